@@ -1,0 +1,172 @@
+package client
+
+import (
+	"context"
+	"iter"
+
+	"google.golang.org/grpc"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Status tells what the daemon is, what is in force, and what goes on.
+func (c *Client) Status(ctx context.Context) (*pb.StatusResponse, error) {
+	out, err := c.daemon.Status(ctx, &pb.StatusRequest{})
+	return out, FromStatus(err)
+}
+
+// Reload puts the configuration as it is on disk in force. When something is
+// wrong with it the old one stays, and the error's Diagnostics say what.
+func (c *Client) Reload(ctx context.Context) (*pb.ReloadResponse, error) {
+	out, err := c.daemon.Reload(ctx, &pb.ReloadRequest{})
+	return out, FromStatus(err)
+}
+
+// Stop asks the daemon to end. It returns before the daemon has gone.
+func (c *Client) Stop(ctx context.Context) error {
+	_, err := c.daemon.Stop(ctx, &pb.StopRequest{})
+	return FromStatus(err)
+}
+
+// Validate reads the configuration at path, which is absolute, and says all
+// that is wrong with it. An empty path is the daemon's own configuration.
+func (c *Client) Validate(ctx context.Context, path string) (*pb.ValidateResponse, error) {
+	out, err := c.policies.Validate(ctx, &pb.ValidateRequest{Path: path})
+	return out, FromStatus(err)
+}
+
+// PolicySet describes the set of rules and policies in force.
+func (c *Client) PolicySet(ctx context.Context) (*pb.PolicySet, error) {
+	out, err := c.policies.Get(ctx, &pb.GetPolicySetRequest{})
+	return out, FromStatus(err)
+}
+
+// ListApprovals returns the open questions, oldest first; with all the decided
+// ones too, newest first.
+func (c *Client) ListApprovals(ctx context.Context, all bool) ([]*pb.Approval, error) {
+	out, err := c.approvals.List(ctx, &pb.ListApprovalsRequest{All: all})
+	return out.GetApprovals(), FromStatus(err)
+}
+
+// GetApproval returns one question, [ErrNotFound] when there never was one of
+// that name.
+func (c *Client) GetApproval(ctx context.Context, id string) (*pb.Approval, error) {
+	out, err := c.approvals.Get(ctx, &pb.GetApprovalRequest{Id: id})
+	return out, FromStatus(err)
+}
+
+// ListGrants returns the grants in force, oldest first; with all also those that
+// have ended, after the others, newest first.
+func (c *Client) ListGrants(ctx context.Context, all bool) ([]*pb.Grant, error) {
+	out, err := c.approvals.ListGrants(ctx, &pb.ListGrantsRequest{All: all})
+	return out.GetGrants(), FromStatus(err)
+}
+
+// RevokeGrant ends a grant and returns it, [ErrNotFound] when none of that name is
+// in force.
+func (c *Client) RevokeGrant(ctx context.Context, id string) (*pb.Grant, error) {
+	out, err := c.approvals.RevokeGrant(ctx, &pb.RevokeGrantRequest{Id: id})
+	return out.GetGrant(), FromStatus(err)
+}
+
+// WatchApprovals yields every open question, then each change, until ctx ends,
+// the loop is left, or an error was yielded.
+func (c *Client) WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, error] {
+	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.ApprovalEvent], error) {
+		return c.approvals.Watch(ctx, &pb.WatchApprovalsRequest{})
+	})
+}
+
+// Decide answers a question. Its subject is that of the question which was
+// shown: [ErrChanged] says that it is another by now, [ErrDecided] that somebody
+// was faster or the time is up, [ErrForbidden] that this caller may not answer.
+func (c *Client) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error) {
+	out, err := c.approvals.Decide(ctx, d)
+	return out, FromStatus(err)
+}
+
+// ReadAudit yields the records that q selects, oldest first, byte for byte as
+// they are stored. With q.Follow it then waits for more, until ctx ends, the
+// loop is left, or an error was yielded.
+func (c *Client) ReadAudit(ctx context.Context, q *pb.AuditQuery) iter.Seq2[*pb.AuditRecord, error] {
+	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.AuditRecord], error) {
+		return c.audit.Read(ctx, q)
+	})
+}
+
+// ListPins returns what is known of the tools, prompts and templates of a
+// server, or of all servers when server is empty.
+func (c *Client) ListPins(ctx context.Context, server string) ([]*pb.Pin, error) {
+	out, err := c.pins.List(ctx, &pb.ListPinsRequest{Server: server})
+	return out.GetPins(), FromStatus(err)
+}
+
+// DiffPin shows what differs between the definition accepted and the one that
+// waits, [ErrNotFound] when there is no such pin.
+func (c *Client) DiffPin(ctx context.Context, ref *pb.PinRef) (*pb.PinDiff, error) {
+	out, err := c.pins.Diff(ctx, ref)
+	return out, FromStatus(err)
+}
+
+// AcceptPins accepts definitions that wait, all of them or none: [ErrChanged]
+// says that something else waits by now than what was shown, [ErrDecided] that it
+// is accepted already, [ErrForbidden] that this caller may not.
+func (c *Client) AcceptPins(ctx context.Context, req *pb.AcceptPinsRequest) ([]*pb.Pin, error) {
+	out, err := c.pins.Accept(ctx, req)
+	return out.GetPins(), FromStatus(err)
+}
+
+// ListServers returns the servers that were seen, each launch of its own.
+func (c *Client) ListServers(ctx context.Context) ([]*pb.Server, error) {
+	out, err := c.servers.List(ctx, &pb.ListServersRequest{})
+	return out.GetServers(), FromStatus(err)
+}
+
+// AcceptServer accepts a stranger, and the definitions that wait for no other
+// reason. Errors are those of AcceptPins.
+func (c *Client) AcceptServer(ctx context.Context, req *pb.AcceptServerRequest) (*pb.AcceptServerResponse, error) {
+	out, err := c.servers.Accept(ctx, req)
+	return out, FromStatus(err)
+}
+
+// Look says what would run if a server that a project names were started, nil
+// when there is nothing to agree to. A start that nobody has agreed to waits from
+// then on.
+func (c *Client) Look(ctx context.Context, req *pb.LookRequest) (*pb.ServerStart, error) {
+	out, err := c.servers.Look(ctx, req)
+	return out.GetStart(), FromStatus(err)
+}
+
+// ListStarts returns the starts of servers of projects that are known of, those
+// that wait first.
+func (c *Client) ListStarts(ctx context.Context) ([]*pb.ServerStart, error) {
+	out, err := c.servers.ListStarts(ctx, &pb.ListStartsRequest{})
+	return out.GetStarts(), FromStatus(err)
+}
+
+// AcceptStart agrees to a start that waits: [ErrNotFound] says that there is none
+// of that digest, [ErrDecided] that it is agreed to already, [ErrForbidden] that
+// this caller may not.
+func (c *Client) AcceptStart(ctx context.Context, req *pb.AcceptStartRequest) (*pb.ServerStart, error) {
+	out, err := c.servers.AcceptStart(ctx, req)
+	return out, FromStatus(err)
+}
+
+// ForgetStart takes an agreement back. Errors are those of AcceptStart, but for
+// ErrDecided.
+func (c *Client) ForgetStart(ctx context.Context, req *pb.ForgetStartRequest) error {
+	_, err := c.servers.ForgetStart(ctx, req)
+	return FromStatus(err)
+}
+
+// ListProcesses returns the shims that are attached.
+func (c *Client) ListProcesses(ctx context.Context) ([]*pb.Process, error) {
+	out, err := c.processes.List(ctx, &pb.ListProcessesRequest{})
+	return out.GetProcesses(), FromStatus(err)
+}
+
+// ListSessions returns the sessions that are open or not yet cleaned up.
+func (c *Client) ListSessions(ctx context.Context) ([]*pb.Session, error) {
+	out, err := c.sessions.List(ctx, &pb.ListSessionsRequest{})
+	return out.GetSessions(), FromStatus(err)
+}

@@ -1,0 +1,202 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"syscall"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/protoadapt"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Domain is the domain of the ErrorInfo that accompanies each error status.
+const Domain = "thoughtgate"
+
+// Reasons are what programs can act on. One travels in the ErrorInfo of a
+// status; each has one status code and one sentinel.
+const (
+	ReasonNotFound   = "NOT_FOUND"
+	ReasonDecided    = "DECIDED"
+	ReasonChanged    = "CHANGED"
+	ReasonLocked     = "LOCKED"
+	ReasonVersion    = "VERSION"
+	ReasonInvalid    = "INVALID"
+	ReasonForbidden  = "FORBIDDEN"
+	ReasonTooLarge   = "TOO_LARGE"
+	ReasonNotRunning = "NOT_RUNNING"
+	ReasonWithheld   = "WITHHELD"
+)
+
+// Sentinels, to be asked for with [errors.Is].
+var (
+	ErrNotFound   = errors.New("not found")
+	ErrDecided    = errors.New("already decided")
+	ErrChanged    = errors.New("not the question that was shown")
+	ErrLocked     = errors.New("locked by another session")
+	ErrVersion    = errors.New("versions do not fit")
+	ErrInvalid    = errors.New("invalid")
+	ErrForbidden  = errors.New("forbidden")
+	ErrTooLarge   = errors.New("too large")
+	ErrNotRunning = errors.New("thoughtgated is not running")
+	ErrWithheld   = errors.New("withheld until a person agrees")
+)
+
+// kinds is the one map between sentinels and the wire. The first row of a code
+// is what the code means when no reason came with it.
+var kinds = []struct {
+	err    error
+	reason string
+	code   codes.Code
+}{
+	{ErrNotFound, ReasonNotFound, codes.NotFound},
+	{ErrInvalid, ReasonInvalid, codes.InvalidArgument},
+	{ErrForbidden, ReasonForbidden, codes.PermissionDenied},
+	{ErrWithheld, ReasonWithheld, codes.PermissionDenied},
+	{ErrTooLarge, ReasonTooLarge, codes.ResourceExhausted},
+	{ErrNotRunning, ReasonNotRunning, codes.Unavailable},
+	{ErrVersion, ReasonVersion, codes.Unimplemented}, // a call this daemon does not know
+	{ErrVersion, ReasonVersion, codes.FailedPrecondition},
+	{ErrDecided, ReasonDecided, codes.FailedPrecondition},
+	{ErrChanged, ReasonChanged, codes.FailedPrecondition},
+	{ErrLocked, ReasonLocked, codes.FailedPrecondition},
+}
+
+// Error is an error that the daemon answered with, or the lack of an answer.
+type Error struct {
+	Reason      string            // one of the Reason constants; empty when none fits
+	Message     string            // for a person
+	Metadata    map[string]string // what the daemon said beside it; may be nil
+	Diagnostics []*pb.Diagnostic  // what is wrong with a file, and where
+	Code        codes.Code        // of the status
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+// Is reports whether e is of the kind that target stands for.
+func (e *Error) Is(target error) bool {
+	for _, k := range kinds {
+		if k.reason == e.Reason && k.err == target {
+			return true
+		}
+	}
+	switch target {
+	case context.Canceled:
+		return e.Code == codes.Canceled
+	case context.DeadlineExceeded:
+		return e.Code == codes.DeadlineExceeded
+	}
+	return false
+}
+
+// GRPCStatus is the status that e travels as.
+func (e *Error) GRPCStatus() *status.Status {
+	st := status.New(e.Code, e.Message)
+	details := make([]protoadapt.MessageV1, 0, 1+len(e.Diagnostics))
+	if e.Reason != "" {
+		details = append(details, protoadapt.MessageV1Of(&errdetails.ErrorInfo{Reason: e.Reason, Domain: Domain, Metadata: e.Metadata}))
+	}
+	for _, d := range e.Diagnostics {
+		details = append(details, protoadapt.MessageV1Of(d))
+	}
+	if with, err := st.WithDetails(details...); err == nil {
+		return with
+	}
+	return st
+}
+
+// NewError makes the error that travels with reason. For a server: what it
+// returns from a call arrives at the other side equal to what it was here.
+func NewError(reason, message string, diagnostics ...*pb.Diagnostic) *Error {
+	code := codes.Unknown
+	for _, k := range kinds {
+		if k.reason == reason && k.code != codes.Unimplemented {
+			code = k.code
+			break
+		}
+	}
+	return &Error{Reason: reason, Message: message, Diagnostics: diagnostics, Code: code}
+}
+
+// FromStatus makes an [*Error] of what a call returned; nil stays nil, and what
+// is no status stays what it is.
+func FromStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	var already *Error
+	if errors.As(err, &already) {
+		return err
+	}
+	st, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	e := &Error{Message: st.Message(), Code: st.Code()}
+	for _, detail := range st.Details() {
+		switch d := detail.(type) {
+		case *errdetails.ErrorInfo:
+			if d.GetDomain() == Domain {
+				e.Reason, e.Metadata = d.GetReason(), maps.Clone(d.GetMetadata())
+			}
+		case *pb.Diagnostic:
+			e.Diagnostics = append(e.Diagnostics, proto.CloneOf(d))
+		}
+	}
+	if e.Reason == "" {
+		e.guess()
+	}
+	return e
+}
+
+// guess names the reason of a status that came without one: from grpc itself,
+// or from a server that is not ours.
+func (e *Error) guess() {
+	for _, k := range kinds {
+		if k.code == e.Code {
+			e.Reason = k.reason
+			break
+		}
+	}
+	switch e.Code {
+	case codes.FailedPrecondition:
+		e.Reason = "" // several would fit
+	case codes.Unavailable:
+		e.Message = "the connection to thoughtgated was lost: " + e.Message
+	case codes.Unimplemented:
+		e.Message = "thoughtgated is of another version, restart it: " + e.Message
+	}
+}
+
+var errDropped = errors.New("somebody listens there and does not answer")
+
+// dialFailure says why there is no connection to the socket at path.
+func dialFailure(path string, err error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("connect to thoughtgated at %s: %w", path, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return notRunning("there is no socket at " + path)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return notRunning("nobody listens at " + path)
+	case err == nil:
+		return fmt.Errorf("connect to thoughtgated at %s: %w; its log says why (under systemd: journalctl --user -u thoughtgated -e)", path, errDropped)
+	}
+	return fmt.Errorf("connect to thoughtgated: %w", err)
+}
+
+func notRunning(why string) error {
+	return &Error{
+		Reason:  ReasonNotRunning,
+		Message: "thoughtgated is not running: " + why + "; start it with `tgctl daemon start`",
+		Code:    codes.Unavailable,
+	}
+}

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// desk is a pair, and beside it somebody who is asked and may answer.
+type desk struct {
+	*pair
+	house *rig.House
+	c     *client.Client
+}
+
+// startDesk starts a pair whose shim is no child of the test: whoever started the
+// shim is an agent, and agents decide nothing.
+func startDesk(t *testing.T, configuration string) *desk {
+	t.Helper()
+	h := newHouse(t, configuration)
+	h.StartDaemon()
+	d := &desk{pair: startPair(t, h, rig.Options{Agent: true}), house: h}
+	d.dial()
+	return d
+}
+
+// dial connects to the daemon that runs now.
+func (d *desk) dial() {
+	d.t.Helper()
+	c, err := client.Dial(d.t.Context(), client.WithSocket(d.house.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { c.Close() })
+	d.c = c
+}
+
+// questions waits until so many are open, and returns them.
+func (d *desk) questions(n int) []*pb.Approval {
+	d.t.Helper()
+	var open []*pb.Approval
+	eventually(d.t, fmt.Sprintf("%d questions are open", n), func() bool {
+		var err error
+		if open, err = d.c.ListApprovals(d.t.Context(), false); err != nil {
+			d.t.Fatal(err)
+		}
+		return len(open) == n
+	})
+	return open
+}
+
+// decide answers the one question that is open, which must be about method.
+func (d *desk) decide(method string, answer pb.Answer) *pb.Approval {
+	d.t.Helper()
+	q := d.questions(1)[0]
+	if q.GetMethod() != method {
+		d.t.Errorf("a person is asked about %s, want %s", q.GetMethod(), method)
+	}
+	if _, err := d.c.Decide(d.t.Context(), &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: answer, Note: "so be it", Surface: "terminal"}); err != nil {
+		d.t.Fatal(err)
+	}
+	return q
+}
+
+// crosses has the agent write a line that the server reads next, and returns
+// likewise.
+func (d *desk) crosses(line string) { d.t.Helper(); d.agent(line); d.serverReads(line) }
+func (d *desk) returns(line string) { d.t.Helper(); d.server(line); d.agentReads(line) }
+
+// reload puts a configuration in force, by a call or by a signal.
+func (d *desk) reload(configuration string, signal bool) {
+	d.t.Helper()
+	before, err := d.c.PolicySet(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.house.Configure(configuration)
+	if !signal {
+		if _, err := d.c.Reload(d.t.Context()); err != nil {
+			d.t.Fatal(err)
+		}
+		return
+	}
+	d.house.Daemon.Signal(syscall.SIGHUP)
+	eventually(d.t, "the set is in force", func() bool {
+		now, err := d.c.PolicySet(d.t.Context())
+		return err == nil && now.GetDigest() != before.GetDigest()
+	})
+}
+
+const modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`
+
+// When a reload changes what an agent may know of, or a person accepts a
+// definition, the agent is told that its list is another one: in the legacy era if
+// the server said that it tells, in the modern one on each subscription that the
+// server has acknowledged for it. Otherwise it is told nothing.
+func TestAgentIsToldOfItsLists(t *testing.T) {
+	const (
+		base   = "schema: 1\ngovernance: {defaults: {action: forward, asks: forward}}\n"
+		hides  = base + "sources: [{id: x, kind: mcp, expose: {mode: blocklist, tools: [a]}}]\n"
+		other  = base + "limits: {pending: 99}\n"
+		prompt = base + "sources: [{id: x, kind: mcp, expose: {mode: blocklist, prompts: [p]}}]\n"
+		legacy = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		modern = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}`
+	)
+	for _, tt := range []struct {
+		name   string
+		params string // of a request without others
+		begin  func(d *desk)
+		told   []string
+	}{
+		{"legacy", ``, func(d *desk) {
+			d.crosses(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
+			d.returns(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"prompts":{}}}}`)
+		}, []string{legacy}},
+		{"legacy, without the capability", ``, func(d *desk) {
+			d.crosses(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
+			d.returns(`{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}}`)
+		}, nil},
+		{"modern", `,"params":{` + modernMeta + `}`, func(d *desk) {
+			for id, types := range map[string]string{`1`: `"toolsListChanged":true,"promptsListChanged":true`, `"two"`: `"promptsListChanged":true`, `3`: `"toolsListChanged":true`} {
+				d.crosses(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{` + modernMeta + `,"notifications":{` + types + `}}}`)
+			}
+			// One is acknowledged, one for something else, and one is over.
+			d.returns(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1},"notifications":{"toolsListChanged":true}}}`)
+			d.returns(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"two"},"notifications":{"promptsListChanged":false}}}`)
+			d.returns(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":3},"notifications":{"toolsListChanged":true}}}`)
+			d.returns(`{"jsonrpc":"2.0","id":3,"result":{"resultType":"complete"}}`)
+		}, []string{fmt.Sprintf(modern, `1`)}},
+		{"modern, without a subscription", `,"params":{` + modernMeta + `}`, func(d *desk) {}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := startDesk(t, base)
+			tt.begin(d)
+			n := 0
+			// lists has the agent list the tools, of which the server has these.
+			lists := func(tools, seen string) {
+				t.Helper()
+				n++
+				d.crosses(fmt.Sprintf(`{"jsonrpc":"2.0","id":"l%d","method":"tools/list"%s}`, n, tt.params))
+				d.server(fmt.Sprintf(`{"jsonrpc":"2.0","id":"l%d","result":{"tools":[%s]}}`, n, tools))
+				if got := d.next(); !strings.Contains(got, `"tools":[`+seen+`]`) {
+					t.Fatalf("the agent is shown %s, want %s", got, seen)
+				}
+			}
+			// told wants the agent to be told, and of nothing else.
+			told := func() {
+				t.Helper()
+				d.agentReads(tt.told...)
+				n++
+				d.crosses(fmt.Sprintf(`{"jsonrpc":"2.0","id":"d%d","method":"server/discover"%s}`, n, tt.params))
+				d.returns(fmt.Sprintf(`{"jsonrpc":"2.0","id":"d%d","error":{"code":-32601,"message":"Method not found"}}`, n))
+			}
+			const a, b, a2 = `{"name":"a","inputSchema":{}}`, `{"name":"b","inputSchema":{}}`, `{"name":"a","description":"another","inputSchema":{}}`
+			lists(a+`,`+b, a+`,`+b)
+			d.reload(other, false) // changes nothing that an agent sees
+			d.reload(prompt, true) // nor does what nobody has listed
+			d.reload(hides, false)
+			told()
+			lists(a+`,`+b, b)
+			d.reload(base, true)
+			told()
+			lists(a+`,`+b, a+`,`+b)
+
+			// The definition of a changes; it is held until somebody accepts it.
+			lists(a2+`,`+b, b)
+			pins, err := d.c.ListPins(t.Context(), "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range pins {
+				if p.GetHeld() {
+					if _, err := d.c.AcceptPins(t.Context(), &pb.AcceptPinsRequest{Pins: []*pb.PinAcceptance{{Ref: p.GetRef(), Definition: p.GetWaiting()}}, Surface: "terminal"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			told()
+			lists(a2+`,`+b, a2+`,`+b)
+		})
+	}
+}
+
+// What a server asks inside an answer is held like what it asks in a request of
+// its own: everything else goes on, a yes lets the very bytes through, a no puts a
+// refusal in their place, and neither outlives the call.
+func TestAnswersAreHeld(t *testing.T) {
+	t.Parallel()
+	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: approve", 1))
+	const (
+		call = `{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{` + modernMeta + `,"name":"t","arguments":{}}}`
+		asks = `{"jsonrpc":"2.0" ,"id":%q,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}},"f":{"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object"}}}},"requestState":"s\u0074"}}`
+		ping = `{"jsonrpc":"2.0","id":%q,"method":"tasks/cancel","params":{` + modernMeta + `,"taskId":"t"}}`
+		pong = `{"jsonrpc":"2.0","id":%q,"result":{"resultType":"complete"}}`
+	)
+	// held has the server answer a call with its questions, and shows that others
+	// are not held up.
+	held := func(id string) {
+		t.Helper()
+		d.crosses(fmt.Sprintf(call, id))
+		d.server(fmt.Sprintf(asks, id))
+		d.questions(1)
+		d.crosses(fmt.Sprintf(ping, id+"p"))
+		d.returns(fmt.Sprintf(pong, id+"p"))
+	}
+	held("yes")
+	d.decide("sampling/createMessage, elicitation/create", pb.Answer_ANSWER_APPROVE)
+	d.agentReads(fmt.Sprintf(asks, "yes"))
+
+	held("no")
+	d.decide("sampling/createMessage, elicitation/create", pb.Answer_ANSWER_DENY)
+	if got := d.next(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"no","result":{"content":[{"type":"text","text":"Not executed. `) || !strings.Contains(got, "so be it") || !strings.HasSuffix(got, `"isError":true,"resultType":"complete"}}`) {
+		t.Errorf("after a no the agent reads %s", got)
+	}
+
+	held("gone")
+	d.agent(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"gone"}}`)
+	d.questions(0)
+
+	held("kept") // over a restart of the daemon
+	d.house.StopDaemon()
+	d.house.StartDaemon()
+	d.dial()
+	d.decide("sampling/createMessage, elicitation/create", pb.Answer_ANSWER_APPROVE)
+	d.agentReads(fmt.Sprintf(asks, "kept"))
+	d.crosses(fmt.Sprintf(ping, "last")) // what was taken back or refused has reached nobody
+	d.returns(fmt.Sprintf(pong, "last"))
+}
+
+// An answer with an ask that is forbidden is replaced as a whole, and neither what
+// is allowed in it nor in the answer beside it is touched otherwise.
+func TestForbiddenAskBesideAnAllowedOne(t *testing.T) {
+	t.Parallel()
+	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: deny", 1))
+	const (
+		form     = `"f":{"method":"elicitation/create","params":{"mode":"form","message":"m\u0065","requestedSchema":{"type":"object"}}}`
+		sampling = `"s":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1.0}}`
+	)
+	for id, tt := range []struct{ asks, told string }{
+		{form, ""},
+		{form + `, ` + sampling, `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"Not executed. Refused by rule defaults.asks`},
+		{form, ""},
+	} {
+		d.crosses(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{%s,"name":"t"}}`, id, modernMeta))
+		answer := fmt.Sprintf(`{"jsonrpc":"2.0" ,"id":%d,"result":{ "resultType":"input_required","inputRequests":{%s},"requestState":"x"}}`, id, tt.asks)
+		if tt.told == "" {
+			d.returns(answer)
+			continue
+		}
+		d.server(answer)
+		if got := d.next(); !strings.HasPrefix(got, tt.told) || strings.Contains(got, "inputRequests") {
+			t.Errorf("got %s, want %s", got, tt.told)
+		}
+	}
+}
+
+// The error by which a server of the legacy era sends somebody to a page is an ask
+// like any other.
+func TestPagesAreAsks(t *testing.T) {
+	t.Parallel()
+	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: approve", 1))
+	const page = `{"jsonrpc":"2.0","id":%d,"error":{"code":-32042,"message":"first","data":{"elicitations":[{"mode":"url","elicitationId":"e","url":"https://example.com","message":"m"}]}}}`
+	for id, answer := range []pb.Answer{pb.Answer_ANSWER_APPROVE, pb.Answer_ANSWER_DENY} {
+		d.crosses(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t"}}`, id))
+		d.server(fmt.Sprintf(page, id))
+		d.decide("elicitation/create", answer)
+		if got := d.next(); (got == fmt.Sprintf(page, id)) != (answer == pb.Answer_ANSWER_APPROVE) || !strings.Contains(got, fmt.Sprintf(`"id":%d,`, id)) {
+			t.Errorf("after %v the agent reads %s", answer, got)
+		}
+	}
+}
+
+// A retried call asks the person once; with another requestState, again; under a
+// changed policy it is refused.
+func TestRetriedCallAsksOnce(t *testing.T) {
+	t.Parallel()
+	d := startDesk(t, forwardAll)
+	call := func(id, extra string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{%s,%s"name":"held","arguments":{"a":1}}}`, id, modernMeta, extra)
+	}
+	again := func(id string) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":{"resultType":"input_required","inputRequests":{},"requestState":"round-%s"}}`, id, id)
+	}
+	d.agent(call("1", ""))
+	first := d.decide("tools/call", pb.Answer_ANSWER_APPROVE)
+	d.serverReads(call("1", ""))
+	d.returns(again("1"))
+
+	const given = `"inputResponses":{"q":{"action":"accept"}},"requestState":"round-%s",`
+	d.crosses(call("2", fmt.Sprintf(given, "1"))) // nobody is asked
+	d.returns(again("2"))
+
+	d.agent(call("3", fmt.Sprintf(given, "1"))) // that round is over
+	if q := d.decide("tools/call", pb.Answer_ANSWER_APPROVE); q.GetId() == first.GetId() {
+		t.Errorf("the question is the first again")
+	}
+	d.serverReads(call("3", fmt.Sprintf(given, "1")))
+	d.returns(again("3"))
+
+	d.reload(strings.Replace(forwardAll, "action: approve", "action: deny", 1), false)
+	d.agent(call("4", fmt.Sprintf(given, "3")))
+	if got := d.next(); !strings.Contains(got, `"id":"4"`) || !strings.Contains(got, "Not executed. Refused by rule") {
+		t.Errorf("under a rule that denies it: %s", got)
+	}
+	d.questions(0)
+}

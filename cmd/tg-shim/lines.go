@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// refusedPrefix is how much of a refused line goes into the record.
+const refusedPrefix = 64
+
+// maxComplaints is how many refused lines are told on standard error, which an
+// agent may keep or show. All of them reach the daemon.
+const maxComplaints = 20
+
+// errNotMCP ends a peer that speaks something of which no line can be told
+// from the next.
+var errNotMCP = errors.New("these bytes open an HTTP/2 connection; an MCP server is spoken to in lines of JSON")
+
+// line handles what the reader yields: a line to be read as a message, or one
+// that the reader itself has refused.
+func (p *proxy) line(ctx context.Context, side wire.Side, l *wire.Line) error {
+	switch {
+	case wire.IsHTTP2Preface(l.Data):
+		p.refused(side, l.Data, "an HTTP/2 preface")
+		p.log.Error(errNotMCP.Error(), "direction", directionName(side))
+		return errNotMCP
+	case wire.IsHeader(l.Data) && !p.toldOfHeaders.Swap(true):
+		p.log.Error("lines that look like Content-Length headers: "+sideName(side)+" speaks the framing of a language server; MCP has one message per line", "direction", directionName(side))
+	}
+	if l.Refusal == nil {
+		return p.message(ctx, side, l.Data)
+	}
+	p.refused(side, l.Data, l.Refusal.Reason)
+	if l.ID != nil {
+		p.tellOfRefusal(side, l.ID, l.Refusal, !l.Answers)
+	}
+	return nil
+}
+
+// unread refuses a line that is not one message, and tells whoever waits for it.
+func (p *proxy) unread(side wire.Side, line []byte, err error) error {
+	var refusal *wire.Refusal
+	if !errors.As(err, &refusal) {
+		refusal = &wire.Refusal{Reason: err.Error(), Code: wire.CodeParse}
+	}
+	if refusal.Shapeless && p.profile == pb.Profile_PROFILE_DEVELOPMENT {
+		p.refused(side, line, "WOULD_DROP: "+refusal.Reason)
+		return p.pass(side, line, &pb.Observe{Unrecorded: true})
+	}
+	p.refused(side, line, refusal.Reason)
+	if id := refusal.ID.Of(line); id != nil {
+		p.tellOfRefusal(side, id, refusal, refusal.Answer)
+	}
+	return nil
+}
+
+// tellOfRefusal answers a refused request, or tells the agent that the answer
+// under id was refused: it must not wait for ever. A server that asked is told
+// nothing: the agent may still answer as it should.
+func (p *proxy) tellOfRefusal(side wire.Side, id []byte, refusal *wire.Refusal, asks bool) {
+	key, err := wire.Key(id)
+	if err != nil {
+		return
+	}
+	if asks {
+		if p.ledger.find(side, key) == nil { // else it would be read as the answer to that one
+			p.back(side).reply(mcp.RefuseUnread(id, refusal.Code, refusal.Reason))
+		}
+		return
+	}
+	if side == wire.FromAgent {
+		return
+	}
+	if r, ok := p.ledger.settle(wire.FromAgent, key); ok {
+		p.onward(side).insert(mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
+		p.outcome(r, pb.Outcome_OUTCOME_LOST)
+	}
+}
+
+// refused logs and records a line that does not cross.
+func (p *proxy) refused(side wire.Side, line []byte, reason string) {
+	prefix := append([]byte(nil), line[:min(len(line), refusedPrefix)]...)
+	level := slog.LevelWarn
+	if p.complaints.Add(1) > maxComplaints {
+		level = slog.LevelDebug
+	}
+	p.log.Log(context.Background(), level, "line refused", "direction", directionName(side), "reason", reason, "prefix", hex.EncodeToString(prefix))
+	p.link.observe(&pb.Observe{Direction: direction(side), Refused: reason, Line: prefix})
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	// firstWord is how long the daemon may take to say anything about a line.
+	// Silence past it is an accident, and an accident is a refusal.
+	firstWord = 2 * time.Second
+
+	// longestSend is how long the daemon may take to take something in. It is
+	// more than firstWord, so that what was submitted is refused by then.
+	longestSend = firstWord + 500*time.Millisecond
+
+	// defaultReattach is how long the daemon is looked for before it has said
+	// what the configuration wants.
+	defaultReattach = 15 * time.Second
+
+	// maxObservations is how many observations are kept while no daemon listens,
+	// and maxKept how many bytes of lines within them.
+	maxObservations = 1024
+	maxKept         = 4 << 20
+)
+
+// obeyer does what verdicts say. Its methods are called in the order of the
+// verdicts, and must not block.
+type obeyer interface {
+	forward(c *call, line []byte)
+	hold(c *call)
+	refuse(c *call, answer []byte, reason string)
+	deliver(line []byte)
+}
+
+// link is the shim's side of the Attach stream. It keeps what was submitted
+// until a final verdict came, and submits it again when the stream tore and
+// the daemon, or its successor, is back.
+type link struct {
+	dial   func(context.Context, *pb.Hello) (*client.Attachment, error)
+	hello  *pb.Hello
+	obey   obeyer
+	log    *slog.Logger
+	window chan struct{} // a place is taken by each line that has no word yet
+
+	send sync.Mutex  // one sender at a time; taken before mu
+	hung *time.Timer // runs while somebody is sending
+
+	mu           sync.Mutex // guards what follows; not held while sending
+	stream       *client.Attachment
+	last         uint64 // seq
+	calls        map[uint64]*call
+	unworded     []*call     // in the order of submission
+	alarm        *time.Timer // looks for lines about which nothing was said
+	armed        bool        // alarm is set
+	started      *pb.Started
+	kept         []*pb.Observe
+	keptBytes    int         // of the lines in kept
+	alone        bool        // the daemon takes this shim for one without a session
+	echo         uint64      // of the last line that was to be heard
+	unheard      []unheard   // oldest first
+	unheardBytes int         // of the lines in unheard
+	patience     *time.Timer // looks for lines that wait too long to be heard
+	impatient    bool        // patience is set
+	deferred     []*pb.Observe
+	tick         *time.Timer // tells deferred
+	ticking      bool        // tick is set
+	room         sync.Cond   // kept has room
+	draining     string
+	left         bool
+	lost         error // why the link has ended for good
+	limit        time.Duration
+	silence      time.Duration // firstWord, but in tests on busy machines
+
+	over chan struct{} // closed when lost is set
+}
+
+// connect attaches for the first time. It tries for defaultReattach.
+func connect(ctx context.Context, dial func(context.Context, *pb.Hello) (*client.Attachment, error), hello *pb.Hello, log *slog.Logger) (*link, error) {
+	l := &link{dial: dial, hello: hello, log: log, calls: map[uint64]*call{}, limit: defaultReattach, silence: firstWord, over: make(chan struct{})}
+	l.room.L = &l.mu
+	stream, err := l.redial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.stream = stream
+	w := stream.Welcome()
+	l.alone = w.GetAlone()
+	l.window = make(chan struct{}, max(1, w.GetLimits().GetWindow()))
+	if r := w.GetLimits().GetReattach(); r != nil {
+		l.limit = r.AsDuration()
+	}
+	l.alarm = time.AfterFunc(time.Hour, l.overdue)
+	l.alarm.Stop()
+	l.tick = time.AfterFunc(time.Hour, l.catchUp)
+	l.tick.Stop()
+	l.patience = time.AfterFunc(time.Hour, l.passOld)
+	l.patience.Stop()
+	l.hung = time.AfterFunc(time.Hour, l.tear)
+	l.hung.Stop()
+	return l, nil
+}
+
+// lasting are the refusals that trying again does not help against.
+var lasting = []error{client.ErrVersion, client.ErrForbidden, client.ErrInvalid, client.ErrWithheld}
+
+// redial looks for the daemon until it answers, refuses for good, or the
+// limit is over.
+func (l *link) redial(ctx context.Context) (*client.Attachment, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.limit)
+	defer cancel()
+	wait := 5 * time.Millisecond
+	for {
+		stream, err := l.dial(ctx, l.hello)
+		if err == nil {
+			l.hello.Reattach = true
+			return stream, nil
+		}
+		if slices.ContainsFunc(lasting, func(kind error) bool { return errors.Is(err, kind) }) {
+			return nil, err
+		}
+		select {
+		case <-time.After(wait):
+			wait = min(2*wait, 250*time.Millisecond)
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// run obeys the daemon until ctx ends or leave was called (nil), the daemon
+// asks for a drain (errDrain), or it can't be found any more (errGateLost).
+func (l *link) run(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		stream := l.stream
+		l.mu.Unlock()
+		stop := context.AfterFunc(ctx, stream.Close)
+		err := l.listen(stream)
+		stop()
+		stream.Close()
+		if ctx.Err() != nil {
+			return nil
+		}
+		l.mu.Lock()
+		l.stream = nil
+		draining, left := l.draining, l.left
+		l.mu.Unlock()
+		l.passAll() // what the daemon is told when it is back comes before what it is asked
+		if left {
+			return nil
+		}
+		if draining != "" {
+			return fmt.Errorf("%w: %s", errDrain, draining)
+		}
+		l.log.Debug("the stream to the daemon tore", "err", err)
+		stream, err = l.redial(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("%w: looked for it for %v: %w", errGateLost, l.limit, err)
+		}
+		l.resume(stream)
+	}
+}
+
+var errDrain = errors.New("the daemon asks to leave")
+
+// listen handles what comes down until the stream ends or a drain is asked for.
+func (l *link) listen(stream *client.Attachment) error {
+	for {
+		down, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch m := down.GetMsg().(type) {
+		case *pb.Down_Verdict:
+			l.verdict(m.Verdict)
+		case *pb.Down_Heard:
+			l.passed(m.Heard.GetEcho())
+		case *pb.Down_Deliver:
+			l.obey.deliver(m.Deliver.GetLine())
+		case *pb.Down_Drain:
+			l.mu.Lock()
+			l.draining = m.Drain.GetReason()
+			l.mu.Unlock()
+			return errDrain
+		}
+	}
+}
+
+// resume takes the submissions up again on a new stream, in their order.
+func (l *link) resume(stream *client.Attachment) {
+	l.send.Lock()
+	defer l.send.Unlock()
+	l.mu.Lock()
+	started, kept := l.started, l.kept
+	l.kept, l.keptBytes = nil, 0
+	l.room.Broadcast()
+	l.unworded = l.unworded[:0]
+	seqs := slices.Sorted(maps.Keys(l.calls))
+	open := make([]*call, 0, len(seqs))
+	now := time.Now()
+	for _, seq := range seqs {
+		c := l.calls[seq]
+		c.sent = now
+		if !c.worded {
+			l.unworded = append(l.unworded, c)
+		}
+		open = append(open, c)
+	}
+	l.stream, l.alone = stream, stream.Welcome().GetAlone()
+	l.arm()
+	l.mu.Unlock()
+
+	if started != nil {
+		_ = l.transmit(stream, &pb.Up{Msg: &pb.Up_Started{Started: started}})
+	}
+	for _, o := range kept {
+		_ = l.transmit(stream, &pb.Up{Msg: &pb.Up_Observe{Observe: o}})
+	}
+	for _, c := range open {
+		_ = l.transmit(stream, submission(c)) // when it fails the stream has torn again
+	}
+}
+
+// transmit sends one message. l.send is held. Whoever sends is who reads what
+// the peers write, so a daemon that hangs and takes nothing in must not stop
+// them: then the stream is torn.
+func (l *link) transmit(stream *client.Attachment, up *pb.Up) error {
+	l.hung.Reset(longestSend)
+	defer l.hung.Stop()
+	return stream.Send(up)
+}
+
+func (l *link) tear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream != nil {
+		l.stream.Close()
+	}
+}
+
+// end makes every later submission fail with reason, and those that wait for
+// room. The first reason stays.
+func (l *link) end(reason error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil {
+		return
+	}
+	l.lost = reason
+	close(l.over)
+	l.room.Broadcast()
+}

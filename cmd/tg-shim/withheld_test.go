@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// A server that a project names is not started before a person has agreed; the
+// agent is told what to do, at once.
+func TestWithheld(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, forwardAll)
+	h.StartDaemon()
+	ran := h.Path("work/ran")
+	o := rig.Options{
+		Command: []string{"touch", ran}, Env: []string{"NODE_OPTIONS=x"},
+		Flags: []string{"--from", h.Path("work/.mcp.json"), "--sets", "NODE_OPTIONS", "--sets", "TOKEN"},
+	}
+	p := startPair(t, h, o)
+	p.agent(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{}}`)
+	p.agentReadsErrors(-31014, `"init"`)
+	p.ends(125, 30*time.Second)
+	if text := p.Stderr(); !strings.Contains(text, `tg-shim: server "x" is withheld until a person agrees`) || !strings.Contains(text, "tgctl servers accept x --start ") {
+		t.Errorf("stderr does not say what to do:\n%s", text)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Fatal("the server was started")
+	}
+
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	starts, err := c.ListStarts(t.Context())
+	if err != nil || len(starts) != 1 {
+		t.Fatalf("%d wait: %v", len(starts), err)
+	}
+	s := starts[0]
+	if strings.Join(s.GetSets(), " ") != "NODE_OPTIONS TOKEN" || len(s.GetLoaders()) == 0 || s.GetAccepted() != nil {
+		t.Errorf("what waits: %v", s)
+	}
+	if _, err := c.AcceptStart(t.Context(), &pb.AcceptStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: bytes.Clone(s.GetDigest())}); err != nil {
+		t.Fatal(err)
+	}
+	p = startPair(t, h, o)
+	p.ends(0, 30*time.Second)
+	if _, err := os.Stat(ran); err != nil {
+		t.Errorf("what was agreed to is not started: %v\n%s", err, p.Stderr())
+	}
+}
+
+// A program that was not there when the daemon was told is not looked for again.
+func TestMissingStaysMissing(t *testing.T) {
+	s := &shim{options: options{command: []string{"./not-there"}}}
+	t.Chdir(t.TempDir())
+	if _, err := s.hello(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("not-there", []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.start("a"); err == nil {
+		c.Stop(t.Context(), child.OurGrace)
+		t.Error("it was started")
+	}
+}
+
+func TestFlagsOfProjects(t *testing.T) {
+	env := func(name string) string { return map[string]string{"THOUGHTGATE_SOCKET": "/run/shim.sock"}[name] }
+	o, err := parse([]string{"--server-id", "x", "--from", "/repo/.mcp.json", "--sets", "A", "--sets", "B", "--", "server", "--from", "y"}, env)
+	if err != nil || o.from != "/repo/.mcp.json" || strings.Join(o.sets, " ") != "A B" || strings.Join(o.command, " ") != "server --from y" {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if _, err := parse([]string{"--server-id", "x", "--from", "repo", "--", "server"}, env); err == nil || !strings.Contains(err.Error(), "absolute") {
+		t.Errorf("a relative path: %v", err)
+	}
+}

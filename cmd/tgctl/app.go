@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/thoughtgate/thoughtgated/client"
+)
+
+// app is what the verbs need of the world around them.
+type app struct {
+	in  io.Reader
+	out io.Writer // data
+	err io.Writer // talk
+
+	inTerminal, outTerminal, errTerminal bool
+
+	columns int // width of out when that is a terminal; 0 when not known
+
+	getenv     func(string) string
+	environ    func() []string
+	executable func() (string, error) // path of this program
+	now        func() time.Time
+
+	noCore func() // keeps what this process reads out of core files; may be nil
+
+	noStart bool // --no-start
+}
+
+// newApp is the app of this process.
+func newApp() *app {
+	a := &app{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr,
+		inTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
+		outTerminal: term.IsTerminal(int(os.Stdout.Fd())),
+		errTerminal: term.IsTerminal(int(os.Stderr.Fd())),
+		getenv:      os.Getenv,
+		environ:     os.Environ,
+		executable:  os.Executable,
+		now:         time.Now,
+		noCore: func() {
+			var limit unix.Rlimit
+			if unix.Getrlimit(unix.RLIMIT_CORE, &limit) == nil {
+				limit.Cur = 0
+				_ = unix.Setrlimit(unix.RLIMIT_CORE, &limit) // at worst a crash leaves a file that only its owner reads
+			}
+		},
+	}
+	if a.outTerminal {
+		a.columns, _, _ = term.GetSize(int(os.Stdout.Fd()))
+	}
+	return a
+}
+
+// run runs the verb that args name and returns the exit code. Errors are
+// printed here and nowhere else.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.rootCmd()
+	root.SetArgs(args)
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		a.complain(err)
+	}
+	return exitCode(err)
+}
+
+// width is how many columns a table may take: those of the terminal, or of
+// COLUMNS. 0 stands for any number: what goes into a file or a pipe is not cut.
+func (a *app) width() int {
+	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	switch {
+	case !a.outTerminal:
+		return 0
+	case a.columns > 0:
+		return a.columns
+	}
+	return 80
+}
+
+// surface is what this program says of where a question was answered.
+func (a *app) surface() string {
+	if a.inTerminal && a.errTerminal {
+		return "terminal"
+	}
+	return "script"
+}
+
+// dial connects to the daemon, and starts one when none runs and that is
+// allowed.
+func (a *app) dial(ctx context.Context) (*client.Client, error) {
+	c, err := a.dialRunning(ctx)
+	if err == nil || !errors.Is(err, client.ErrNotRunning) || a.noStart {
+		return c, err
+	}
+	if err := a.startDaemon(ctx); err != nil {
+		return nil, err
+	}
+	return a.dialRunning(ctx)
+}
+
+// dialRunning connects to the daemon and never starts one.
+func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, client.WithEnv(a.getenv))
+}

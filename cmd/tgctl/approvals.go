@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) approvalsCmd() *cobra.Command {
+	list := a.approvalsListCmd()
+	cmd := group("approvals", "See the questions that wait, and answer them",
+		list, a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
+	cmd.Use = "approvals [COMMAND]"
+	cmd.Long = `A call that the policy holds becomes a question, with an id like A-17. It waits
+until somebody answers it, its time is up, or the agent takes the call back.
+Without a command, approvals lists the questions that are open.`
+	cmd.Example = `  $ tgctl approvals
+  $ tgctl approvals show A-17
+  $ tgctl approvals approve A-17`
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Annotations = list.Annotations
+	cmd.Args = noArgs
+	cmd.RunE = list.RunE
+	return cmd
+}
+
+// approvalJSON is a question as --json shows it.
+type approvalJSON struct {
+	ID         string          `json:"id"`
+	State      string          `json:"state"` // open, approved, rejected, expired, withdrawn
+	Created    *time.Time      `json:"created,omitempty"`
+	Expires    *time.Time      `json:"expires,omitempty"`
+	Session    string          `json:"session,omitempty"`
+	Agent      string          `json:"agent,omitempty"`
+	Server     string          `json:"server"`
+	Launch     string          `json:"launch,omitempty"` // hex SHA-256 over the server's command
+	Method     string          `json:"method"`
+	Tool       string          `json:"tool,omitempty"`   // tool or prompt name, or resource URI
+	Params     json.RawMessage `json:"params,omitempty"` // what is asked about, while the question is open
+	Subject    string          `json:"subject"`          // hex SHA-256 of what a yes is good for
+	Reason     string          `json:"reason,omitempty"`
+	Rule       string          `json:"rule,omitempty"`
+	Workflow   string          `json:"workflow,omitempty"`
+	Facts      []string        `json:"facts,omitempty"`
+	Call       string          `json:"call,omitempty"` // id of the call in the record
+	Attachment string          `json:"attachment,omitempty"`
+	Decided    *time.Time      `json:"decided,omitempty"`
+	Decider    string          `json:"decider,omitempty"`
+	Surface    string          `json:"surface,omitempty"`
+	Note       string          `json:"note,omitempty"`
+	Waiting    uint32          `json:"waiting,omitempty"` // calls that wait for the answer
+	Parked     bool            `json:"parked,omitempty"`  // the agent was told to repeat the call
+	Good       *time.Time      `json:"good,omitempty"`    // until when the answer waits for it
+	Spent      bool            `json:"spent,omitempty"`   // a call has the answer
+	Edited     bool            `json:"edited,omitempty"`  // it was approved with other arguments
+	Grant      string          `json:"grant,omitempty"`   // that was given with the answer just now
+}
+
+func approvalToJSON(q *pb.Approval) approvalJSON {
+	return approvalJSON{
+		ID: q.GetId(), State: approvalState(q), Created: stamp(q.GetCreated()), Expires: stamp(q.GetExpires()),
+		Session: q.GetSession(), Agent: q.GetAgent(), Server: q.GetServer(), Launch: q.GetLaunch(),
+		Method: q.GetMethod(), Tool: q.GetTool(), Params: rawJSON(q.GetArguments()),
+		Subject: hex.EncodeToString(q.GetSubject()), Reason: q.GetReason(), Rule: q.GetRule(), Workflow: q.GetWorkflow(),
+		Facts: q.GetFacts(), Call: q.GetCall(), Attachment: q.GetAttachment(), Decided: stamp(q.GetDecided()),
+		Decider: q.GetDecider(), Surface: q.GetSurface(), Note: q.GetNote(),
+		Waiting: q.GetWaiting(), Parked: q.GetParked(), Good: stamp(q.GetGood()), Spent: q.GetSpent(), Edited: q.GetEdited(),
+	}
+}
+
+// approvalState names what became of a question.
+func approvalState(q *pb.Approval) string {
+	return strings.ToLower(strings.TrimPrefix(q.GetState().String(), "APPROVAL_STATE_"))
+}
+
+func (a *app) approvalsListCmd() *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "List the questions that are open",
+		Long: `List the questions that are open, oldest first: how long each has waited, how
+much time it has left, and in short what the agent wants to do and why you are
+asked. What is too long for the screen is cut, and says so.`,
+		Example: `  $ tgctl approvals list
+  $ tgctl approvals list --all --json | jq -r 'select(.note) | .id'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.listApprovals(cmd.Context(), c, all, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, approvalJSON{})
+	cmd.Flags().BoolVar(&all, "all", false, "list decided questions too, newest first")
+	return cmd
+}
+
+func (a *app) listApprovals(ctx context.Context, c *client.Client, all, asJSON bool) error {
+	questions, err := c.ListApprovals(ctx, all)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		for _, q := range questions {
+			if err := a.printJSON(approvalToJSON(q)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(questions) == 0 {
+		a.say("No question is open.")
+		return nil
+	}
+	if err := a.approvalsTable(questions).Write(a.out, a.width()); err != nil {
+		return err
+	}
+	if a.outTerminal && a.errTerminal && isOpen(questions[0]) {
+		a.say("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
+	}
+	return nil
+}
+
+// approvalsTable lists questions, each with what is asked about and why below.
+func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
+	t := &display.Table{Columns: []display.Column{
+		{Head: "ID"}, {Head: "AGE", Right: true}, {Head: "LEFT", Right: true},
+		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
+	}}
+	indent := 0
+	for _, q := range questions {
+		indent = max(indent, len(q.GetId())+2)
+	}
+	room := shortRoom
+	if w := a.width(); w > 0 {
+		room = max(w-indent, 20)
+	}
+	for _, q := range questions {
+		left := display.Safe(approvalState(q))
+		if isOpen(q) {
+			left = display.Span(q.GetExpires().AsTime().Sub(a.now()))
+		}
+		t.Add(display.Name(q.GetId()), display.Span(a.now().Sub(q.GetCreated().AsTime())), left,
+			orDash(q.GetAgent()), display.Name(q.GetServer()), callName(q.GetMethod(), q.GetTool()))
+		if short := shortParams(q.GetMethod(), q.GetArguments(), room, "tgctl approvals show "+display.Name(q.GetId())); short != "" {
+			t.Note(short)
+		}
+		if why := because(q); why != "" {
+			t.Note(why)
+		}
+	}
+	return t
+}
+
+func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN }
+
+// because says in one line why a person is asked, or what they said.
+func because(q *pb.Approval) display.Safe {
+	if !isOpen(q) {
+		if q.GetNote() == "" {
+			return ""
+		}
+		return "note: " + display.Text(q.GetNote())
+	}
+	why := display.Text(q.GetReason())
+	if rule := q.GetRule(); rule != "" {
+		if why != "" {
+			why += " "
+		}
+		why += "(" + display.Text(rule) + ")"
+	}
+	return why
+}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	// pastCalls is how many earlier calls are shown beside a question, and
+	// pastRecords how many records are read for them: a call that was held has
+	// more than one.
+	pastCalls   = 8
+	pastRecords = 4 * pastCalls
+
+	// pastShort is how much of the arguments of an earlier call is kept.
+	pastShort = 200
+
+	// decidedBefore is how many approvals are looked through for the last of a
+	// tool, since the record can be asked for names but not for everything.
+	decidedBefore = 16
+
+	// compareMost is how many bytes two sets of arguments may have together to be
+	// compared line by line.
+	compareMost = 256 << 10
+
+	// literalMost is how long a name may be to be asked for.
+	literalMost = 200
+)
+
+// past is what the record says that helps to judge a question: the last call of
+// the same tool that a person let through, and what went before in the session.
+type past struct {
+	approved *pastCall
+	calls    []pastCall // oldest first
+	failed   error      // the record could not be read
+}
+
+// pastCall is one call on record.
+type pastCall struct {
+	seq      uint64
+	at       time.Time
+	id       string // of the call
+	question string
+	launch   string
+	verdict  display.Safe
+	what     display.Safe
+	short    display.Safe // its arguments
+	args     []byte       // of the approved one, as recorded; nil when they are not, or not whole
+	kept     bool         // some of them are on record
+}
+
+// values is the line of values beside a record.
+type values struct {
+	Arguments json.RawMessage `json:"arguments"`
+	Preview   string          `json:"preview"` // their beginning, of long ones
+	Bytes     int64           `json:"bytes"`
+}
+
+// readPast looks up what went before q. What it could not read is said by its
+// lines: a question is answered without its past too.
+func readPast(ctx context.Context, c *client.Client, q *pb.Approval) *past {
+	p := &past{}
+	if p.approved, p.failed = lastApproved(ctx, c, q); p.failed == nil {
+		p.calls, p.failed = callsBefore(ctx, c, q)
+	}
+	return p
+}
+
+// lastApproved finds the last call like q that a person let through, nil when
+// there is none on record.
+func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastCall, error) {
+	var last *record.Record
+	decisions := &pb.AuditQuery{
+		Kind: string(record.KindDecision), Verdict: "approved",
+		Server: literal(q.GetServer()), Tool: literal(q.GetTool()), Last: decidedBefore,
+	}
+	for r, err := range c.ReadAudit(ctx, decisions) {
+		if err != nil {
+			return nil, err
+		}
+		rec, err := record.Parse(r.GetLine())
+		if err == nil && rec.Kind == record.KindDecision && rec.Verdict == "approved" && rec.Server == q.GetServer() &&
+			rec.Method == q.GetMethod() && rec.Tool == q.GetTool() && rec.Approval != q.GetId() {
+			last = &rec
+		}
+	}
+	if last == nil {
+		return nil, nil
+	}
+	call := &pastCall{seq: last.Seq, at: last.Time, id: last.ID, question: last.Approval, launch: last.Launch}
+	asked := last.Time.Add(-time.Duration(last.LatencyUS) * time.Microsecond)
+	calls := &pb.AuditQuery{
+		Kind: string(record.KindCall), Server: literal(last.Server), Tool: literal(last.Tool), Session: last.Session,
+		Since: timestamppb.New(asked.Add(-time.Minute)), Until: timestamppb.New(last.Time.Add(time.Second)),
+	}
+	for r, err := range c.ReadAudit(ctx, calls) {
+		if err != nil {
+			return nil, err
+		}
+		rec, err := record.Parse(r.GetLine())
+		if err != nil || rec.Kind != record.KindCall || rec.ID != last.ID || len(r.GetValues()) == 0 {
+			continue
+		}
+		var v values
+		if json.Unmarshal(r.GetValues(), &v) == nil {
+			call.seq, call.args, call.kept = rec.Seq, v.Arguments, v.Arguments != nil || v.Preview != ""
+		}
+		break
+	}
+	return call, nil
+}
+
+// callsBefore finds the last calls of the session of q, or where there is no
+// session, of the attachment.
+func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastCall, error) {
+	query := &pb.AuditQuery{Kind: string(record.KindCall), Session: q.GetSession(), Last: pastRecords}
+	if q.GetSession() == "" {
+		query.Server = literal(q.GetServer())
+	}
+	var calls []pastCall
+	for r, err := range c.ReadAudit(ctx, query) {
+		if err != nil {
+			return nil, err
+		}
+		rec, err := record.Parse(r.GetLine())
+		if err != nil || rec.Kind != record.KindCall || rec.Session != q.GetSession() || rec.ID == q.GetCall() ||
+			q.GetSession() == "" && rec.Attachment != q.GetAttachment() {
+			continue
+		}
+		call := pastCall{seq: rec.Seq, at: rec.Time, id: rec.ID, verdict: verdictWord(&rec), what: display.Name(rec.Server) + spaced(callName(rec.Method, rec.Tool))}
+		var v values
+		if len(r.GetValues()) > 0 && json.Unmarshal(r.GetValues(), &v) == nil {
+			call.short = clipped(shortValues(&v))
+		}
+		// A held call is on record again once it was let through or refused.
+		if i := slices.IndexFunc(calls, func(c pastCall) bool { return c.id != "" && c.id == call.id }); i >= 0 {
+			if call.short == "" {
+				call.short = calls[i].short
+			}
+			calls = slices.Delete(calls, i, i+1)
+		}
+		calls = append(calls, call)
+	}
+	return calls[max(0, len(calls)-pastCalls):], nil
+}
+
+func shortValues(v *values) display.Safe {
+	switch {
+	case v.Arguments != nil:
+		return display.JSONLine(v.Arguments, pastShort, "")
+	case v.Preview != "":
+		return display.Clip(v.Preview, pastShort, "")
+	}
+	return ""
+}
+
+// lines lays out what went before q in columns columns; fewer than one means no
+// limit.
+func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe {
+	if p.failed != nil {
+		return display.Wrap("What went before is not shown: "+display.Text(p.failed.Error()), columns)
+	}
+	lines := p.compared(q, now, columns)
+	if len(p.calls) == 0 {
+		return lines
+	}
+	lines = append(lines, "", "before it in this session, oldest first:")
+	if q.GetSession() == "" {
+		lines[len(lines)-1] = "before it from this server, oldest first:"
+	}
+	for _, c := range p.calls {
+		line := "  " + shortTime(c.at, now) + "  " + c.verdict + "  " + c.what + spaced(c.short)
+		lines = append(lines, hanging(line, columns, 4)...)
+	}
+	return lines
+}
+
+// compared says what differs between q and the call that was approved last.
+func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Safe {
+	if p.approved == nil {
+		return display.Wrap("Of this tool no approved call is on record.", columns)
+	}
+	was, is := p.approved, comparedPart(q)
+	name := display.Name(was.question) + ", " + display.Span(now.Sub(was.at)) + " ago"
+	see := "tgctl audit show " + display.Safe(strconv.FormatUint(was.seq, 10))
+	say := func(text display.Safe) []display.Safe { return display.Wrap(text, columns) }
+	var lines []display.Safe
+	if was.launch != q.GetLaunch() {
+		lines = say("The server was started by another command when a call was approved last.")
+	}
+	switch {
+	case !was.kept:
+		return append(lines, say("Last approved: "+name+". Its arguments are not on record.")...)
+	case was.args == nil:
+		return append(lines, say("Last approved: "+name+". Only the beginning of its arguments is on record: "+see)...)
+	case len(was.args)+len(is) > compareMost:
+		return append(lines, say("Last approved: "+name+". The arguments are too long to be compared here: "+see)...)
+	}
+	diff := differing(was.args, is, columns)
+	if len(diff) == 0 {
+		return append(lines, say("The same arguments as in the last approved call, "+name+".")...)
+	}
+	lines = append(lines, say("compared with the last approved call, "+name+", as recorded:")...)
+	if bytes.Contains(was.args, []byte(`"hmac:`)) {
+		lines = append(lines, say("(a secret is recorded as hmac:..., so it differs here even if it is the same)")...)
+	}
+	return append(lines, diff...)
+}
+
+// comparedPart is what of a question the record keeps of a call: its arguments, or
+// all params where there are none.
+func comparedPart(q *pb.Approval) []byte {
+	dec := jsontext.NewDecoder(bytes.NewReader(q.GetArguments()))
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return q.GetArguments()
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			break
+		}
+		wanted := name.String() == "arguments" // before the name's buffer is used again
+		value, err := dec.ReadValue()
+		if err != nil {
+			break
+		}
+		if wanted {
+			return bytes.Clone(value)
+		}
+	}
+	return q.GetArguments()
+}
+
+// differing lays out the lines in which two JSON values differ, with a few
+// around them; none when they are shown alike.
+func differing(was, is []byte, columns int) []display.Safe {
+	room := 0
+	if columns > 0 {
+		room = max(columns-2, 20)
+	}
+	text := func(raw []byte) string { return string(display.JSON(raw, room)) + "\n" }
+	unified := udiff.Unified("", "", text(was), text(is))
+	if unified == "" {
+		return nil
+	}
+	var lines []display.Safe
+	for line := range strings.Lines(unified) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case len(lines) == 0 && (line == "--- " || line == "+++ "): // no files are compared
+		case strings.HasPrefix(line, "@@"):
+			lines = append(lines, display.Safe(line))
+		default:
+			lines = append(lines, display.Safe(line[:1]+" "+line[1:]))
+		}
+	}
+	return lines
+}
+
+// hanging breaks a line into columns columns; what goes on is indented.
+func hanging(line display.Safe, columns, indent int) []display.Safe {
+	if columns < 1 {
+		return []display.Safe{line}
+	}
+	parts := display.Wrap(line, max(columns-indent, 20))
+	for i := range parts[1:] {
+		parts[i+1] = display.Safe(strings.Repeat(" ", indent)) + parts[i+1]
+	}
+	return parts
+}
+
+// clipped is s for keeping: short, and not holding on to what it was cut from.
+func clipped(s display.Safe) display.Safe {
+	return display.Safe(strings.Clone(string(display.Fit(s, 2*pastShort))))
+}
+
+// literal is name as a pattern that matches it alone. A name that makes no
+// pattern is not asked for: whoever reads the answer compares names anyway.
+func literal(name string) string {
+	if len(name) > literalMost || !utf8.ValidString(name) || strings.Contains(name, "{") {
+		return ""
+	}
+	return strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]").Replace(name)
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// before are the records of a session in which write_file was held, approved
+// and forwarded once; what stands beside the held call is its values.
+func before(values string) []*pb.AuditRecord {
+	call := func(ago time.Duration, id, tool, verdict string) record.Record {
+		return record.Record{Kind: record.KindCall, Agent: "claude-code", Session: "s-5d41", Server: "filesystem", Launch: strings.Repeat("ab", 32),
+			Method: "tools/call", Tool: tool, Verdict: verdict, ID: id, Attachment: "t-1", Time: noon.Add(-ago)}
+	}
+	other := call(3*time.Hour, "c-1", "write_file", "forward")
+	other.Session, other.Server = "s-0", "another"
+	approved := call(58*time.Minute, "c-2", "write_file", "approved")
+	approved.Kind, approved.Approval, approved.LatencyUS = record.KindDecision, "A-0", (2 * time.Minute).Microseconds()
+	elsewhere := approved
+	elsewhere.Server, elsewhere.Approval = "another", "A-9"
+	out := chained([]record.Record{
+		other,
+		call(time.Hour, "c-2", "write_file", "hold"),
+		approved,
+		elsewhere,
+		call(58*time.Minute, "c-2", "write_file", "forward"),
+		call(30*time.Minute, "c-3", "read\u202e_file", "deny"),
+		call(12*time.Second, "c-77", "write_file", "hold"), // the question itself
+	})
+	if values != "" {
+		out[1].Values = []byte(values)
+	}
+	return out
+}
+
+func TestShowWithPast(t *testing.T) {
+	f, c := consoleWithQuestions(t)
+	f.records = before(`{"values":2,"arguments":{"path":"/home/ana/notes.txt","content":"one\nand \u001b[2J a half","token":"hmac:12"},"bytes":9}`)
+	if code := c.run(t, "approvals", "show", "A-3"); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	mustFit(t, c.out.String(), 80)
+	golden(t, "approvals-show-past", c.out.String())
+}
+
+func TestPast(t *testing.T) {
+	long := strings.Repeat("x", compareMost)
+	for _, test := range []struct {
+		name    string
+		records []*pb.AuditRecord
+		err     error
+		change  func(*pb.Approval)
+		want    []string
+		not     string
+	}{
+		{"none", nil, nil, nil, []string{"Of this tool no approved call is on record."}, "before it"},
+		{"the same", before(`{"values":2,"arguments":{"content":"one\ntwo \u202e three\n"},"bytes":9}`), nil,
+			func(q *pb.Approval) {
+				q.Arguments = []byte(`{"name":"write_file","arguments":{"content":"one\ntwo \u202e three\n"}}`)
+			},
+			[]string{"The same arguments as in the last approved call, A-0, 58m ago."}, "@@"},
+		{"not kept", before(""), nil, nil, []string{"A-0, 58m ago. Its arguments are not on record."}, "@@"},
+		{"their beginning", before(`{"values":2,"preview":"{\"path\":","bytes":99999}`), nil, nil,
+			[]string{"Only the beginning of its arguments is on record: tgctl audit show 2"}, "@@"},
+		{"too long", before(`{"values":2,"arguments":{"content":"` + long + `"},"bytes":9}`), nil, nil, []string{"too long to be compared here: tgctl audit show 2"}, "@@"},
+		{"another launch", before(`{"values":2,"arguments":{},"bytes":2}`), nil, func(q *pb.Approval) { q.Launch = "cd" },
+			[]string{"started by another command", "compared with"}, ""},
+		{"other params than arguments", before(`{"values":2,"arguments":{"a":1},"bytes":2}`), nil, func(q *pb.Approval) {
+			q.Arguments = []byte(`{"name":"write_file","Arguments":{"a":1},"arguments":{"a":2}}`)
+		}, []string{"-   \"a\": 1\n+   \"a\": 2"}, "Arguments"},
+		{"another method", before(`{"values":2,"arguments":{},"bytes":2}`), nil, func(q *pb.Approval) { q.Method = "prompts/get" }, []string{"no approved call"}, "compared"},
+		{"no session", before(""), nil, func(q *pb.Approval) { q.Session = "" }, nil, "before it in this session"},
+		{"no record", nil, client.NewError(client.ReasonNotRunning, "the log is \x1b[2J closed"), nil,
+			[]string{"What went before is not shown: ", `the log is \u{1b}[2J closed`}, "approved call"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, c := consoleWithQuestions(t)
+			f.records, f.auditErr = test.records, test.err
+			if test.change != nil {
+				test.change(f.approvals[1])
+			}
+			if code := c.pipe().run(t, "approvals", "show", "A-3"); code != 0 {
+				t.Fatalf("exit %d: %s", code, c.err.String())
+			}
+			_, after, _ := strings.Cut(c.out.String(), "params, ")
+			if _, rest, ok := strings.Cut(after, "\n  }\n"); ok {
+				after = rest
+			}
+			for _, want := range test.want {
+				if !strings.Contains(after, want) {
+					t.Errorf("lacks %q:\n%s", want, after)
+				}
+			}
+			if test.not != "" && strings.Contains(after, test.not) {
+				t.Errorf("has %q:\n%s", test.not, after)
+			}
+		})
+	}
+}
+
+// A call that was held and then forwarded is one call, and the question itself
+// did not go before itself.
+func TestCallsBefore(t *testing.T) {
+	f, c := consoleWithQuestions(t)
+	f.records = before("")
+	c.run(t, "approvals", "show", "A-3")
+	_, calls, _ := strings.Cut(c.out.String(), "before it in this session, oldest first:\n")
+	want := "  11:02:00  forward  filesystem write_file\n  11:30:00  deny  filesystem read\\u{202e}_file\n"
+	if calls != want {
+		t.Errorf("got\n%s\nwant\n%s", calls, want)
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// showLines is how many lines of arguments are printed on a terminal, where
+// more would push what matters off the screen.
+const showLines = 200
+
+func (a *app) approvalsShowCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ID [flags]",
+		Short: "Show one question in full",
+		Long: `Show everything about one question. Arguments are shown as the server would
+read them; characters that a terminal would obey or hide, or that pass for
+others, are written out by number, as \u{202e}. Of an open question it is also
+shown what differs from the last approved call of that tool, and what the
+session did before.`,
+		Example: `  $ tgctl approvals show A-17
+  $ tgctl approvals show A-17 | less`,
+		Args:              exactly("ID"),
+		ValidArgsFunction: a.completeApprovals,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			q, err := c.GetApproval(cmd.Context(), approvalID(args[0]))
+			if err != nil {
+				return approvalFailure(args[0], err)
+			}
+			if asJSON {
+				return a.printJSON(approvalToJSON(q))
+			}
+			return a.showApproval(cmd.Context(), c, q)
+		},
+	}
+	jsonFlag(cmd, &asJSON, approvalJSON{})
+	return cmd
+}
+
+func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval) error {
+	s := a.questionSheet(q)
+	addTraces(s, q)
+	if err := a.printSheet(s); err != nil {
+		return err
+	}
+	id := display.Name(q.GetId())
+	if err := a.showParams(q.GetArguments(), "tgctl approvals show "+id+" | less"); err != nil {
+		return err
+	}
+	if !isOpen(q) {
+		return nil
+	}
+	if err := a.printLines(readPast(ctx, c, q).lines(q, a.now(), a.width())); err != nil {
+		return err
+	}
+	a.say("\nAnswer with: tgctl approvals approve %s\n         or: tgctl approvals deny %s --reason \"...\"", id, id)
+	return nil
+}
+
+// questionSheet lists what a person judges a question by, but its params.
+func (a *app) questionSheet(q *pb.Approval) *sheet {
+	s := &sheet{}
+	s.add("question", display.Name(q.GetId())+", "+a.stateLine(q))
+	s.add("call", display.Name(q.GetMethod())+spaced(display.Name(q.GetTool())))
+	s.add("server", display.Name(q.GetServer()))
+	s.add("agent", agentLine(q.GetAgent(), q.GetSession()))
+	s.add("because", display.Text(q.GetReason()))
+	s.add("asked by", display.Text(q.GetRule()))
+	s.add("workflow", display.Name(q.GetWorkflow()))
+	for _, fact := range q.GetFacts() {
+		s.add("fact", display.Text(fact))
+	}
+	if n := q.GetWaiting(); n > 1 {
+		s.add("equal calls", display.Safe(plural(int(n), "waits", "wait"))+"; a yes lets the oldest through")
+	}
+	s.add("repetition", a.repetition(q))
+	s.add("asked", display.Moment(q.GetCreated().AsTime(), a.now()))
+	if q.GetDecided() != nil {
+		s.add("decided", display.Moment(q.GetDecided().AsTime(), a.now()))
+		s.add("by", display.Text(q.GetDecider())+spaced(parens(display.Name(q.GetSurface()))))
+		s.add("note", display.Text(q.GetNote()))
+		if q.GetEdited() {
+			s.add("arguments", "changed by who approved it")
+		}
+	}
+	return s
+}
+
+// addTraces adds to the sheet of a question by what it is found and known again.
+func addTraces(s *sheet, q *pb.Approval) {
+	s.add("in the log", display.Name(q.GetCall()))
+	s.add("launch", display.Name(q.GetLaunch()))
+	s.add("subject", display.Safe(hex.EncodeToString(q.GetSubject())))
+}
+
+// showParams prints raw params in full, or on a terminal their beginning and
+// how much is missing.
+func (a *app) showParams(params []byte, whole display.Safe) error {
+	if len(params) == 0 {
+		return nil
+	}
+	lines := paramsLines(params, a.width())
+	if rest := len(lines) - 1 - showLines; a.outTerminal && rest > 0 {
+		lines = append(lines[:1+showLines], "… "+plural(rest, "more line", "more lines")+"; "+whole)
+	}
+	return a.printLines(lines)
+}
+
+// paramsLines lays raw params out in full, below a line that says how long they
+// are.
+func paramsLines(params []byte, columns int) []display.Safe {
+	const indent = "  "
+	room := 0
+	if columns > 0 {
+		room = max(columns-len(indent), 20)
+	}
+	lines := []display.Safe{"params, " + plural(len(params), "byte", "bytes") + ":"}
+	for line := range strings.SplitSeq(string(display.JSON(params, room)), "\n") {
+		lines = append(lines, indent+display.Safe(line))
+	}
+	return lines
+}
+
+// stateLine says how a question stands.
+func (a *app) stateLine(q *pb.Approval) display.Safe {
+	state := display.Safe(approvalState(q))
+	switch {
+	case isOpen(q):
+		return state + ", " + display.Span(q.GetExpires().AsTime().Sub(a.now())) + " left"
+	case q.GetDecided() != nil:
+		return state + " " + display.Span(a.now().Sub(q.GetDecided().AsTime())) + " ago"
+	}
+	return state
+}
+
+// repetition says what a call that was parked will find.
+func (a *app) repetition(q *pb.Approval) display.Safe {
+	switch {
+	case q.GetGood() != nil && !q.GetSpent() && q.GetGood().AsTime().After(a.now()):
+		return "the answer waits for the call to be made again, for " + display.Span(q.GetGood().AsTime().Sub(a.now()))
+	case q.GetGood() != nil && !q.GetSpent():
+		return "the call was not made again in time"
+	case isOpen(q) && q.GetParked() && q.GetWaiting() == 0:
+		return "the agent was told to make the call again, and waits no more"
+	}
+	return ""
+}
+
+// agentLine names an agent and its session.
+func agentLine(agent, session string) display.Safe {
+	line := display.Name(agent)
+	if session != "" {
+		if line != "" {
+			line += ", "
+		}
+		line += "session " + display.Name(session)
+	}
+	return line
+}
+
+// spaced puts a space before s, if there is an s.
+func spaced(s display.Safe) display.Safe {
+	if s == "" {
+		return ""
+	}
+	return " " + s
+}
+
+// parens puts s into parentheses, if there is an s.
+func parens(s display.Safe) display.Safe {
+	if s == "" {
+		return ""
+	}
+	return "(" + s + ")"
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) watchCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "watch",
+		Short: "See questions as they come and answer them, full screen",
+		Long: `Show the open questions on the whole screen, each from the moment it is asked
+until it has ended, and answer them with keys:
+
+  up, down       choose a question
+  enter          show it in full: everything that show prints
+  a, then y      approve it
+  d, then enter  deny it, with a reason if you type one
+  esc            back to the list
+  q              quit
+
+Before an answer is taken the question is on the screen in full, and the answer
+counts for what was shown and nothing else. The eight digits beside an id are
+the beginning of its subject. When the list has just changed by itself, a and d
+wait for half a second. Others may answer meanwhile; the first answer counts.`,
+		Example: `  $ tgctl approvals watch`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.fullScreen(); err != nil {
+				return err
+			}
+			return a.watchApprovals(cmd.Context())
+		},
+	}
+}
+
+// fullScreen says why this is no place for a full screen, if it isn't.
+func (a *app) fullScreen() error {
+	const hint = "List the questions instead: tgctl approvals"
+	switch term := a.getenv("TERM"); {
+	case !a.inTerminal || !a.outTerminal:
+		return &hintError{err: errors.New("watch needs a terminal to draw on and to read keys from"), hint: hint}
+	case term == "" || term == "dumb":
+		return &hintError{err: errors.New("watch needs a terminal that can be drawn on, and TERM says that this one can't"), hint: hint}
+	}
+	return nil
+}
+
+// watchApprovals runs the full-screen queue until it is left or ctx ends.
+func (a *app) watchApprovals(ctx context.Context) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	m := &watchModel{queue: &queue{app: a}}
+	program := tea.NewProgram(m, tea.WithInput(a.in), tea.WithOutput(a.out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
+	m.link = newLink(context.WithoutCancel(ctx), c, program.Send)
+	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that the keys did not make
+	m.link.start()
+	_, err = program.Run()
+	m.link.close()
+	return err
+}
+
+// watchModel joins the queue with a terminal and the daemon.
+type watchModel struct {
+	queue *queue
+	link  *link
+}
+
+func (m *watchModel) Init() tea.Cmd { return nil }
+
+// Update tells the queue of msg and begins what it wishes.
+func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	w := m.queue.told(msg)
+	switch {
+	case w.quit:
+		return m, tea.Quit
+	case w.suspend:
+		return m, tea.Suspend
+	}
+	m.link.do(w, m.queue.reads)
+	return m, nil
+}
+
+// told passes msg to where it belongs.
+func (q *queue) told(msg tea.Msg) wish {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		q.width, q.height = msg.Width, msg.Height
+		q.layout()
+	case tea.KeyPressMsg:
+		return q.press(msg.String(), msg.Text)
+	case tea.PasteMsg:
+		q.pasted(msg.Content)
+	case cameMsg:
+		q.came(msg.row)
+	case wentMsg:
+		q.went(msg.id, msg.how)
+	case connectedMsg:
+		return q.connected()
+	case lostMsg:
+		q.lost()
+	case loadedMsg:
+		q.loaded(msg.number, msg.question, msg.err)
+	case recalledMsg:
+		q.recalled(msg.number, msg.past)
+	case answeredMsg:
+		q.answered(msg.decision, msg.err)
+	case panicMsg:
+		panic(msg.text)
+	}
+	return wish{}
+}
+
+// View draws the screen. What stands out is drawn bold, which needs no colour.
+func (m *watchModel) View() tea.View {
+	var b strings.Builder
+	for i, line := range m.queue.screen() {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if line.strong {
+			b.WriteString("\x1b[1m" + string(line.text) + "\x1b[m")
+		} else {
+			b.WriteString(string(line.text))
+		}
+	}
+	v := tea.NewView(b.String())
+	v.AltScreen = true
+	return v
+}

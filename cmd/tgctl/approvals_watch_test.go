@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// tmuxHouse is a home with a daemon's configuration and a terminal in which a
+// shell runs.
+type tmuxHouse struct {
+	t    *testing.T
+	dir  string
+	env  []string
+	last string // the screen, when it was looked at last
+}
+
+// newTmuxHouse starts a terminal of 80 by 24 that runs script.
+func newTmuxHouse(t *testing.T, script string) *tmuxHouse {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("needs tmux")
+	}
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &tmuxHouse{t: t, dir: shortDir(t)}
+	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "TZ=UTC", "TMUX_TMPDIR=" + h.dir, "NO_COLOR=1"}
+	for name, dir := range map[string]string{"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
+		path := filepath.Join(h.dir, dir)
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		h.env = append(h.env, name+"="+path)
+	}
+	h.write("config/thoughtgate/thoughtgate.yaml", "schema: 1\ngovernance:\n  rules:\n    - {match: \"write_*\", action: approve, description: \"read it twice\"}\napproval:\n  me: {destination: {type: local}, timeout: 1h}\n")
+	h.write("mcp.json", `{"mcpServers": {"notes": {"command": "fake-server", "args": ["done.log"]}}}`)
+	h.write("script.txt", "call notes read_note {\"name\": \"plan\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship \\u202e it\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship nothing\"}\n")
+	t.Cleanup(func() {
+		h.tmux("kill-server")
+		_ = h.command("tgctl", "daemon", "stop").Run() // it may not run any more
+		nothingLeft(t, h.dir)
+	})
+	h.must("tmux", "-f", "/dev/null", "-u", "new-session", "-d", "-x", "80", "-y", "24", script)
+	return h
+}
+
+func (h *tmuxHouse) write(name, text string) {
+	h.t.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *tmuxHouse) command(name string, args ...string) *exec.Cmd {
+	for _, entry := range h.env {
+		if path, ok := strings.CutPrefix(entry, "PATH="); ok && name == "tgctl" {
+			name = filepath.Join(filepath.SplitList(path)[0], name)
+		}
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Env, cmd.Dir = h.env, h.dir
+	return cmd
+}
+
+func (h *tmuxHouse) must(name string, args ...string) string {
+	h.t.Helper()
+	out, err := h.command(name, args...).CombinedOutput()
+	if err != nil {
+		h.t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// tmux runs a command of tmux that may fail because the terminal has gone.
+func (h *tmuxHouse) tmux(args ...string) string {
+	out, _ := h.command("tmux", args...).Output()
+	return string(out)
+}
+
+func (h *tmuxHouse) press(keys ...string) {
+	h.t.Helper()
+	h.must("tmux", append([]string{"send-keys"}, keys...)...)
+}
+
+// sees waits until each text is on the screen.
+func (h *tmuxHouse) sees(texts ...string) {
+	h.t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		h.last = h.tmux("capture-pane", "-p")
+		missing := ""
+		for _, text := range texts {
+			if !strings.Contains(h.last, text) {
+				missing = text
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("the screen never had %q:\n%s", missing, h.last)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// changing is what of a screen differs from run to run, and what stands for it.
+var changing = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`(?m)^(. A-\d+ +)[0-9a-f]{8}( +)\S+( +)[\d:]+`), "${1}(digest)${2}0s${3}59:59"},
+	{regexp.MustCompile(`(?m)^(. A-\d+ +)[0-9a-f]{8}( +)[\d:]+`), "${1}(digest)${2}59:59"},
+	{regexp.MustCompile(`(A-\d+) [0-9a-f]{8}`), "${1} (digest)"},
+	{regexp.MustCompile(`\d+:\d\d left`), "59:59 left"},
+	{regexp.MustCompile(`(?m)^(asked +)\d.*`), "${1}(time)"},
+	{regexp.MustCompile(`session \S+`), "session (id)"},
+	{regexp.MustCompile(`(?m)^(in the log +)\S+`), "${1}(id)"},
+	{regexp.MustCompile(`[0-9a-f]{64}`), "(hash)"},
+	{regexp.MustCompile(`\d\d:\d\d:\d\d  `), "12:00:00  "},
+	{regexp.MustCompile(`by \S+ \(uid \d+.*?\), terminal`), "by (somebody), terminal"},
+}
+
+// golden compares the screen, as it was seen last, with a file.
+func (h *tmuxHouse) golden(name string) {
+	h.t.Helper()
+	screen := h.last
+	for _, c := range changing {
+		screen = c.pattern.ReplaceAllString(screen, c.instead)
+	}
+	golden(h.t, "tmux-"+name, screen)
+}
+
+// daemonPid is the process of the daemon.
+func (h *tmuxHouse) daemonPid() int {
+	h.t.Helper()
+	var status struct {
+		Pid int `json:"pid"`
+	}
+	if err := json.Unmarshal([]byte(h.must("tgctl", "status", "--json")), &status); err != nil || status.Pid == 0 {
+		h.t.Fatalf("no pid in the status: %v", err)
+	}
+	return status.Pid
+}
+
+const watchScript = `stty -g >before; tgctl approvals watch; echo "exit $?"; stty -g >after; cmp before after && echo as before; exec cat`
+
+// The queue in a real terminal, on a real daemon: it is there when nobody asks
+// anything and when the daemon is killed, shows a question when it is asked, and
+// answers it.
+func TestWatchInATerminal(t *testing.T) {
+	h := newTmuxHouse(t, watchScript)
+	h.sees("No question is open", "q quit")
+	h.golden("empty")
+
+	if err := syscall.Kill(h.daemonPid(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	h.sees("The daemon has gone")
+	h.golden("gone")
+	h.must("tgctl", "daemon", "start")
+	h.sees("connected again")
+
+	agent := h.command("tgctl", "wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "script.txt")
+	var said bytes.Buffer
+	agent.Stdout, agent.Stderr = &said, &said
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.sees("> A-1 ", "read it twice")
+	h.golden("list")
+	h.press("Enter")
+	h.sees("write_note on notes", "before it in this session", "lines 1-")
+	h.golden("detail")
+	h.press("Escape")
+	h.sees("1 question waits")
+	h.must("tmux", "resize-window", "-x", "40", "-y", "12")
+	h.sees("a yes  d no")
+	h.golden("small")
+	h.press("Down", "a") // a key that moves: without it, a would wait for the list to settle
+	h.sees("Approve A-1", "y/N")
+	h.press("y")
+	h.sees("A-1 approved")
+	h.must("tmux", "resize-window", "-x", "80", "-y", "24")
+
+	// The second comes by itself, and differs from the one approved.
+	h.sees("> A-2 ", "a approve")
+	h.press("Enter")
+	h.sees("compared with the last approved call, A-1")
+	h.press("End")
+	h.sees(`-   "text": "ship \u{202e} it"`, `+   "text": "ship nothing"`)
+	h.press("d")
+	h.sees("Deny A-2", "why")
+	h.press("-l", "not on a Friday")
+	h.sees("not on a Friday_")
+	h.press("Enter")
+	h.sees("A-2 rejected", "No question is open")
+	if err := agent.Wait(); err != nil {
+		t.Errorf("the agent: %v", err)
+	}
+	for _, want := range []string{"write_note: error false", "write_note: error true", "not on a Friday"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("the agent never heard %q:\n%s", want, said.String())
+		}
+	}
+	if done, err := os.ReadFile(filepath.Join(h.dir, "done.log")); err != nil || bytes.Count(done, []byte("write_note")) != 1 {
+		t.Errorf("the server did, %v:\n%s", err, done)
+	}
+	h.press("q")
+	h.sees("exit 0", "as before")
+	h.tmux("kill-server")
+}
+
+// A signal ends the queue, and gives the terminal back as it was.
+func TestWatchGivesTheTerminalBack(t *testing.T) {
+	h := newTmuxHouse(t, watchScript)
+	h.sees("No question is open")
+	signalled := 0
+	for pid, name := range processesOf(h.dir) {
+		if name == "tgctl" {
+			signalled++
+			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if signalled != 1 {
+		t.Fatalf("%d processes of tgctl", signalled)
+	}
+	h.sees("exit 0", "as before")
+}
+
+// Where there is nothing to draw on, watch says what to do instead.
+func TestWatchNeedsATerminal(t *testing.T) {
+	for _, test := range []struct {
+		name, term string
+		pipe       bool
+	}{{"a pipe", "xterm", true}, {"a terminal that can do nothing", "dumb", false}, {"no TERM", "", false}} {
+		c := newConsole("")
+		c.env["TERM"] = test.term
+		if test.pipe {
+			c.pipe()
+		}
+		if code := c.run(t, "approvals", "watch"); code != 1 || !strings.Contains(c.err.String(), "tgctl approvals\n") {
+			t.Errorf("%s: exit %d: %s", test.name, code, c.err.String())
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// listLimit is how many records a list has when nobody says.
+const listLimit = 100
+
+func (a *app) auditCmd() *cobra.Command {
+	list := a.auditListCmd()
+	cmd := group("audit", "Read the record of what happened",
+		list, a.auditTailCmd(), a.auditShowCmd(), a.auditVerifyCmd(), a.auditExportCmd(), a.auditReportCmd())
+	cmd.Use = "audit [COMMAND]"
+	cmd.Long = `Each verdict is recorded before it takes effect, in a log of JSON lines in which
+every line carries the hash of the one before. Without a command, audit lists
+the newest records.`
+	cmd.Example = `  $ tgctl audit
+  $ tgctl audit list --since 1d --verdict deny
+  $ tgctl audit verify`
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Annotations = list.Annotations
+	cmd.RunE = list.RunE
+	return cmd
+}
+
+// auditFilter is what the flags of list and tail select.
+type auditFilter struct {
+	since, until                         string
+	server, tool, verdict, session, kind string
+	limit                                uint32
+	json                                 bool
+}
+
+func (f *auditFilter) flags(cmd *cobra.Command) {
+	jsonFlag(cmd, &f.json, record.Record{})
+	f.selectFlags(cmd)
+}
+
+func (f *auditFilter) selectFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.server, "server", "", "only of servers that match `GLOB`")
+	cmd.Flags().StringVar(&f.tool, "tool", "", "only of tools, prompts or resources that match `GLOB`")
+	cmd.Flags().StringVar(&f.verdict, "verdict", "", "only with `VERDICT`: forward, deny, hold, approved, rejected, ...")
+	cmd.Flags().StringVar(&f.session, "session", "", "only of session `ID`")
+	cmd.Flags().StringVar(&f.kind, "kind", "", "only of `KIND`: call, decision, outcome, session, attach, ...")
+}
+
+// query is the filter as the daemon takes it.
+func (f *auditFilter) query(now time.Time) (*pb.AuditQuery, error) {
+	q := &pb.AuditQuery{Server: f.server, Tool: f.tool, Verdict: f.verdict, Session: f.session, Kind: f.kind, Last: f.limit}
+	for _, bound := range []struct {
+		flag, text string
+		to         **timestamppb.Timestamp
+	}{{"--since", f.since, &q.Since}, {"--until", f.until, &q.Until}} {
+		if bound.text == "" {
+			continue
+		}
+		at, err := parseWhen(bound.text, now)
+		if err != nil {
+			return nil, &usageError{err: fmt.Errorf("%s: %w", bound.flag, err), path: "tgctl audit list"}
+		}
+		*bound.to = timestamppb.New(at)
+	}
+	return q, nil
+}
+
+func (a *app) auditListCmd() *cobra.Command {
+	f := &auditFilter{}
+	cmd := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "List records, oldest first",
+		Long: `List records, oldest first. D is a span back from now, as 90s, 2h or 7d, a date,
+or a date and a time in the local zone. With --json each line is a record as it
+is stored, byte for byte.`,
+		Example: `  $ tgctl audit list --since 2h --server github
+  $ tgctl audit list --since 7d --limit 0 --json | jq -r .tool | sort | uniq -c`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := f.query(a.now())
+			if err != nil {
+				return err
+			}
+			return a.printAudit(cmd.Context(), q, f.json)
+		},
+	}
+	f.flags(cmd)
+	cmd.Flags().StringVar(&f.since, "since", "", "only from `D` on")
+	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
+	cmd.Flags().Uint32Var(&f.limit, "limit", listLimit, "only the newest `N` of them; 0 for all")
+	return cmd
+}
+
+func (a *app) auditTailCmd() *cobra.Command {
+	f := &auditFilter{}
+	cmd := &cobra.Command{
+		Use:   "tail [flags]",
+		Short: "Show records as they are written",
+		Long:  `Show the newest records and then each one as it is written, until interrupted.`,
+		Example: `  $ tgctl audit tail
+  $ tgctl audit tail --verdict deny --json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := f.query(a.now())
+			if err != nil {
+				return err
+			}
+			q.Follow = true
+			err = a.printAudit(cmd.Context(), q, f.json)
+			if cmd.Context().Err() != nil {
+				return nil // interrupted: that is how it ends
+			}
+			return err
+		},
+	}
+	f.flags(cmd)
+	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "begin with the newest `N`")
+	return cmd
+}
+
+// printAudit prints what q selects as it comes.
+func (a *app) printAudit(ctx context.Context, q *pb.AuditQuery, asJSON bool) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	out := display.NewStream(a.out, a.width(),
+		display.Column{Head: "SEQ", Right: true, Width: 6}, display.Column{Head: "TIME", Width: 8},
+		display.Column{Head: "KIND", Width: 8}, display.Column{Head: "VERDICT", Width: 11},
+		display.Column{Head: "SERVER", Width: 12}, display.Column{Head: "WHAT", Shrink: 20})
+	none := true
+	for r, err := range c.ReadAudit(ctx, q) {
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			if err := a.printLine(r.GetLine()); err != nil {
+				return err
+			}
+			continue
+		}
+		if none {
+			none = false
+			if err := out.Head(); err != nil {
+				return err
+			}
+		}
+		if err := out.Row(a.auditRow(r)...); err != nil {
+			return err
+		}
+	}
+	if none && !asJSON {
+		a.say("No record matches.")
+	}
+	return nil
+}
+
+// auditRow is one record as a row of a list.
+func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
+	rec, err := record.Parse(r.GetLine())
+	if err != nil {
+		return []display.Safe{display.Safe(strconv.FormatUint(r.GetSeq(), 10)), "", "?", "", "", display.Bytes(r.GetLine())}
+	}
+	return []display.Safe{
+		display.Safe(strconv.FormatUint(rec.Seq, 10)), shortTime(rec.Time, a.now()), display.Name(string(rec.Kind)),
+		verdictWord(&rec), display.Name(rec.Server), whatHappened(&rec),
+	}
+}
+
+// whatHappened is what a record is about, and the reason it gives.
+func whatHappened(rec *record.Record) display.Safe {
+	what := callName(rec.Method, rec.Tool)
+	if rec.Approval != "" {
+		what = display.Name(rec.Approval) + spaced(what)
+	}
+	if what == "" && rec.Server == "" {
+		what = display.Name(rec.Agent)
+	}
+	if rec.Reason != "" {
+		if what != "" {
+			what += ": "
+		}
+		what += display.Text(rec.Reason)
+	}
+	return what
+}
+
+// verdictWord is the verdict, or what it would have been in production.
+func verdictWord(rec *record.Record) display.Safe {
+	if rec.Would != "" {
+		return display.Name(strings.ToLower(rec.Would))
+	}
+	return display.Name(rec.Verdict)
+}
+
+// shortTime writes t in eight columns or less: today's by the clock, others by
+// their date.
+func shortTime(t, now time.Time) display.Safe {
+	if s := display.Time(t, now); len(s) <= 8 {
+		return s
+	}
+	return display.Safe(t.In(now.Location()).Format("06-01-02"))
+}
+
+// parseWhen reads a point in time: a span back from now, a date, or a date and
+// a time.
+func parseWhen(text string, now time.Time) (time.Time, error) {
+	if span, err := parseSpan(text); err == nil {
+		return now.Add(-span), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if at, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is neither a span, as 2h or 7d, nor a date, as 2026-11-20 or \"2026-11-20 14:00\"", text)
+}
+
+// parseSpan reads a span of time, in which days may stand before the rest.
+func parseSpan(text string) (time.Duration, error) {
+	days, rest, ok := strings.Cut(text, "d")
+	if !ok {
+		days, rest = "0", text
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil {
+		return 0, err
+	}
+	span := time.Duration(n) * 24 * time.Hour
+	if rest == "" && ok {
+		return span, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil {
+		return 0, err
+	}
+	if more < 0 {
+		return 0, fmt.Errorf("%s is negative", text)
+	}
+	return span + more, nil
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) auditExportCmd() *cobra.Command {
+	f := &auditFilter{}
+	var format, output string
+	var values bool
+	cmd := &cobra.Command{
+		Use:   "export --format jsonl|ocsf [flags]",
+		Short: "Hand the record on to other programs",
+		Long: `Write records for other programs. As jsonl each line is a record as it is
+stored, byte for byte: without a filter the lines can be verified wherever they
+are. As ocsf each is an event of the Open Cybersecurity Schema Framework, ` + ocsfVersion + `,
+class API Activity, with the record itself under raw_data. The values of calls
+stay behind unless --values asks for them; they are as redacted as they are
+stored.`,
+		Example: `  $ tgctl audit export --format jsonl -o audit.jsonl
+  $ tgctl audit export --format ocsf --since 1d | gzip > events.json.gz`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, err := f.query(a.now())
+			if err != nil {
+				return err
+			}
+			if format != "jsonl" && format != "ocsf" {
+				return &usageError{err: fmt.Errorf("--format must be jsonl or ocsf, and is %q", format), path: cmd.CommandPath()}
+			}
+			if values && format == "ocsf" {
+				return &usageError{err: errors.New("--values goes with --format jsonl only: events have no place for them"), path: cmd.CommandPath()}
+			}
+			return a.toFile(output, func(w io.Writer) error {
+				return a.export(cmd.Context(), q, w, format == "ocsf", values)
+			})
+		},
+	}
+	f.selectFlags(cmd)
+	cmd.Flags().StringVar(&f.since, "since", "", "only from `D` on")
+	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
+	cmd.Flags().StringVar(&format, "format", "", "`FORMAT`: jsonl or ocsf")
+	cmd.Flags().BoolVar(&values, "values", false, "the values of calls, too, in lines of their own behind their records")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist, and only when all is written")
+	return cmd
+}
+
+// export writes what q selects.
+func (a *app) export(ctx context.Context, q *pb.AuditQuery, w io.Writer, asOCSF, values bool) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	log := ""
+	if asOCSF {
+		if log, err = logID(ctx, c); err != nil {
+			return err
+		}
+	}
+	for r, err := range c.ReadAudit(ctx, q) {
+		if err != nil {
+			return err
+		}
+		line := r.GetLine()
+		if asOCSF {
+			rec, err := record.Parse(line)
+			if err != nil {
+				return fmt.Errorf("record %d cannot be read: %w; `tgctl audit verify` says more", r.GetSeq(), err)
+			}
+			if line, err = ocsf(&rec, line, log, release); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, "%s\n", line); err != nil {
+			return err
+		}
+		if v := r.GetValues(); values && len(v) > 0 {
+			if _, err := fmt.Fprintf(w, "%s\n", v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// logID returns the id of the log, which its first record says.
+func logID(ctx context.Context, c *client.Client) (string, error) {
+	for r, err := range c.ReadAudit(ctx, &pb.AuditQuery{Kind: string(record.KindLog), Last: 1}) {
+		if err != nil {
+			return "", err
+		}
+		rec, err := record.Parse(r.GetLine())
+		return rec.Log, err
+	}
+	return "", errors.New("the log does not say which log it is; `tgctl audit verify` says more")
+}
+
+// toFile lets write write to a new file, or to standard output when path is empty.
+// What could not be written whole is not left behind.
+func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
+	if path == "" {
+		out := bufio.NewWriter(a.out)
+		return errors.Join(write(out), out.Flush())
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(f)
+	if err = errors.Join(write(out), out.Flush(), f.Close()); err != nil {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}

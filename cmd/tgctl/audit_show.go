@@ -1,0 +1,144 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) auditShowCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show SEQ [flags]",
+		Short: "Show one record in full",
+		Long: `Show one record in full, with the values that stand beside it. With --json the
+record is printed as it is stored, and its values, if it has any, in a second
+line.`,
+		Example: `  $ tgctl audit show 1204
+  $ tgctl audit show 1204 --json | head -n 1 | tr -d '\n' | sha256sum`,
+		Args:              exactly("SEQ"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			seq, err := strconv.ParseUint(args[0], 10, 64)
+			if err != nil || seq == 0 {
+				return &usageError{err: fmt.Errorf("%q is no number of a record", args[0]), path: cmd.CommandPath()}
+			}
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for r, err := range c.ReadAudit(cmd.Context(), &pb.AuditQuery{From: seq}) {
+				if err != nil {
+					return err
+				}
+				if r.GetSeq() != seq {
+					break
+				}
+				return a.showRecord(r, asJSON)
+			}
+			return fmt.Errorf("record %d: %w", seq, client.ErrNotFound)
+		},
+	}
+	jsonFlag(cmd, &asJSON, record.Record{})
+	return cmd
+}
+
+func (a *app) showRecord(r *pb.AuditRecord, asJSON bool) error {
+	if asJSON {
+		if err := a.printLine(r.GetLine()); err != nil || len(r.GetValues()) == 0 {
+			return err
+		}
+		return a.printLine(r.GetValues())
+	}
+	rec, err := record.Parse(r.GetLine())
+	if err != nil {
+		return fmt.Errorf("record %d cannot be read: %w", r.GetSeq(), err)
+	}
+	sum := sha256.Sum256(r.GetLine())
+	if err := a.printSheet(a.recordSheet(&rec, hex.EncodeToString(sum[:]))); err != nil {
+		return err
+	}
+	if len(r.GetValues()) == 0 {
+		return nil
+	}
+	room := 0
+	if w := a.width(); w > 0 {
+		room = max(w-2, 20)
+	}
+	_, err = fmt.Fprintf(a.out, "values:\n  %s\n", strings.ReplaceAll(string(display.JSON(r.GetValues(), room)), "\n", "\n  "))
+	return err
+}
+
+// recordSheet lists what a record says, in the order of its members.
+func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
+	s := &sheet{}
+	s.add("record", display.Safe(strconv.FormatUint(rec.Seq, 10))+", "+display.Name(string(rec.Kind)))
+	s.add("time", display.Moment(rec.Time, a.now()))
+	s.add("log", display.Name(rec.Log))
+	s.add("agent", agentLine(rec.Agent, rec.Session))
+	s.add("server", display.Name(rec.Server))
+	s.add("launch", display.Name(rec.Launch))
+	s.add("call", callLine(rec))
+	s.add("id", display.Name(rec.ID))
+	s.add("message", display.Text(rec.MessageID))
+	s.add("verdict", display.Name(rec.Verdict)+spaced(parens(display.Name(rec.Would))))
+	s.add("gate", display.Name(rec.Gate))
+	s.add("rule", display.Text(rec.Rule))
+	for _, policy := range rec.Policies {
+		s.add("policy", display.Text(policy))
+	}
+	for _, fact := range rec.Facts {
+		s.add("fact", display.Text(fact))
+	}
+	s.add("reason", display.Text(rec.Reason))
+	s.add("profile", display.Name(rec.Profile))
+	s.add("question", display.Name(rec.Approval))
+	if rec.Parked {
+		s.add("parked", "the agent was told to repeat the call")
+	}
+	s.add("grant", display.Name(rec.Grant))
+	s.add("decider", display.Text(rec.Decider)+spaced(parens(display.Name(rec.Surface))))
+	if rec.Auto {
+		s.add("approved", "by itself, because of the profile")
+	}
+	if rec.Forwarded {
+		s.add("forwarded", "yes")
+	}
+	if rec.LatencyUS > 0 {
+		s.add("latency", display.Safe((time.Duration(rec.LatencyUS) * time.Microsecond).String()))
+	}
+	s.add("attachment", display.Name(rec.Attachment)+spaced(callNumber(rec.Call)))
+	s.add("rule set", display.Name(rec.Set))
+	s.add("written", display.Name(rec.Digest))
+	s.add("before it", display.Name(rec.Prev))
+	s.add("its hash", display.Safe(sum))
+	return s
+}
+
+// callLine names what was called, and in which direction when it was not the
+// agent who did.
+func callLine(rec *record.Record) display.Safe {
+	line := display.Name(rec.Method) + spaced(display.Name(rec.Tool))
+	if rec.Direction != "" && rec.Direction != "agent_to_server" {
+		line += spaced(parens(display.Name(strings.ReplaceAll(rec.Direction, "_", " "))))
+	}
+	return line
+}
+
+func callNumber(n uint64) display.Safe {
+	if n == 0 {
+		return ""
+	}
+	return "call " + display.Count(n)
+}

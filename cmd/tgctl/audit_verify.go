@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// verifyJSON is what `audit verify --json` prints.
+type verifyJSON struct {
+	OK       bool     `json:"ok"`
+	Log      string   `json:"log,omitempty"` // id of the log
+	Records  uint64   `json:"records"`
+	Segments int      `json:"segments"`
+	First    uint64   `json:"first,omitempty"`
+	Last     uint64   `json:"last,omitempty"`
+	LastSum  string   `json:"last_sha256,omitempty"` // hex SHA-256 of the last record
+	Values   uint64   `json:"values"`                // lines of values that are there and right
+	Retired  uint64   `json:"retired,omitempty"`     // records before the first, which the log says it dropped
+	Dropped  uint64   `json:"values_dropped"`        // lines of values that are not there, which is allowed
+	Gaps     uint64   `json:"gaps"`                  // places where the log itself says that something is missing
+	Headed   bool     `json:"head_reached"`          // a head was there to compare with, and the log reaches it
+	Torn     int64    `json:"torn_bytes"`            // behind the last record
+	Bad      *badJSON `json:"bad,omitempty"`
+}
+
+// badJSON is the first thing wrong with a log.
+type badJSON struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Record uint64 `json:"record"`
+	What   string `json:"what"`
+}
+
+func (a *app) auditVerifyCmd() *cobra.Command {
+	var asJSON bool
+	var headFile string
+	cmd := &cobra.Command{
+		Use:   "verify [FILE|DIR...] [flags]",
+		Short: "Check that the record is as it was written",
+		Long: `Check that every record is as it was written: that each line carries the hash of
+the one before, that none is missing or moved, and that the log reaches as far
+as the head kept beside it. Needs no daemon. Without arguments, the log of this
+user is checked. Exits 4 when something is wrong, and names the first such
+record.`,
+		Example: `  $ tgctl audit verify
+  $ tgctl audit verify /backup/audit --head /mnt/other/audit.head`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				paths, err := sock.DefaultPaths(a.getenv)
+				if err != nil {
+					return err
+				}
+				args = []string{paths.AuditDir()}
+			}
+			opts, err := verifyOptions(headFile)
+			if err != nil {
+				return err
+			}
+			report, err := record.Verify(args, opts)
+			if err != nil {
+				return err
+			}
+			return a.printReport(&report, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, verifyJSON{})
+	cmd.Flags().StringVar(&headFile, "head", "", "the log must contain the heads in `FILE`, kept where nobody could change it (audit.heads)")
+	return cmd
+}
+
+func verifyOptions(headFile string) (record.VerifyOptions, error) {
+	if headFile == "" {
+		return record.VerifyOptions{}, nil
+	}
+	content, err := os.ReadFile(headFile)
+	if err != nil {
+		return record.VerifyOptions{}, err
+	}
+	heads, err := record.ParseHeads(content)
+	if err != nil {
+		return record.VerifyOptions{}, fmt.Errorf("%s: %w", headFile, err)
+	}
+	return record.VerifyOptions{Heads: heads}, nil
+}
+
+func (a *app) printReport(r *record.Report, asJSON bool) error {
+	if asJSON {
+		out := verifyJSON{
+			OK: r.Bad == nil, Log: r.Log, Records: r.Records, Segments: r.Segments, First: r.First, Last: r.Last.Seq,
+			LastSum: r.Last.Sum, Retired: r.Retired, Values: r.Values, Dropped: r.Dropped, Gaps: r.Gaps, Headed: r.Headed, Torn: r.Torn,
+		}
+		if b := r.Bad; b != nil {
+			out.Bad = &badJSON{File: b.File, Offset: b.Offset, Record: b.Seq, What: b.What}
+		}
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	}
+	if r.Bad != nil {
+		return &exitError{code: exitCheck, err: fmt.Errorf("not as it was written: %w", r.Bad)}
+	}
+	if asJSON {
+		return nil
+	}
+	fmt.Fprintf(a.out, "verified: %s in %s, log %s\n", plural(r.Records, "record", "records"), plural(r.Segments, "segment", "segments"), display.Name(r.Log))
+	if r.Records > 0 {
+		fmt.Fprintf(a.out, "from %s to %s\nthe last one is record %d, %s\n",
+			display.Moment(r.From, a.now()), display.Moment(r.Until, a.now()), r.Last.Seq, display.Name(r.Last.Sum))
+	}
+	for _, note := range reportNotes(r) {
+		fmt.Fprintf(a.out, "note: %s\n", note)
+	}
+	return nil
+}
+
+// reportNotes is what someone who relies on a good log should know of it.
+func reportNotes(r *record.Report) []display.Safe {
+	var notes []display.Safe
+	if r.Retired > 0 {
+		notes = append(notes, "the log says that it dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped")
+	}
+	if r.Gaps > 0 {
+		notes = append(notes, "the log itself says that it could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap")
+	}
+	if r.Dropped > 0 {
+		notes = append(notes, "the values of "+plural(r.Dropped, "record", "records")+" have been dropped, which is allowed")
+	}
+	if r.Torn > 0 {
+		notes = append(notes, plural(uint64(r.Torn), "byte", "bytes")+" behind the last record: a line being written, or cut off")
+	}
+	if !r.Headed {
+		notes = append(notes, "there was no head to compare with: records cut off at the end would not show")
+	}
+	return notes
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// decision is what approve and deny were asked to do.
+type decision struct {
+	answer  pb.Answer
+	note    string
+	subject string // hex, or its beginning: what the answer is meant for
+	from    string // deny: all open questions of this server
+	json    bool
+	edit    bool
+	grant   grantFlags
+	terms   *pb.GrantTerms // of a grant; nil for none
+}
+
+func (a *app) approveCmd() *cobra.Command {
+	d := decision{answer: pb.Answer_ANSWER_APPROVE}
+	cmd := &cobra.Command{
+		Use:   "approve ID... [flags]",
+		Short: "Say yes: the call goes through, once",
+		Long: `Say yes to one or more questions. Each yes is good for exactly the call that was
+asked about, to the byte, and lets it through once. What was approved is
+printed.
+
+With --for, --times, --match or --in the yes remembers: it is a grant as well,
+which lets further calls through without asking. As long as nothing else is
+said it covers calls with the same arguments in the same session for an hour.
+It never covers what is about ThoughtGate's own files, nor a call of which more
+is true than of this one (facts), and is void when the tool's definition
+changes. See "tgctl grants".
+
+With --edit you change the arguments first, in $VISUAL or $EDITOR. What you
+wrote is judged by the rules like a call of the agent's, both versions are on
+record, and the agent is told that the arguments were changed.`,
+		Example: `  $ tgctl approvals approve A-17
+  $ tgctl approvals approve A-17 A-18 --note "discussed with Ana"
+  $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project`,
+		Args:              atLeastOne("ID"),
+		ValidArgsFunction: a.completeApprovals,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.decide(cmd.Context(), &d, args)
+		},
+	}
+	jsonFlag(cmd, &d.json, approvalJSON{})
+	cmd.Flags().StringVar(&d.note, "note", "", "a `TEXT` for the record")
+	cmd.Flags().BoolVar(&d.edit, "edit", false, "change the arguments in an editor, and approve that")
+	d.grant.add(cmd)
+	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject begins with `HEX`, as show printed it")
+	return cmd
+}
+
+func (a *app) denyCmd() *cobra.Command {
+	d := decision{answer: pb.Answer_ANSWER_DENY}
+	cmd := &cobra.Command{
+		Use:   "deny ID... [flags]",
+		Short: "Say no: the call is refused",
+		Long: `Say no to one or more questions. The agent is told that the call was refused and
+not executed, and the reason, if you give one. A no beats a yes that no call has
+made use of yet.`,
+		Example: `  $ tgctl approvals deny A-17 --reason "use the staging database"
+  $ tgctl approvals deny --all-from github`,
+		ValidArgsFunction: a.completeApprovals,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.decide(cmd.Context(), &d, args)
+		},
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 0) == (d.from == "") {
+			return errors.New("name the questions, or a server with --all-from, and not both")
+		}
+		return nil
+	}
+	jsonFlag(cmd, &d.json, approvalJSON{})
+	cmd.Flags().StringVar(&d.note, "reason", "", "a `TEXT` for the agent and the record")
+	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject begins with `HEX`, as show printed it")
+	cmd.Flags().StringVar(&d.from, "all-from", "", "every open question of `SERVER`")
+	return cmd
+}
+
+// decide answers the questions that ids name. One that cannot be answered is
+// complained about, and the rest answered all the same.
+func (a *app) decide(ctx context.Context, d *decision, ids []string) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if d.from != "" {
+		if ids, err = openFrom(ctx, c, d.from); err != nil {
+			return err
+		}
+		if len(ids) == 0 {
+			a.say("No question of %s is open.", display.Name(d.from))
+			return nil
+		}
+	}
+	ids = distinct(ids)
+	terms, err := d.grant.terms()
+	if err != nil {
+		return &usageError{err: err, path: "tgctl approvals approve"}
+	}
+	d.terms = terms
+	if d.edit && (len(ids) > 1 || terms != nil) {
+		return &usageError{err: errors.New("--edit is for one question, and without a grant"), path: "tgctl approvals approve"}
+	}
+	if d.subject != "" && len(ids) > 1 {
+		return &usageError{err: errors.New("--subject is for one question"), path: "tgctl approvals"}
+	}
+	var failed error
+	for _, id := range ids {
+		if err := a.decideOne(ctx, c, d, id); err != nil {
+			err = approvalFailure(id, err)
+			if len(ids) == 1 {
+				return err
+			}
+			a.complain(err)
+			failed = err
+		}
+	}
+	if failed != nil {
+		return &exitError{code: exitCode(failed)}
+	}
+	return nil
+}
+
+// decideOne reads a question and answers exactly what it read: the subject goes
+// back with the answer, and the daemon refuses when it is another one by then.
+func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id string) error {
+	q, err := c.GetApproval(ctx, id)
+	if err != nil {
+		return err
+	}
+	// A no beats a yes that no call has made use of yet.
+	late := d.answer == pb.Answer_ANSWER_DENY && q.GetState() == pb.ApprovalState_APPROVAL_STATE_APPROVED && q.GetGood() != nil && !q.GetSpent()
+	if !isOpen(q) && !late {
+		return fmt.Errorf("%w: it is %s", client.ErrDecided, a.stateLine(q))
+	}
+	if want, err := hex.DecodeString(strings.ToLower(d.subject)); err != nil || len(want) < 4 && d.subject != "" {
+		return &usageError{err: fmt.Errorf("--subject %q: give at least 8 hexadecimal digits, an even number of them", d.subject), path: "tgctl approvals"}
+	} else if !bytes.HasPrefix(q.GetSubject(), want) {
+		return fmt.Errorf("%w: its subject is %x", client.ErrChanged, q.GetSubject())
+	}
+	var edit []byte
+	if d.edit {
+		if edit, err = a.editArguments(ctx, q); err != nil {
+			return err
+		}
+	}
+	done, err := c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: d.answer, Note: d.note, Surface: a.surface(), Grant: d.terms, Edit: edit})
+	if err != nil {
+		return err
+	}
+	if d.json {
+		answered := approvalToJSON(done.GetApproval())
+		answered.Grant = done.GetGrant().GetId()
+		return a.printJSON(answered)
+	}
+	return a.printDecided(d, q, done)
+}
+
+// printDecided says what was decided, from the question as it was read: a
+// decided one no longer carries its arguments.
+func (a *app) printDecided(d *decision, q *pb.Approval, done *pb.Decided) error {
+	ended := done.GetApproval()
+	id := display.Name(q.GetId())
+	word, then := display.Safe("approved"), display.Safe("Good for exactly this call, once. It allows nothing else, so nothing is left\nto undo.")
+	if d.answer == pb.Answer_ANSWER_DENY {
+		word, then = "denied", "The agent is told that the call was not executed."
+	}
+	if ended.GetEdited() {
+		then = "Good for the call with the arguments that you wrote, once, if the rules let it\nthrough. The agent is told that they were changed."
+	}
+	if g := done.GetGrant(); g != nil {
+		then = grantGiven(g)
+	}
+	if ended.GetGood() != nil && q.GetParked() {
+		then += "\nThe agent was told to repeat the call; the answer waits for that for " + display.Span(ended.GetGood().AsTime().Sub(a.now())) + "."
+	}
+	line := word + " " + id + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
+	if agent := q.GetAgent(); agent != "" {
+		line += " for " + display.Name(agent)
+	}
+	room := shortRoom
+	if w := a.width(); w > 0 {
+		room = max(w-2, 20)
+	}
+	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
+		line += "\n  " + short
+	}
+	_, err := fmt.Fprintf(a.out, "%s\n%s\n", line, then)
+	return err
+}
+
+// openFrom returns the ids of the open questions of one server.
+func openFrom(ctx context.Context, c *client.Client, server string) ([]string, error) {
+	questions, err := c.ListApprovals(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, q := range questions {
+		if q.GetServer() == server && isOpen(q) {
+			ids = append(ids, q.GetId())
+		}
+	}
+	return ids, nil
+}
+
+// approvalID is the id that a person meant: a-17 is A-17.
+func approvalID(typed string) string {
+	if letter, number, ok := strings.Cut(typed, "-"); ok && len(letter) == 1 && strings.Trim(number, "0123456789") == "" {
+		return strings.ToUpper(typed)
+	}
+	return typed
+}
+
+// distinct returns ids as they were meant, each once, in their order.
+func distinct(ids []string) []string {
+	var out []string
+	for _, id := range ids {
+		if id = approvalID(id); !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// approvalFailure says of an error which question it is about, and what to do.
+func approvalFailure(id string, err error) error {
+	err = fmt.Errorf("%s: %w", approvalID(id), err)
+	switch {
+	case errors.Is(err, client.ErrForbidden):
+		return &hintError{err: err, hint: "An agent, and what it starts, cannot answer. Answer from another terminal."}
+	case errors.Is(err, client.ErrNotFound):
+		return &hintError{err: err, hint: "See what is open: tgctl approvals"}
+	case errors.Is(err, client.ErrChanged):
+		return &hintError{err: err, hint: "Look at it again: tgctl approvals show " + approvalID(id)}
+	}
+	return err
+}

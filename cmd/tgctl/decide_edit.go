@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// longestEdit bounds what is read back from an editor, in bytes. A message can't
+// be longer.
+const longestEdit = 10 << 20
+
+// editArguments has a person change the arguments of a call in their editor, and
+// returns them on one line. Numbers, strings and the order of members stay as they
+// were written. It fails when nothing was changed: who closes the editor has not
+// said yes.
+func (a *app) editArguments(ctx context.Context, q *pb.Approval) ([]byte, error) {
+	var params map[string]json.RawMessage
+	if err := json.Unmarshal(q.GetArguments(), &params); err != nil || len(params["arguments"]) == 0 {
+		return nil, errors.New("the call has no arguments that could be changed")
+	}
+	before := params["arguments"]
+	editor := a.getenv("VISUAL")
+	if editor == "" {
+		editor = a.getenv("EDITOR")
+	}
+	if editor == "" {
+		return nil, errors.New("no editor is known; set VISUAL or EDITOR")
+	}
+	// What is asked about may be secret: it lies where only its owner gets, and in
+	// memory where there is a runtime folder.
+	dir, err := os.MkdirTemp(a.getenv("XDG_RUNTIME_DIR"), "tgctl-edit-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the editor: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "arguments.json")
+	var text bytes.Buffer
+	if err := json.Indent(&text, before, "", "  "); err != nil {
+		return nil, fmt.Errorf("read the arguments: %w", err)
+	}
+	text.WriteByte('\n')
+	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
+		return nil, err
+	}
+	// The variable may hold flags, as "code --wait": it is the shell's to read.
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$@"`, "editor", path)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.err, a.err
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("run the editor %q: %w", editor, err)
+	}
+	return changed(path, before)
+}
+
+// changed reads what an editor has left at path, which must differ from before in
+// more than blanks.
+func changed(path string, before []byte) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read what the editor has left: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, longestEdit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read what the editor has left: %w", err)
+	case len(text) > longestEdit:
+		return nil, errors.New("the arguments are longer than a message may be; nothing was answered")
+	}
+	var after, was bytes.Buffer
+	if err := json.Compact(&after, text); err != nil {
+		return nil, fmt.Errorf("what the editor has left is not JSON (%w); nothing was answered", err)
+	}
+	if err := json.Compact(&was, before); err != nil {
+		return nil, err
+	}
+	if bytes.Equal(after.Bytes(), was.Bytes()) {
+		return nil, errors.New("the arguments were not changed; nothing was answered")
+	}
+	return after.Bytes(), nil
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/fake"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// The demo is the main job in small: the real daemon, the real shim and the
+// real wrap, in a home of their own that is gone afterwards. Only the agent and
+// its MCP server are ours, so that it runs without a network.
+
+func (a *app) demoCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Show in a minute what this is, and touch nothing of yours",
+		Long: `Wrap an agent that works by a script, in a temporary home: one of its calls is
+forwarded, one is denied, and one waits for you to answer. Then the record is
+verified. Everything is real but the agent and its server; nothing of yours is
+read or changed, nothing goes over a network, and nothing is left behind. When
+stdin is not a terminal the demo answers for you, and says so.`,
+		Example: `  $ tgctl demo`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.demo(cmd.Context())
+		},
+	}
+	cmd.AddCommand(a.demoAgentCmd(), a.demoServerCmd())
+	return cmd
+}
+
+// demoScript is what the agent does.
+const demoScript = `call notes read_note {"name":"plan"}
+call notes delete_note {"name":"plan"}
+call notes send_mail {"to":"ana@example.com","text":"We release on Friday."}
+`
+
+// demoConfig is the thoughtgate.yaml of the demo.
+const demoConfig = `schema: 1
+governance:
+  defaults: {action: forward}
+  rules:
+    - {match: "delete_*", action: deny, description: "nothing is deleted in this demo"}
+    - {match: "send_*", action: approve, description: "mail leaves this machine"}
+approval:
+  you: {destination: {type: local}, timeout: 10m}
+`
+
+// demoTitles say what each step of the script is about.
+var demoTitles = []string{"The agent reads a note.", "It wants to delete one.", "It wants to send a mail."}
+
+// tour is one run of the demo.
+type tour struct {
+	*demoHome
+	out   *app // what the person sees; the embedded app is in the demo's home
+	step  int
+	held  chan *pb.Approval
+	said  string // the person's answer to the question: approved or denied
+	notes []string
+}
+
+func (a *app) demo(ctx context.Context) (err error) {
+	home, err := a.newDemoHome()
+	if err != nil {
+		return fmt.Errorf("prepare the demo: %w", err)
+	}
+	t := &tour{demoHome: home, out: a, held: make(chan *pb.Approval)}
+	defer func() {
+		if err != nil && ctx.Err() == nil {
+			t.tellLog()
+		}
+		if closeErr := home.close(); closeErr != nil && err == nil {
+			err = closeErr
+		}
+		if ctx.Err() != nil {
+			err = &exitError{code: 130, err: errors.New("the demo was interrupted; nothing of it is left")}
+		}
+	}()
+	if err := home.startDaemon(ctx); err != nil {
+		return err
+	}
+	t.introduce()
+	if err := t.run(ctx); err != nil {
+		return err
+	}
+	if err := t.verify(ctx); err != nil {
+		return err
+	}
+	return t.conclude()
+}
+
+func (t *tour) print(format string, args ...any) {
+	fmt.Fprintf(t.out.out, format+"\n", args...)
+}
+
+func (t *tour) introduce() {
+	t.print(`A tour in a temporary home: the programs are real, nothing of yours is touched.
+
+An agent calls the tools of its MCP server "notes". Between them, these rules:
+
+    delete_*        deny      nothing is deleted in this demo
+    send_*          approve   mail leaves this machine: a person is asked
+    anything else   forward
+
+    $ tgctl wrap -- agent
+`)
+}
+
+// run wraps the agent and follows it until it has ended.
+func (t *tour) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := t.app.dialRunning(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	watching := make(chan error, 1)
+	go func() {
+		for event, err := range c.WatchApprovals(ctx) {
+			if err != nil {
+				watching <- err
+				return
+			}
+			if q := event.GetApproval(); isOpen(q) {
+				select {
+				case t.held <- q:
+				case <-ctx.Done():
+				}
+			}
+		}
+		watching <- nil
+	}()
+	lines, ended, err := t.startWrap(ctx)
+	if err != nil {
+		return err
+	}
+	err = t.follow(ctx, lines, func(q *pb.Approval) error {
+		answer, word, err := t.ask(ctx, q)
+		if err != nil {
+			return err
+		}
+		t.said = word
+		_, err = c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: answer, Surface: t.out.surface()})
+		return err
+	})
+	cancel()
+	<-watching
+	if endErr := ended(err != nil); err == nil && endErr != nil {
+		err = fmt.Errorf("tgctl wrap: %w", endErr)
+	}
+	return err
+}
+
+// follow tells what the agent does as it does it, and has questions answered.
+func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*pb.Approval) error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case q := <-t.held:
+			if err := answer(q); err != nil {
+				return err
+			}
+		case line, ok := <-lines:
+			if !ok {
+				if t.step < len(demoTitles) || len(t.notes) < len(demoTitles) {
+					return errors.New("the agent ended before its script did")
+				}
+				return nil
+			}
+			if err := t.tell(line); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tell prints a call as it is made, and what came of it.
+func (t *tour) tell(line demoLine) error {
+	if line.Begin {
+		if t.step == len(demoTitles) {
+			return errors.New("the agent did more than its script")
+		}
+		t.step++
+		t.print("%d. %s\n", t.step, demoTitles[t.step-1])
+		t.print("     → %s %s", display.Name(line.Tool), display.JSONLine(line.Arguments, 60, ""))
+		return nil
+	}
+	if line.Error != "" {
+		return fmt.Errorf("the call of %s came to nothing: %s", line.Tool, line.Error)
+	}
+	for i, part := range display.Wrap(display.Text(line.Text), 72) {
+		mark := "←"
+		if i > 0 {
+			mark = " "
+		}
+		t.print("     %s %s", mark, part)
+	}
+	outcome, err := t.outcome(line)
+	if err != nil {
+		return err
+	}
+	t.notes = append(t.notes, outcome)
+	t.print("\n   %s\n", t.out.strong(outcome))
+	return nil
+}
+
+// outcome says what became of a call, from the server's own account of what it
+// executed, and fails when that isn't what the rules and the person said.
+func (t *tour) outcome(line demoLine) (string, error) {
+	log, err := fake.ReadLog(t.serverLog())
+	if err != nil {
+		return "", err
+	}
+	executed := slices.ContainsFunc(log, func(e fake.Executed) bool { return e.Tool == line.Tool })
+	want, outcome := true, "forwarded"
+	switch t.step {
+	case 2:
+		want, outcome = false, "denied: the server never saw it"
+	case 3:
+		want, outcome = t.said == "approved", "held → "+t.said
+		if t.out.inTerminal {
+			outcome += " by you"
+		}
+		if !want {
+			outcome += ": the server never saw it"
+		}
+	}
+	if executed != want || line.IsError == want {
+		return "", fmt.Errorf("%s: executed %v, refused %v; the demo expected it the other way", line.Tool, executed, line.IsError)
+	}
+	return outcome, nil
+}
+
+// verify has the record verified as a person would.
+func (t *tour) verify(ctx context.Context) error {
+	t.print("What is on record:\n")
+	var list, verified strings.Builder
+	t.app.out = &list
+	if code := t.app.run(ctx, []string{"audit", "list", "--kind", "call"}); code != exitOK {
+		return fmt.Errorf("tgctl audit list: exit %d", code)
+	}
+	t.app.out = &verified
+	if code := t.app.run(ctx, []string{"audit", "verify"}); code != exitOK {
+		return fmt.Errorf("tgctl audit verify: exit %d", code)
+	}
+	for line := range strings.Lines(list.String()) {
+		fmt.Fprint(t.out.out, "    ", line)
+	}
+	first, _, _ := strings.Cut(verified.String(), "\n")
+	t.print("\n    $ tgctl audit verify\n    %s\n", t.out.strong(first))
+	return nil
+}
+
+func (t *tour) conclude() error {
+	log, err := fake.ReadLog(t.serverLog())
+	if err != nil {
+		return err
+	}
+	var did []string
+	for _, e := range log {
+		did = append(did, e.Tool)
+	}
+	t.print("The server's own log: it executed %s, and nothing else.", strings.Join(did, " and "))
+	t.print("\nNow with an agent of yours: tgctl wrap -- claude")
+	return nil
+}
+
+// strong writes text in bold on a terminal that knows bold.
+func (a *app) strong(text string) string {
+	if !a.outTerminal || a.getenv("NO_COLOR") != "" || a.getenv("TERM") == "dumb" {
+		return text
+	}
+	return "\x1b[1m" + text + "\x1b[0m"
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// ask puts the question to the person, or answers it where there is nobody.
+func (t *tour) ask(ctx context.Context, q *pb.Approval) (answer pb.Answer, word string, err error) {
+	t.print("\n   held: it waits as question %s, because %s", display.Name(q.GetId()), display.Text(q.GetReason()))
+	t.print("   In real work you answer from another terminal:")
+	t.print("       tgctl approvals show %[1]s\n       tgctl approvals approve %[1]s\n", display.Name(q.GetId()))
+	if !t.out.inTerminal {
+		t.print("   Stdin is not a terminal, so the demo says yes for you.\n")
+		return pb.Answer_ANSWER_APPROVE, "approved", nil
+	}
+	for {
+		fmt.Fprintf(t.out.out, "   Let it through? [y/n] ")
+		reply, err := t.out.readTyped(ctx)
+		if err != nil {
+			return 0, "", err
+		}
+		switch strings.ToLower(strings.TrimSpace(reply)) {
+		case "y", "yes":
+			t.print("")
+			return pb.Answer_ANSWER_APPROVE, "approved", nil
+		case "n", "no":
+			t.print("")
+			return pb.Answer_ANSWER_DENY, "denied", nil
+		}
+	}
+}

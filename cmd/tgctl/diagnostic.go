@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// sourceMost is the largest file of which lines are shown, in bytes.
+const sourceMost = 4 << 20
+
+// diagnosticJSON is one thing that is wrong with a file, as --json shows it and
+// as `thoughtgated --check --json` lists it.
+type diagnosticJSON struct {
+	File     string `json:"file"`
+	Line     uint32 `json:"line"`     // from 1; 0 when it has no place
+	Column   uint32 `json:"column"`   // from 1, in characters
+	Severity string `json:"severity"` // error, warning
+	ID       string `json:"id,omitempty"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+func diagnosticToJSON(d *pb.Diagnostic) diagnosticJSON {
+	return diagnosticJSON{
+		File: d.GetFile(), Line: d.GetLine(), Column: d.GetColumn(), Severity: severity(d),
+		ID: d.GetId(), Message: d.GetMessage(), Hint: d.GetHint(),
+	}
+}
+
+// proto is the reverse; what is no warning is an error.
+func (d diagnosticJSON) proto() *pb.Diagnostic {
+	level := pb.Severity_SEVERITY_ERROR
+	if d.Severity == "warning" {
+		level = pb.Severity_SEVERITY_WARNING
+	}
+	return &pb.Diagnostic{File: d.File, Line: d.Line, Column: d.Column, Severity: level, Id: d.ID, Message: d.Message, Hint: d.Hint}
+}
+
+func severity(d *pb.Diagnostic) string {
+	if d.GetSeverity() == pb.Severity_SEVERITY_WARNING {
+		return "warning"
+	}
+	return "error"
+}
+
+// countErrors returns how many of the diagnostics are errors.
+func countErrors(diagnostics []*pb.Diagnostic) int {
+	n := 0
+	for _, d := range diagnostics {
+		if severity(d) == "error" {
+			n++
+		}
+	}
+	return n
+}
+
+// sources keeps the lines of files that diagnostics point into.
+type sources map[string][]string
+
+// line returns line n of a file, from 1, and whether there is one.
+func (s sources) line(path string, n uint32) (string, bool) {
+	lines, ok := s[path]
+	if !ok {
+		lines = readLines(path)
+		s[path] = lines
+	}
+	if n == 0 || int(n) > len(lines) {
+		return "", false
+	}
+	return lines[n-1], true
+}
+
+func readLines(path string) []string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, sourceMost))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.ReplaceAll(string(content), "\r\n", "\n"), "\n")
+}
+
+// printDiagnostics prints each diagnostic as compilers do: where, what, the
+// line itself with a mark under the place, and what to write instead.
+func printDiagnostics(w io.Writer, diagnostics []*pb.Diagnostic, columns int) error {
+	files := sources{}
+	var b strings.Builder
+	for _, d := range diagnostics {
+		b.WriteString(diagnosticText(d, files, columns))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func diagnosticText(d *pb.Diagnostic, files sources, columns int) string {
+	var b strings.Builder
+	if d.GetFile() != "" {
+		b.WriteString(string(display.Text(d.GetFile())) + ":")
+		if d.GetLine() > 0 {
+			fmt.Fprintf(&b, "%d:%d:", d.GetLine(), max(d.GetColumn(), 1))
+		}
+		b.WriteByte(' ')
+	}
+	fmt.Fprintf(&b, "%s: %s", severity(d), display.Text(d.GetMessage()))
+	if d.GetId() != "" {
+		fmt.Fprintf(&b, " [%s]", display.Name(d.GetId()))
+	}
+	b.WriteByte('\n')
+	if line, ok := files.line(d.GetFile(), d.GetLine()); ok {
+		b.WriteString(excerpt(line, int(d.GetLine()), int(d.GetColumn()), columns))
+	}
+	if d.GetHint() != "" {
+		fmt.Fprintf(&b, "  hint: %s\n", display.Text(d.GetHint()))
+	}
+	return b.String()
+}
+
+// excerpt shows a line of a file with a mark under a column of it, and only the
+// part around the mark when the line is wider than the screen.
+func excerpt(line string, number, column, columns int) string {
+	margin := fmt.Sprintf("%6d | ", number)
+	runes := []rune(strings.ReplaceAll(line, "\t", " ")) // a tab is one character, and one column here
+	at := min(max(column-1, 0), len(runes))
+	before, after := display.Text(string(runes[:at])), display.Text(string(runes[at:]))
+	if columns > 0 {
+		room := max(columns-len(margin), 40)
+		if skip := display.Width(before) - room/2; skip > 0 && display.Width(before+after) > room {
+			for cut := 0; cut < at && display.Width(before) > room/2; cut++ {
+				before = "…" + display.Text(string(runes[cut+1:at]))
+			}
+		}
+		after = display.Fit(after, room-display.Width(before))
+	}
+	blank := strings.Repeat(" ", len(margin)-2) + "| "
+	return margin + string(before+after) + "\n" + blank + strings.Repeat(" ", display.Width(before)) + "^\n"
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// Exit codes. A wrapped agent's own code is passed on as it is; for wrap 125,
+// 126 and 127 mean what they mean for env(1).
+const (
+	exitOK         = 0
+	exitFailed     = 1
+	exitUsage      = 2
+	exitNotRunning = 3 // there is no daemon
+	exitCheck      = 4 // a check found errors
+)
+
+// exitError ends the program with a code of its own. Without an error nothing
+// more is said: it has been said already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usageError says that the command line cannot be understood.
+type usageError struct {
+	err  error
+	path string // of the command whose help would help
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// hintError is an error and what to do about it.
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+// exitCode is the one place where errors become exit codes.
+func exitCode(err error) int {
+	var exit *exitError
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, client.ErrNotRunning):
+		return exitNotRunning
+	}
+	return exitFailed
+}
+
+// complain prints err for a person: what happened, then what to do.
+func (a *app) complain(err error) {
+	var exit *exitError
+	if errors.As(err, &exit) && exit.err == nil {
+		return
+	}
+	fmt.Fprintf(a.err, "tgctl: %s\n", display.Lines(err.Error()))
+	var usage *usageError
+	var hint *hintError
+	switch {
+	case errors.As(err, &usage):
+		fmt.Fprintf(a.err, "See `%s --help`.\n", usage.path)
+	case errors.As(err, &hint):
+		fmt.Fprintf(a.err, "%s\n", display.Lines(hint.hint))
+	}
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// shortRoom is how many columns a call's arguments may take in a list that is
+// not on a terminal.
+const shortRoom = 1000
+
+// toolCall is the method that needs no mention: what is called is a tool.
+const toolCall = "tools/call"
+
+// callName says what is called: a tool by its name, all else by its method too.
+func callName(method, tool string) display.Safe {
+	switch {
+	case method == toolCall && tool != "", method == "":
+		return display.Name(tool)
+	case tool == "":
+		return display.Name(method)
+	}
+	return display.Name(method) + " " + display.Name(tool)
+}
+
+// shortParams shows raw params in at most columns columns. Of a tool call whose
+// params are a name and arguments, as they should be, it shows the arguments.
+func shortParams(method string, params []byte, columns int, hint display.Safe) display.Safe {
+	if len(params) == 0 {
+		return ""
+	}
+	if args := argumentsOf(method, params); args != nil {
+		params = args
+	}
+	return display.JSONLine(params, columns, hint)
+}
+
+// argumentsOf returns the arguments of a tool call, nil when its params hold
+// anything but them and a name: then all of them must be shown.
+func argumentsOf(method string, params []byte) []byte {
+	if method != toolCall {
+		return nil
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(params))
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return nil
+	}
+	var args []byte
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil
+		}
+		member := name.String()
+		value, err := dec.ReadValue()
+		if err != nil || member != "name" && member != "arguments" {
+			return nil
+		}
+		if member == "arguments" {
+			args = bytes.Clone(value)
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return nil
+	}
+	return args
+}
+
+// rawJSON is raw for a field of a JSON object; what is no JSON becomes a string.
+func rawJSON(raw []byte) json.RawMessage {
+	if len(raw) == 0 || json.Valid(raw) {
+		return raw
+	}
+	text, err := json.Marshal(string(raw))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// stamp is a time for JSON, nil when there is none.
+func stamp(t *timestamppb.Timestamp) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.AsTime()
+	return &at
+}
+
+// orDash shows a name, or a dash where there is none.
+func orDash(name string) display.Safe {
+	if name == "" {
+		return "-"
+	}
+	return display.Name(name)
+}
+
+// plural writes a number and what is counted.
+func plural[N int | uint32 | uint64](n N, one, many display.Safe) display.Safe {
+	if n == 1 {
+		return "1 " + one
+	}
+	return display.Count(n) + " " + many
+}
+
+// list is l for a field of a JSON object that is always there.
+func list[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) grantsCmd() *cobra.Command {
+	list := a.grantsListCmd()
+	cmd := group("grants", "See what you granted ahead, and revoke it", list, a.grantsRevokeCmd())
+	cmd.Use = "grants [COMMAND]"
+	cmd.Long = `A grant is a yes that remembers: it lets through what you would be asked about,
+within the bounds that you gave it with "tgctl approvals approve --for". It ends
+when its time is up, when it was used as often as it may, when the tool's
+definition changes, and when you revoke it.
+Without a command, grants lists those in force.`
+	cmd.Example = `  $ tgctl grants
+  $ tgctl grants revoke G-3`
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Annotations = list.Annotations
+	cmd.Args = noArgs
+	cmd.RunE = list.RunE
+	return cmd
+}
+
+// grantJSON is a grant as --json shows it.
+type grantJSON struct {
+	ID        string     `json:"id"`
+	Created   *time.Time `json:"created,omitempty"`
+	Expires   *time.Time `json:"expires,omitempty"`
+	Times     uint64     `json:"times"` // calls that it lets through; 0: any number
+	Used      uint64     `json:"used"`
+	Ended     *time.Time `json:"ended,omitempty"`
+	End       string     `json:"end,omitempty"` // why it has ended
+	Agent     string     `json:"agent,omitempty"`
+	Session   string     `json:"session,omitempty"`
+	Project   string     `json:"project,omitempty"`
+	Server    string     `json:"server"`
+	Launch    string     `json:"launch"`
+	Method    string     `json:"method"`
+	Tool      string     `json:"tool,omitempty"`
+	Workflow  string     `json:"workflow,omitempty"`
+	Rule      string     `json:"rule,omitempty"`
+	Facts     []string   `json:"facts,omitempty"`     // what may be true of a call, and nothing else
+	Match     string     `json:"match"`               // tool, args, some
+	Arguments []string   `json:"arguments,omitempty"` // that must be equal, of match some
+	Scope     string     `json:"scope"`               // session, project, always
+	Approval  string     `json:"approval"`            // the question that it was given with
+	Decider   string     `json:"decider,omitempty"`
+	Surface   string     `json:"surface,omitempty"`
+	Note      string     `json:"note,omitempty"`
+}
+
+func grantToJSON(g *pb.Grant) grantJSON {
+	match := map[pb.GrantMatch]string{
+		pb.GrantMatch_GRANT_MATCH_TOOL: "tool", pb.GrantMatch_GRANT_MATCH_ARGUMENTS: "args", pb.GrantMatch_GRANT_MATCH_SOME: "some",
+	}
+	return grantJSON{
+		ID: g.GetId(), Created: stamp(g.GetCreated()), Expires: stamp(g.GetExpires()), Times: g.GetTimes(), Used: g.GetUsed(),
+		Ended: stamp(g.GetEnded()), End: g.GetEnd(), Agent: g.GetAgent(), Session: g.GetSession(), Project: g.GetProject(),
+		Server: g.GetServer(), Launch: g.GetLaunch(), Method: g.GetMethod(), Tool: g.GetTool(), Workflow: g.GetWorkflow(),
+		Rule: g.GetRule(), Facts: g.GetFacts(), Match: match[g.GetMatch()], Arguments: g.GetArguments(),
+		Scope:    strings.ToLower(strings.TrimPrefix(g.GetScope().String(), "GRANT_SCOPE_")),
+		Approval: g.GetApproval(), Decider: g.GetDecider(), Surface: g.GetSurface(), Note: g.GetNote(),
+	}
+}
+
+func (a *app) grantsListCmd() *cobra.Command {
+	var asJSON, all bool
+	cmd := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "List the grants in force",
+		Long: `List the grants in force, oldest first: what each covers, for how long, and how
+often it was used.`,
+		Example: `  $ tgctl grants list
+  $ tgctl grants list --all --json | jq -r 'select(.end) | [.id, .end] | @tsv'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			grants, err := c.ListGrants(cmd.Context(), all)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				for _, g := range grants {
+					if err := a.printJSON(grantToJSON(g)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			if len(grants) == 0 {
+				a.say("Nothing is granted.")
+				return nil
+			}
+			return a.grantsTable(grants).Write(a.out, a.width())
+		},
+	}
+	jsonFlag(cmd, &asJSON, grantJSON{})
+	cmd.Flags().BoolVar(&all, "all", false, "list those that have ended too, newest first")
+	return cmd
+}
+
+func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
+	t := &display.Table{Columns: []display.Column{
+		{Head: "ID"}, {Head: "LEFT", Right: true}, {Head: "USED", Right: true},
+		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
+	}}
+	for _, g := range grants {
+		left := display.Safe("ended")
+		if g.GetEnded() == nil {
+			left = display.Span(g.GetExpires().AsTime().Sub(a.now()))
+		}
+		used := display.Count(g.GetUsed())
+		if g.GetTimes() > 0 {
+			used += " of " + display.Count(g.GetTimes())
+		}
+		t.Add(display.Name(g.GetId()), left, used, orDash(g.GetAgent()), display.Name(g.GetServer()), callName(g.GetMethod(), g.GetTool()))
+		t.Note("with " + grantBounds(g))
+		if g.GetEnd() != "" {
+			t.Note(display.Text(g.GetEnd()))
+		}
+	}
+	return t
+}
+
+// grantBounds says which calls of a tool a grant covers.
+func grantBounds(g *pb.Grant) display.Safe {
+	line := display.Safe("the same arguments")
+	switch g.GetMatch() {
+	case pb.GrantMatch_GRANT_MATCH_TOOL:
+		line = "any arguments"
+	case pb.GrantMatch_GRANT_MATCH_SOME:
+		line = "the same"
+		for i, name := range g.GetArguments() {
+			if i > 0 {
+				line += ","
+			}
+			line += " " + display.Name(name)
+		}
+	}
+	switch g.GetScope() {
+	case pb.GrantScope_GRANT_SCOPE_ALWAYS:
+		line += ", everywhere"
+	case pb.GrantScope_GRANT_SCOPE_PROJECT:
+		line += ", in " + display.Text(g.GetProject())
+	default:
+		line += ", in session " + display.Name(g.GetSession())
+	}
+	return line
+}
+
+func (a *app) grantsRevokeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "revoke ID...",
+		Short:             "End grants: you are asked again",
+		Long:              `End one or more grants at once. What they let through so far is not undone.`,
+		Example:           `  $ tgctl grants revoke G-3`,
+		Args:              atLeastOne("ID"),
+		ValidArgsFunction: a.completeGrants,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var failed error
+			for _, id := range distinct(args) {
+				g, err := c.RevokeGrant(cmd.Context(), id)
+				if err != nil {
+					failed = errors.Join(failed, grantFailure(id, err))
+					continue
+				}
+				if _, err := fmt.Fprintf(a.out, "revoked %s: %s on %s, %s\n", display.Name(g.GetId()),
+					callName(g.GetMethod(), g.GetTool()), display.Name(g.GetServer()), plural(g.GetUsed(), "call let through", "calls let through")); err != nil {
+					return err
+				}
+			}
+			return failed
+		},
+	}
+}
+
+func grantFailure(id string, err error) error {
+	err = fmt.Errorf("%s: %w", id, err)
+	switch {
+	case errors.Is(err, client.ErrForbidden):
+		return &hintError{err: err, hint: "An agent, and what it starts, cannot revoke. Do it from another terminal."}
+	case errors.Is(err, client.ErrNotFound):
+		return &hintError{err: err, hint: "See what is granted: tgctl grants"}
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// helpColumns is how wide help texts are at most.
+const helpColumns = 80
+
+// help prints what --help shows: how to call it, what it does, what is below
+// it, its flags, and at the end an example.
+func (a *app) help(cmd *cobra.Command, _ []string) {
+	w := a.out
+	fmt.Fprintf(w, "Usage: %s\n", usageLine(cmd))
+	about := cmd.Long
+	if about == "" {
+		about = cmd.Short + "."
+	}
+	fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(about))
+	helpVerbs(w, cmd)
+	if flags := cmd.LocalNonPersistentFlags(); flags.HasAvailableFlags() {
+		fmt.Fprintf(w, "\nFlags:\n%s", flags.FlagUsagesWrapped(helpColumns))
+	}
+	if flags := cmd.Root().PersistentFlags(); flags.HasAvailableFlags() {
+		fmt.Fprintf(w, "\nEverywhere:\n%s", flags.FlagUsagesWrapped(helpColumns))
+	}
+	if fields := cmd.Annotations[fieldsNote]; fields != "" {
+		fmt.Fprint(w, "\nMembers of --json; one without a value may be left out:\n")
+		for _, line := range display.Wrap(display.Safe(fields), helpColumns-2) {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+	}
+	if cmd.Example != "" {
+		fmt.Fprintf(w, "\nExample:\n%s\n", strings.TrimRight(cmd.Example, "\n"))
+	}
+}
+
+// usageLine is one line in which capitals are to be replaced, brackets may be
+// left out, and dots stand for more of the same.
+func usageLine(cmd *cobra.Command) string {
+	line := cmd.CommandPath()
+	if _, args, ok := strings.Cut(cmd.Use, " "); ok {
+		return line + " " + args
+	}
+	if cmd.HasAvailableSubCommands() {
+		line += " COMMAND"
+	}
+	if cmd.LocalNonPersistentFlags().HasAvailableFlags() {
+		line += " [flags]"
+	}
+	return line
+}
+
+// helpVerbs lists the commands below cmd.
+func helpVerbs(w io.Writer, cmd *cobra.Command) {
+	if !cmd.HasAvailableSubCommands() {
+		return
+	}
+	left := 0
+	for _, sub := range cmd.Commands() {
+		left = max(left, len(sub.Name())+2)
+	}
+	list := func(title, id string) {
+		first := true
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID != id || !sub.IsAvailableCommand() {
+				continue
+			}
+			if first {
+				fmt.Fprintf(w, "\n%s\n", title)
+				first = false
+			}
+			fmt.Fprintf(w, "  %-*s%s\n", left, sub.Name(), sub.Short)
+		}
+	}
+	for _, g := range cmd.Groups() {
+		list(g.Title, g.ID)
+	}
+	list("Commands:", "")
+}
+
+// helpCmd is `tgctl help VERB`. Cobra's own exits 0 for a verb there is not.
+func (a *app) helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "help [COMMAND...]",
+		Short:   "Explain a command",
+		Args:    cobra.ArbitraryArgs,
+		Hidden:  true,
+		Example: "  $ tgctl help approvals approve",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := cmd.Root()
+			for _, name := range args {
+				next := verbBelow(at, name)
+				if next == nil {
+					return &usageError{err: errUnknownVerb(at, name), path: at.CommandPath()}
+				}
+				at = next
+			}
+			a.help(at, nil)
+			return nil
+		},
+	}
+}
+
+func verbBelow(cmd *cobra.Command, name string) *cobra.Command {
+	for _, sub := range cmd.Commands() {
+		if sub.Name() == name || sub.HasAlias(name) {
+			return sub
+		}
+	}
+	return nil
+}

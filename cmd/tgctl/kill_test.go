@@ -1,0 +1,335 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// mortalDaemon is what the test binary is called to play the real daemon, which
+// can be made to kill itself while it puts a file back.
+const mortalDaemon = "mortal-thoughtgated"
+
+func playMortalDaemon() int {
+	err := func() error {
+		paths, err := sock.DefaultPaths(os.Getenv)
+		if err != nil {
+			return err
+		}
+		if err := paths.Prepare(); err != nil {
+			return err
+		}
+		lock, err := sock.Lock(paths.LockFile())
+		if err != nil {
+			return err
+		}
+		defer lock.Close()
+		control, err := sock.Listen(paths.ControlSocket())
+		if err != nil {
+			return err
+		}
+		shim, err := sock.Listen(paths.ShimSocket())
+		if err != nil {
+			return err
+		}
+		d, err := daemon.New(daemon.Options{
+			Paths: paths, Getenv: os.Getenv, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Build: "test",
+			Control: sock.Checked(control), Shim: sock.Checked(shim), Step: dieAfter(os.Getenv("TGCTL_TEST_AT")),
+		})
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		return d.Run(ctx)
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// dieAfter returns what is told of steps. After the last, a number, it kills the
+// processes that TGCTL_TEST_VICTIMS names: by number, or this one by "self".
+// Steps are written down in the file steps of the home.
+func dieAfter(last string) func(string) {
+	at, _ := strconv.Atoi(last)
+	var mu sync.Mutex
+	taken := 0
+	return func(step string) {
+		mu.Lock()
+		defer mu.Unlock()
+		taken++
+		log, err := os.OpenFile(filepath.Join(os.Getenv("HOME"), "steps"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintln(log, step)
+		log.Close()
+		if taken != at {
+			return
+		}
+		for _, victim := range strings.Fields(os.Getenv("TGCTL_TEST_VICTIMS")) {
+			pid, err := strconv.Atoi(victim)
+			if err != nil {
+				pid = os.Getpid()
+			}
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			for pid != os.Getpid() && running(pid) {
+				time.Sleep(time.Millisecond)
+			}
+			if pid == os.Getpid() {
+				select {}
+			}
+		}
+	}
+}
+
+// running reports whether a process that another one waits for has not ended.
+func running(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return alive(pid)
+	}
+	return !strings.Contains(string(text[strings.LastIndexByte(string(text), ')'):]), " Z ")
+}
+
+// mortalHouse is a home with one agent's configuration, and a real daemon.
+type mortalHouse struct {
+	t      *testing.T
+	dir    string
+	config string
+	daemon *exec.Cmd
+}
+
+const (
+	mortalRest   = "\n  \"mcpServers\": {\n    \"a\": { \"command\": \"a-mcp\" },\n    \"b\": { \"command\": \"b-mcp\", \"args\": [ \"-y\" ] },\n  },\n}\n"
+	mortalConfig = "{" + mortalRest
+	mortalEdited = "{ // edited" + mortalRest
+
+	// The agent saves the file, as an editor does, with a remark of its own.
+	mortalAgent = `sed '1s/$/ \/\/ edited/' agent.json > new && mv new agent.json && echo edited > edited`
+)
+
+func newMortalHouse(t *testing.T) *mortalHouse {
+	t.Helper()
+	h := &mortalHouse{t: t, dir: shortDir(t)}
+	h.config = filepath.Join(h.dir, "agent.json")
+	for path, text := range map[string]string{h.config: mortalConfig, filepath.Join(h.dir, "tg-shim"): "#!/bin/sh\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(h.endDaemon)
+	return h
+}
+
+// command is a program that the test binary plays.
+func (h *mortalHouse) command(name string, vars ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Args[0] = name
+	cmd.Dir = h.dir
+	cmd.Env = append([]string{"HOME=" + h.dir, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + h.dir, "XDG_STATE_HOME=" + h.dir,
+		"XDG_CONFIG_HOME=" + h.dir, "GORACE=atexit_sleep_ms=0"}, vars...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd
+}
+
+// startDaemon starts a daemon that dies after a step, or not if that is 0, and
+// returns when it answers or has died.
+func (h *mortalHouse) startDaemon(last int) {
+	h.t.Helper()
+	h.daemon = h.command(mortalDaemon, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS=self")
+	h.daemon.Stderr = io.Discard
+	if err := h.daemon.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	eventually(h.t, "the daemon answers", func() bool {
+		c, err := client.Dial(h.t.Context(), client.WithSocket(filepath.Join(h.dir, "thoughtgate", "control.sock")))
+		if err != nil {
+			return !running(h.daemon.Process.Pid)
+		}
+		defer c.Close()
+		_, err = c.Status(h.t.Context())
+		return err == nil || !running(h.daemon.Process.Pid)
+	})
+}
+
+func (h *mortalHouse) endDaemon() {
+	if h.daemon != nil {
+		_ = h.daemon.Process.Kill()
+		_ = h.daemon.Wait()
+		h.daemon = nil
+	}
+}
+
+// wrap runs a wrap that kills the victims after a step, and returns what it said.
+func (h *mortalHouse) wrap(last int, victims string) string {
+	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS="+victims)
+	cmd.Args = append(cmd.Args, "sh", "-c", mortalAgent)
+	out, _ := cmd.CombinedOutput() // how it ends is not what this is about
+	return string(out)
+}
+
+// steps are those that were taken by whoever was to die.
+func (h *mortalHouse) steps() []string {
+	text, err := os.ReadFile(filepath.Join(h.dir, "steps"))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// isBack reports whether the configuration is what its owner would want it to be:
+// with the agent's remark in it, if the agent came so far, and nothing of ours in
+// it or beside it.
+func (h *mortalHouse) isBack() bool {
+	got, err := os.ReadFile(h.config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_, err = os.Stat(filepath.Join(h.dir, "edited"))
+	left, _ := filepath.Glob(h.config + ".*")
+	return len(left) == 0 && (string(got) == mortalEdited || err != nil && string(got) == mortalConfig)
+}
+
+func (h *mortalHouse) look() string {
+	text, _ := os.ReadFile(h.config)
+	left, _ := filepath.Glob(h.config + "*")
+	return fmt.Sprintf("%q\n%s", left, text)
+}
+
+// stride is from how many steps one is tried.
+func stride() int {
+	if testing.Short() {
+		return 5
+	}
+	return 1
+}
+
+// Whoever is killed, tgctl, the daemon or both, after any step of wrapping and
+// putting back: the configuration is back, by itself where one of them is left
+// that knows of it, and otherwise by one command or the next daemon; and what the
+// agent saved meanwhile is in it.
+func TestKillAfterAnyStep(t *testing.T) {
+	for _, who := range []string{"tgctl", "daemon", "both, then unwrap", "both, then a daemon"} {
+		t.Run(who, func(t *testing.T) {
+			seen := map[string]bool{}
+			for last := 1; ; last += stride() {
+				h := newMortalHouse(t)
+				h.startDaemon(0)
+				daemon := strconv.Itoa(h.daemon.Process.Pid)
+				victims := map[string]string{"tgctl": "self", "daemon": daemon}[who]
+				if victims == "" {
+					victims = daemon + " self"
+				}
+				said := h.wrap(last, victims)
+				steps := h.steps()
+				if len(steps) < last {
+					if !h.isBack() {
+						t.Errorf("nobody was killed: %s\n%s", said, h.look())
+					}
+					break
+				}
+				step := steps[last-1]
+				seen[step] = true
+				opened := strings.Contains(strings.Join(steps[:last], " "), "opened")
+				switch {
+				case who == "daemon": // tgctl lives, and does it
+				case who == "both, then a daemon" && opened:
+					h.endDaemon()
+					h.startDaemon(0)
+					fallthrough
+				case who == "tgctl" && opened:
+					for over := time.Now().Add(20 * time.Second); !h.isBack() && time.Now().Before(over); time.Sleep(2 * time.Millisecond) {
+					}
+				default: // nobody is left who knows
+					h.unwrap()
+				}
+				if !h.isBack() {
+					t.Errorf("killed after %q, number %d; it said\n%s\n%s", step, last, said, h.look())
+				}
+				h.endDaemon()
+			}
+			for _, step := range []string{"locked", "backed up", "opened", "temp written", "compared", "swapped", "renamed", "folder synced", "applied",
+				"started", "ended", "closed", "agent unlocked", "backup removed", "restored", "unlocked"} {
+				if !seen[step] && !testing.Short() {
+					t.Errorf("never killed after %q", step)
+				}
+			}
+		})
+	}
+}
+
+// unwrap runs the one command. What the agent has saved since makes the backup
+// another file than the configuration is now; then it stays, and is told of.
+func (h *mortalHouse) unwrap() {
+	h.t.Helper()
+	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir)
+	cmd.Args = append(cmd.Args, "unwrap", h.config)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		h.t.Errorf("unwrap: %v\n%s", err, out)
+	}
+	backup := h.config + ".thoughtgate-backup"
+	if text, err := os.ReadFile(backup); err == nil {
+		if !strings.Contains(string(out), backup+" differs from the file as it is now, and stays") || string(text) != mortalConfig {
+			h.t.Errorf("the backup stays: %s\n%s", text, out)
+		}
+		_ = os.Remove(backup)
+	}
+}
+
+// A daemon that is killed while it puts back what a killed tgctl left, after any
+// step: the next one goes on, or one command does.
+func TestKillRestoringDaemon(t *testing.T) {
+	for _, by := range []string{"a daemon", "a person"} {
+		t.Run(by, func(t *testing.T) {
+			for last := 1; ; last += stride() {
+				h := newMortalHouse(t)
+				h.startDaemon(last)
+				cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_KILL=ended")
+				cmd.Args = append(cmd.Args, "sh", "-c", mortalAgent)
+				_, _ = cmd.CombinedOutput()
+				killed := false
+				eventually(t, "the daemon restores or dies", func() bool {
+					killed = !running(h.daemon.Process.Pid)
+					return killed || h.isBack()
+				})
+				h.endDaemon()
+				if killed && by == "a daemon" {
+					h.startDaemon(0)
+					eventually(t, "the next daemon restores", h.isBack)
+				} else if killed {
+					h.unwrap()
+				}
+				if !h.isBack() {
+					t.Errorf("killed after step %d of %q:\n%s", last, h.steps(), h.look())
+				}
+				if !killed {
+					if last < 6 && !testing.Short() {
+						t.Errorf("it took %d steps only: %q", last-1, h.steps())
+					}
+					break
+				}
+				h.endDaemon()
+			}
+		})
+	}
+}

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// agentAttributes are how the agent is started: see startAgent.
+func agentAttributes(group bool) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: group, Pdeathsig: syscall.SIGHUP}
+}
+
+// adoptOrphans makes this process the parent of whatever the agent starts and
+// leaves behind, so that who descends from the agent stays visible.
+func adoptOrphans() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become a child subreaper: %w", err)
+	}
+	return nil
+}
+
+// ioctlReadTermios reads the modes of a terminal.
+const ioctlReadTermios = unix.TCGETS

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/thoughtgate/thoughtgated/internal/fake"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// update makes tests write their golden files instead of reading them.
+var update = flag.Bool("update", false, "write the golden files")
+
+// TestMain lets the test binary play another program when it is called so.
+func TestMain(m *testing.M) {
+	switch filepath.Base(os.Args[0]) {
+	case daemonName:
+		os.Exit(playDaemon())
+	case mortalDaemon:
+		os.Exit(playMortalDaemon())
+	case "fake-server":
+		os.Exit(playServer())
+	case "fake-agent":
+		os.Exit(playAgent())
+	}
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// playServer is an MCP server. With an argument it keeps a log of what it did
+// in the file of that name.
+func playServer() int {
+	o := fake.ServerOptions{}
+	if len(os.Args) > 1 {
+		o.Log = os.Args[1]
+	}
+	if err := fake.Serve(context.Background(), os.Stdin, os.Stdout, os.Stderr, o); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// playAgent is an agent: it reads the configuration and the script that its
+// arguments name, and prints a line for each result.
+func playAgent() int {
+	script, err := os.ReadFile(os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	steps, err := fake.ReadScript(string(script))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	err = fake.RunAgent(context.Background(), fake.AgentOptions{Config: os.Args[1], Steps: steps, Stderr: os.Stderr, Report: func(r fake.Result) {
+		fmt.Printf("%s: error %v, %v: %s\n", r.Tool, r.IsError, r.Err, strings.ReplaceAll(r.Text, "\n", " "))
+	}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// playDaemon is a daemon that says Status and Stop. What it does otherwise is
+// in the file `play` of its state folder: it is given no environment for that.
+func playDaemon() int {
+	state := filepath.Join(os.Getenv("XDG_STATE_HOME"), "thoughtgate")
+	play, _ := os.ReadFile(filepath.Join(state, "play"))
+	switch string(play) {
+	case "fail":
+		fmt.Fprintln(os.Stderr, "thoughtgate.yaml:3:1: error: unknown key \"x\"\x1b[2J")
+		return 1
+	case "crash":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "hang":
+		time.Sleep(time.Minute)
+	}
+	wd, _ := os.Getwd()
+	sid, _, _ := syscall.RawSyscall(syscall.SYS_GETSID, 0, 0, 0)
+	about := fmt.Sprintf("dir %s\nleader %v\nargs %q\n%s\n", wd, int(sid) == os.Getpid(), os.Args[1:], strings.Join(os.Environ(), "\n"))
+	dir := filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "thoughtgate")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	l, err := net.Listen("unix", filepath.Join(dir, "control.sock"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "another daemon runs:", err)
+		return 1
+	}
+	_ = os.Chmod(l.Addr().String(), 0o600)
+	_ = os.WriteFile(filepath.Join(state, "about"), []byte(about), 0o600)
+	server := grpc.NewServer()
+	f := &fakeDaemon{status: &pb.StatusResponse{Pid: int32(os.Getpid())}, stopped: func() { go server.GracefulStop() }}
+	pb.RegisterDaemonServer(server, f)
+	if err := server.Serve(l); err != nil {
+		return 1
+	}
+	return 0
+}

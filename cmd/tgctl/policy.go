@@ -1,0 +1,125 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) policyCmd() *cobra.Command {
+	cmd := group("policy", "Write, check and try a configuration, see the one in force", a.policyCheckCmd(), a.policyExplainCmd(), a.policyTestCmd(),
+		a.policyBacktestCmd(), a.policyShowCmd(), a.policySchemaCmd(), a.policyInitCmd())
+	cmd.Long = `What agents may do is said in thoughtgate.yaml and the Cedar policies it names.
+Both are read when the daemon starts or is told to reload; a file that changed
+on disk changes nothing before that.`
+	cmd.Example = `  $ tgctl policy init
+  $ tgctl policy check && tgctl policy backtest
+  $ tgctl daemon reload`
+	return cmd
+}
+
+// policySetJSON is a set of rules and policies as --json shows it.
+type policySetJSON struct {
+	Source   string           `json:"source"` // path of the configuration; empty: the built-in default
+	Digest   string           `json:"digest"` // hex SHA-256 over all files
+	Profile  string           `json:"profile"`
+	Rules    uint32           `json:"rules"`
+	Policies uint32           `json:"policies"`
+	Files    []policyFileJSON `json:"files"`
+	Since    *time.Time       `json:"since,omitempty"`
+	By       string           `json:"by,omitempty"` // who put it in force
+
+	Checked uint32              `json:"checked"` // policies that were checked against all tools that they are about
+	Waiting []waitingPolicyJSON `json:"waiting"` // policies that were not
+	Refused []refusedToolJSON   `json:"refused"` // tools that policies don't fit
+}
+
+type policyFileJSON struct {
+	Path    string `json:"path"`
+	Digest  string `json:"digest"`  // hex SHA-256, as loaded
+	Changed bool   `json:"changed"` // the file on disk is another one now
+}
+
+func policySetToJSON(set *pb.PolicySet) policySetJSON {
+	out := policySetJSON{
+		Source: set.GetSource(), Digest: set.GetDigest(), Profile: set.GetProfile(), Rules: set.GetRules(),
+		Policies: set.GetPolicies(), Files: []policyFileJSON{}, Since: stamp(set.GetSince()), By: set.GetBy(),
+	}
+	for _, f := range set.GetFiles() {
+		out.Files = append(out.Files, policyFileJSON{Path: f.GetPath(), Digest: f.GetDigest(), Changed: f.GetChanged()})
+	}
+	checkedToJSON(&out, set)
+	return out
+}
+
+func (a *app) policyShowCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show [flags]",
+		Short: "Show which rules and policies are in force",
+		Long: `Show the set that is in force: its rules in the order in which they are tried,
+its policies, who is asked, and what is known of servers. Of a file that changed
+on disk since, it shows how.`,
+		Example: `  $ tgctl policy show
+  $ tgctl policy show --json | jq -r '.files[] | select(.changed) | .path'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			set, err := c.PolicySet(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(policyShowToJSON(set))
+			}
+			s := &sheet{}
+			a.addSet(s, set)
+			if set.GetSince() != nil {
+				s.add("since", display.Moment(set.GetSince().AsTime(), a.now()))
+			}
+			s.add("by", display.Text(set.GetBy()))
+			s.add("digest", display.Name(set.GetDigest()))
+			if err := a.printSheet(s); err != nil {
+				return err
+			}
+			return a.printDetail(set)
+		},
+	}
+	jsonFlag(cmd, &asJSON, policyShowJSON{})
+	return cmd
+}
+
+// addSet says which set is in force, and when its files have changed since.
+func (a *app) addSet(s *sheet, set *pb.PolicySet) {
+	source := display.Text(set.GetSource())
+	if source == "" {
+		source = "built-in default; there is no configuration file"
+	}
+	s.add("config", source)
+	s.add("profile", display.Name(set.GetProfile()))
+	s.add("holds", plural(set.GetRules(), "rule", "rules")+", "+plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+	addChecked(s, set)
+	for _, f := range set.GetFiles() {
+		if f.GetChanged() {
+			s.add("changed", display.Text(f.GetPath())+" is not what is in force; `tgctl policy check`, then `tgctl daemon reload`")
+		}
+	}
+}
+
+func filesTable(files []*pb.PolicyFile) *display.Table {
+	t := &display.Table{Columns: []display.Column{{Head: "FILE"}, {Head: "SHA-256", Shrink: 13}, {Head: "ON DISK"}}}
+	for _, f := range files {
+		state := display.Safe("same")
+		if f.GetChanged() {
+			state = "changed"
+		}
+		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), state)
+	}
+	return t
+}

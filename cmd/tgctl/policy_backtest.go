@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// backtestSpan is how far back a backtest goes when nobody says.
+const backtestSpan = "7d"
+
+// backtestJSON is a group of calls, or at the end the summary, as --json shows it.
+type backtestJSON struct {
+	Kind    string `json:"kind"` // looser, tighter, unknown, summary
+	Server  string `json:"server,omitempty"`
+	Method  string `json:"method,omitempty"`
+	Subject string `json:"subject,omitempty"`
+	Was     string `json:"was,omitempty"`   // forward, ask, deny
+	Would   string `json:"would,omitempty"` // likewise
+	WasBy   string `json:"was_by,omitempty"`
+	WouldBy string `json:"would_by,omitempty"`
+	Reason  string `json:"reason,omitempty"` // of the new verdict, or why it is unknown
+	Calls   uint64 `json:"calls"`
+	First   uint64 `json:"first,omitempty"` // seq of a record
+	Last    uint64 `json:"last,omitempty"`
+
+	*backtestCounts
+}
+
+// backtestCounts are members of the summary only.
+type backtestCounts struct {
+	Same    uint64     `json:"same"`
+	Tighter uint64     `json:"tighter"`
+	Looser  uint64     `json:"looser"`
+	Unknown uint64     `json:"unknown"`
+	Unread  uint64     `json:"unread"` // records that are damaged
+	More    bool       `json:"more"`   // there were more groups than are told
+	Since   *time.Time `json:"since,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
+	Config  string     `json:"config"` // empty: the built-in default
+	Digest  string     `json:"digest"`
+}
+
+func (a *app) policyBacktestCmd() *cobra.Command {
+	var since, config string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "backtest [flags]",
+		Short: "Try a configuration on the calls that are on record",
+		Long: `Judge the calls on record once more, under a configuration that need not be in
+force, and list those that would end otherwise, grouped by server, tool and
+rule, those that loosen first. Exits 4 when any loosens. D is a span back from
+now, as 90s, 2h or 7d, a date, or a date and a time in the local zone.
+
+A verdict is compared before a person was asked and whatever the profile. The
+record keeps the facts of each call, not what servers had said; and arguments
+only as far as nothing in them was redacted. Where something that is not on
+record could matter, the call is unknown, and not counted as the same.`,
+		Example: `  $ tgctl policy backtest
+  $ tgctl policy backtest --since 30d --config new.yaml
+  $ tgctl policy backtest --json | jq 'select(.kind == "looser")'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := parseWhen(since, a.now())
+			if err != nil {
+				return &usageError{err: fmt.Errorf("--since: %w", err), path: "tgctl policy backtest"}
+			}
+			config, err := absolute(config)
+			if err != nil {
+				return err
+			}
+			return a.backtest(cmd.Context(), &pb.BacktestRequest{Config: config, Since: timestamppb.New(at)}, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&since, "since", backtestSpan, "only calls from `D` on")
+	cmd.Flags().StringVar(&config, "config", "", "try `FILE` (default: the daemon's file as it is on disk)")
+	jsonFlag(cmd, &asJSON, backtestJSON{})
+	return cmd
+}
+
+// backtested is what a backtest has told so far.
+type backtested struct {
+	set     *pb.BacktestSet
+	flips   []*pb.BacktestFlip
+	unknown []*pb.BacktestUnknown
+	summary *pb.BacktestSummary
+}
+
+func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest, asJSON bool) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	var b backtested
+	for e, err := range c.Backtest(ctx, req) {
+		if err != nil {
+			return a.badConfig(err)
+		}
+		switch e := e.GetEvent().(type) {
+		case *pb.BacktestEvent_Set:
+			b.set = e.Set
+			if err := printDiagnostics(a.err, e.Set.GetWarnings(), a.width()); err != nil {
+				return err
+			}
+		case *pb.BacktestEvent_Progress:
+			a.progress(display.Count(e.Progress.GetRecords()) + " records read")
+		case *pb.BacktestEvent_Flip:
+			b.flips = append(b.flips, e.Flip)
+		case *pb.BacktestEvent_Unknown:
+			b.unknown = append(b.unknown, e.Unknown)
+		case *pb.BacktestEvent_Summary:
+			b.summary = e.Summary
+		}
+	}
+	a.progress("")
+	show := a.printBacktest
+	if asJSON {
+		show = a.printBacktestJSON
+	}
+	if err := show(&b); err != nil {
+		return err
+	}
+	if b.summary.GetLooser() > 0 {
+		return &exitError{code: exitCheck}
+	}
+	return nil
+}
+
+// progress shows how far something has come, in place of what was shown before;
+// on a terminal only.
+func (a *app) progress(text display.Safe) {
+	if a.errTerminal {
+		fmt.Fprintf(a.err, "\r%-40s\r%s", "", text)
+	}
+}
+
+// printBacktest shows a backtest to a person.
+func (a *app) printBacktest(b *backtested) error {
+	for _, part := range []struct {
+		title   display.Safe
+		loosens bool
+	}{{"LOOSER", true}, {"TIGHTER", false}} {
+		t := &display.Table{Columns: []display.Column{
+			{Head: "CALLS", Right: true}, {Head: "SERVER", Shrink: 8}, {Head: part.title, Shrink: 12}, {Head: "WAS"}, {Head: "WOULD BE"},
+		}}
+		for _, f := range b.flips {
+			if f.GetLoosens() != part.loosens {
+				continue
+			}
+			t.Add(display.Count(f.GetCalls()), display.Name(f.GetServer()), callName(f.GetMethod(), f.GetSubject()), display.Name(f.GetWas()), display.Name(f.GetWould()))
+			t.Note("was by " + orUnsaid(f.GetWasBy()) + ", would be by " + orUnsaid(f.GetWouldBy()) + "; " + seqs(f.GetFirst(), f.GetLast()))
+		}
+		if err := a.printGroup(t); err != nil {
+			return err
+		}
+	}
+	t := &display.Table{Columns: []display.Column{
+		{Head: "CALLS", Right: true}, {Head: "SERVER", Shrink: 8}, {Head: "UNKNOWN", Shrink: 12}, {Head: "WAS"},
+	}}
+	for _, u := range b.unknown {
+		t.Add(display.Count(u.GetCalls()), display.Name(u.GetServer()), callName(u.GetMethod(), u.GetSubject()), display.Name(u.GetWas()))
+		t.Note(display.Text(u.GetBecause()) + "; " + seqs(u.GetFirst(), u.GetLast()))
+	}
+	if err := a.printGroup(t); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.out, strings.Join(linesOf(b.total(a.now()), a.width()), "\n"))
+	return err
+}
+
+// printGroup prints a table and a blank line, or nothing of an empty one.
+func (a *app) printGroup(t *display.Table) error {
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	if err := t.Write(a.out, a.width()); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(a.out)
+	return err
+}
+
+// total sums up in a sentence.
+func (b *backtested) total(now time.Time) display.Safe {
+	s := b.summary
+	by := display.Text(b.set.GetSet().GetSource())
+	if by == "" {
+		by = "the built-in default"
+	}
+	if s.GetCalls() == 0 {
+		return by + ": no call is on record for that time"
+	}
+	line := by + ": of " + plural(s.GetCalls(), "call", "calls") + " since " + display.Moment(s.GetFirst().AsTime(), now)
+	line += ", " + display.Count(s.GetSame()) + " as on record, " + display.Count(s.GetLooser()) + " looser, " +
+		display.Count(s.GetTighter()) + " tighter, " + display.Count(s.GetUnknown()) + " unknown"
+	if s.GetUnread() > 0 {
+		line += "; " + plural(s.GetUnread(), "record is", "records are") + " damaged"
+	}
+	if s.GetMore() {
+		line += "; not all groups are listed"
+	}
+	return line
+}
+
+// linesOf wraps text to a width.
+func linesOf(text display.Safe, columns int) []string {
+	var lines []string
+	for _, line := range display.Wrap(text, columns) {
+		lines = append(lines, string(line))
+	}
+	return lines
+}
+
+func orUnsaid(rule string) display.Safe {
+	if rule == "" {
+		return "no rule"
+	}
+	return display.Text(rule)
+}
+
+// seqs names the first and the last of some records.
+func seqs(first, last uint64) display.Safe {
+	if first == last {
+		return display.Safe("record " + strconv.FormatUint(first, 10))
+	}
+	return display.Safe("records " + strconv.FormatUint(first, 10) + " to " + strconv.FormatUint(last, 10))
+}
+
+func (a *app) printBacktestJSON(b *backtested) error {
+	for _, f := range b.flips {
+		kind := "tighter"
+		if f.GetLoosens() {
+			kind = "looser"
+		}
+		if err := a.printJSON(backtestJSON{
+			Kind: kind, Server: f.GetServer(), Method: f.GetMethod(), Subject: f.GetSubject(), Was: f.GetWas(), Would: f.GetWould(),
+			WasBy: f.GetWasBy(), WouldBy: f.GetWouldBy(), Reason: f.GetReason(), Calls: f.GetCalls(), First: f.GetFirst(), Last: f.GetLast(),
+		}); err != nil {
+			return err
+		}
+	}
+	for _, u := range b.unknown {
+		if err := a.printJSON(backtestJSON{
+			Kind: "unknown", Server: u.GetServer(), Method: u.GetMethod(), Subject: u.GetSubject(), Was: u.GetWas(),
+			Reason: u.GetBecause(), Calls: u.GetCalls(), First: u.GetFirst(), Last: u.GetLast(),
+		}); err != nil {
+			return err
+		}
+	}
+	s, set := b.summary, b.set.GetSet()
+	return a.printJSON(backtestJSON{Kind: "summary", Calls: s.GetCalls(), backtestCounts: &backtestCounts{
+		Same: s.GetSame(), Tighter: s.GetTighter(), Looser: s.GetLooser(), Unknown: s.GetUnknown(), Unread: s.GetUnread(), More: s.GetMore(),
+		Since: stamp(s.GetFirst()), Until: stamp(s.GetLast()), Config: set.GetSource(), Digest: set.GetDigest(),
+	}})
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// explainOptions is what the flags of explain say.
+type explainOptions struct {
+	server, tool, uri, prompt, args, agent, config, project string
+	json                                                    bool
+}
+
+func (a *app) policyExplainCmd() *cobra.Command {
+	o := &explainOptions{}
+	cmd := &cobra.Command{
+		Use:   "explain --server S (--tool T | --uri U | --prompt P) | -",
+		Short: "Say what would become of a call, and why",
+		Long: `Say what would become of a call under the rules in force: the verdict, the gate
+that decides, the rule and the policies with file and line, what is true of the
+call, and what would have to change. Nobody is asked, nothing is recorded, and
+what servers have said to agents is not known here. Works without a daemon too.
+
+With - it reads JSON lines and answers each with one, in order. A call to judge:
+  {"server","method","tool","arguments","agent","session","definition"}
+where method is tools/call when left out; prompt, uri or params may stand in
+place of tool. What has passed is the same with "result", as {"content":[...]},
+or for the method tools/list {"tools":[...]}; what servers said in a session is
+known to the lines after it. The answer has verdict (forward, ask, deny), rule,
+facts and, of what asks, grant: what a yes that lasts would cover. Of a list,
+ask means that a definition is held back. A line that makes no sense is answered
+with an error.`,
+		Example: `  $ tgctl policy explain --server git --tool push --args '{"force": true}'
+  $ tgctl policy explain --server fs --uri file:///etc/hosts --config new.yaml
+  $ tgctl policy explain - < calls.jsonl | jq -r .verdict | sort | uniq -c`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "-" {
+				return nil
+			}
+			return noArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return a.explainLines(cmd.Context(), o)
+			}
+			return a.explain(cmd.Context(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.server, "server", "", "the server's `ID`")
+	flags.StringVar(&o.tool, "tool", "", "call the tool `NAME`")
+	flags.StringVar(&o.uri, "uri", "", "read the resource `URI`")
+	flags.StringVar(&o.prompt, "prompt", "", "get the prompt `NAME`")
+	flags.StringVar(&o.args, "args", "", "arguments, a `JSON` object")
+	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
+	flags.StringVar(&o.config, "config", "", "judge by `FILE` and not by what is in force")
+	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
+	jsonFlag(cmd, &o.json, explanationJSON{})
+	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
+	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(toolCall)))
+	_ = cmd.RegisterFlagCompletionFunc("uri", a.completeFrom(subjectOf("resources/read")))
+	_ = cmd.RegisterFlagCompletionFunc("prompt", a.completeFrom(subjectOf("prompts/get")))
+	return cmd
+}
+
+// request is the question that the flags put.
+func (o *explainOptions) request() (*pb.ExplainRequest, error) {
+	usage := func(text string) error {
+		return &usageError{err: errors.New(text), path: "tgctl policy explain"}
+	}
+	q := &pb.ExplainRequest{Server: o.server, Agent: o.agent}
+	given := 0
+	for _, s := range []struct{ is, method string }{{o.tool, toolCall}, {o.uri, "resources/read"}, {o.prompt, "prompts/get"}} {
+		if s.is != "" {
+			given++
+			q.Subject, q.Method = s.is, s.method
+		}
+	}
+	switch {
+	case o.server == "":
+		return nil, usage("--server is missing")
+	case given != 1:
+		return nil, usage("name one of --tool, --uri and --prompt")
+	case o.args != "" && !json.Valid([]byte(o.args)):
+		return nil, usage("--args is not JSON")
+	}
+	if o.args != "" {
+		q.Arguments = []byte(o.args)
+	}
+	return q, o.begin(q)
+}
+
+// begin puts into the first question what all are judged by.
+func (o *explainOptions) begin(q *pb.ExplainRequest) (err error) {
+	if q.Config, err = absolute(o.config); err != nil {
+		return err
+	}
+	if q.Project == "" {
+		q.Project, err = o.folder()
+	}
+	return err
+}
+
+// folder is where the agent works.
+func (o *explainOptions) folder() (string, error) {
+	if o.project == "" {
+		return os.Getwd()
+	}
+	return absolute(o.project)
+}
+
+func (a *app) explain(ctx context.Context, o *explainOptions) error {
+	q, err := o.request()
+	if err != nil {
+		return err
+	}
+	c, done, err := a.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	asking, err := c.Explain(ctx)
+	if err != nil {
+		return err
+	}
+	defer asking.Close()
+	e, err := asking.Ask(q)
+	switch {
+	case err != nil:
+		return a.badConfig(err)
+	case e.GetError() != "":
+		return errors.New(e.GetError())
+	case o.json:
+		return a.printJSON(explanationToJSON(e))
+	}
+	return a.printSheet(explanationSheet(e))
+}
+
+// explanationSheet shows an explanation to a person.
+func explanationSheet(e *pb.Explanation) *sheet {
+	s := &sheet{}
+	s.add("verdict", verdictOf(e))
+	s.add("reason", display.Text(e.GetReason()))
+	s.add("gate", display.Name(e.GetGate()))
+	if len(e.GetCited()) == 0 {
+		s.add("rule", display.Text(e.GetRule()))
+	}
+	for _, c := range e.GetCited() {
+		s.add(c.GetKind(), citation(c))
+	}
+	for _, f := range e.GetFacts() {
+		s.add("fact", factLine(f))
+	}
+	if e.GetVerdict() == "ask" {
+		asks := display.Name(e.GetWorkflow())
+		if asks == "" {
+			asks = "on every surface"
+		}
+		if d := e.GetTimeout().AsDuration(); d > 0 {
+			asks += ", for " + display.Span(d)
+		}
+		if len(e.GetSurfaces()) > 0 {
+			asks += "; a yes counts from " + display.Text(strings.Join(e.GetSurfaces(), ", "))
+		}
+		s.add("asks", asks)
+	}
+	s.add("covers", display.Text(e.GetGrant()))
+	for _, g := range e.GetGrants() {
+		s.add("grant", display.Name(g.GetId())+" lets it through with "+grantBounds(g))
+	}
+	for _, n := range e.GetNear() {
+		s.add("nearly", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
+	}
+	for _, c := range e.GetChanges() {
+		s.add("change", change(c))
+	}
+	s.add("profile", display.Name(e.GetProfile()))
+	return s
+}
+
+func verdictOf(e *pb.Explanation) display.Safe {
+	v := display.Name(e.GetVerdict())
+	if e.GetHidden() {
+		v += ", as if there were no such thing"
+	}
+	if e.GetForwarded() {
+		v += "; but in the development profile it is only recorded, and goes through"
+	}
+	return v
+}
+
+// citation says what was written, what it does, and where it stands.
+func citation(c *pb.Citation) display.Safe {
+	line := display.Text(c.GetName())
+	if c.GetProject() { // its pattern is somebody else's words
+		line = "the repository's"
+	}
+	if c.GetDoes() != "" && c.GetDoes() != c.GetKind() {
+		line += ": " + display.Name(c.GetDoes())
+	}
+	if c.GetSays() != "" {
+		line += ", \"" + display.Text(c.GetSays()) + "\""
+	}
+	if c.GetFile() != "" {
+		line += "\n" + display.Text(c.GetFile())
+		if c.GetLine() > 0 {
+			line += ":" + display.Safe(strconv.Itoa(int(c.GetLine()))) + ":" + display.Safe(strconv.Itoa(int(c.GetColumn())))
+		}
+	}
+	return line
+}
+
+func factLine(f *pb.CallFact) display.Safe {
+	line := display.Name(f.GetName())
+	if f.GetMember() != "" {
+		line += " in " + display.Name(f.GetMember())
+	}
+	if f.GetDetail() != "" {
+		line += ": " + display.Text(f.GetDetail())
+	}
+	if f.GetPlace() != "" {
+		line += ", " + display.Name(f.GetPlace())
+	}
+	if f.GetBy() != "" {
+		line += ", by server " + display.Name(f.GetBy())
+	}
+	return line
+}
+
+func change(c *pb.PolicyChange) display.Safe {
+	line := display.Text(c.GetChange()) + ": "
+	switch {
+	case c.GetVerdict() == "":
+		line += "then it can be judged"
+	case c.GetBy() == "":
+		line += display.Name(c.GetVerdict())
+	default:
+		line += display.Name(c.GetVerdict()) + ", by " + display.Text(c.GetBy())
+	}
+	if c.GetAlternative() {
+		return "or " + line
+	}
+	return line
+}
+
+// seconds is a span for JSON, 0 for none.
+func seconds(e *pb.Explanation) float64 { return e.GetTimeout().AsDuration().Seconds() }

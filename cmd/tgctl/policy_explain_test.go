@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// anExplanation has everything that one can have, some of it hostile.
+func anExplanation() *pb.Explanation {
+	return &pb.Explanation{
+		Verdict: "ask", Gate: "rule", Rule: `"*" when planted (thoughtgate.yaml:6)`, Profile: "development", Forwarded: true,
+		Reason: "evil\x1b[2J.example was named by server web, not by you or your agent", Set: strings.Repeat("0f", 32),
+		Workflow: "ops", Timeout: durationpb.New(10 * time.Minute), Surfaces: []string{"terminal", "script"}, Grant: "mail/send to a@evil\u202e.example",
+		Facts: []*pb.CallFact{
+			{Name: "planted", Member: "to", Place: "a@evil\u202e.example", By: "web"},
+			{Name: "sends", Detail: "its name says send"},
+		},
+		Cited: []*pb.Citation{
+			{Kind: "rule", File: "/p/.thoughtgate.yaml", Line: 3, Column: 5, Does: "approve", Project: true},
+			{Kind: "rule", Name: `"*" when planted`, File: "/home/ana/.config/thoughtgate/thoughtgate.yaml", Line: 6, Column: 7, Does: "approve", Says: "{place} was named by server {by}"},
+			{Kind: "default", Name: "defaults.action", Does: "forward"},
+			{Kind: "permit", Name: "small", File: "/p/a.cedar", Line: 1, Column: 1, Does: "ask"},
+			{Kind: "forbid", Name: "never", File: "/p/a.cedar", Line: 2, Column: 1, Does: "forbid", Says: "no mail"},
+		},
+		Near: []*pb.NearRule{{Rule: &pb.Citation{Kind: "rule", Name: `"send_*"`, File: "/home/ana/t.yaml", Line: 4, Column: 7, Does: "deny"}, Because: "its source is prod-*, the call's is mail"}},
+		Changes: []*pb.PolicyChange{
+			{Change: `without the rule "*" when planted (thoughtgate.yaml:6)`, Verdict: "forward", By: "defaults.action"},
+			{Change: "the call without the fact planted", Alternative: true, Verdict: "forward"},
+			{Change: "the policies or the call, so that they can be evaluated"},
+		},
+	}
+}
+
+func TestExplain(t *testing.T) {
+	f := startFake(t)
+	f.explain = func(*pb.ExplainRequest) (*pb.Explanation, error) { return anExplanation(), nil }
+	c := newConsole(f.socket)
+	line := []string{"policy", "explain", "--server", "mail", "--tool", "send", "--args", `{"to": "a@evil.example"}`, "--agent", "cursor", "--project", "/p", "--config", "/c/t.yaml"}
+	if code := c.run(t, line...); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	mustFit(t, c.out.String(), 80)
+	golden(t, "policy-explain", c.out.String())
+	q := f.explains[0]
+	if q.GetServer() != "mail" || q.GetMethod() != "tools/call" || q.GetSubject() != "send" || string(q.GetArguments()) != `{"to": "a@evil.example"}` ||
+		q.GetAgent() != "cursor" || q.GetProject() != "/p" || q.GetConfig() != "/c/t.yaml" || q.GetBrief() {
+		t.Errorf("asked %v", q)
+	}
+	if code := c.run(t, append(line, "--json")...); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	golden(t, "policy-explain-json", c.out.String())
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, one := range []struct{ flag, method string }{{"--uri", "resources/read"}, {"--prompt", "prompts/get"}} {
+		c.run(t, "policy", "explain", "--server", "x", one.flag, "y")
+		if q := f.explains[i+2]; q.GetMethod() != one.method || q.GetSubject() != "y" || q.GetProject() != wd || q.GetArguments() != nil {
+			t.Errorf("asked %v", q)
+		}
+	}
+}
+
+func TestExplainFails(t *testing.T) {
+	f := startFake(t)
+	path, problems := brokenConfig(t)
+	f.explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
+		return nil, client.NewError(client.ReasonInvalid, "the configuration has errors", problems...)
+	}
+	c := newConsole(f.socket)
+	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != exitCheck || c.out.Len() > 0 ||
+		!strings.Contains(c.err.String(), path+":4:25: error: unknown key") || !strings.HasSuffix(c.err.String(), "tgctl: the configuration has errors\n") {
+		t.Errorf("exit %d, stdout %q, stderr %s", code, c.out.String(), c.err.String())
+	}
+	f.explain = func(*pb.ExplainRequest) (*pb.Explanation, error) {
+		return &pb.Explanation{Error: "it makes no sense"}, nil
+	}
+	if code := c.run(t, "policy", "explain", "--server", "x", "--tool", "y"); code != 1 || !strings.Contains(c.err.String(), "it makes no sense") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}
+
+// Each line has its answer, whatever it holds, and the next one too.
+func TestExplainLines(t *testing.T) {
+	f := startFake(t)
+	f.explain = func(q *pb.ExplainRequest) (*pb.Explanation, error) {
+		if q.GetServer() == "" {
+			return &pb.Explanation{Error: "it names no server"}, nil
+		}
+		return &pb.Explanation{Verdict: "ask", Rule: "r", Facts: []*pb.CallFact{{Name: "acts"}, {Name: "acts", Member: "x"}}, Grant: "g"}, nil
+	}
+	c := newConsole(f.socket).pipe()
+	lines := []string{
+		`{"server":"s","method":"tools/call","tool":"t","arguments":{"a":1},"agent":"claude-code","session":"1","definition":{"name":"t"}}`,
+		`{"server":"s","tool":"t","arguments":null,"result":{"content":[]},"label":1,"turn":2}`,
+		`{"server":"s","uri":"file:///x","project":"/p","command":["node","x"],"assume":["secret"]}`,
+		`{"server":"s","method":"sampling/createMessage","params":{"messages":[]}}`,
+		``,
+		`not JSON`, `[]`, `{"server":1}`, `{"server":"s","server":"t"}`, `{"server":"s"} {"server":"s"}`, `{"server":"s"`, `{"tool":"t"}`,
+		`{"server":"s","tool":"t","arguments":{"a":1,"a":2}}`,
+	}
+	c.app.in = strings.NewReader(strings.Join(lines, "\n"))
+	if code := c.run(t, "policy", "explain", "-"); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	golden(t, "policy-explain-lines", c.out.String())
+	if got := strings.Count(c.out.String(), "\n"); got != len(lines)-1 {
+		t.Errorf("%d answers to %d lines", got, len(lines)-1)
+	}
+	first := f.explains[0]
+	if first.GetSession() != "1" || string(first.GetDefinition()) != `{"name":"t"}` || !first.GetBrief() || first.GetProject() == "" {
+		t.Errorf("asked %v", first)
+	}
+	if q := f.explains[1]; q.GetArguments() != nil || string(q.GetResult()) != `{"content":[]}` {
+		t.Errorf("asked %v", q)
+	}
+	if q := f.explains[2]; q.GetMethod() != "resources/read" || q.GetSubject() != "file:///x" || q.GetProject() != "/p" || len(q.GetCommand()) != 2 || len(q.GetAssume()) != 1 {
+		t.Errorf("asked %v", q)
+	}
+	if q := f.explains[len(f.explains)-1]; string(q.GetArguments()) != `{"a":1,"a":2}` {
+		t.Errorf("what the gate should refuse did not reach it: %v", q)
+	}
+	c.app.in = strings.NewReader(`{"server":"` + strings.Repeat("x", longestLine) + `"}`)
+	if code := c.run(t, "policy", "explain", "-"); code != 1 || !strings.Contains(c.err.String(), "a line of more than") {
+		t.Errorf("exit %d: %.200s", code, c.err.String())
+	}
+}
+
+func TestPolicyTest(t *testing.T) {
+	f := startFake(t)
+	dir := t.TempDir()
+	for _, name := range []string{"a.test.yaml", "b.test.yaml", "thoughtgate.yaml"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var asked []string
+	f.validate = &pb.ValidateResponse{Path: filepath.Join(dir, "thoughtgate.yaml")}
+	f.test = func(req *pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
+		one := req.GetFiles()[0]
+		asked = append(asked, fmt.Sprintf("%s:%s:%s", filepath.Base(req.GetConfig()), filepath.Base(one.GetPath()), one.GetText()))
+		out := &pb.TestFileResult{Path: one.GetPath(), Results: []*pb.TestResult{{Name: "fine", Line: 3, Got: &pb.Explanation{Verdict: "ask"}}}}
+		if filepath.Base(one.GetPath()) == "b.test.yaml" {
+			e := anExplanation()
+			out.Results = append(out.Results, &pb.TestResult{Name: "deleting \x1b[2J is asked about", Line: 7, Got: e, Differences: []*pb.TestDifference{
+				{What: "verdict", Want: "deny", Got: "ask"}, {What: "facts", Want: "secret", Got: ""},
+			}})
+		}
+		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{out}}
+	}
+	c := newConsole(f.socket).pipe()
+	if code := c.run(t, "policy", "test"); code != exitCheck {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	golden(t, "policy-test", strings.ReplaceAll(c.out.String(), dir, "DIR"))
+	if want := ".:a.test.yaml:a.test.yaml .:b.test.yaml:b.test.yaml"; strings.Join(asked, " ") != want {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	if code := c.run(t, "policy", "test", filepath.Join(dir, "a.test.yaml"), "--config", "other.yaml"); code != 0 || !strings.HasSuffix(c.out.String(), "a.test.yaml: 1 verdict as expected\n") {
+		t.Errorf("exit %d: %s", code, c.out.String())
+	}
+	if got := asked[len(asked)-1]; got != "other.yaml:a.test.yaml:a.test.yaml" {
+		t.Errorf("asked %q", got)
+	}
+	c.run(t, "policy", "test", "--json")
+	for line := range strings.SplitSeq(strings.TrimSpace(c.out.String()), "\n") {
+		var one testJSON
+		if err := json.Unmarshal([]byte(line), &one); err != nil || one.OK != (len(one.Differences) == 0) || one.Got.Verdict != "ask" {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+
+	path, problems := brokenConfig(t)
+	f.test = func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse {
+		return &pb.TestPoliciesResponse{Files: []*pb.TestFileResult{{Path: "/x/a.test.yaml", Config: path, Problems: problems}}}
+	}
+	if code := c.run(t, "policy", "test"); code != exitCheck || !strings.Contains(c.out.String(), path+":4:25: error") || !strings.Contains(c.out.String(), "/x/a.test.yaml: nothing was judged\n") {
+		t.Errorf("exit %d: %s", code, c.out.String())
+	}
+	if code := c.run(t, "policy", "test", filepath.Join(dir, "none")); code != 1 || !strings.Contains(c.err.String(), "no such file") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	f.validate.Path = filepath.Join(t.TempDir(), "thoughtgate.yaml")
+	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "no FILE is named, and there is no *.test.yaml in ") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	f.validate.Path = ""
+	if code := c.run(t, "policy", "test"); code != exitUsage || !strings.Contains(c.err.String(), "there is no configuration beside which") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}
+
+// Servers and tools are completed from the record, and a name that is not what
+// it looks like is not.
+func TestCompleteFromTheRecord(t *testing.T) {
+	f := startFake(t)
+	f.records = recorded()
+	c := newConsole(f.socket)
+	c.run(t, "__complete", "policy", "explain", "--server", "")
+	golden(t, "complete-server", c.out.String())
+	if q := f.query; q.GetKind() != "call" || q.GetLast() == 0 {
+		t.Errorf("asked %v", q)
+	}
+	c.run(t, "__complete", "policy", "explain", "--server", "files", "--tool", "")
+	golden(t, "complete-tool", c.out.String())
+	if q := f.query; q.GetServer() != "files" {
+		t.Errorf("asked %v", q)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+func (a *app) policyInitCmd() *cobra.Command {
+	var toStdout bool
+	cmd := &cobra.Command{
+		Use:   "init [flags]",
+		Short: "Write a first configuration, from what is installed and seen",
+		Long: `Write a thoughtgate.yaml that says what holds without one, with comments, and
+with the servers in it that agents are configured with and the tools that are on
+record, ready for rules of your own. A file that is there is never written over.
+Nothing is put in force.`,
+		Example: `  $ tgctl policy init
+  $ tgctl policy init --print | less`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.policyInit(cmd.Context(), toStdout)
+		},
+	}
+	cmd.Flags().BoolVar(&toStdout, "print", false, "print it and write nothing")
+	return cmd
+}
+
+func (a *app) policyInit(ctx context.Context, toStdout bool) error {
+	path, err := a.configPath()
+	if err != nil {
+		return err
+	}
+	if !toStdout {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return initRefused(path, err)
+		}
+	}
+	seen := a.look(ctx)
+	text := seen.starter(a.now())
+	if toStdout {
+		_, err := a.out.Write([]byte(text))
+		return err
+	}
+	if err := writeNew(path, text); err != nil {
+		return err
+	}
+	found, err := a.check(ctx, path)
+	if err != nil {
+		return fmt.Errorf("%s was written, and could not be checked: %w", path, err)
+	}
+	if err := printDiagnostics(a.err, found.problems, a.width()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.out, "wrote %s: %s, %s\nIt says what holds already. Change it, then: tgctl policy check && tgctl daemon reload\n",
+		display.Text(path), plural(len(seen.servers), "server", "servers"), plural(seen.tools(), "tool on record", "tools on record"))
+	return err
+}
+
+// configPath is where the daemon would look for its configuration.
+func (a *app) configPath() (string, error) {
+	if named := a.getenv("THOUGHTGATE_CONFIG"); named != "" {
+		return filepath.Abs(named)
+	}
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return "", err
+	}
+	return paths.ConfigFile(), nil
+}
+
+// initRefused says why nothing is written to path.
+func initRefused(path string, err error) error {
+	if err != nil {
+		return fmt.Errorf("look for %s: %w", path, err)
+	}
+	return &hintError{
+		err:  fmt.Errorf("%s is there already; nothing was written", path),
+		hint: "See what a new one would say with `tgctl policy init --print`.",
+	}
+}
+
+// writeNew writes a file that must not be there, for its owner only.
+func writeNew(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return initRefused(path, nil)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err != nil {
+		// Half a configuration would be worse than none.
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// called is a record of a call of a tool.
+func called(seq uint64, server, tool string, facts ...string) *pb.AuditRecord {
+	r := &record.Record{
+		Seq: seq, Time: noon, Kind: record.KindCall, Direction: "agent_to_server", Method: "tools/call",
+		Server: server, Tool: tool, Verdict: "forward", Facts: facts,
+	}
+	return &pb.AuditRecord{Seq: seq, Line: r.Append(nil)}
+}
+
+// consoleToInit is a console in a home where Claude Code has servers, and a
+// daemon that has seen calls.
+func consoleToInit(t *testing.T) (*fakeDaemon, *console, string) {
+	t.Helper()
+	f := startFake(t)
+	f.validate = &pb.ValidateResponse{}
+	f.records = []*pb.AuditRecord{
+		called(1, "github", "create_issue", "sends"), called(2, "github", "delete_repo", "acts"), called(3, "github", "create_issue", "sends"),
+		called(4, "files", "read_file"), called(5, "evil\x1b[2J\"]\n}: x", "no{u}\u202e"), called(6, "files", "with*star", "acts"),
+		called(7, "gone", "run ${HOME}", "acts"),
+	}
+	home := t.TempDir()
+	claude := `{"mcpServers": {
+	  "github": {"command": "npx", "args": ["-y", "server", "--token", "hunter2"]},
+	  "files": {"command": "/opt/bin/mcp-files", "args": ["/home/ana"]},
+	  "idle": {"command": "tg-shim"}
+	}}`
+	if err := os.WriteFile(filepath.Join(home, ".claude.json"), []byte(claude), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(home)
+	c := newConsole(f.socket)
+	c.env["HOME"], c.env["XDG_CONFIG_HOME"] = home, filepath.Join(home, "config")
+	return f, c, filepath.Join(home, "config", "thoughtgate", "thoughtgate.yaml")
+}
+
+func TestPolicyInit(t *testing.T) {
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, c, path := consoleToInit(t)
+	if code := c.run(t, "policy", "init"); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(wd) // where the golden files are
+	golden(t, "policy-init", string(text))
+	t.Chdir(home)
+	if want := "wrote " + path + ": 5 servers, 6 tools on record\nIt says what holds already."; !strings.HasPrefix(c.out.String(), want) {
+		t.Errorf("got %q, want %q", c.out.String(), want)
+	}
+	if strings.Contains(string(text), "hunter2") {
+		t.Error("an argument of a server is written down")
+	}
+	for name, mode := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if len(f.validated) != 1 || f.validated[0] != path {
+		t.Errorf("checked %q", f.validated)
+	}
+
+	// Once there, it is never written over, nor through a link.
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused := func() {
+		t.Helper()
+		if code := c.run(t, "policy", "init"); code != 1 || !strings.Contains(c.err.String(), "is there already; nothing was written") {
+			t.Errorf("exit %d: %s", code, c.err.String())
+		}
+	}
+	refused()
+	if text, _ := os.ReadFile(path); string(text) != "mine" {
+		t.Errorf("written over: %s", text)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(t.TempDir(), "x")
+	if err := os.Symlink(elsewhere, path); err != nil {
+		t.Fatal(err)
+	}
+	refused()
+	if _, err := os.Stat(elsewhere); err == nil {
+		t.Error("written through a link")
+	}
+	if code := c.run(t, "policy", "init", "--print"); code != 0 || !strings.HasPrefix(c.out.String(), "# What agents may do.") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	named := filepath.Join(t.TempDir(), "sub", "mine.yaml")
+	c.env["THOUGHTGATE_CONFIG"] = named
+	if code := c.run(t, "policy", "init"); code != 0 {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	if _, err := os.Stat(named); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is written holds what holds without it, and each comment that is a line
+// of configuration can be made one.
+func TestStarterIsTheDefault(t *testing.T) {
+	_, c, _ := consoleToInit(t)
+	if code := c.run(t, "policy", "init", "--print"); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	text := c.out.String()
+	parse := func(text string) *config.Config {
+		t.Helper()
+		cfg, problems := config.Parse("/x/thoughtgate.yaml", []byte(text), func(string) string { return "" })
+		if len(problems) > 0 {
+			t.Fatalf("%v\n%s", problems, text)
+		}
+		return cfg
+	}
+	rules := func(c *config.Config) string {
+		var all []string
+		for _, r := range c.Governance.Rules {
+			all = append(all, fmt.Sprint(r.Match, r.When, r.Source, r.Agent, r.Method, r.Action, r.Approval, r.Description))
+		}
+		return strings.Join(all, "\n")
+	}
+	got, want := parse(text), config.Default()
+	if rules(got) != rules(want) || got.Governance.Defaults != want.Governance.Defaults || got.Profile != want.Profile || got.Pins != want.Pins ||
+		!reflect.DeepEqual(got.Cedar, want.Cedar) || got.Audit != want.Audit {
+		t.Errorf("the starter holds\n%s\nand the default\n%s", rules(got), rules(want))
+	}
+	var on []string
+	for line := range strings.SplitSeq(text, "\n") {
+		for _, mark := range []string{"    # - ", "#   - ", "# sources:", "# approval:", "#   me:", "#     ", "# cedar:", "# audit:"} {
+			if strings.HasPrefix(line, mark) && !strings.HasPrefix(line, "    #   ") {
+				line = strings.Replace(line, "# ", "", 1)
+				break
+			}
+		}
+		on = append(on, line)
+	}
+	all := parse(strings.Join(on, "\n"))
+	if len(all.Governance.Rules) != len(want.Governance.Rules)+6 || len(all.Sources) != 4 || all.Approval["me"] == nil {
+		t.Errorf("switched on, it holds %d rules, %d sources:\n%s", len(all.Governance.Rules), len(all.Sources), strings.Join(on, "\n"))
+	}
+}
+
+// Without anything to see it is a first configuration all the same.
+func TestPolicyInitOfNothing(t *testing.T) {
+	c := newConsole(filepath.Join(shortDir(t), "control.sock"))
+	home := t.TempDir()
+	t.Chdir(home)
+	c.env["HOME"] = home
+	if code := c.run(t, "--no-start", "policy", "init", "--print"); code != 0 || !strings.Contains(c.err.String(), "the record could not be read") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	if _, problems := config.Parse("/x/thoughtgate.yaml", c.out.Bytes(), func(string) string { return "" }); len(problems) > 0 {
+		t.Errorf("%v\n%s", problems, c.out.String())
+	}
+}
+
+func TestPolicySchema(t *testing.T) {
+	c := newConsole("")
+	c.beside(t, "#!/bin/sh\necho \"$@\"\n")
+	for line, want := range map[string]string{"policy schema": "--schema config\n", "policy schema test": "--schema test\n", "policy schema project": "--schema project\n"} {
+		if code := c.run(t, strings.Fields(line)...); code != 0 || c.out.String() != want {
+			t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
+		}
+	}
+	c.beside(t, "#!/bin/sh\necho no schema >&2; exit 1\n")
+	if code := c.run(t, "policy", "schema"); code != 1 || !strings.Contains(c.err.String(), "thoughtgated --schema: exit status 1: no schema") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// longestLine is the longest line that explain - reads, in bytes.
+const longestLine = 12 << 20
+
+// explanationJSON is what would become of a call as --json and explain - show it.
+type explanationJSON struct {
+	Verdict   string         `json:"verdict"` // forward, ask, deny
+	Rule      string         `json:"rule"`
+	Facts     []string       `json:"facts"`
+	Grant     string         `json:"grant,omitempty"` // what a yes that lasts would cover
+	Gate      string         `json:"gate,omitempty"`
+	Reason    string         `json:"reason,omitempty"`
+	Policies  []string       `json:"policies,omitempty"`
+	Hidden    bool           `json:"hidden,omitempty"`    // denied as if there were no such thing
+	Observed  bool           `json:"observed,omitempty"`  // it had passed, and nothing in it is judged
+	Forwarded bool           `json:"forwarded,omitempty"` // it goes through all the same, in development
+	Details   []factJSON     `json:"fact_details,omitempty"`
+	Workflow  string         `json:"workflow,omitempty"`
+	Timeout   float64        `json:"timeout,omitempty"` // seconds
+	Surfaces  []string       `json:"surfaces,omitempty"`
+	Profile   string         `json:"profile,omitempty"`
+	Set       string         `json:"set,omitempty"`
+	Cited     []citationJSON `json:"cited,omitempty"`
+	Near      []nearJSON     `json:"near,omitempty"`
+	Changes   []stepJSON     `json:"changes,omitempty"`
+	Ignored   []string       `json:"ignored,omitempty"` // members of the line that mean nothing here
+}
+
+// nonsenseJSON is the answer to a line that makes no sense.
+type nonsenseJSON struct {
+	Error string `json:"error"`
+}
+
+type factJSON struct {
+	Name   string `json:"name"`
+	Detail string `json:"detail,omitempty"`
+	Member string `json:"member,omitempty"`
+	Place  string `json:"place,omitempty"`
+	By     string `json:"by,omitempty"`
+}
+
+type citationJSON struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	File    string `json:"file,omitempty"`
+	Line    uint32 `json:"line,omitempty"`
+	Column  uint32 `json:"column,omitempty"`
+	Does    string `json:"does,omitempty"`
+	Says    string `json:"says,omitempty"`
+	Project bool   `json:"project,omitempty"`
+}
+
+type nearJSON struct {
+	citationJSON
+	Because string `json:"because"`
+}
+
+type stepJSON struct {
+	Change      string `json:"change"`
+	Alternative bool   `json:"alternative,omitempty"`
+	Verdict     string `json:"verdict,omitempty"`
+	By          string `json:"by,omitempty"`
+}
+
+func explanationToJSON(e *pb.Explanation) explanationJSON {
+	out := explanationJSON{
+		Facts: []string{}, Verdict: e.GetVerdict(), Rule: e.GetRule(), Grant: e.GetGrant(), Gate: e.GetGate(), Reason: e.GetReason(),
+		Policies: e.GetPolicies(), Hidden: e.GetHidden(), Observed: e.GetObserved(), Forwarded: e.GetForwarded(),
+		Workflow: e.GetWorkflow(), Timeout: seconds(e), Surfaces: e.GetSurfaces(), Profile: e.GetProfile(), Set: e.GetSet(),
+	}
+	named := map[string]bool{}
+	for _, f := range e.GetFacts() {
+		if !named[f.GetName()] {
+			named[f.GetName()] = true
+			out.Facts = append(out.Facts, f.GetName())
+		}
+		out.Details = append(out.Details, factJSON{f.GetName(), f.GetDetail(), f.GetMember(), f.GetPlace(), f.GetBy()})
+	}
+	for _, c := range e.GetCited() {
+		out.Cited = append(out.Cited, citationToJSON(c))
+	}
+	for _, n := range e.GetNear() {
+		out.Near = append(out.Near, nearJSON{citationToJSON(n.GetRule()), n.GetBecause()})
+	}
+	for _, c := range e.GetChanges() {
+		out.Changes = append(out.Changes, stepJSON{c.GetChange(), c.GetAlternative(), c.GetVerdict(), c.GetBy()})
+	}
+	return out
+}
+
+func citationToJSON(c *pb.Citation) citationJSON {
+	return citationJSON{c.GetKind(), c.GetName(), c.GetFile(), c.GetLine(), c.GetColumn(), c.GetDoes(), c.GetSays(), c.GetProject()}
+}
+
+// explainLines answers each line of standard input with one.
+func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
+	if o.server+o.tool+o.uri+o.prompt+o.args+o.agent != "" {
+		return &usageError{err: errors.New("with - the calls are in the lines; of the flags only --config and --project count"), path: "tgctl policy explain"}
+	}
+	c, done, err := a.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	asking, err := c.Explain(ctx)
+	if err != nil {
+		return err
+	}
+	defer asking.Close()
+	in := bufio.NewReaderSize(a.in, 64<<10)
+	for {
+		line, err := readLine(in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		out, err := o.answerTo(line, asking.Ask)
+		if err != nil {
+			return a.badConfig(err)
+		}
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	}
+}
+
+// answerTo is the answer to one line. What makes no sense is answered with an
+// error, and is not the end.
+func (o *explainOptions) answerTo(line []byte, ask func(*pb.ExplainRequest) (*pb.Explanation, error)) (any, error) {
+	q, ignored, err := parseLine(line)
+	if err != nil {
+		return nonsenseJSON{err.Error()}, nil
+	}
+	q.Brief = true
+	if err := o.begin(q); err != nil {
+		return nil, err
+	}
+	e, err := ask(q)
+	switch {
+	case err != nil:
+		return nil, err
+	case e.GetError() != "":
+		return nonsenseJSON{e.GetError()}, nil
+	}
+	out := explanationToJSON(e)
+	out.Ignored = ignored
+	return out, nil
+}
+
+// readLine reads a line without its end; the last one may have none.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > longestLine:
+			return nil, fmt.Errorf("a line of more than %d bytes", longestLine)
+		case err == nil:
+			return line[:len(line)-1], nil
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+// parseLine reads one line of explain -, and lists the members of it that mean
+// nothing.
+func parseLine(line []byte) (q *pb.ExplainRequest, ignored []string, err error) {
+	q = &pb.ExplainRequest{}
+	texts := map[string]*string{
+		"server": &q.Server, "method": &q.Method, "agent": &q.Agent, "session": &q.Session, "project": &q.Project,
+		"tool": &q.Subject, "prompt": &q.Subject, "uri": &q.Subject,
+	}
+	objects := map[string]*[]byte{"arguments": &q.Arguments, "params": &q.Params, "result": &q.Result, "definition": &q.Definition}
+	lists := map[string]*[]string{"command": &q.Command, "assume": &q.Assume}
+	methods := map[string]string{"prompt": "prompts/get", "uri": "resources/read"}
+	implied := ""
+	seen := map[string]bool{}
+	err = eachMember(line, func(name string, value jsontext.Value) error {
+		if seen[name] {
+			return fmt.Errorf("%q is there twice", name)
+		}
+		seen[name] = true
+		switch {
+		case value.Kind() == 'n' && (texts[name] != nil || objects[name] != nil || lists[name] != nil): // as if it were not there
+		case texts[name] != nil:
+			if methods[name] != "" {
+				implied = methods[name]
+			}
+			return into(name, value, texts[name])
+		case objects[name] != nil:
+			*objects[name] = bytes.Clone(value)
+		case lists[name] != nil:
+			return into(name, value, lists[name])
+		default:
+			ignored = append(ignored, name)
+		}
+		return nil
+	})
+	if q.Method == "" {
+		q.Method = implied
+	}
+	return q, ignored, err
+}
+
+func into(name string, value jsontext.Value, to any) error {
+	if err := json.Unmarshal(value, to); err != nil {
+		return fmt.Errorf("%q is of the wrong kind", name)
+	}
+	return nil
+}
+
+// eachMember calls f for each member of the one JSON object that line holds.
+func eachMember(line []byte, f func(name string, value jsontext.Value) error) error {
+	// What is within is for the gate's own reader to refuse.
+	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
+		return errors.New("the line is not a JSON object")
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return fmt.Errorf("the line is not JSON: %w", err)
+		}
+		member := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return fmt.Errorf("the line is not JSON: %w", err)
+		}
+		if err := f(member, value); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return fmt.Errorf("the line is not JSON: %w", err)
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one JSON object in the line")
+	}
+	return nil
+}

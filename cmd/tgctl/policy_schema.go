@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// schemaKinds are the files that there are schemas of.
+var schemaKinds = []string{"config", "project", "test"}
+
+func (a *app) policySchemaCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "schema [config|project|test]",
+		Short: "Print a JSON Schema, for editors",
+		Long: `Print the JSON Schema of thoughtgate.yaml, of a project's .thoughtgate.yaml, or
+of files of expected verdicts. It knows each key that the daemon knows, and no
+other. What policy check finds beyond the form of a value it doesn't say.`,
+		Example: `  $ tgctl policy schema > ~/.config/thoughtgate/schema.json
+  $ tgctl policy schema test | jq '.properties | keys'`,
+		ValidArgs: schemaKinds,
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) > 1:
+				return fmt.Errorf("unexpected argument %q", args[1])
+			case len(args) == 1 && !slices.Contains(schemaKinds, args[0]):
+				return fmt.Errorf("there is no schema of %q, only of %s", args[0], strings.Join(schemaKinds, ", "))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.schema(cmd.Context(), append(args, "config")[0])
+		},
+	}
+}
+
+// schema has the program that reads the files print what it reads.
+func (a *app) schema(ctx context.Context, kind string) error {
+	program, err := a.sibling(daemonName)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, "--schema", kind)
+	cmd.Env = a.environ()
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s --schema: %w: %s", daemonName, err, strings.TrimSpace(said.String()))
+	}
+	_, err = a.out.Write(out.Bytes())
+	return err
+}

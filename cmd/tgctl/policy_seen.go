@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	initRecords = 100_000 // how many of the newest calls are looked at
+	initServers = 200     // how many servers a starter lists
+	initTools   = 50      // and tools of each
+)
+
+// seen is what is installed and on record.
+type seen struct {
+	servers map[string]*seenServer
+	calls   int
+}
+
+type seenServer struct {
+	from  []string // where it is configured, as "claude-code, user"
+	runs  string   // the name of its program
+	tools map[string]*seenTool
+}
+
+type seenTool struct {
+	calls int
+	facts []string
+}
+
+// look gathers what a first configuration could be about. What can't be looked
+// at is told, and left out.
+func (a *app) look(ctx context.Context) *seen {
+	s := &seen{servers: map[string]*seenServer{}}
+	a.lookAtAgents(s)
+	if err := a.lookAtRecord(ctx, s); err != nil {
+		a.say("the record could not be read, so no tool is listed: %v", err)
+	}
+	return s
+}
+
+func (s *seen) server(id string) *seenServer {
+	server := s.servers[id]
+	if server == nil {
+		if len(s.servers) >= initServers {
+			return nil
+		}
+		server = &seenServer{tools: map[string]*seenTool{}}
+		s.servers[id] = server
+	}
+	return server
+}
+
+// lookAtAgents finds the servers that agents are configured with here.
+func (a *app) lookAtAgents(s *seen) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		cwd = "/"
+	}
+	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: func(name string) (string, bool) {
+		value := a.getenv(name)
+		return value, value != ""
+	}}
+	for _, name := range agentconf.Names() {
+		if name == "custom" {
+			continue // it has no files of its own
+		}
+		agent, err := agentconf.AgentFor(name, nil)
+		if err != nil {
+			continue
+		}
+		found, err := agent.Find(env)
+		if err != nil {
+			a.say("%s: %v", name, err)
+			continue
+		}
+		for _, source := range found.Sources {
+			for _, e := range source.Entries {
+				server := s.server(e.ID)
+				if server == nil {
+					return
+				}
+				if from := name + ", " + e.Scope; !slices.Contains(server.from, from) {
+					server.from = append(server.from, from)
+				}
+				// Of the command only the program: arguments can be secret.
+				if base := filepath.Base(e.Command); e.Command != "" && base != "tg-shim" {
+					server.runs = base
+				}
+			}
+		}
+	}
+}
+
+// lookAtRecord finds the tools that have been called.
+func (a *app) lookAtRecord(ctx context.Context, s *seen) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for r, err := range c.ReadAudit(ctx, &pb.AuditQuery{Kind: string(record.KindCall), Last: initRecords}) {
+		if err != nil {
+			return err
+		}
+		rec, err := record.Parse(r.GetLine())
+		if err != nil || rec.Method != toolCall || rec.Direction != "agent_to_server" || rec.Tool == "" {
+			continue
+		}
+		s.calls++
+		server := s.server(rec.Server)
+		if server == nil {
+			continue
+		}
+		tool := server.tools[rec.Tool]
+		if tool == nil {
+			if len(server.tools) >= initTools {
+				continue
+			}
+			tool = &seenTool{}
+			server.tools[rec.Tool] = tool
+		}
+		tool.calls++
+		for _, fact := range rec.Facts {
+			if !slices.Contains(tool.facts, fact) {
+				tool.facts = append(tool.facts, fact)
+			}
+		}
+	}
+	return nil
+}
+
+// tools is how many different tools are on record.
+func (s *seen) tools() int {
+	n := 0
+	for _, server := range s.servers {
+		n += len(server.tools)
+	}
+	return n
+}
+
+// byCalls are the names of tools, the most used first.
+func byCalls(tools map[string]*seenTool) []string {
+	names := slices.Collect(maps.Keys(tools))
+	slices.SortFunc(names, func(x, y string) int {
+		return cmp.Or(cmp.Compare(tools[y].calls, tools[x].calls), cmp.Compare(x, y))
+	})
+	return names
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// policyShowJSON is the set in force as --json shows it, with all that it says.
+type policyShowJSON struct {
+	policySetJSON
+	Sources   []policyEntryJSON `json:"sources"`
+	InOrder   []policyEntryJSON `json:"rules_in_order"` // the defaults last
+	Cedar     []policyEntryJSON `json:"cedar"`
+	Workflows []workflowJSON    `json:"workflows"`
+	Diffs     map[string]string `json:"diffs"` // by path: from what is in force to what is on disk
+}
+
+type policyEntryJSON struct {
+	citationJSON
+	Sources  []string `json:"source,omitempty"`
+	Agents   []string `json:"agent,omitempty"`
+	Methods  []string `json:"method,omitempty"`
+	Workflow string   `json:"workflow,omitempty"`
+}
+
+type workflowJSON struct {
+	Name     string   `json:"name"`
+	File     string   `json:"file,omitempty"`
+	Line     uint32   `json:"line,omitempty"`
+	Asks     string   `json:"asks"`
+	Timeout  float64  `json:"timeout"` // seconds
+	Require  string   `json:"require"`
+	Surfaces []string `json:"surfaces"`
+	Redact   []string `json:"redact,omitempty"`
+}
+
+func policyShowToJSON(set *pb.PolicySet) policyShowJSON {
+	d := set.GetDetail()
+	out := policyShowJSON{
+		policySetJSON: policySetToJSON(set), Sources: entriesToJSON(d.GetSources()), InOrder: entriesToJSON(d.GetRules()),
+		Cedar: entriesToJSON(d.GetPolicies()), Workflows: []workflowJSON{}, Diffs: map[string]string{},
+	}
+	for _, w := range d.GetWorkflows() {
+		out.Workflows = append(out.Workflows, workflowJSON{
+			w.GetName(), w.GetFile(), w.GetLine(), w.GetAsks(), w.GetTimeout().AsDuration().Seconds(), w.GetRequire(), list(w.GetSurfaces()), w.GetRedact(),
+		})
+	}
+	for _, f := range set.GetFiles() {
+		if diff := diffOf(f); diff != "" {
+			out.Diffs[f.GetPath()] = diff
+		}
+	}
+	return out
+}
+
+func entriesToJSON(entries []*pb.PolicyEntry) []policyEntryJSON {
+	all := []policyEntryJSON{}
+	for _, e := range entries {
+		all = append(all, policyEntryJSON{citationToJSON(e.GetCited()), e.GetSources(), e.GetAgents(), e.GetMethods(), e.GetWorkflow()})
+	}
+	return all
+}
+
+// printDetail prints what a set says: its rules in their order, its policies, who
+// is asked, what is known of servers, and how files differ that have changed.
+func (a *app) printDetail(set *pb.PolicySet) error {
+	d := set.GetDetail()
+	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
+	for _, e := range d.GetRules() {
+		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
+		for _, limit := range []struct {
+			what  display.Safe
+			words []string
+		}{{"agents", e.GetAgents()}, {"methods", e.GetMethods()}} {
+			if len(limit.words) > 0 {
+				rules.Note(limit.what + " " + anyOf(limit.words))
+			}
+		}
+	}
+	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "DOES"}, {Head: "AT"}}}
+	for _, e := range d.GetPolicies() {
+		policies.Add(display.Text(e.GetCited().GetName()), doesOf(e), placeOf(e.GetCited()))
+	}
+	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "ASKS"}, {Head: "FOR"}, {Head: "A YES COUNTS FROM"}, {Head: "AT"}}}
+	for _, w := range d.GetWorkflows() {
+		asks := display.Name(w.GetAsks())
+		if w.GetRequire() != "any" {
+			asks += ", " + display.Name(w.GetRequire())
+		}
+		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
+		if len(w.GetRedact()) > 0 {
+			workflows.Note("neither shown nor kept: " + anyOf(w.GetRedact()))
+		}
+	}
+	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
+	for _, e := range d.GetSources() {
+		sources.Add(display.Text(e.GetCited().GetName()), display.Name(e.GetCited().GetDoes()), placeOf(e.GetCited()))
+		if says := e.GetCited().GetSays(); says != "" {
+			sources.Note(display.Text(says))
+		}
+	}
+	files := &display.Table{}
+	if len(set.GetFiles()) > 0 {
+		files = filesTable(set.GetFiles())
+	}
+	for _, t := range []*display.Table{rules, policies, workflows, sources, files} {
+		if len(t.Rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(a.out)
+		if err := t.Write(a.out, a.width()); err != nil {
+			return err
+		}
+	}
+	return a.printDiffs(set.GetFiles())
+}
+
+// doesOf says what an entry does, and who is asked.
+func doesOf(e *pb.PolicyEntry) display.Safe {
+	does := display.Name(e.GetCited().GetDoes())
+	if e.GetWorkflow() != "" {
+		does += " by " + display.Name(e.GetWorkflow())
+	}
+	return does
+}
+
+// placeOf names a place in short; the files are listed in full.
+func placeOf(c *pb.Citation) display.Safe {
+	if c.GetFile() == "" {
+		return "built in"
+	}
+	return display.Text(filepath.Base(c.GetFile())) + ":" + display.Safe(strconv.Itoa(int(c.GetLine())))
+}
+
+func anyOf(words []string) display.Safe {
+	if len(words) == 0 {
+		return "any"
+	}
+	return display.Text(strings.Join(words, ", "))
+}
+
+// diffOf is what a file on disk has become since it was loaded, as a unified
+// diff; empty when it is the same, and in words when there is nothing to compare.
+func diffOf(f *pb.PolicyFile) string {
+	if !f.GetChanged() {
+		return ""
+	}
+	if f.GetLoaded() == nil {
+		return "its text as loaded was not kept\n"
+	}
+	was := strings.ReplaceAll(string(f.GetLoaded()), "\r\n", "\n")
+	// A file that has gone, or can't be read, has become nothing.
+	now := strings.Join(readLines(f.GetPath()), "\n")
+	return udiff.Unified(f.GetPath()+" (in force)", f.GetPath()+" (on disk)", was, now)
+}
+
+// printDiffs prints how the files differ that have changed.
+func (a *app) printDiffs(files []*pb.PolicyFile) error {
+	for _, f := range files {
+		diff := diffOf(f)
+		if diff == "" {
+			continue
+		}
+		var b strings.Builder
+		b.WriteString("\n")
+		for line := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
+			b.WriteString(string(display.Text(strings.ReplaceAll(line, "\t", "    "))) + "\n")
+		}
+		if _, err := a.out.Write([]byte(b.String())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+const starterHead = `# What agents may do. The daemon reads this file when it starts and when it is told
+# to, never by itself:
+#
+#   tgctl policy check        say what is wrong with it
+#   tgctl policy explain      say what would become of a call, and why
+#   tgctl policy backtest     try it on the calls that are on record
+#   tgctl daemon reload       put it in force
+#
+# Written by tgctl policy init on %s. As it stands it says what
+# holds without a file. An editor knows what may stand here with the output of
+# tgctl policy schema.
+schema: 1
+
+# production enforces. development forwards everything, and records what
+# production would have done.
+profile: production
+
+governance:
+  # Where no rule matches. asks is for what servers ask of agents: sampling, and
+  # opening a web page.
+  defaults: {action: forward, asks: approve}   # forward | deny | approve | policy
+
+  # The first rule that matches decides, so put yours before these.
+  rules:
+`
+
+// starterRules are those of the built-in default; a test compares them.
+const starterRules = `
+    # By what a call is, whatever its tool is called:
+    - {when: secret, action: approve, description: "the call carries what looks like a key, token or password ({member})"}
+    - {when: secret-place, action: approve, description: "it reaches for a place where credentials are kept"}
+    - {when: planted, action: approve, description: "{place} was named by server {by}, not by you or your agent"}
+    - {when: prompted, action: approve, description: "text from server {by} told the agent to use this tool"}
+    - {when: acts, action: approve, description: "it deletes, executes, pays, installs or grants"}
+    - {when: new-place, action: approve, description: "the first time anything is sent to {place}"}
+`
+
+const starterTail = `
+# Who is asked, for how long, and what of the arguments is neither shown nor kept.
+# With one workflow rules need not name it.
+# approval:
+#   me:
+#     destination: {type: local}
+#     timeout: 10m
+#     redact_fields: ["password", "headers.authorization"]
+
+# Conditions on arguments, times and agents are written in Cedar, in files beside
+# this one.
+# cedar: {policies: ["policies/*.cedar"]}
+
+# A tool whose definition is not the one that was accepted is held.
+pins: {mode: hold}   # hold | warn | off
+
+# audit: {retention: 90d, max_size: 2GiB, values: redacted}   # none | redacted | full
+`
+
+// starter is the text of a first configuration.
+func (s *seen) starter(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, starterHead, now.Format("2006-01-02"))
+	for _, id := range slices.Sorted(maps.Keys(s.servers)) {
+		s.servers[id].rules(&b, id)
+	}
+	b.WriteString(starterRules)
+	b.WriteString(s.sources())
+	b.WriteString(starterTail)
+	return b.String()
+}
+
+// rules writes, as comments, what is known of a server and rules that could be
+// wanted for it. Names are somebody else's: they stand in comments as they are
+// shown, and in rules only when they need no care.
+func (s *seenServer) rules(b *strings.Builder, id string) {
+	what := "on record"
+	if len(s.from) > 0 {
+		what = strings.Join(s.from, "; ")
+	}
+	if s.runs != "" {
+		what += "; runs " + s.runs
+	}
+	fmt.Fprintf(b, "\n    # Server %s (%s)\n", display.Name(id), display.Text(what))
+	for _, name := range byCalls(s.tools) {
+		tool := s.tools[name]
+		line := fmt.Sprintf("    #   %-24s %s", display.Name(name), plural(tool.calls, "call", "calls"))
+		if len(tool.facts) > 0 {
+			line += ", with " + string(display.Text(strings.Join(tool.facts, ", ")))
+		}
+		b.WriteString(line + "\n")
+	}
+	source, ok := pattern(id)
+	if !ok {
+		return
+	}
+	for _, name := range byCalls(s.tools) {
+		if match, ok := pattern(name); ok && slices.ContainsFunc(s.tools[name].facts, isDeed) {
+			fmt.Fprintf(b, "    # - {match: %s, source: %s, action: approve}\n", match, source)
+		}
+	}
+	fmt.Fprintf(b, "    # - {match: \"*\", source: %s, action: approve}\n", source)
+}
+
+// isDeed reports whether a fact is one that a rule for a tool could be about.
+func isDeed(fact string) bool { return fact == "acts" || fact == "sends" }
+
+// sources writes, as comments, how the servers could be restricted.
+func (s *seen) sources() string {
+	var b strings.Builder
+	b.WriteString("\n# What is known of servers. An allowlist exposes what it lists and nothing else.\n# sources:\n")
+	n := 0
+	for _, id := range slices.Sorted(maps.Keys(s.servers)) {
+		quoted, ok := pattern(id)
+		if !ok {
+			continue
+		}
+		n++
+		var tools []string
+		for _, name := range byCalls(s.servers[id].tools) {
+			if match, ok := pattern(name); ok {
+				tools = append(tools, match)
+			}
+		}
+		if len(tools) > 0 {
+			fmt.Fprintf(&b, "#   - {id: %s, expose: {mode: allowlist, tools: [%s]}}\n", quoted, strings.Join(tools, ", "))
+		} else {
+			fmt.Fprintf(&b, "#   - {id: %s, enabled: false}\n", quoted)
+		}
+	}
+	if n == 0 {
+		b.WriteString("#   - {id: \"files\", command: \"*/mcp-server-filesystem *\", expose: {mode: allowlist, tools: [\"read_*\"]}}\n")
+	}
+	return b.String()
+}
+
+// pattern quotes a name as a pattern that matches only it; false for a name that
+// is not what it looks like, or could not be told from the pattern.
+func pattern(name string) (string, bool) {
+	if name == "" || len(name) > 200 || string(display.Name(name)) != name || strings.ContainsAny(name, `*?[]{}\"$`) {
+		return "", false
+	}
+	return `"` + name + `"`, true
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// testPattern is what test files are called.
+const testPattern = "*.test.yaml"
+
+// testJSON is one test as --json shows it. What is wrong with a file is an
+// object like those of `policy check --json`.
+type testJSON struct {
+	File        string           `json:"file"`
+	Line        uint32           `json:"line"`
+	Name        string           `json:"name"`
+	OK          bool             `json:"ok"`
+	Differences []differenceJSON `json:"differences"`
+	Got         explanationJSON  `json:"got"`
+}
+
+type differenceJSON struct {
+	What string `json:"what"` // verdict, gate, workflow, policy, facts, reason
+	Want string `json:"want"`
+	Got  string `json:"got"`
+}
+
+func (a *app) policyTestCmd() *cobra.Command {
+	var config string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "test [FILE...] [flags]",
+		Short: "Hold a configuration to files of expected verdicts",
+		Long: `Judge the calls in each FILE and compare the verdicts with those that the file
+expects. Without FILE, all ` + testPattern + ` beside the configuration are taken. The
+configuration is the one that --config names, else the one that the file names,
+else the daemon's as it is on disk; it need not be in force. Works without a
+daemon too. Exits 4 when a verdict is another one. With --json, one object for
+each test, and for each problem with a file one like those of policy check.`,
+		Example: `  $ tgctl policy test
+  $ tgctl policy test ci/*.test.yaml --config thoughtgate.yaml`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.policyTest(cmd.Context(), config, args, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&config, "config", "", "test `FILE` and not what is there for the daemon")
+	jsonFlag(cmd, &asJSON, testJSON{})
+	return cmd
+}
+
+func (a *app) policyTest(ctx context.Context, config string, paths []string, asJSON bool) error {
+	config, err := absolute(config)
+	if err != nil {
+		return err
+	}
+	c, done, err := a.policies(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if len(paths) == 0 {
+		if paths, err = testFiles(ctx, c, config); err != nil {
+			return err
+		}
+	}
+	failed := false
+	for _, path := range paths {
+		result, err := testFile(ctx, c, config, path)
+		if err != nil {
+			return err
+		}
+		good, err := a.printTested(result, asJSON)
+		if err != nil {
+			return err
+		}
+		failed = failed || !good
+	}
+	if failed {
+		return &exitError{code: exitCheck}
+	}
+	return nil
+}
+
+// testFiles lists the test files beside a configuration.
+func testFiles(ctx context.Context, c *client.Client, config string) ([]string, error) {
+	if config == "" {
+		checked, err := c.Validate(ctx, "")
+		if err != nil {
+			return nil, err
+		}
+		config = checked.GetPath()
+	}
+	none := fmt.Errorf("no FILE is named, and there is no configuration beside which there could be %s", testPattern)
+	if config == "" {
+		return nil, &usageError{err: none, path: "tgctl policy test"}
+	}
+	dir := filepath.Dir(config)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, e := range entries {
+		if ok, err := filepath.Match(testPattern, e.Name()); err == nil && ok && !e.IsDir() {
+			found = append(found, filepath.Join(dir, e.Name()))
+		}
+	}
+	if len(found) == 0 {
+		return nil, &usageError{err: fmt.Errorf("no FILE is named, and there is no %s in %s", testPattern, dir), path: "tgctl policy test"}
+	}
+	return found, nil
+}
+
+func testFile(ctx context.Context, c *client.Client, config, path string) (*pb.TestFileResult, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.TestPolicies(ctx, &pb.TestPoliciesRequest{Config: config, Files: []*pb.TestFile{{Path: path, Text: text}}})
+	if err != nil {
+		return nil, err
+	}
+	if n := len(out.GetFiles()); n != 1 {
+		return nil, fmt.Errorf("test %s: %d results for one file", path, n)
+	}
+	return out.GetFiles()[0], nil
+}
+
+// printTested prints what came of a file, and reports whether all is as it
+// should be.
+func (a *app) printTested(f *pb.TestFileResult, asJSON bool) (good bool, err error) {
+	bad := countErrors(f.GetProblems())
+	different := 0
+	for _, r := range f.GetResults() {
+		if len(r.GetDifferences()) > 0 {
+			different++
+		}
+	}
+	good = bad == 0 && different == 0
+	if asJSON {
+		return good, a.printTestedJSON(f)
+	}
+	if err := printDiagnostics(a.out, f.GetProblems(), a.width()); err != nil {
+		return false, err
+	}
+	var b strings.Builder
+	for _, r := range f.GetResults() {
+		if len(r.GetDifferences()) > 0 {
+			b.WriteString(differenceText(f.GetPath(), r))
+		}
+	}
+	name := display.Text(f.GetPath())
+	switch {
+	case bad > 0:
+		fmt.Fprintf(&b, "%s: nothing was judged\n", name)
+	case different > 0:
+		fmt.Fprintf(&b, "%s: %s not as expected, of %s\n", name, plural(different, "verdict", "verdicts"), display.Count(len(f.GetResults())))
+	default:
+		fmt.Fprintf(&b, "%s: %s as expected\n", name, plural(len(f.GetResults()), "verdict", "verdicts"))
+	}
+	_, err = a.out.Write([]byte(b.String()))
+	return good, err
+}
+
+// differenceText shows where a test differs: what is wanted, and what is.
+func differenceText(path string, r *pb.TestResult) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:%d: %s\n", display.Text(path), r.GetLine(), display.Text(r.GetName()))
+	for _, d := range r.GetDifferences() {
+		fmt.Fprintf(&b, "  - %-9s%s\n", display.Name(d.GetWhat()), orNothing(d.GetWant()))
+		fmt.Fprintf(&b, "  + %-9s%s\n", display.Name(d.GetWhat()), orNothing(d.GetGot()))
+	}
+	for _, c := range r.GetGot().GetCited() {
+		fmt.Fprintf(&b, "    by %s\n", strings.ReplaceAll(string(display.Name(c.GetKind())+" "+citation(c)), "\n", ", "))
+	}
+	if reason := r.GetGot().GetReason(); reason != "" {
+		fmt.Fprintf(&b, "    since %s\n", display.Text(reason))
+	}
+	return b.String()
+}
+
+func orNothing(text string) display.Safe {
+	if text == "" {
+		return "nothing"
+	}
+	return display.Text(text)
+}
+
+func (a *app) printTestedJSON(f *pb.TestFileResult) error {
+	for _, d := range f.GetProblems() {
+		if err := a.printJSON(diagnosticToJSON(d)); err != nil {
+			return err
+		}
+	}
+	for _, r := range f.GetResults() {
+		one := testJSON{
+			File: f.GetPath(), Line: r.GetLine(), Name: r.GetName(), OK: len(r.GetDifferences()) == 0,
+			Differences: []differenceJSON{}, Got: explanationToJSON(r.GetGot()),
+		}
+		for _, d := range r.GetDifferences() {
+			one.Differences = append(one.Differences, differenceJSON{d.GetWhat(), d.GetWant(), d.GetGot()})
+		}
+		if err := a.printJSON(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// fieldsNote is the annotation of a command that names what --json prints.
+const fieldsNote = "json-fields"
+
+// jsonFlag gives a verb --json, which prints objects like sample. Its help
+// names their members.
+func jsonFlag(cmd *cobra.Command, to *bool, sample any) {
+	cmd.Flags().BoolVar(to, "json", false, "print JSON, one object a line")
+	var names []string
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(sample)) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	if cmd.Annotations == nil {
+		cmd.Annotations = map[string]string{}
+	}
+	cmd.Annotations[fieldsNote] = strings.Join(names, ", ")
+}
+
+// printJSON prints v as one line of JSON.
+func (a *app) printJSON(v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	return a.printLine(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+}
+
+// printLine prints one line of JSON. On a terminal what it could act on is
+// escaped in the way of JSON; elsewhere each byte stays.
+func (a *app) printLine(line []byte) error {
+	if a.outTerminal {
+		line = []byte(display.EscapeJSON(line))
+	}
+	_, err := a.out.Write(append(line, '\n'))
+	return err
+}
+
+// say prints talk: what happened, for a person.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.err, format+"\n", args...)
+}
+
+// sheet is a list of names and values, for showing one thing in full.
+type sheet struct {
+	names  []string
+	values []display.Safe
+}
+
+// add appends a value, which may have several lines; an empty one is left out.
+func (s *sheet) add(name string, value display.Safe) {
+	if value != "" {
+		s.names = append(s.names, name)
+		s.values = append(s.values, value)
+	}
+}
+
+// lines lays the sheet out in columns columns, the values below one another; long
+// ones go on in the next line, so that nothing in a value can stand where a name
+// does. Fewer than one column means no limit.
+func (s *sheet) lines(columns int) []display.Safe {
+	left := 0
+	for _, name := range s.names {
+		left = max(left, len(name)+2)
+	}
+	room := 0
+	if columns > 0 {
+		room = max(columns-left, 20)
+	}
+	var lines []display.Safe
+	for i, name := range s.names {
+		first := true
+		for line := range strings.SplitSeq(string(s.values[i]), "\n") {
+			for _, part := range display.Wrap(display.Safe(line), room) {
+				head := ""
+				if first {
+					head, first = name, false
+				}
+				lines = append(lines, display.Safe(strings.TrimRight(fmt.Sprintf("%-*s%s", left, head, part), " ")))
+			}
+		}
+	}
+	return lines
+}
+
+// printSheet prints the sheet to stdout.
+func (a *app) printSheet(s *sheet) error { return a.writeSheet(a.out, s) }
+
+func (a *app) writeSheet(to io.Writer, s *sheet) error { return writeLines(to, s.lines(a.width())) }
+
+// printLines prints lines of data.
+func (a *app) printLines(lines []display.Safe) error { return writeLines(a.out, lines) }
+
+func writeLines(to io.Writer, lines []display.Safe) error {
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(string(line) + "\n")
+	}
+	_, err := to.Write([]byte(b.String()))
+	return err
+}

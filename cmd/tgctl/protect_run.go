@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// run shows what would be done, asks, and does it.
+func (p *protecting) run(ctx context.Context, names []string) error {
+	asks := !p.yes && !p.dryRun && !p.repair
+	if asks && !(p.inTerminal && p.errTerminal) {
+		return &hintError{
+			err:  errors.New("protect changes nothing unless you agree, and there is no terminal to ask at"),
+			hint: "Look with --dry-run, and agree with --yes.",
+		}
+	}
+	var warning string
+	var err error
+	if p.shim, warning, err = p.lastingShim(); err != nil {
+		return err
+	}
+	if err := p.connect(ctx); err != nil {
+		return err
+	}
+	if p.client != nil {
+		defer p.client.Close()
+	}
+	failed := p.prepare(names)
+	if failed != nil && len(p.jobs) == 0 {
+		return failed
+	}
+	if failed != nil {
+		p.complain(failed)
+		failed = &exitError{code: exitFailed}
+	}
+	todo := p.show()
+	if len(todo) == 0 {
+		if len(p.jobs) == 0 && failed == nil {
+			p.say("nothing to protect: %s", p.nothing())
+		}
+		return failed
+	}
+	if warning != "" {
+		p.say("warning: %s", safe(warning))
+	}
+	if p.dryRun {
+		return failed
+	}
+	if asks {
+		if yes, err := p.agreed(todo); err != nil || !yes {
+			return errors.Join(failed, err)
+		}
+	}
+	return errors.Join(failed, p.enact(ctx, todo))
+}
+
+// nothing says why there is nothing to do.
+func (p *protecting) nothing() string {
+	if p.repair {
+		return "no agent is protected"
+	}
+	return "no configuration of an agent that is known was found"
+}
+
+// show says what is governed and what is not, and shows the changes. It returns
+// the jobs in which there is something to do.
+func (p *protecting) show() []*protectJob {
+	var todo []*protectJob
+	for _, j := range p.jobs {
+		p.showServers(j)
+		if j.drift.None() && j.changed {
+			todo = append(todo, j)
+			continue
+		}
+		if j.drift.None() {
+			p.say("%s is protected already; nothing is to be changed", safe(j.is.Agent))
+			continue
+		}
+		todo = append(todo, j)
+		diff := j.plan.Diff()
+		if p.repair {
+			continue
+		}
+		if p.outTerminal {
+			diff = string(display.Lines(strings.ReplaceAll(diff, "\t", "    "))) + "\n"
+		}
+		_, _ = io.WriteString(p.out, diff) // that it could not be shown is seen
+	}
+	return todo
+}
+
+// showServers says of each server of an agent whether it will be governed.
+func (p *protecting) showServers(j *protectJob) {
+	for _, warning := range j.plan.Warnings() {
+		p.say("warning: %s", safe(warning))
+	}
+	if err := j.plan.Reaches(); err != nil {
+		p.say("warning: %s", safe(err.Error()))
+	}
+	var governed, left []string
+	for _, e := range j.plan.Entries() {
+		name := string(display.Name(e.ID))
+		if e.Ungoverned != "" {
+			left = append(left, name+" ("+string(safe(e.Ungoverned))+")")
+		} else {
+			governed = append(governed, name)
+		}
+	}
+	left = append(left, p.elsewhere(j)...)
+	slices.Sort(governed)
+	slices.Sort(left)
+	governed, left = slices.Compact(governed), slices.Compact(left)
+	p.say("%s: %s governed at every start: %s", safe(j.is.Agent), plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
+	if len(left) > 0 {
+		p.say("%s: not governed: %s", safe(j.is.Agent), display.Safe(strings.Join(left, ", ")))
+	}
+}
+
+// elsewhere names the servers that the agent would start from here, and that
+// stand in files which are not its own.
+func (p *protecting) elsewhere(j *protectJob) []string {
+	env, err := p.osEnv()
+	if err != nil || j.is.Where.Config != "" {
+		return nil
+	}
+	env.Lasting = p.kept
+	var left []string
+	for _, s := range agentconf.Look(env) {
+		for _, server := range s.Servers {
+			if s.Agent != j.is.Agent || server.Governed != agentconf.NotGoverned || !server.Project {
+				continue
+			}
+			why := server.Why
+			if why == "" {
+				why = "in " + p.tilde(server.Path) + ", which is the project's: use tgctl wrap"
+			}
+			left = append(left, fmt.Sprintf("%s (%s)", display.Name(server.ID), safe(why)))
+		}
+	}
+	return left
+}
+
+// agreed asks the person.
+func (p *protecting) agreed(todo []*protectJob) (bool, error) {
+	var paths []string
+	for _, j := range todo {
+		for _, path := range j.plan.Paths() {
+			paths = append(paths, p.tilde(path))
+		}
+	}
+	keep := "The daemon puts lines that get lost back"
+	if p.watchOnly {
+		keep = "tgctl status tells when lines get lost"
+	}
+	fmt.Fprintf(p.err, "Rewrite %s for good? %s;\ntgctl unprotect undoes it. [y/N] ", safe(strings.Join(paths, ", ")), keep)
+	answer, err := bufio.NewReader(p.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return true, nil
+	}
+	p.say("Nothing was changed.")
+	return false, &exitError{code: exitFailed}
+}
+
+// enact does it. An agent that fails does not keep others from it, and is left as
+// it was.
+func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
+	var failed []error
+	for _, j := range todo {
+		kept := false
+		keep := func(next *agentconf.Protection) error {
+			text, err := next.Text()
+			if err != nil {
+				return err
+			}
+			kept = true // it may be, even when the answer is lost
+			return p.client.Protect(ctx, next.ID, text)
+		}
+		next, err := j.plan.Protect(j.is, keep)
+		if err == nil && !kept { // what is in the files is right already
+			err = keep(next)
+		}
+		if err != nil {
+			err = fmt.Errorf("protect %s: %w", j.is.Agent, unprotectable(j.is.Agent, err))
+			if kept && !j.again {
+				_, undo := p.client.Unprotect(context.WithoutCancel(ctx), j.is.ID)
+				err = errors.Join(err, undo)
+			}
+			failed = append(failed, err)
+			continue
+		}
+		what := "protected"
+		if j.again {
+			what = "put right"
+		}
+		fmt.Fprintf(p.out, "%s: %s, %s in %s\n", safe(next.Agent), what, plural(len(next.Servers()), "server", "servers"), safe(p.tildes(next.Paths())))
+	}
+	if len(failed) < len(todo) {
+		p.say("An agent that runs already is governed once it starts its servers anew.")
+		p.tellStart(ctx)
+	}
+	return errors.Join(failed...)
+}
+
+// tellStart says what becomes of protected agents after the next login.
+func (p *protecting) tellStart(ctx context.Context) {
+	if s, err := p.client.Status(ctx); err == nil && !s.GetActivated() {
+		p.say("No service manager starts the daemon. Until you start it after a reboot, with\n`tgctl daemon start`, the servers of protected agents answer with an error.")
+	}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/client"
+)
+
+// protectConsole is a terminal in a home whose Claude Code has three servers.
+func protectConsole(t *testing.T, answer string) (*console, *agentsHome, *fakeDaemon) {
+	h := newAgentsHome(t)
+	h.write(".claude.json", someServers, 0o600)
+	f := startFake(t)
+	f.status = healthy()
+	c := newConsole(f.socket)
+	c.app.in = strings.NewReader(answer)
+	c.env["HOME"] = h.dir
+	c.app.executable = func() (string, error) { return filepath.Join(h.dir, "bin", "tgctl"), nil }
+	return c, h, f
+}
+
+func (h *agentsHome) claude() string {
+	text, err := os.ReadFile(filepath.Join(h.dir, ".claude.json"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Nothing but a y changes anything.
+func TestProtectAsks(t *testing.T) {
+	for answer, agreed := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false, "yikes\n": false} {
+		c, h, f := protectConsole(t, answer)
+		code := c.run(t, "protect", "claude-code")
+		if (code == 0) != agreed || (h.claude() != someServers) != agreed || (len(f.protected) == 1) != agreed {
+			t.Errorf("%q: exit %d, %d kept:\n%s\n%s", answer, code, len(f.protected), h.claude(), c.err.String())
+		}
+		talk := c.err.String()
+		for _, want := range []string{"claude-code: 2 servers governed at every start: clock, files\n", "claude-code: not governed: web (a remote server (http))\n",
+			"Rewrite ~/.claude.json for good? The daemon puts lines that get lost back;\ntgctl unprotect undoes it. [y/N] "} {
+			if !strings.Contains(talk, want) {
+				t.Errorf("%q: no %q in:\n%s", answer, want, talk)
+			}
+		}
+		if !strings.Contains(c.out.String(), "+++ ") || !agreed && !strings.Contains(talk, "Nothing was changed.") {
+			t.Errorf("%q: %s%s", answer, c.out.String(), talk)
+		}
+	}
+}
+
+// Where nobody can be asked nothing happens, not even a daemon.
+func TestProtectWithoutATerminal(t *testing.T) {
+	c, h, f := protectConsole(t, "y\n")
+	c.pipe()
+	h.write(".cursor/mcp.json", `{"mcpServers":{}}`, 0o600)
+	h.write("src/shop/.mcp.json", someServers, 0o600) // no agent's own
+	if code := c.run(t, "protect", "claude-code"); code != exitFailed || h.claude() != someServers || len(f.protected) > 0 {
+		t.Errorf("exit %d", code)
+	}
+	if talk := c.err.String(); !strings.Contains(talk, "there is no terminal to ask at\nLook with --dry-run, and agree with --yes.") {
+		t.Errorf("%s", talk)
+	}
+	if code := c.run(t, "protect", "--yes", "--all"); code != 0 || len(f.protected) != 1 || !strings.Contains(c.err.String(), "cursor: No MCP servers found in config: ~/.cursor/mcp.json\n") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}
+
+// The daemon does not take it on: the file is not touched.
+func TestProtectRefused(t *testing.T) {
+	c, h, f := protectConsole(t, "")
+	f.protectErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
+	if code := c.run(t, "protect", "--yes", "claude-code"); code != exitFailed || h.claude() != someServers || len(f.undone) != 1 {
+		t.Errorf("exit %d, undone %q: %s", code, f.undone, c.err.String())
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.dir, ".claude.json.*")); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// A configuration that is no use does not keep others from being protected, and
+// one that is not there is passed over by --all alone.
+func TestProtectProblems(t *testing.T) {
+	c, h, f := protectConsole(t, "")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"protect", "--yes", "nobody"}, `the agent type "nobody" cannot be wrapped yet`},
+		{[]string{"protect", "--yes", "custom"}, "--config-path FILE"},
+		{[]string{"protect", "--yes", "--config-path", h.dir + "/none.json", "custom"}, "no configuration of custom found"},
+		{[]string{"protect", "--repair"}, "nothing to protect: no agent is protected"},
+		{[]string{"protect", "--repair", "claude-code"}, "claude-code is not protected; `tgctl protect claude-code` protects it"},
+	} {
+		c.run(t, test.args...)
+		if !strings.Contains(c.err.String(), test.want) || len(f.protected) > 0 {
+			t.Errorf("%q: %s", test.args, c.err.String())
+		}
+	}
+	if code := c.run(t, "protect", "--yes", "nobody", "claude-code"); code != exitFailed || len(f.protected) != 1 {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}
+
+// What unprotect can't undo with the daemon it tells, and it says what runs on.
+func TestUnprotectTells(t *testing.T) {
+	c, _, f := protectConsole(t, "")
+	c.run(t, "protect", "--yes", "claude-code")
+	f.sessions = openSessions()[:1]
+	if code := c.run(t, "unprotect", "claude-code"); code != exitFailed || len(f.undone) > 0 || !strings.Contains(c.err.String(), "a wrap of it runs (process 4000)") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	f.sessions = nil
+	if code := c.run(t, "unprotect", "claude-code"); code != 0 || len(f.undone) != 1 ||
+		!strings.Contains(c.err.String(), "1 server of claude-code runs on, governed, until the agent is started anew") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}
+
+func TestLastingShim(t *testing.T) {
+	dir := filepath.Join(shortDir(t), "home")
+	make := func(path string) string {
+		path = filepath.Join(dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := func(path, to string) {
+		path = filepath.Join(dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.Symlink(to, path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One version of a package, and the links that every version keeps.
+	self, shim := make("Cellar/thoughtgate/0.1.0/bin/tgctl"), make("Cellar/thoughtgate/0.1.0/libexec/thoughtgate/tg-shim")
+	link("opt/thoughtgate", filepath.Join(dir, "Cellar/thoughtgate/0.1.0"))
+	link("bin/tgctl", self)
+	link("libexec/thoughtgate/tg-shim", shim)
+	link("here/tgctl", self)
+	link("here/tg-shim", shim)
+	// The test's own folder is temporary; what lies in it is looked at.
+	below := func(path string) string { return fleeting(strings.TrimPrefix(path, dir)) }
+	for _, test := range []struct {
+		name, path, want, why string
+		gone                  string
+	}{
+		{name: "a link in PATH", path: "bin", want: "libexec/thoughtgate/tg-shim"},
+		{name: "both linked", path: "here", want: "here/tg-shim"},
+		{name: "not in PATH", want: "opt/thoughtgate/libexec/thoughtgate/tg-shim"},
+		{name: "no link", want: "Cellar/thoughtgate/0.1.0/libexec/thoughtgate/tg-shim", why: "one version (0.1.0)", gone: "opt"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.gone != "" {
+				if err := os.RemoveAll(filepath.Join(dir, test.gone)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a := newConsole("").app
+			a.executable = func() (string, error) { return self, nil }
+			a.getenv = func(string) string { return filepath.Join(dir, test.path) }
+			got, why := thatStays(a.shimPaths(shim), below)
+			if got != filepath.Join(dir, test.want) || !strings.Contains(why, test.why) || test.why == "" && why != "" {
+				t.Errorf("got %s (%s), want %s (%s)", got, why, test.want, test.why)
+			}
+			if path, warning, err := a.lastingShim(); path == "" || !strings.Contains(warning, "temporary") || err != nil {
+				t.Errorf("%s, %q, %v", path, warning, err)
+			}
+		})
+	}
+}
+
+func TestFleeting(t *testing.T) {
+	for path, want := range map[string]string{
+		"/usr/libexec/thoughtgate/tg-shim":                            "",
+		"/home/ana/.local/libexec/thoughtgate/tg-shim":                "",
+		"/opt/homebrew/opt/thoughtgate/libexec/tg-shim":               "",
+		"/home/ana/python3.12/bin/tg-shim":                            "",
+		"/opt/homebrew/Cellar/thoughtgate/0.1.0/libexec/tg-shim":      "one version (0.1.0)",
+		"/home/ana/thoughtgate-v1.2.3/tg-shim":                        "one version (thoughtgate-v1.2.3)",
+		"/home/ana/.asdf/installs/thoughtgate/1.2.3-rc.1/bin/tg-shim": "one version (1.2.3-rc.1)",
+		"/nix/store/5k2l-thoughtgate/libexec/tg-shim":                 "one version of a package",
+		"/tmp/go-build123/b001/exe/tg-shim":                           "temporary",
+		"/private/var/folders/xx/T/thoughtgate/tg-shim":               "temporary",
+	} {
+		got := fleeting(path)
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fleeting(filepath.Join(here, "tg-shim")); got == "" {
+		t.Error("where it is built it would stay")
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// reasonMost is how long a reason may be that is typed here, in bytes.
+const reasonMost = 1000
+
+// press tells of a key: what it is called, as "a" or "enter" or "ctrl+c", and
+// the text it stands for, if it does.
+func (q *queue) press(key, text string) wish {
+	switch {
+	case key == "ctrl+c":
+		return wish{quit: true}
+	case key == "ctrl+z":
+		return wish{suspend: true}
+	case q.tooSmall():
+		return wish{quit: key == "q"}
+	case q.detail == nil:
+		return q.pressList(key)
+	case q.detail.sent:
+		return wish{} // until the daemon has said whether the answer counts
+	case q.detail.ask == askYes:
+		return q.pressYes(key)
+	case q.detail.ask == askNo:
+		return q.pressReason(key, text)
+	}
+	return q.pressDetail(key)
+}
+
+// pasted tells of text that was pasted. It is never taken for keys.
+func (q *queue) pasted(text string) {
+	if d := q.detail; d != nil && d.ask == askNo && !d.sent {
+		d.write(text)
+	}
+}
+
+func (q *queue) pressList(key string) wish {
+	page := q.listLayout().fit
+	switch key {
+	case "q":
+		return wish{quit: true}
+	case "up", "k":
+		q.move(-1)
+	case "down", "j":
+		q.move(1)
+	case "pgup":
+		q.move(-page)
+	case "pgdown", "space":
+		q.move(page)
+	case "home":
+		q.move(-len(q.rows))
+	case "end":
+		q.move(len(q.rows))
+	case "enter":
+		return q.open(askNothing)
+	case "a", "d":
+		switch {
+		case q.selected == "":
+		case q.offline:
+			q.status = "not connected: nothing can be answered now"
+		case !q.settled():
+			q.status = "press " + display.Safe(key) + " again: the list has just changed"
+		case key == "a":
+			return q.open(askYes)
+		default:
+			return q.open(askNo)
+		}
+	}
+	return wish{}
+}
+
+// move moves the selection by rows, as far as there are any.
+func (q *queue) move(rows int) {
+	q.wanted = ""
+	if len(q.rows) == 0 {
+		return
+	}
+	i := max(0, min(q.find(q.selected)+rows, len(q.rows)-1))
+	q.selected = q.rows[i].id
+	q.moved = q.app.now().Add(-settling) // by a person
+}
+
+// leave goes back to the list. What is selected there may be another question
+// than the one that was looked at.
+func (q *queue) leave() {
+	if q.detail.id != q.selected {
+		q.moved = q.app.now()
+	}
+	q.detail = nil
+}
+
+func (q *queue) pressDetail(key string) wish {
+	page := max(1, q.bodyHeight()-1)
+	switch key {
+	case "q", "esc", "enter", "left", "h":
+		q.leave()
+	case "up", "k":
+		q.scroll(-1)
+	case "down", "j":
+		q.scroll(1)
+	case "pgup", "b":
+		q.scroll(-page)
+	case "pgdown", "space":
+		q.scroll(page)
+	case "home":
+		q.scroll(-len(q.detail.body))
+	case "end":
+		q.scroll(len(q.detail.body))
+	case "a", "d":
+		switch {
+		case q.answerable() && key == "a":
+			q.detail.ask = askYes
+		case q.answerable():
+			q.detail.ask = askNo
+		case q.offline && q.detail.ended == "":
+			q.status = "not connected: nothing can be answered now"
+		}
+	}
+	return wish{}
+}
+
+// pressYes takes y for a yes and every other key for none.
+func (q *queue) pressYes(key string) wish {
+	if (key == "y" || key == "Y") && q.answerable() {
+		return q.answer(pb.Answer_ANSWER_APPROVE, "")
+	}
+	q.detail.ask = askNothing
+	return wish{}
+}
+
+// pressReason edits the reason for a no.
+func (q *queue) pressReason(key, text string) wish {
+	d := q.detail
+	switch key {
+	case "enter":
+		if q.answerable() {
+			return q.answer(pb.Answer_ANSWER_DENY, strings.TrimSpace(d.typed))
+		}
+		if d.ended != "" {
+			d.ask = askNothing
+		}
+	case "esc":
+		d.ask, d.typed = askNothing, ""
+	case "backspace":
+		_, n := utf8.DecodeLastRuneInString(d.typed)
+		d.typed = d.typed[:len(d.typed)-n]
+	case "ctrl+u":
+		d.typed = ""
+	default:
+		d.write(text)
+	}
+	return wish{}
+}
+
+// write appends to the reason, on one line and no more than may be.
+func (d *detail) write(text string) {
+	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c == '\n' || c == '\r' }), " ")
+	for _, c := range text {
+		if len(d.typed)+utf8.RuneLen(c) > reasonMost {
+			return
+		}
+		d.typed += string(c)
+	}
+}
+
+// answer answers the question that is shown.
+func (q *queue) answer(answer pb.Answer, note string) wish {
+	d := q.detail
+	d.sent, d.ask, d.typed = true, askNothing, ""
+	return wish{decide: &pb.Decision{
+		Id: d.id, Subject: d.question.GetSubject(), Answer: answer, Note: note, Surface: q.app.surface(),
+	}}
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	rejected = pb.ApprovalState_APPROVAL_STATE_REJECTED
+	expired  = pb.ApprovalState_APPROVAL_STATE_EXPIRED
+)
+
+// What keys come to, with in the list.
+func TestKeys(t *testing.T) {
+	yes3, yes2 := "ANSWER_APPROVE A-3 412d3320", "ANSWER_APPROVE A-2 412d3220"
+	for _, test := range []struct {
+		name string
+		play func(*screenTest)
+		want []string // decisions
+		says string   // on the screen, afterwards
+	}{
+		{"approve from the list", func(s *screenTest) { s.keys("down a y") }, []string{yes3}, "asking the daemon"},
+		{"approve what is shown", func(s *screenTest) { s.keys("enter a Y") }, []string{yes2}, "asking the daemon"},
+		{"enter is no yes", func(s *screenTest) { s.keys("a enter enter") }, nil, "3 questions wait"},
+		{"n is no yes", func(s *screenTest) { s.keys("a n") }, nil, "esc back"},
+		{"a twice is no yes", func(s *screenTest) { s.keys("a a y a esc") }, []string{}, "esc back"},
+		{"y alone is nothing", func(s *screenTest) { s.keys("y enter y") }, nil, "esc back"},
+		{"deny without a reason", func(s *screenTest) { s.keys("d enter") }, []string{"ANSWER_DENY A-2 412d3220"}, "asking the daemon"},
+		{"deny with a reason", func(s *screenTest) { s.keys("down d n o x backspace space w a y enter") }, []string{"ANSWER_DENY A-3 412d3320 no way"}, ""},
+		{"deny not", func(s *screenTest) { s.keys("d n o esc") }, nil, "esc back"},
+		{"a reason has q, a and y in it", func(s *screenTest) { s.keys("d q a y enter") }, []string{"ANSWER_DENY A-2 412d3220 qay"}, ""},
+		{"keys while the answer is on its way", func(s *screenTest) { s.keys("a y y a d q enter") }, []string{yes2}, "asking the daemon"},
+		{"pasted text is no key", func(s *screenTest) {
+			s.say(tea.PasteMsg{Content: "a\ny\n"})
+			s.keys("a")
+			s.say(tea.PasteMsg{Content: "y"})
+		}, nil, "Approve A-2 412d3220? y/N"},
+		{"pasted reason", func(s *screenTest) {
+			s.keys("d")
+			s.say(tea.PasteMsg{Content: "one\ntwo"})
+			s.keys("enter")
+		}, []string{"ANSWER_DENY A-2 412d3220 one two"}, ""},
+		{"a long reason ends somewhere", func(s *screenTest) {
+			s.keys("d")
+			s.say(tea.PasteMsg{Content: strings.Repeat("é", 2000)})
+			s.keys("enter")
+		}, []string{"ANSWER_DENY A-2 412d3220 " + strings.Repeat("é", 500)}, ""},
+
+		// What happens by itself does not make a key mean something else.
+		{"the selected one ends", func(s *screenTest) {
+			s.end("A-2", rejected, "ana", "")
+			s.keys("a y")
+		}, nil, "press a again"},
+		{"and half a second later", func(s *screenTest) {
+			s.end("A-2", rejected, "ana", "")
+			s.later(settling)
+			s.keys("a y")
+		}, []string{yes3}, ""},
+		{"or after a key", func(s *screenTest) {
+			s.end("A-2", rejected, "ana", "")
+			s.keys("down up a y")
+		}, []string{yes3}, ""},
+		{"another one ends", func(s *screenTest) {
+			s.keys("down")
+			s.end("A-2", rejected, "ana", "")
+			s.keys("a y")
+		}, []string{yes3}, ""},
+		{"one comes", func(s *screenTest) {
+			q := proto.CloneOf(s.asked["A-10"])
+			q.Id = "A-11"
+			s.ask(q)
+			s.keys("a y")
+		}, []string{yes2}, ""},
+		{"the first one comes", func(s *screenTest) {
+			for _, id := range []string{"A-2", "A-3", "A-10"} {
+				s.end(id, expired, "", "")
+			}
+			s.later(time.Minute)
+			s.keys("a y")
+			q := proto.CloneOf(openQuestions()[0])
+			q.Id = "A-11"
+			s.ask(q)
+			s.keys("a y")
+		}, nil, "press a again"},
+		{"it ends while it is asked about", func(s *screenTest) {
+			s.keys("a")
+			s.end("A-2", rejected, "ana", "no")
+			s.keys("y")
+			s.keys("a y d enter")
+		}, nil, "A-2 rejected by ana, desktop: no"},
+		{"it ends while the reason is typed", func(s *screenTest) {
+			s.keys("d n")
+			s.end("A-2", expired, "", "")
+			s.keys("q a y")
+			s.keys("enter")
+		}, nil, "A-2 expired"},
+		{"it is another one under the cursor", func(s *screenTest) {
+			q := proto.CloneOf(s.asked["A-2"])
+			q.Subject = []byte("another one")
+			s.ask(q)
+			s.keys("a y")
+		}, nil, "press a again"},
+		{"it is another one while it is shown", func(s *screenTest) {
+			s.keys("enter")
+			q := proto.CloneOf(s.asked["A-2"])
+			q.Subject = []byte("another one")
+			s.ask(q)
+			s.keys("a y d enter")
+		}, nil, ""},
+		{"it has ended before it was read", func(s *screenTest) {
+			s.asked["A-2"].State = expired
+			s.keys("a y")
+		}, nil, "A-2 expired"},
+		{"it is not there when it is read", func(s *screenTest) {
+			delete(s.asked, "A-2")
+			s.keys("a y")
+		}, nil, "there is no question A-2"},
+
+		// Without a daemon nothing is answered, and with it again all goes on.
+		{"no daemon", func(s *screenTest) {
+			s.say(lostMsg{})
+			s.keys("a y d enter")
+		}, nil, "The daemon has gone"},
+		{"no daemon, in the middle", func(s *screenTest) {
+			s.keys("a")
+			s.say(lostMsg{})
+			s.keys("y")
+		}, nil, "The daemon has gone"},
+		{"a daemon again", func(s *screenTest) {
+			s.keys("down enter")
+			s.say(lostMsg{})
+			s.say(connectedMsg{})
+			for _, id := range []string{"A-2", "A-3", "A-10"} {
+				s.ask(s.asked[id])
+			}
+			s.later(settling)
+			s.keys("a y")
+		}, []string{yes3}, ""},
+		{"a daemon again, the selection is where it was", func(s *screenTest) {
+			s.keys("down")
+			s.say(lostMsg{})
+			s.say(connectedMsg{})
+			for _, id := range []string{"A-2", "A-3", "A-10"} {
+				s.ask(s.asked[id])
+			}
+			s.keys("a y")
+			s.later(settling)
+			s.keys("a y")
+		}, []string{yes3}, ""},
+		{"a daemon again, which has ended it meanwhile", func(s *screenTest) {
+			s.keys("a")
+			s.say(lostMsg{})
+			s.asked["A-2"].State = expired
+			s.say(connectedMsg{})
+			s.keys("y a y")
+		}, nil, "A-2 expired"},
+
+		{"a screen without room", func(s *screenTest) {
+			s.say(tea.WindowSizeMsg{Width: 20, Height: 5})
+			s.keys("a y d enter")
+		}, nil, "too small"},
+		{"a screen that loses its room", func(s *screenTest) {
+			s.keys("a")
+			s.say(tea.WindowSizeMsg{Width: 80, Height: 5})
+			s.keys("y")
+		}, nil, "too small"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newScreen(80, 24, openQuestions()...)
+			test.play(s)
+			if got := s.decisions(); !slices.Equal(got, test.want) {
+				t.Errorf("answers %q, want %q\n%s", got, test.want, s.text())
+			}
+			if !strings.Contains(s.text(), test.says) {
+				t.Errorf("the screen lacks %q:\n%s", test.says, s.text())
+			}
+		})
+	}
+}
+
+// What the daemon says to an answer.
+func TestAnswered(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  error
+		says []string
+	}{
+		{"taken", nil, []string{"2 questions wait", "approved A-2: create_issue on github"}},
+		{"somebody was faster", client.NewError(client.ReasonDecided, "it was rejected by ana"), []string{"A-2: it was rejected by ana", "esc back"}},
+		{"refused", client.NewError(client.ReasonForbidden, "you descend from an agent"), []string{"A-2: you descend from an agent", "esc back"}},
+		{"unknown", client.ErrNotRunning, []string{"A-2: no answer from the daemon; see whether it is still listed"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newScreen(120, 24, openQuestions()...)
+			s.keys("a y")
+			s.say(answeredMsg{s.wishes[len(s.wishes)-1].decide, test.err})
+			for _, want := range test.says {
+				if !strings.Contains(s.text(), want) {
+					t.Errorf("the screen lacks %q:\n%s", want, s.text())
+				}
+			}
+			s.keys("a y") // at once: whatever is selected now, it was not meant
+			if got := s.decisions(); test.err == nil && len(got) != 1 {
+				t.Errorf("answers %q", got)
+			}
+		})
+	}
+}
+
+// A question that is left before it was read is not shown when it comes.
+func TestLateReading(t *testing.T) {
+	s := newScreen(80, 24, openQuestions()...)
+	s.keys("enter")
+	number := s.reads
+	s.keys("esc down enter")
+	s.say(loadedMsg{number, s.asked["A-2"], nil})
+	s.say(recalledMsg{number, &past{}})
+	if s.detail.subject[:8] != "412d3320" || s.detail.past != nil {
+		t.Errorf("shown is %s", s.detail.subject)
+	}
+}
+
+func TestQuit(t *testing.T) {
+	for _, test := range []struct {
+		keys string
+		quit bool
+	}{{"q", true}, {"ctrl+c", true}, {"enter ctrl+c", true}, {"d ctrl+c", true}, {"a y ctrl+c", true}, {"enter q", false}, {"d q", false}, {"enter q q", true}} {
+		s := newScreen(80, 24, openQuestions()...)
+		s.keys(test.keys)
+		if got := s.wishes[len(s.wishes)-1].quit; got != test.quit {
+			t.Errorf("%s: quit %v", test.keys, got)
+		}
+	}
+}

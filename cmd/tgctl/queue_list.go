@@ -1,0 +1,132 @@
+package main
+
+import (
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// listLayout is how the list is laid out on the screen.
+type listLayout struct {
+	narrow bool // there is room for the columns that matter most only
+	heads  bool // there is room for the heads of the columns
+	tall   int  // lines of each question: itself, its arguments, the reason
+	room   int  // lines for questions
+	fit    int  // how many questions that makes, at least one
+}
+
+func (q *queue) listLayout() listLayout {
+	l := listLayout{narrow: q.width < 72, heads: q.height >= 8, tall: 3}
+	l.room = q.height - 3 // a title, and two lines below
+	if l.heads {
+		l.room--
+	}
+	switch {
+	case l.room < 6:
+		l.tall = 1
+	case l.room < 12:
+		l.tall = 2
+	}
+	l.fit = max(1, l.room/l.tall)
+	return l
+}
+
+// listScreen draws the list of open questions.
+func (q *queue) listScreen() []line {
+	l := q.listLayout()
+	at := q.find(q.selected)
+	first := max(0, at) / l.fit * l.fit // by pages: what stands still on the screen stays where it is
+	last := min(first+l.fit, len(q.rows))
+	title := plural(len(q.rows), "question waits", "questions wait")
+	if len(q.rows) == 0 {
+		title = "No question is open"
+	}
+	if last-first < len(q.rows) {
+		title += ", shown are " + display.Count(first+1) + "-" + display.Count(last)
+	}
+	lines := []line{{text: title, strong: true}}
+	if l.heads && len(q.rows) > 0 {
+		lines = append(lines, line{text: q.columns(l, "  ", "ID", "SUBJECT", "AGE", "LEFT", "AGENT", "SERVER", "CALL")})
+	}
+	for i := first; i < last; i++ {
+		lines = append(lines, q.rowLines(l, q.rows[i], i == at)...)
+	}
+	if len(q.rows) == 0 {
+		lines = append(lines, line{}, line{text: "A new one appears here by itself."})
+	}
+	if free := q.height - 2 - len(lines); len(q.ended) > 0 && free > 2 {
+		lines = append(lines, line{}, line{text: "Ended:"})
+		for _, how := range q.ended[:min(len(q.ended), free-2)] {
+			lines = append(lines, line{text: "  " + how})
+		}
+	}
+	for len(lines) < q.height-2 {
+		lines = append(lines, line{})
+	}
+	return append(lines, q.listFoot()...)
+}
+
+// columns draws one line of the list.
+func (q *queue) columns(l listLayout, marker, id, subject, age, left, agent, server, call display.Safe) display.Safe {
+	ids := 4
+	for _, r := range q.rows {
+		ids = min(max(ids, len(r.id)), 8)
+	}
+	s := marker + padded(id, ids, false) + " " + padded(subject, subjectShown, false) + " "
+	if l.narrow {
+		return s + padded(left, 7, true) + "  " + call
+	}
+	s += padded(age, 7, true) + " " + padded(left, 7, true) + "  " + padded(agent, 11, false) + " " + padded(server, 12, false) + " "
+	return s + call
+}
+
+// rowLines draws one question of the list.
+func (q *queue) rowLines(l listLayout, r *openRow, selected bool) []line {
+	marker := display.Safe("  ")
+	if selected {
+		marker = "> "
+	}
+	now := q.app.now()
+	call := r.call
+	if l.narrow {
+		call += " on " + r.server
+	}
+	lines := []line{{strong: selected, text: q.columns(l, marker, display.Name(r.id), display.Safe(r.subject[:min(subjectShown, len(r.subject))]),
+		display.Span(now.Sub(r.created)), countdown(r.expires.Sub(now)), r.agent, r.server, call)}}
+	const indent = "       "
+	if l.tall > 1 {
+		lines = append(lines, line{text: indent + r.args(q.width-len(indent))})
+	}
+	if l.tall > 2 {
+		lines = append(lines, line{text: indent + r.why})
+	}
+	return lines
+}
+
+// args shows the arguments of a row in at most columns columns, and how much of
+// them is missing.
+func (r *openRow) args(columns int) display.Safe {
+	if r.size == 0 {
+		return ""
+	}
+	if r.params != nil {
+		return display.JSONLine(r.params, columns, "")
+	}
+	note := " (" + plural(r.size, "byte", "bytes") + " in all)"
+	return fit(r.short, columns-len(note)) + note
+}
+
+// listFoot draws the two lines below the list: what happened last, and which
+// keys do what.
+func (q *queue) listFoot() []line {
+	status := line{text: q.status}
+	if q.offline {
+		status = line{text: q.offlineLine(), strong: true}
+	}
+	keys := display.Safe("up/down move   enter show   a approve   d deny   q quit")
+	switch {
+	case len(q.rows) == 0:
+		keys = "q quit"
+	case display.Width(keys) > q.width:
+		keys = "enter show  a yes  d no  q quit"
+	}
+	return []line{status, {text: keys}}
+}

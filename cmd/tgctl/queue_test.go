@@ -1,0 +1,284 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// screenTest is a queue without a terminal and without a daemon.
+type screenTest struct {
+	*queue
+	now    time.Time
+	asked  map[string]*pb.Approval // what the daemon would say
+	wishes []wish                  // all that was wished
+}
+
+// newScreen is a queue of width by height whose daemon asks.
+func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
+	s := &screenTest{now: noon, asked: map[string]*pb.Approval{}}
+	a := newConsole("").app
+	a.now = func() time.Time { return s.now }
+	s.queue = &queue{app: a}
+	s.say(tea.WindowSizeMsg{Width: width, Height: height})
+	s.say(connectedMsg{})
+	for _, q := range asked {
+		s.ask(q)
+	}
+	s.later(time.Second)
+	return s
+}
+
+func (s *screenTest) later(d time.Duration) { s.now = s.now.Add(d) }
+
+// say tells the queue of msg; a question that it wishes to read is read.
+func (s *screenTest) say(msg tea.Msg) {
+	w := s.told(msg)
+	s.wishes = append(s.wishes, w)
+	if w.read == "" {
+		return
+	}
+	if q := s.asked[w.read]; q != nil {
+		s.say(loadedMsg{s.reads, proto.CloneOf(q), nil})
+	} else {
+		s.say(loadedMsg{s.reads, nil, client.NewError(client.ReasonNotFound, "there is no question "+w.read)})
+	}
+}
+
+func (s *screenTest) ask(q *pb.Approval) {
+	s.asked[q.GetId()] = q
+	s.say(cameMsg{newRow(q)})
+}
+
+// keys presses keys: each word is one, as "a" or "enter".
+func (s *screenTest) keys(words string) {
+	for key := range strings.FieldsSeq(words) {
+		msg := tea.KeyPressMsg{Code: rune(key[0]), Text: key}
+		switch key {
+		case "up":
+			msg = tea.KeyPressMsg{Code: tea.KeyUp}
+		case "down":
+			msg = tea.KeyPressMsg{Code: tea.KeyDown}
+		case "enter":
+			msg = tea.KeyPressMsg{Code: tea.KeyEnter}
+		case "esc":
+			msg = tea.KeyPressMsg{Code: tea.KeyEscape}
+		case "space":
+			msg = tea.KeyPressMsg{Code: tea.KeySpace, Text: " "}
+		case "end":
+			msg = tea.KeyPressMsg{Code: tea.KeyEnd}
+		case "home":
+			msg = tea.KeyPressMsg{Code: tea.KeyHome}
+		case "backspace":
+			msg = tea.KeyPressMsg{Code: tea.KeyBackspace}
+		case "ctrl+c":
+			msg = tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+		}
+		s.say(msg)
+	}
+}
+
+// end ends a question as somebody else would.
+func (s *screenTest) end(id string, state pb.ApprovalState, decider, note string) {
+	q := proto.CloneOf(s.asked[id])
+	q.State, q.Decider, q.Surface, q.Note, q.Arguments = state, decider, "", note, nil
+	if decider != "" {
+		q.Surface = "desktop"
+	}
+	s.asked[id] = q
+	s.say(wentMsg{id, endLine(q)})
+}
+
+// decisions are the answers that were wished.
+func (s *screenTest) decisions() []string {
+	var out []string
+	for _, w := range s.wishes {
+		if d := w.decide; d != nil {
+			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %x %s", d.GetAnswer(), d.GetId(), d.GetSubject()[:4], d.GetNote())))
+		}
+	}
+	return out
+}
+
+// text is the screen as a person sees it; what is drawn bold begins with a star.
+func (s *screenTest) text() string {
+	var b strings.Builder
+	for _, line := range s.screen() {
+		mark := " "
+		if line.strong {
+			mark = "*"
+		}
+		b.WriteString(strings.TrimRight(mark+"|"+string(line.text), " ") + "\n")
+	}
+	return b.String()
+}
+
+// openQuestions are those of questions that are open.
+func openQuestions() []*pb.Approval { return questions()[:3] }
+
+// hugeQuestion has a megabyte of arguments, full of what a terminal obeys.
+func hugeQuestion() *pb.Approval {
+	q := proto.CloneOf(openQuestions()[1])
+	q.Id, q.Tool = "A-11", "write_"+strings.Repeat("very_", 60)+"long"
+	q.Arguments = []byte(`{"name":"x","arguments":{"first":"日本語テキスト","content":"` + strings.Repeat(`\u001b[2J\u202e🙂क्षि words `, 40_000) + `","last":"the end"}}`)
+	return q
+}
+
+func TestScreens(t *testing.T) {
+	sizes := []struct {
+		name          string
+		width, height int
+	}{{"80x24", 80, 24}, {"40x12", 40, 12}, {"40x10", 40, 10}}
+	for _, test := range []struct {
+		name  string
+		asked []*pb.Approval
+		play  func(*screenTest)
+	}{
+		{"empty", nil, nil},
+		{"list", openQuestions(), func(s *screenTest) { s.keys("down") }},
+		{"ended", openQuestions(), func(s *screenTest) {
+			s.end("A-2", pb.ApprovalState_APPROVAL_STATE_REJECTED, "ana\u202e (uid 1000)", "not \x1b[2J now")
+			s.end("A-10", pb.ApprovalState_APPROVAL_STATE_EXPIRED, "", "")
+		}},
+		{"offline", openQuestions(), func(s *screenTest) { s.say(lostMsg{}) }},
+		{"detail", openQuestions(), func(s *screenTest) { s.keys("down enter") }},
+		{"hostile", openQuestions(), func(s *screenTest) { s.keys("end enter") }},
+		{"huge", []*pb.Approval{hugeQuestion()}, func(s *screenTest) { s.keys("enter space end") }},
+		{"huge-list", []*pb.Approval{hugeQuestion()}, nil},
+		{"approve", openQuestions(), func(s *screenTest) { s.keys("a") }},
+		{"deny", openQuestions(), func(s *screenTest) {
+			s.keys("d n o t")
+			s.say(tea.PasteMsg{Content: "\x1b[2J\ny\u202e " + strings.Repeat("so ", 30) + "soon"})
+		}},
+		{"too-late", openQuestions(), func(s *screenTest) {
+			s.keys("a")
+			s.end("A-2", pb.ApprovalState_APPROVAL_STATE_WITHDRAWN, "", "the agent took the call back")
+		}},
+	} {
+		for _, size := range sizes {
+			t.Run(test.name+"-"+size.name, func(t *testing.T) {
+				s := newScreen(size.width, size.height, test.asked...)
+				if test.play != nil {
+					test.play(s)
+				}
+				mustFitScreen(t, s)
+				golden(t, "watch-"+test.name+"-"+size.name, s.text())
+			})
+		}
+	}
+}
+
+// mustFitScreen fails if a line is wider than the screen, or holds what a
+// terminal obeys, or if there are more lines than fit.
+func mustFitScreen(t interface{ Errorf(string, ...any) }, s *screenTest) {
+	lines := s.screen()
+	if len(lines) != s.height {
+		t.Errorf("%d lines on a screen of %d", len(lines), s.height)
+	}
+	for _, line := range lines {
+		text := string(line.text)
+		if w := max(ansi.StringWidth(text), ansi.StringWidthWc(text), display.Width(line.text)); w > s.width {
+			t.Errorf("this line takes %d columns of %d: %q", w, s.width, text)
+		}
+		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f || c == '\u202e' || c == '\u200b' }) {
+			t.Errorf("this line holds what a terminal obeys: %q", text)
+		}
+	}
+}
+
+// Whatever is asked, on whatever screen, no line is wider than it.
+func TestNoLineIsWiderThanTheScreen(t *testing.T) {
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"क्षि", "日本", "🇩🇪🏳️‍🌈", "\x1b[31m", "\u202e", "a\u0301\u0302", "각", "\x00"}),
+		rapid.StringN(30, 300, -1))
+	rapid.Check(t, func(t *rapid.T) {
+		s := newScreen(rapid.IntRange(1, 130).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height"))
+		for i := range rapid.IntRange(0, 6).Draw(t, "questions") {
+			q := proto.CloneOf(openQuestions()[i%3])
+			q.Id, q.Agent, q.Server, q.Tool = fmt.Sprint("A-", i), text.Draw(t, "agent"), text.Draw(t, "server"), text.Draw(t, "tool")
+			q.Reason, q.Rule = text.Draw(t, "reason"), text.Draw(t, "rule")
+			if rapid.Bool().Draw(t, "raw") {
+				q.Arguments = []byte(text.Draw(t, "arguments"))
+			} else {
+				q.Arguments = []byte(`{"arguments":{"a":[[[[` + jsonText(text.Draw(t, "argument")) + `]]]]}}`)
+			}
+			s.ask(q)
+		}
+		mustFitScreen(t, s)
+		s.later(time.Second)
+		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down enter esc a d y space end home x")), 0, 12).Draw(t, "keys") {
+			s.keys(key)
+			if s.detail != nil {
+				s.say(recalledMsg{s.reads, &past{}})
+			}
+			mustFitScreen(t, s)
+		}
+		s.say(tea.WindowSizeMsg{Width: rapid.IntRange(1, 130).Draw(t, "new width"), Height: rapid.IntRange(1, 50).Draw(t, "new height")})
+		mustFitScreen(t, s)
+	})
+}
+
+// jsonText writes s as a JSON string that keeps its characters.
+func jsonText(s string) string {
+	return `"` + strings.Map(func(c rune) rune {
+		if c < ' ' || c == '"' || c == '\\' {
+			return '?'
+		}
+		return c
+	}, s) + `"`
+}
+
+// Paging through a question shows every character of it.
+func TestNothingIsCutSilently(t *testing.T) {
+	s := newScreen(50, 12, hugeQuestion())
+	s.keys("enter")
+	var shown strings.Builder
+	for {
+		lines := s.screen()
+		at := s.detail.top
+		for _, line := range lines[1 : 1+s.bodyHeight()] {
+			shown.WriteString(strings.Trim(string(line.text), " │┊"))
+		}
+		s.scroll(s.bodyHeight())
+		if s.detail.top-at < s.bodyHeight() {
+			break
+		}
+	}
+	s.keys("end")
+	if n := strings.Count(shown.String(), `\u{1b}[2J`); n < 39_900 {
+		t.Errorf("%d of 40,000 escapes were shown", n)
+	}
+	if last := s.text(); !strings.Contains(last, `"the end"`) || !strings.Contains(last, fmt.Sprintf(" of %s", display.Count(len(s.detail.body)))) {
+		t.Errorf("the end is not shown:\n%s", last)
+	}
+}
+
+func TestMemoryOfManyQuestions(t *testing.T) {
+	s := newScreen(80, 24)
+	for i := range 256 {
+		q := hugeQuestion()
+		q.Id, q.Tool, q.Reason = fmt.Sprint("A-", i+1), q.Tool+strings.Repeat("t", 100_000), strings.Repeat("why ", 100_000)
+		r := newRow(q)
+		s.say(cameMsg{r})
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if s.find("A-256") != 255 {
+		t.Fatal("questions are missing")
+	}
+	if m.HeapAlloc > 64<<20 {
+		t.Errorf("256 questions of a megabyte hold %d MiB", m.HeapAlloc>>20)
+	}
+	runtime.KeepAlive(s)
+}

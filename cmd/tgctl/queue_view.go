@@ -1,0 +1,207 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// The smallest screen on which a question can be answered.
+const (
+	leastWidth  = 24
+	leastHeight = 6
+)
+
+// subjectShown is how many hexadecimal digits of a subject stand beside what is
+// shown; `--subject` of approve and deny takes them.
+const subjectShown = 8
+
+// line is one line of the screen.
+type line struct {
+	text   display.Safe
+	strong bool // drawn so that it stands out; nothing is said by that alone
+}
+
+// tooSmall reports whether the screen has no room for a question.
+func (q *queue) tooSmall() bool { return q.width < leastWidth || q.height < leastHeight }
+
+// screen draws the queue: exactly as many lines as the screen has, none wider
+// than it.
+func (q *queue) screen() []line {
+	var lines []line
+	switch {
+	case q.width < 1 || q.height < 1: // not known yet
+		return nil
+	case q.tooSmall():
+		lines = []line{{text: "too small"}}
+	case q.detail != nil:
+		lines = q.detailScreen()
+	default:
+		lines = q.listScreen()
+	}
+	for i := range lines {
+		lines[i].text = fit(lines[i].text, q.width)
+	}
+	for len(lines) < q.height {
+		lines = append(lines, line{})
+	}
+	return lines[:q.height]
+}
+
+// detailScreen draws the question that is shown in full.
+func (q *queue) detailScreen() []line {
+	d := q.detail
+	title := display.Name(d.id)
+	if d.subject != "" {
+		title += " " + display.Safe(d.subject[:min(subjectShown, len(d.subject))])
+	}
+	if d.ended == "" {
+		title += "  " + countdown(d.expires.Sub(q.app.now())) + " left"
+	}
+	lines := []line{{text: title + "  " + d.title, strong: true}}
+	room := q.bodyHeight()
+	switch {
+	case d.question != nil:
+		for i := d.top; i < min(d.top+room, len(d.body)); i++ {
+			lines = append(lines, line{text: d.body[i]})
+		}
+	case d.ended == "":
+		lines = append(lines, line{text: "reading it ..."})
+	}
+	for len(lines) < 1+room {
+		lines = append(lines, line{})
+	}
+	return append(lines, q.detailFoot()...)
+}
+
+// detailFoot draws the two lines below a question: where in it one is, or what
+// is asked, and which keys do what.
+func (q *queue) detailFoot() []line {
+	d := q.detail
+	id := display.Name(d.id) + " " + display.Safe(d.subject[:min(subjectShown, len(d.subject))])
+	seen := 0
+	for _, yes := range d.seen {
+		if yes {
+			seen++
+		}
+	}
+	where := "seen " + display.Count(seen) + " of " + plural(len(d.body), "line", "lines")
+	switch {
+	case d.ended != "" && d.ask == askNo:
+		return []line{{text: d.ended, strong: true}, {text: "too late; enter or esc leaves this"}}
+	case d.ended != "":
+		return []line{{text: d.ended, strong: true}, {text: "esc back"}}
+	case q.offline:
+		return []line{{text: q.offlineLine(), strong: true}, {text: "esc back"}}
+	case d.sent:
+		return []line{{text: "asking the daemon ...", strong: true}, {}}
+	case d.ask == askYes:
+		return []line{{text: "Approve " + id + "? y/N", strong: true}, {text: where + ": " + d.title}}
+	case d.ask == askNo:
+		label := display.Safe("why (may be empty): ")
+		return []line{
+			{text: "Deny " + id + "? enter: yes, esc: no", strong: true},
+			{text: label + lastPart(display.Text(d.typed), q.width-len(label)-1) + "_"},
+		}
+	case d.question == nil:
+		return []line{{}, {text: "esc back"}}
+	}
+	lines := "lines " + display.Count(d.top+1) + "-" + display.Count(min(d.top+q.bodyHeight(), len(d.body))) + " of " + display.Count(len(d.body))
+	if q.status != "" {
+		lines += "  " + q.status
+	}
+	keys := display.Safe("up/down/space scroll   a approve   d deny   esc back")
+	if display.Width(keys) > q.width {
+		keys = "a yes  d no  esc back"
+	}
+	return []line{{text: lines}, {text: keys}}
+}
+
+// offlineLine says that there is no daemon.
+func (q *queue) offlineLine() display.Safe {
+	const long, short = "The daemon has gone. It keeps its questions; waiting for it ...", "The daemon has gone; waiting for it"
+	if len(long) > q.width {
+		return short
+	}
+	return long
+}
+
+// broken breaks a line into lines no wider than columns columns, and keeps every
+// character. A line that goes on begins with a bar, so that it can't look like
+// one of its own.
+func broken(s display.Safe, columns int) []display.Safe {
+	const bar = "┊ "
+	if cellsOf(s) <= columns {
+		return []display.Safe{s}
+	}
+	for room := columns - cellsOf(bar); ; room-- {
+		parts := display.Break(s, room)
+		widest := 0
+		for _, part := range parts {
+			widest = max(widest, cellsOf(part))
+		}
+		if widest > columns-cellsOf(bar) && room > 1 {
+			continue // where opinions on the width of a letter differ
+		}
+		for i := range parts[1:] {
+			parts[i+1] = bar + parts[i+1]
+		}
+		return parts
+	}
+}
+
+// fit is display.Fit for a screen on which a letter may be wider than display
+// takes it to be.
+func fit(s display.Safe, columns int) display.Safe {
+	short := s
+	for n := columns; cellsOf(short) > columns && n > 0; n-- {
+		short = display.Fit(s, n)
+	}
+	return short
+}
+
+// lastPart is the end of s as far as it fits into columns columns.
+func lastPart(s display.Safe, columns int) display.Safe {
+	if cellsOf(s) <= columns {
+		return s
+	}
+	end := display.Safe("")
+	for _, piece := range slices.Backward(display.Break(s, 1)) {
+		if cellsOf(piece+end)+1 > columns {
+			break
+		}
+		end = piece + end
+	}
+	return "…" + end
+}
+
+// countdown writes how much time is left so that one sees it pass: 9:48, or
+// 1:02:33.
+func countdown(left time.Duration) display.Safe {
+	seconds := int(max(0, left) / time.Second)
+	if hours := seconds / 3600; hours > 0 {
+		return display.Safe(fmt.Sprintf("%d:%02d:%02d", hours, seconds/60%60, seconds%60))
+	}
+	return display.Safe(fmt.Sprintf("%d:%02d", seconds/60, seconds%60))
+}
+
+// cellsOf is how many columns s takes on a terminal. Terminals disagree on some
+// letters; this is the most that any takes.
+func cellsOf(s display.Safe) int {
+	return max(display.Width(s), ansi.StringWidth(string(s)), ansi.StringWidthWc(string(s)))
+}
+
+// padded is s in exactly columns columns, at the right of them if right.
+func padded(s display.Safe, columns int, right bool) display.Safe {
+	s = fit(s, columns)
+	blank := display.Safe(strings.Repeat(" ", max(0, columns-cellsOf(s))))
+	if right {
+		return blank + s
+	}
+	return s + blank
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// The size of the chart in its own units; the page scales it.
+const (
+	chartWidth  = 960
+	chartHeight = 220
+	chartLeft   = 48
+	chartBase   = 190 // where columns stand
+	chartTop    = 12
+)
+
+// maxColumns is how many columns can be told apart.
+const maxColumns = 96
+
+// chartOf draws the calls by hours, or by days, or by more days when there are too
+// many of them.
+func chartOf(c *counter, zone *time.Location) chart {
+	ch := chart{Width: chartWidth, Height: chartHeight}
+	if len(c.hours) == 0 {
+		return ch
+	}
+	hours := slices.Sorted(maps.Keys(c.hours))
+	first, last := time.Unix(hours[0]*3600, 0).In(zone), time.Unix(hours[len(hours)-1]*3600, 0).In(zone)
+	start, step, unit, layout := steps(first, last)
+	ch.Unit = unit
+	var ends []time.Time // of the columns
+	for at := start; !at.After(last); {
+		at = step(at)
+		ends = append(ends, at)
+	}
+	sums := make([]tally, len(ends))
+	highest := uint64(1)
+	for _, hour := range hours {
+		at := time.Unix(hour*3600, 0)
+		i, _ := slices.BinarySearchFunc(ends, at, func(end, at time.Time) int {
+			if end.After(at) {
+				return 1
+			}
+			return -1
+		})
+		for v, n := range c.hours[hour] {
+			sums[i][v] += n
+		}
+		highest = max(highest, sums[i].total())
+	}
+	top := niceTop(highest)
+	scale := float64(chartBase-chartTop) / float64(top)
+	for _, n := range slices.Compact([]uint64{0, top / 2, top}) {
+		ch.Scale = append(ch.Scale, tick{chartBase - float64(n)*scale, count(n)})
+	}
+	width := float64(chartWidth-chartLeft) / float64(len(ends))
+	for i, sum := range sums {
+		begin := start
+		if i > 0 {
+			begin = ends[i-1]
+		}
+		col := column{X: chartLeft + float64(i)*width + width*0.1, Width: width * 0.8, LabelX: chartLeft + (float64(i)+0.5)*width}
+		y := float64(chartBase)
+		for v, p := range []*part{&col.Forwarded, &col.Held, &col.Denied} {
+			p.Height = float64(sum[v]) * scale
+			y -= p.Height
+			p.Y = y
+		}
+		col.Tip = fmt.Sprintf("%s: %d forwarded, %d held, %d refused", begin.Format("2006-01-02 15:04"), sum[forwarded], sum[held], sum[denied])
+		if i%max(1, len(ends)/8) == 0 {
+			col.Label = begin.Format(layout)
+		}
+		ch.Columns = append(ch.Columns, col)
+	}
+	return ch
+}
+
+// steps chooses what a column stands for.
+func steps(first, last time.Time) (start time.Time, step func(time.Time) time.Time, unit, layout string) {
+	day := time.Date(first.Year(), first.Month(), first.Day(), 0, 0, 0, 0, first.Location())
+	if last.Sub(first) < maxColumns*time.Hour {
+		return first.Truncate(time.Hour), func(t time.Time) time.Time { return t.Add(time.Hour) }, "hour", "02 Jan 15:04"
+	}
+	days := 1 + int(last.Sub(first)/(24*time.Hour))/maxColumns
+	unit = "day"
+	if days > 1 {
+		unit = fmt.Sprintf("%d days", days)
+	}
+	return day, func(t time.Time) time.Time { return t.AddDate(0, 0, days) }, unit, "2 Jan"
+}
+
+// niceTop is a round number that is not less than n.
+func niceTop(n uint64) uint64 {
+	for unit := uint64(1); ; unit *= 10 {
+		for _, m := range []uint64{1, 2, 4, 6, 8, 10} {
+			if m*unit >= n {
+				return m * unit
+			}
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Verdicts on calls, as the report tells them apart.
+const (
+	forwarded = iota
+	held
+	denied
+	verdicts
+)
+
+// tally counts verdicts.
+type tally [verdicts]uint64
+
+func (t tally) total() uint64 { return t[forwarded] + t[held] + t[denied] }
+
+// counter gathers what a report says. A question about weeks of records is
+// answered in one pass, in memory that does not grow with their number: names past
+// maxNames are counted together, and only what people answered is kept one by one.
+type counter struct {
+	records    uint64
+	calls      tally
+	first      record.Record
+	last       record.Record
+	hours      map[int64]*tally // by Unix hour
+	servers    names
+	tools      names
+	reasons    map[string]uint64 // of denials: the rule, policies or gate
+	outcomes   map[string]uint64
+	deciders   map[decider]*yesNo
+	waits      []time.Duration // of questions that a person answered
+	questions  map[string]uint64
+	unattended uint64
+	changes    []record.Record // the newest maxChanges
+	unseen     uint64          // changes before these
+}
+
+const (
+	maxNames   = 10_000
+	maxChanges = 200
+)
+
+// others is the name of what is not counted by its own.
+const others = "(others)"
+
+// names counts by name.
+type names map[string]*tally
+
+func (n names) of(name string) *tally {
+	if n[name] == nil {
+		if len(n) >= maxNames {
+			name = others
+		}
+		if n[name] == nil {
+			n[name] = &tally{}
+		}
+	}
+	return n[name]
+}
+
+// decider is who answers, and where.
+type decider struct{ who, surface string }
+
+// yesNo counts answers.
+type yesNo struct{ Approved, Rejected uint64 }
+
+func newCounter() *counter {
+	return &counter{
+		hours: map[int64]*tally{}, servers: names{}, tools: names{}, reasons: map[string]uint64{}, outcomes: map[string]uint64{},
+		deciders: map[decider]*yesNo{}, questions: map[string]uint64{},
+	}
+}
+
+// add takes in the next record.
+func (c *counter) add(r *record.Record) {
+	if c.records == 0 {
+		c.first = *r
+	}
+	c.records++
+	c.last = *r
+	switch r.Kind {
+	case record.KindCall:
+		c.call(r)
+	case record.KindDecision:
+		c.decision(r)
+	case record.KindOutcome:
+		c.outcomes[cmp.Or(r.Verdict, "not known")]++
+	case record.KindPin, record.KindReload, record.KindGap, record.KindDropped, record.KindDenied, record.KindRefused,
+		record.KindMemory, record.KindStart, record.KindStop:
+		if len(c.changes) == maxChanges {
+			c.changes = append(c.changes[:0], c.changes[1:]...)
+			c.unseen++
+		}
+		c.changes = append(c.changes, *r)
+	}
+}
+
+func (c *counter) call(r *record.Record) {
+	v := forwarded
+	switch r.Verdict {
+	case "deny":
+		v = denied
+		c.reasons[cmp.Or(cmp.Or(r.Policies...), r.Rule, r.Gate, "not known")]++
+	case "hold":
+		v = held
+	}
+	c.calls[v]++
+	hour := r.Time.Unix() / 3600
+	if c.hours[hour] == nil {
+		c.hours[hour] = &tally{}
+	}
+	c.hours[hour][v]++
+	c.servers.of(r.Server)[v]++
+	c.tools.of(r.Server + "\x00" + cmp.Or(r.Tool, r.Method))[v]++
+}
+
+func (c *counter) decision(r *record.Record) {
+	c.questions[r.Verdict]++
+	if r.Auto {
+		c.unattended++
+		return
+	}
+	if r.Verdict != "approved" && r.Verdict != "rejected" {
+		return
+	}
+	c.waits = append(c.waits, time.Duration(r.LatencyUS)*time.Microsecond)
+	who := decider{r.Decider, r.Surface}
+	if len(c.deciders) >= maxNames && c.deciders[who] == nil {
+		who = decider{who: others}
+	}
+	if c.deciders[who] == nil {
+		c.deciders[who] = &yesNo{}
+	}
+	if r.Verdict == "approved" {
+		c.deciders[who].Approved++
+	} else {
+		c.deciders[who].Rejected++
+	}
+}
+
+// most returns the names with the largest counts, at most n, and how many there
+// are in all.
+func most[K comparable, V any](m map[K]V, n int, size func(V) uint64, less func(a, b K) int) ([]K, int) {
+	keys := slices.SortedFunc(maps.Keys(m), func(a, b K) int {
+		return cmp.Or(cmp.Compare(size(m[b]), size(m[a])), less(a, b))
+	})
+	return keys[:min(n, len(keys))], len(keys)
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// counted is what a report is made of.
+func counted(records ...record.Record) *counter {
+	c := newCounter()
+	for i := range records {
+		r := &records[i]
+		r.Seq = uint64(i + 1)
+		if r.Time.IsZero() {
+			r.Time = noon.Add(time.Duration(i-len(records)) * time.Minute)
+		}
+		c.add(r)
+	}
+	return c
+}
+
+func rendered(t *testing.T, c *counter) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := writeReport(&out, c, []byte("{}"), "5f3a", noon); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestReportCounts(t *testing.T) {
+	call := func(verdict, server, tool string) record.Record {
+		return record.Record{Kind: record.KindCall, Verdict: verdict, Server: server, Tool: tool, Rule: `"delete_*" (thoughtgate.yaml:12)`}
+	}
+	c := counted(
+		call("forward", "fs", "read"), call("forward", "fs", "read"), call("deny", "fs", "delete"), call("hold", "db", "write"),
+		record.Record{Kind: record.KindDecision, Verdict: "approved", Decider: "ana (uid 1000)", Surface: "terminal", LatencyUS: 4e6},
+		record.Record{Kind: record.KindDecision, Verdict: "rejected", Decider: "ana (uid 1000)", Surface: "terminal", LatencyUS: 40e6},
+		record.Record{Kind: record.KindDecision, Verdict: "expired"},
+		record.Record{Kind: record.KindDecision, Verdict: "approved", Auto: true},
+		record.Record{Kind: record.KindOutcome, Verdict: "ok"}, record.Record{Kind: record.KindOutcome, Verdict: "tool_error"},
+		record.Record{Kind: record.KindReload, Verdict: "in_force", Decider: "ana (uid 1000)"},
+	)
+	text := regexp.MustCompile(`\s*<[^>]*>\s*`).ReplaceAllString(rendered(t, c), "|")
+	text = regexp.MustCompile(`\|+`).ReplaceAllString(text, "|")
+	for _, want := range []string{
+		"|4|calls judged|2|forwarded at once|1|held for a person|1|refused|",
+		"|2|questions answered yes|1|answered no|1|expired or withdrawn|1|yes without a person (development)|",
+		"|fs|2|0|1|db|0|1|0|", "|read|fs|2|0|0|", "|&#34;delete_*&#34; (thoughtgate.yaml:12)|1|", "|tool_error|1|",
+		"half within 4s, nine of ten within 4s", "|under 5 s|1|5 to 30 s|0|30 s to 2 min|1|",
+		"|ana (uid 1000)|terminal|1|1|", "|reload, in force|ana (uid 1000)|", "11 records, from 1 to 11",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q:\n%s", want, text[strings.Index(text, "|ThoughtGate report|"):])
+		}
+	}
+}
+
+// What strangers said stays text, wherever it stands, and the page loads nothing.
+func TestReportIsInert(t *testing.T) {
+	evil := "\"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\u202e\x1b[2J"
+	c := counted(
+		record.Record{Kind: record.KindCall, Verdict: "deny", Server: evil, Tool: evil, Rule: evil},
+		record.Record{Kind: record.KindDecision, Verdict: "approved", Decider: evil, Surface: evil},
+		record.Record{Kind: record.KindOutcome, Verdict: evil},
+		record.Record{Kind: record.KindPin, Verdict: evil, Server: evil, Tool: evil, Reason: evil},
+	)
+	page := rendered(t, c)
+	for _, bad := range []string{"<script", "<img", "\u202e", "\x1b"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page holds %q", bad)
+		}
+	}
+	if found := regexp.MustCompile(`(?i)<[^>]*\s(src|href|on\w+)\s*=[^>]*>|url\(|@import`).FindString(page); found != "" {
+		t.Errorf("the page may load or run something: %s", found)
+	}
+	if !strings.Contains(page, "default-src &#39;none&#39;") && !strings.Contains(page, "default-src 'none'") {
+		t.Error("the page does not forbid to load anything")
+	}
+}
+
+// However many names and days there are, the page stays one that can be read.
+func TestReportIsBounded(t *testing.T) {
+	c := newCounter()
+	for i := range 30_000 {
+		c.add(&record.Record{
+			Kind: record.KindCall, Verdict: "forward", Server: fmt.Sprint("server", i), Tool: fmt.Sprint("tool", i),
+			Seq: uint64(i + 1), Time: noon.Add(time.Duration(i) * time.Hour),
+		})
+	}
+	page := rendered(t, c)
+	if len(page) > 100_000 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+	if n := strings.Count(page, "<g>"); n < 10 || n > maxColumns+1 {
+		t.Errorf("the chart has %d columns", n)
+	}
+	var total uint64
+	for _, n := range c.servers {
+		total += n.total()
+	}
+	if total != 30_000 || len(c.servers) > maxNames+1 {
+		t.Errorf("%d calls of %d names are counted", total, len(c.servers))
+	}
+}
+
+// The chart is drawn inside its frame, whatever the numbers.
+func TestChart(t *testing.T) {
+	for _, n := range []uint64{1, 2, 7, 99, 100, 101, 123_456_789} {
+		if top := niceTop(n); top < n || top > 2*n {
+			t.Errorf("the scale for %d ends at %d", n, top)
+		}
+	}
+	for _, span := range []time.Duration{0, time.Hour, 95 * time.Hour, 97 * time.Hour, 400 * 24 * time.Hour} {
+		c := counted(record.Record{Kind: record.KindCall, Verdict: "deny", Time: noon.Add(-span)}, record.Record{Kind: record.KindCall, Time: noon})
+		ch := chartOf(c, noon.Location())
+		calls := 0
+		for _, col := range ch.Columns {
+			if col.X < chartLeft || col.X+col.Width > chartWidth || col.Denied.Y < chartTop-1 {
+				t.Errorf("%v: a column stands outside: %+v", span, col)
+			}
+			if col.Forwarded.Height > 0 {
+				calls++
+			}
+			if col.Denied.Height > 0 {
+				calls++
+			}
+		}
+		if calls != 2 || len(ch.Columns) > maxColumns+1 {
+			t.Errorf("%v: %d columns, %d of two calls", span, len(ch.Columns), calls)
+		}
+	}
+}
+
+func TestReportCommand(t *testing.T) {
+	_, c := consoleWithRecords(t)
+	if code := c.run(t, "audit", "report"); code != 2 {
+		t.Errorf("onto a terminal: exit %d, want 2", code)
+	}
+	path := filepath.Join(t.TempDir(), "week.html")
+	if code := c.run(t, "audit", "report", "-o", path); code != 0 || !strings.Contains(c.err.String(), path) {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(page), "<!doctype html>") || !strings.HasSuffix(string(page), "</html>\n") {
+		t.Errorf("not a whole page:\n%s", page)
+	}
+	if err := wellFormed(string(page)); err != nil {
+		t.Errorf("the page is not well formed: %v", err)
+	}
+	if code := c.pipe().run(t, "audit", "report"); code != 0 || c.out.String() != string(page) {
+		t.Errorf("into a pipe: exit %d", code)
+	}
+}
+
+// wellFormed reads a page as XML, but for the elements that HTML leaves open.
+func wellFormed(page string) error {
+	page = regexp.MustCompile(`<(meta|link|br)([^>]*)>`).ReplaceAllString(strings.TrimPrefix(page, "<!doctype html>"), "<$1$2/>")
+	dec := xml.NewDecoder(strings.NewReader(page))
+	for {
+		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// A real browser shows the page: what it has built of it holds the numbers and the
+// chart, and nothing that a server could have smuggled in.
+func TestReportInABrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("no chromium here to open the report with")
+	}
+	c := counted(
+		record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Tool: "read"},
+		record.Record{Kind: record.KindCall, Verdict: "deny", Server: "<script>document.title='owned'</script>", Tool: "x"},
+	)
+	path := filepath.Join(t.TempDir(), "report.html")
+	if err := os.WriteFile(path, []byte(rendered(t, c)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--dump-dom", "file://"+path)
+	dom, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<title>ThoughtGate report</title>", "<b>2</b>calls judged", "<rect", "&lt;script&gt;"} {
+		if !strings.Contains(string(dom), want) {
+			t.Errorf("the browser does not show %q", want)
+		}
+	}
+	if strings.Contains(string(dom), "<script") {
+		t.Error("the browser has built a script")
+	}
+}

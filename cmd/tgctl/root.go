@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Groups of verbs in the help of tgctl itself.
+const (
+	groupMain   = "main"
+	groupLook   = "look"
+	groupDaemon = "daemon"
+)
+
+// rootCmd builds the tree of verbs.
+func (a *app) rootCmd() *cobra.Command {
+	var showVersion bool
+	root := &cobra.Command{
+		Use:   "tgctl",
+		Short: "Wrap an AI agent, answer its questions, read the record",
+		Long: `Tgctl wraps an AI agent so that every tool call it makes is judged, recorded,
+and where the policy says so held until you answer.`,
+		Example: `  $ tgctl wrap -- claude             # in one terminal, work as before
+  $ tgctl approvals                  # in another, see what waits
+  $ tgctl approvals approve A-1`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if showVersion && len(args) == 0 {
+				return a.printVersion(false)
+			}
+			return unknownVerb(cmd, args)
+		},
+		Args: cobra.ArbitraryArgs,
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			if a.noCore != nil && cmd.Name() != "wrap" { // an agent keeps the limits it would have had
+				a.noCore()
+			}
+		},
+	}
+	root.AddGroup(
+		&cobra.Group{ID: groupMain, Title: "Work:"},
+		&cobra.Group{ID: groupLook, Title: "Look:"},
+		&cobra.Group{ID: groupDaemon, Title: "Look after:"},
+	)
+	add := func(group string, verbs ...*cobra.Command) {
+		for _, verb := range verbs {
+			verb.GroupID = group
+			root.AddCommand(verb)
+		}
+	}
+	add(groupMain, a.wrapCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.demoCmd())
+	add(groupLook, a.statusCmd(), a.sessionsCmd(), a.psCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd())
+	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
+
+	root.PersistentFlags().BoolVar(&a.noStart, "no-start", false, "do not start thoughtgated when it is not running")
+	root.PersistentFlags().BoolP("help", "h", false, "explain the command and exit")
+	root.Flags().BoolVar(&showVersion, "version", false, "say which version this is and exit")
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpCommand(a.helpCmd())
+	root.SetHelpFunc(a.help)
+	root.SetUsageFunc(func(*cobra.Command) error { return nil }) // errors point to --help
+	prepare(root)
+	return root
+}
+
+// prepare gives every command of the tree what cobra leaves out: errors of
+// flags and arguments that are usage errors, and no arguments where none are
+// declared.
+func prepare(cmd *cobra.Command) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err: err, path: cmd.CommandPath()}
+	})
+	check := cmd.Args
+	if check == nil {
+		check = noArgs
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return &usageError{err: err, path: cmd.CommandPath()}
+		}
+		return nil
+	}
+	cmd.DisableFlagsInUseLine = true
+	for _, sub := range cmd.Commands() {
+		prepare(sub)
+	}
+}
+
+// noArgs refuses arguments; where there are verbs below, it takes the first for
+// a misspelt one.
+func noArgs(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case cmd.HasSubCommands():
+		return errUnknownVerb(cmd, args[0])
+	}
+	return fmt.Errorf("unexpected argument %q: %q takes none", args[0], cmd.CommandPath())
+}
+
+// unknownVerb is what a group of verbs does when none was named: it says so,
+// and exits as for any other misuse.
+func unknownVerb(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{err: errUnknownVerb(cmd, args[0]), path: cmd.CommandPath()}
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return &usageError{
+		err:  fmt.Errorf("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", ")),
+		path: cmd.CommandPath(),
+	}
+}
+
+// errUnknownVerb says that there is no such verb, and which ones are near.
+func errUnknownVerb(cmd *cobra.Command, name string) error {
+	cmd.SuggestionsMinimumDistance = 2
+	err := fmt.Errorf("unknown command %q for %q", name, cmd.CommandPath())
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		err = fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return err
+}
+
+// group is a command that only holds others.
+func group(use, short string, subs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, RunE: unknownVerb}
+	cmd.AddCommand(subs...)
+	return cmd
+}

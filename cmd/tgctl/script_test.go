@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// built is the folder that programs has made, empty before; TestMain removes it.
+var built string
+
+// programs builds what ships, once, as it ships, puts a fake agent and a fake
+// server beside it, and returns the folder.
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "programs")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-X main.release=v0.0.0-test", "-o", dir+"/",
+		"github.com/thoughtgate/thoughtgated/cmd/thoughtgated", "github.com/thoughtgate/thoughtgated/cmd/tgctl", "github.com/thoughtgate/thoughtgated/cmd/tg-shim")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("build the programs: %w\n%s", err, out)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return dir, err
+	}
+	for _, role := range []string{"fake-agent", "fake-server"} { // TestMain plays them
+		if err := os.Symlink(self, filepath.Join(dir, role)); err != nil {
+			return dir, err
+		}
+	}
+	return dir, nil
+})
+
+// TestScripts runs the programs as a person would: each script in
+// testdata/script is an instance of its own, with its own home.
+//
+// Besides the usual commands, `exits CODE PROGRAM...` wants that exit code, and
+// `eventually PATTERN PROGRAM...` runs a program until it exits 0 and its
+// output matches.
+func TestScripts(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			for name, dir := range map[string]string{"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
+				path := filepath.Join(env.WorkDir, dir)
+				if err := os.MkdirAll(path, 0o700); err != nil {
+					return err
+				}
+				env.Setenv(name, path)
+			}
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Defer(func() { nothingLeft(t, env.WorkDir) })
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":      scriptExits,
+			"eventually": scriptEventually,
+		},
+	})
+}
+
+// scriptExits runs a program that must end with a given exit code.
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit %d, want %d", got, want)
+	}
+}
+
+// scriptEventually runs a program until it ends well and prints what it should.
+func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually PATTERN PROGRAM [ARGUMENT...]")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := ts.Exec(args[1], args[2:]...)
+		if err == nil && (pattern.MatchString(ts.ReadFile("stdout")) || pattern.MatchString(ts.ReadFile("stderr"))) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%q never came: %v", args[0], err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// nothingLeft fails if a process of the instance in dir is left, and ends it.
+// It knows them by their environment.
+func nothingLeft(t *testing.T, dir string) {
+	deadline := time.Now().Add(time.Minute)
+	for {
+		left := processesOf(dir)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			for pid, name := range left {
+				t.Errorf("process %d (%s) is left", pid, name)
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// processesOf returns the processes whose environment names the runtime folder
+// in dir, and what they are called.
+func processesOf(dir string) map[int]string {
+	found := map[int]string{}
+	entries, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range entries {
+		environ, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(environ, []byte("XDG_RUNTIME_DIR="+filepath.Join(dir, "run")+"\x00")) {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(path, "/")[2])
+		if err != nil {
+			continue
+		}
+		name, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "comm"))
+		found[pid] = strings.TrimSpace(string(name))
+	}
+	return found
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) serversCmd() *cobra.Command {
+	list := a.serversListCmd()
+	cmd := group("servers", "See which servers are known, accept a stranger or one of a project", list, a.serversAcceptCmd(), a.serversForgetCmd())
+	cmd.Use = "servers [COMMAND]"
+	cmd.Long = `A server is known by its id and by what is started under it. When another
+command is started under an id that is known, it is a stranger: until you accept
+it, only those of its tools pass that are exactly as the known one's.
+
+A server that comes with a project is started only when you have agreed to what
+it would run: its command and arguments, the names of the variables that are set
+for it, and what is in the programs and scripts that these lead to. When any of
+that changes you are asked again.`
+	cmd.Example = `  $ tgctl servers
+  $ tgctl servers accept files`
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Annotations = list.Annotations
+	cmd.Args = noArgs
+	cmd.RunE = list.RunE
+	return cmd
+}
+
+// serverJSON is a server as --json shows it.
+type serverJSON struct {
+	ID       string     `json:"id"`
+	Launch   string     `json:"launch,omitempty"` // hex SHA-256 over the resolved command and its arguments
+	Command  []string   `json:"command"`
+	First    *time.Time `json:"first,omitempty"`
+	Seen     *time.Time `json:"seen,omitempty"` // to the hour
+	Stranger bool       `json:"stranger"`
+	Decider  string     `json:"decider,omitempty"` // who accepted it; left out for the first of its id
+	Pins     uint32     `json:"pins"`              // tools, prompts and templates
+	Waiting  uint32     `json:"waiting"`           // of them wait for you
+	Start    *startJSON `json:"start,omitempty"`   // of a server of a project, which is a line of its own, without a launch
+}
+
+func serverToJSON(s *pb.Server) serverJSON {
+	return serverJSON{
+		ID: s.GetId(), Launch: s.GetLaunch(), Command: list(s.GetCommand()), First: stamp(s.GetFirst()), Seen: stamp(s.GetSeen()),
+		Stranger: s.GetStranger(), Decider: s.GetDecider(), Pins: s.GetPins(), Waiting: s.GetWaiting(),
+	}
+}
+
+func (a *app) serversListCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "List the servers that were seen",
+		Long: `List the servers that were seen, what is started under each id, and how many of
+their definitions wait for you; then those that came with projects, and which of
+them are withheld until you agree.`,
+		Example: `  $ tgctl servers list
+  $ tgctl servers list --json | jq -r 'select(.start) | .start.digest'
+  $ tgctl servers list --json | jq -r 'select(.stranger) | .id'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			servers, err := c.ListServers(cmd.Context())
+			if err != nil {
+				return err
+			}
+			starts, err := c.ListStarts(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.serversJSON(servers, starts)
+			}
+			if len(servers)+len(starts) == 0 {
+				a.say("No server's list was seen yet.")
+				return nil
+			}
+			if len(servers) > 0 {
+				if err := a.serversTable(servers).Write(a.out, a.width()); err != nil {
+					return err
+				}
+			}
+			if len(starts) > 0 {
+				return a.startsTable(starts).Write(a.out, a.width())
+			}
+			return nil
+		},
+	}
+	jsonFlag(cmd, &asJSON, serverJSON{})
+	return cmd
+}
+
+func (a *app) serversJSON(servers []*pb.Server, starts []*pb.ServerStart) error {
+	for _, s := range servers {
+		if err := a.printJSON(serverToJSON(s)); err != nil {
+			return err
+		}
+	}
+	for _, s := range starts {
+		if err := a.printJSON(serverJSON{ID: s.GetServer(), Command: list(s.GetCommand()), Start: startToJSON(s)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) serversTable(servers []*pb.Server) *display.Table {
+	t := &display.Table{Columns: []display.Column{
+		{Head: "SERVER", Shrink: 8}, {Head: "LAUNCH"}, {Head: "STATE"}, {Head: "DEFINITIONS", Right: true},
+		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
+	}}
+	for _, s := range servers {
+		state := display.Safe("known")
+		if s.GetStranger() {
+			state = "stranger"
+		}
+		t.Add(display.Name(s.GetId()), shortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
+			display.Span(a.now().Sub(s.GetFirst().AsTime())))
+		if len(s.GetCommand()) > 0 {
+			t.Note(commandLine(s.GetCommand()))
+		}
+		if s.GetStranger() {
+			t.Note("another command was known by this id first; if you meant that: tgctl servers accept " +
+				shellWord(display.Name(s.GetId())) + " --launch " + shortDigest(s.GetLaunch()))
+		}
+	}
+	return t
+}
+
+func (a *app) serversAcceptCmd() *cobra.Command {
+	var asJSON bool
+	var launch, start string
+	cmd := &cobra.Command{
+		Use:   "accept SERVER [flags]",
+		Short: "Accept a server that is a stranger, or one of a project",
+		Long: `Accept another command under an id that is known. The tools that were withheld
+for that reason alone are accepted with it; those that are odd for another
+reason go on waiting.
+
+Or agree that a server may be started which comes with a project. What you agree
+to is printed, and holds until any of it changes.`,
+		Example: `  $ tgctl servers accept files
+  $ tgctl servers accept files --launch 1f2e3d4c
+  $ tgctl servers accept files --start 9a8b7c6d`,
+		Args:              exactly("SERVER"),
+		ValidArgsFunction: a.completeStrangers,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if launch != "" && start != "" {
+				return &usageError{err: errors.New("--launch is for a stranger and --start for a server of a project: not both"), path: cmd.CommandPath()}
+			}
+			if start != "" && len(start) < 8 {
+				return &usageError{err: fmt.Errorf("--start %q: give at least 8 hexadecimal digits", start), path: cmd.CommandPath()}
+			}
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if launch == "" {
+				starts, known, err := withheldStarts(cmd.Context(), c, args[0], start)
+				switch {
+				case err != nil:
+					return err
+				case len(starts) == 1:
+					return a.acceptStart(cmd.Context(), c, starts[0], asJSON)
+				case len(starts) > 1:
+					return severalStarts(args[0], starts)
+				case start != "" && known:
+					return &hintError{err: fmt.Errorf("%s: no start of that id waits whose digest begins with %s", args[0], start), hint: "See what waits: tgctl servers"}
+				}
+			}
+			s, err := oneStranger(cmd.Context(), c, args[0], launch)
+			if err != nil {
+				return err
+			}
+			return a.acceptServer(cmd.Context(), c, s, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, acceptedJSON{})
+	cmd.Flags().StringVar(&launch, "launch", "", "the one whose launch begins with `HEX`")
+	cmd.Flags().StringVar(&start, "start", "", "of a project: only if what it would run has a digest that begins with `HEX`")
+	return cmd
+}
+
+// severalStarts says what a person could have meant.
+func severalStarts(id string, starts []*pb.ServerStart) error {
+	hint := "Say which one is meant:"
+	for _, s := range starts {
+		hint += "\n  --start " + string(startID(s)) + "  " + strings.Join(s.GetCommand(), " ") + "  in " + s.GetProject()
+	}
+	return &hintError{err: fmt.Errorf("%s could be any of %d starts that wait", id, len(starts)), hint: hint}
+}
+
+// oneStranger finds the stranger of an id.
+func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.Server, error) {
+	servers, err := c.ListServers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := false
+	var found []*pb.Server
+	for _, s := range servers {
+		if s.GetId() != id && string(display.Name(s.GetId())) != id {
+			continue
+		}
+		known = true
+		if s.GetStranger() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch)) {
+			found = append(found, s)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		hint := "Say which one is meant:"
+		for _, s := range found {
+			hint += "\n  --launch " + string(shortDigest(s.GetLaunch())) + "  " + strings.Join(s.GetCommand(), " ")
+		}
+		return nil, &hintError{err: fmt.Errorf("%s could be any of %d strangers", id, len(found)), hint: hint}
+	case known:
+		return nil, fmt.Errorf("%s: no stranger of that id waits", id)
+	}
+	return nil, &hintError{err: fmt.Errorf("%s: %w", id, client.ErrNotFound), hint: "See which servers are known: tgctl servers"}
+}
+
+// acceptedJSON is a server that was accepted as --json shows it.
+type acceptedJSON struct {
+	ID          string     `json:"id"`
+	Launch      string     `json:"launch,omitempty"`
+	Definitions uint32     `json:"definitions"`     // accepted with it
+	Start       *startJSON `json:"start,omitempty"` // of a server of a project, which has no launch
+}
+
+func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server, asJSON bool) error {
+	done, err := c.AcceptServer(ctx, &pb.AcceptServerRequest{Id: s.GetId(), Launch: s.GetLaunch(), Surface: a.surface()})
+	if err != nil {
+		return toolFailure(err)
+	}
+	if asJSON {
+		return a.printJSON(acceptedJSON{ID: s.GetId(), Launch: s.GetLaunch(), Definitions: done.GetAccepted()})
+	}
+	_, err = fmt.Fprintf(a.out, "accepted %s: %s\nwith it %s\n", display.Name(s.GetId()), commandLine(s.GetCommand()),
+		plural(done.GetAccepted(), "definition", "definitions"))
+	if err != nil {
+		return err
+	}
+	if left := s.GetWaiting() - min(s.GetWaiting(), done.GetAccepted()); left > 0 {
+		a.say("%s on; see: tgctl tools --waiting", plural(left, "definition waits", "definitions wait"))
+	}
+	return nil
+}
+
+// completeServers offers the ids of servers to the shell.
+func (a *app) completeServers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.completeServersThat(cmd, func(*pb.Server) bool { return true })
+}
+
+// completeStrangers offers the ids of those that can be accepted.
+func (a *app) completeStrangers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ids, directive := a.completeServersThat(cmd, (*pb.Server).GetStranger)
+	return append(ids, a.completeStarts(cmd, isWithheld)...), directive
+}
+
+func (a *app) completeServersThat(cmd *cobra.Command, offer func(*pb.Server) bool) ([]string, cobra.ShellCompDirective) {
+	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
+		servers, err := c.ListServers(ctx)
+		for _, s := range servers {
+			if offer(s) {
+				ids = append(ids, cobra.CompletionWithDesc(string(display.Name(s.GetId())), string(commandLine(s.GetCommand()))))
+			}
+		}
+		return ids, err
+	})
+}

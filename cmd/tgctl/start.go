@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+const (
+	daemonName = "thoughtgated"
+
+	// startPatience is how long a daemon may take until it answers.
+	startPatience = 15 * time.Second
+
+	// startPoll is the pause between two looks at a daemon that is starting.
+	startPoll = 20 * time.Millisecond
+
+	// complaintMost is how much of what a failed daemon said is repeated, in
+	// bytes from the end.
+	complaintMost = 16 << 10
+)
+
+// startDaemon starts thoughtgated and returns when it answers: through the
+// service manager when that knows it, else as a process of its own that
+// outlives this one. What a failing daemon said is in the error.
+func (a *app) startDaemon(ctx context.Context) error {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return err
+	}
+	if err := a.mayStart(paths); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	if manager := a.serviceManager(ctx, paths); manager != nil {
+		return a.startService(ctx, manager)
+	}
+	return a.startDetached(ctx, paths)
+}
+
+// mayStart refuses where a daemon must not be started, or would not be the one
+// that is wanted.
+func (a *app) mayStart(paths sock.Paths) error {
+	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
+		return &hintError{
+			err:  fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
+			hint: "Start it from a terminal of your own: tgctl daemon start",
+		}
+	}
+	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
+		return &hintError{
+			err:  fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
+			hint: "A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL.",
+		}
+	}
+	return nil
+}
+
+// startService has the service manager start the daemon, and waits for it.
+func (a *app) startService(ctx context.Context, start []string) error {
+	out, err := exec.CommandContext(ctx, start[0], start[1:]...).CombinedOutput()
+	if err != nil {
+		return &hintError{
+			err:  fmt.Errorf("start %s with `%s`: %w: %s", daemonName, strings.Join(start, " "), err, strings.TrimSpace(string(out))),
+			hint: serviceLogHint,
+		}
+	}
+	return a.awaitDaemon(ctx, func() error { return nil })
+}
+
+// startDetached starts the daemon in a session of its own, with nothing of this
+// process's environment but what says where things are.
+func (a *app) startDetached(ctx context.Context, paths sock.Paths) error {
+	path, err := a.sibling(daemonName)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(paths)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	from, err := log.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("open the daemon's log: %w", err)
+	}
+	cmd := exec.Command(path, "--log-format", "text") // the log is a file that people read
+	cmd.Env = daemonEnv(a.environ())
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", daemonName, err)
+	}
+	// It lives on without us; until it answers its end is ours to notice.
+	pid := cmd.Process.Pid
+	defer cmd.Process.Release()
+	err = a.awaitDaemon(ctx, func() error { return endOf(pid) })
+	if err == nil {
+		if s, err := a.status(ctx); err == nil && int(s.GetPid()) == pid {
+			a.say("started thoughtgated (pid %d), its log is %s", pid, log.Name())
+			return nil
+		}
+		return dismiss(ctx, pid)
+	}
+	if said := tail(log, from); said != "" {
+		err = fmt.Errorf("%w; it said:\n%s", err, said)
+	}
+	return &hintError{err: err, hint: "The log is " + log.Name()}
+}
+
+// awaitDaemon returns when a daemon answers. gone says that the one which was
+// started never will.
+func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	var ended error
+	for {
+		_, err := a.status(ctx)
+		if err == nil {
+			return nil
+		}
+		// A daemon may listen before it speaks, and one whose configuration is
+		// refused listens and leaves: only what does not pass ends the wait.
+		if errors.Is(err, client.ErrVersion) || errors.Is(err, client.ErrForbidden) {
+			return err
+		}
+		if ended != nil {
+			return ended
+		}
+		// A daemon that leaves because another one has the lock has been beaten
+		// to it: look once more.
+		if ended = gone(); ended != nil {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s was started and does not answer: %w", daemonName, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// dismiss ends a daemon of ours when another one was faster. It would leave by
+// itself, unless the other one has left before it looks.
+func dismiss(ctx context.Context, pid int) error {
+	_ = unix.Kill(pid, unix.SIGTERM) // it is our child and not reaped: nobody else has its number
+	tick := time.NewTicker(startPoll)
+	defer tick.Stop()
+	for endOf(pid) == nil {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("another %s was faster, and ours (pid %d) does not leave: %w", daemonName, pid, ctx.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// endOf reports how a child of ours ended, nil while it has not.
+func endOf(pid int) error {
+	var status unix.WaitStatus
+	for {
+		got, err := unix.Wait4(pid, &status, unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return fmt.Errorf("%s: wait: %w", daemonName, err)
+		case got != pid:
+			return nil
+		case status.Signaled():
+			return fmt.Errorf("%s ended at once, by signal: %v", daemonName, status.Signal())
+		}
+		return fmt.Errorf("%s ended at once, with exit code %d", daemonName, status.ExitStatus())
+	}
+}
+
+// sibling returns the path of another of our programs: beside this one, or
+// where packages put what is not to be called by hand.
+func (a *app) sibling(name string) (string, error) {
+	self, err := a.executable()
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", name, err)
+	}
+	dirs := []string{filepath.Dir(self)}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		dirs = append(dirs, filepath.Dir(real))
+	}
+	for _, dir := range dirs {
+		for _, path := range []string{filepath.Join(dir, name), filepath.Join(dir, "..", "libexec", "thoughtgate", name)} {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("there is no %s beside %s", name, self)
+}
+
+// daemonEnv keeps of an environment what a daemon is to know: who the user is
+// and where their files are. Secrets of the shell it was started from, and
+// variables that change how programs run, stay out.
+func daemonEnv(environ []string) []string {
+	var env []string
+	for _, entry := range environ {
+		switch name, _, _ := strings.Cut(entry, "="); {
+		case name == "HOME", name == "PATH", name == "LANG", strings.HasPrefix(name, "XDG_"):
+			env = append(env, entry)
+		}
+	}
+	return env
+}
+
+// openLog opens the file that a daemon without a service manager writes to.
+func openLog(paths sock.Paths) (*os.File, error) {
+	if err := paths.Prepare(); err != nil {
+		return nil, fmt.Errorf("make a place for the daemon's log: %w", err)
+	}
+	f, err := os.OpenFile(paths.LogFile(), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the daemon's log: %w", err)
+	}
+	return f, nil
+}
+
+// tail returns what was written to f since from, or its end when it is much.
+func tail(f *os.File, from int64) string {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return ""
+	}
+	from = max(from, end-complaintMost)
+	said, err := io.ReadAll(io.NewSectionReader(f, from, end-from))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(said))
+}

@@ -1,0 +1,336 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// instance is a console of its own folders, beside whose tgctl the test binary
+// plays thoughtgated.
+func instance(t *testing.T, play string) *console {
+	t.Helper()
+	root := shortDir(t)
+	c := newConsole("").pipe()
+	c.env = map[string]string{
+		"HOME": filepath.Join(root, "h"), "XDG_STATE_HOME": filepath.Join(root, "s"), "XDG_RUNTIME_DIR": filepath.Join(root, "r"),
+		"XDG_CONFIG_HOME": filepath.Join(root, "c"), "PATH": os.Getenv("PATH"), "LANG": "C.UTF-8",
+		"AWS_SECRET_ACCESS_KEY": "hunter2", "LD_PRELOAD": "", "THOUGHTGATE_CONFIG": "/elsewhere.yaml",
+	}
+	for _, dir := range []string{"h", "s/thoughtgate", "r", "c", "bin"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "s/thoughtgate/play"), []byte(play), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, filepath.Join(root, "bin", daemonName)); err != nil {
+		t.Fatal(err)
+	}
+	c.app.executable = func() (string, error) { return filepath.Join(root, "bin", "tgctl"), nil }
+	c.app.environ = func() []string {
+		var env []string
+		for name, value := range c.env {
+			env = append(env, name+"="+value)
+		}
+		return env
+	}
+	t.Cleanup(func() { noChildLeft(t) })
+	return c
+}
+
+// state returns the path of a file in the instance's state folder.
+func (c *console) state(name string) string {
+	return filepath.Join(c.env["XDG_STATE_HOME"], "thoughtgate", name)
+}
+
+// noChildLeft fails if a process that was started is left, and ends it.
+func noChildLeft(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.ECHILD):
+			return
+		case pid > 0:
+		case time.Now().After(deadline):
+			t.Error("a process is left")
+			return
+		default:
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+}
+
+func TestDaemonStartAndStop(t *testing.T) {
+	c := instance(t, "")
+	if code := c.run(t, "daemon", "start"); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	about, err := os.ReadFile(c.state("about"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(about)), "\n")
+	if head := strings.Join(lines[:3], ", "); head != `dir /, leader true, args ["--log-format" "text"]` {
+		t.Errorf("the daemon was started with %s", head)
+	}
+	var names []string
+	for _, entry := range lines[3:] {
+		name, _, _ := strings.Cut(entry, "=")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if want := "HOME LANG PATH XDG_CONFIG_HOME XDG_RUNTIME_DIR XDG_STATE_HOME"; strings.Join(names, " ") != want {
+		t.Errorf("the daemon was given %q, want %q", names, want)
+	}
+
+	if code := c.run(t, "daemon", "start"); code != 0 || !strings.Contains(c.err.String(), "runs already") {
+		t.Errorf("a second start: exit %d: %s", code, c.err.String())
+	}
+	if code := c.run(t, "daemon", "stop"); code != 0 || !strings.Contains(c.err.String(), "has stopped") {
+		t.Errorf("stop: exit %d: %s", code, c.err.String())
+	}
+	if code := c.run(t, "daemon", "stop"); code != exitNotRunning {
+		t.Errorf("a second stop: exit %d: %s", code, c.err.String())
+	}
+}
+
+// Verbs that need a daemon start it; those that only look do not.
+func TestVerbsStartTheDaemon(t *testing.T) {
+	for line, starts := range map[string]bool{
+		"approvals": true, "ps": true, "status": false, "daemon reload": false, "--no-start ps": false, "__complete approvals show ": false,
+	} {
+		c := instance(t, "")
+		c.run(t, strings.Split(line, " ")...)
+		_, err := os.Stat(c.state("about"))
+		if started := err == nil; started != starts {
+			t.Errorf("tgctl %s: started a daemon: %v\n%s", line, started, c.err.String())
+		}
+		c.run(t, "daemon", "stop")
+	}
+}
+
+// A daemon that cannot start is quoted.
+func TestDaemonThatFails(t *testing.T) {
+	for play, says := range map[string]string{
+		"fail":  "thoughtgated ended at once, with exit code 1; it said:\nthoughtgate.yaml:3:1: error: unknown key \"x\"\\u{1b}[2J\nThe log is ",
+		"crash": "thoughtgated ended at once, by signal: killed",
+	} {
+		c := instance(t, play)
+		// What an earlier daemon said is not what this one says.
+		if err := os.WriteFile(c.state("thoughtgated.log"), []byte("old news\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code := c.run(t, "ps"); code != 1 || !strings.Contains(c.err.String(), says) || strings.Contains(c.err.String(), "old news") {
+			t.Errorf("%s: exit %d: %s", play, code, c.err.String())
+		}
+	}
+}
+
+// Waiting for a daemon that does not answer ends with the context.
+func TestDaemonThatHangs(t *testing.T) {
+	c := instance(t, "hang")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if code := c.app.run(ctx, []string{"daemon", "start"}); code == 0 || !strings.Contains(c.err.String(), "does not answer") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	killChildren(t)
+}
+
+// killChildren ends what a test left hanging on purpose.
+func killChildren(t *testing.T) {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(tasks) == 0 {
+		t.Skip("no /proc here to find the daemon by")
+	}
+	for _, task := range tasks {
+		list, _ := os.ReadFile(task)
+		for pid := range strings.FieldsSeq(string(list)) {
+			n, err := strconv.Atoi(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Of several that find no daemon and start one, one wins, and all are served.
+func TestRacingStarts(t *testing.T) {
+	first := instance(t, "")
+	var wg sync.WaitGroup
+	consoles := make([]*console, 4)
+	codes := make([]int, len(consoles))
+	for i := range consoles {
+		consoles[i] = newConsole("").pipe()
+		consoles[i].env = first.env
+		consoles[i].app.executable, consoles[i].app.environ = first.app.executable, first.app.environ
+		wg.Go(func() { codes[i] = consoles[i].app.run(t.Context(), []string{"daemon", "start"}) })
+	}
+	wg.Wait()
+	for i, c := range consoles {
+		if codes[i] != 0 {
+			t.Errorf("exit %d: %s", codes[i], c.err.String())
+		}
+	}
+	if code := first.run(t, "daemon", "stop"); code != 0 {
+		t.Errorf("stop: exit %d: %s", code, first.err.String())
+	}
+}
+
+func TestDaemonIsNotStarted(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		set  func(*console)
+		code int
+		says string
+	}{
+		{"below a wrapped agent", func(c *console) { c.env["THOUGHTGATE_ACTIVE"] = "1" }, exitNotRunning, "below a wrapped agent"},
+		{"for another socket", func(c *console) { c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["HOME"], "x.sock") }, exitNotRunning, "THOUGHTGATE_CONTROL"},
+		{"that is not installed", func(c *console) { c.app.executable = func() (string, error) { return "/nowhere/tgctl", nil } }, 1, "there is no thoughtgated beside /nowhere/tgctl"},
+		{"without a place for its log", func(c *console) { c.env["XDG_STATE_HOME"] = "/dev/null" }, 1, "log"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := instance(t, "")
+			test.set(c)
+			if code := c.run(t, "daemon", "start"); code != test.code || !strings.Contains(c.err.String(), test.says) {
+				t.Errorf("exit %d, want %d: %s", code, test.code, c.err.String())
+			}
+			if _, err := os.Stat(c.state("about")); err == nil {
+				t.Error("a daemon was started")
+			}
+		})
+	}
+}
+
+// The socket that the environment names explicitly may be the usual one.
+func TestDaemonForTheUsualSocketByName(t *testing.T) {
+	c := instance(t, "")
+	c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["XDG_RUNTIME_DIR"], "thoughtgate", "control.sock")
+	if code := c.run(t, "daemon", "start"); code != 0 {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	c.run(t, "daemon", "stop")
+}
+
+// A socket that belongs to nobody we trust is no reason to start a daemon.
+func TestUntrustedSocketIsNotReplaced(t *testing.T) {
+	c := instance(t, "")
+	dir := filepath.Join(c.env["XDG_RUNTIME_DIR"], "thoughtgate")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "control.sock"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := c.run(t, "ps"); code == 0 || code == exitNotRunning {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	if _, err := os.Stat(c.state("about")); err == nil {
+		t.Error("a daemon was started")
+	}
+}
+
+func TestSibling(t *testing.T) {
+	root := t.TempDir()
+	for _, file := range []string{"opt/bin/tgctl", "opt/bin/thoughtgated", "opt/libexec/thoughtgate/tg-shim"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, file), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(root, "opt/bin/tgctl"), filepath.Join(root, "tgctl")); err != nil {
+		t.Fatal(err)
+	}
+	for _, self := range []string{"opt/bin/tgctl", "tgctl"} {
+		a := &app{executable: func() (string, error) { return filepath.Join(root, self), nil }}
+		for name, want := range map[string]string{"thoughtgated": "opt/bin/thoughtgated", "tg-shim": "opt/libexec/thoughtgate/tg-shim"} {
+			if got, err := a.sibling(name); err != nil || got != filepath.Join(root, want) {
+				t.Errorf("from %s: %s is %s, %v", self, name, got, err)
+			}
+		}
+	}
+	a := &app{executable: func() (string, error) { return "", errors.New("no /proc") }}
+	if _, err := a.sibling("tg-shim"); err == nil {
+		t.Error("found one without knowing where we are")
+	}
+}
+
+func TestWatchExit(t *testing.T) {
+	w, err := watchExit(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := w.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("we have ended: %v", err)
+	}
+	gone, err := watchExit(1<<22 + 7) // past the highest process number
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Errors keep their kind on the way to the exit code.
+func TestExitCodes(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		code int
+	}{
+		{nil, 0},
+		{errors.New("x"), 1},
+		{&usageError{err: errors.New("x")}, 2},
+		{client.ErrNotRunning, 3},
+		{&hintError{err: client.NewError(client.ReasonNotRunning, "x")}, 3},
+		{client.NewError(client.ReasonNotFound, "x"), 1},
+		{client.NewError(client.ReasonForbidden, "x"), 1},
+		{context.DeadlineExceeded, 1},
+		{&exitError{code: 126}, 126},
+	} {
+		if got := exitCode(test.err); got != test.code {
+			t.Errorf("exitCode(%v) = %d, want %d", test.err, got, test.code)
+		}
+	}
+}
+
+func TestFoldersOfAnInstance(t *testing.T) {
+	c := instance(t, "")
+	paths, err := sock.DefaultPaths(c.app.getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := filepath.Join(paths.State, "x"), c.state("x"); got != want {
+		t.Errorf("the state folder is %s, want %s", got, want)
+	}
+}

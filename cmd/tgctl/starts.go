@@ -1,0 +1,190 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// startJSON is what running a server of a project comes down to, as --json shows
+// it.
+type startJSON struct {
+	Digest   string            `json:"digest"` // hex SHA-256 over command, sets, loaders and files
+	Project  string            `json:"project"`
+	From     string            `json:"from,omitempty"` // the project's file that names the server
+	Sets     []string          `json:"sets"`           // names of variables
+	Loaders  map[string]string `json:"loaders"`        // variables that change which code runs: hex SHA-256 of the value
+	Files    []startFileJSON   `json:"files"`
+	Alarms   []string          `json:"alarms"` // why to look twice
+	Gaps     []string          `json:"gaps"`   // what could not be looked at
+	Noticed  *time.Time        `json:"noticed,omitempty"`
+	Accepted *time.Time        `json:"accepted,omitempty"` // left out while it is withheld
+	Decider  string            `json:"decider,omitempty"`
+}
+
+type startFileJSON struct {
+	Role   string `json:"role"` // program, interpreter, script, argument
+	Path   string `json:"path"`
+	Digest string `json:"digest,omitempty"` // hex SHA-256; left out when it can't be read
+}
+
+func startToJSON(s *pb.ServerStart) *startJSON {
+	out := &startJSON{
+		Digest: hex.EncodeToString(s.GetDigest()), Project: s.GetProject(), From: s.GetFrom(), Sets: list(s.GetSets()),
+		Loaders: map[string]string{}, Files: []startFileJSON{}, Alarms: list(s.GetAlarms()), Gaps: list(s.GetGaps()),
+		Noticed: stamp(s.GetNoticed()), Accepted: stamp(s.GetAccepted()), Decider: s.GetDecider(),
+	}
+	for _, l := range s.GetLoaders() {
+		out.Loaders[l.GetName()] = l.GetValue()
+	}
+	for _, f := range s.GetFiles() {
+		out.Files = append(out.Files, startFileJSON{f.GetRole(), f.GetPath(), f.GetDigest()})
+	}
+	return out
+}
+
+// startSheet shows all that a person agrees to, and what nobody could look at.
+func startSheet(s *pb.ServerStart) *sheet {
+	out := &sheet{}
+	out.add("server", display.Name(s.GetServer()))
+	out.add("project", display.Text(s.GetProject()))
+	if s.GetFrom() == "" {
+		out.add("named by", "no file of the project; but it runs what lies there")
+	} else {
+		out.add("named by", display.Text(s.GetFrom()))
+	}
+	out.add("runs", commandLine(s.GetCommand()))
+	for _, alarm := range s.GetAlarms() {
+		out.add("LOOK TWICE", display.Text(alarm))
+	}
+	for _, f := range s.GetFiles() {
+		out.add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
+		out.add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))
+	}
+	var sets []display.Safe
+	for _, name := range s.GetSets() {
+		sets = append(sets, display.Name(name))
+	}
+	out.add("sets", joinSafe(sets, ", "))
+	for i, gap := range s.GetGaps() {
+		name := ""
+		if i == 0 {
+			name = "not known"
+		}
+		out.add(name, display.Text(gap))
+	}
+	return out
+}
+
+func joinSafe(parts []display.Safe, by string) display.Safe {
+	words := make([]string, len(parts))
+	for i, part := range parts {
+		words[i] = string(part)
+	}
+	return display.Safe(strings.Join(words, by))
+}
+
+// isNamed reports whether a person who typed id meant the server of s.
+func isNamed(s *pb.ServerStart, id string) bool {
+	return s.GetServer() == id || string(display.Name(s.GetServer())) == id
+}
+
+func isWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
+
+// startID is how a person names a start: the beginning of its digest.
+func startID(s *pb.ServerStart) display.Safe { return shortDigest(hex.EncodeToString(s.GetDigest())) }
+
+// startsTable lists servers of projects.
+func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
+	t := &display.Table{Columns: []display.Column{
+		{Head: "OF A PROJECT", Shrink: 12}, {Head: "START"}, {Head: "STATE"}, {Head: "FOR", Right: true}, {Head: "PROJECT", Shrink: 12},
+	}}
+	for _, s := range starts {
+		state, since := display.Safe("agreed"), s.GetAccepted()
+		if isWithheld(s) {
+			state, since = "withheld", s.GetNoticed()
+		}
+		t.Add(display.Name(s.GetServer()), startID(s), state, display.Span(a.now().Sub(since.AsTime())), display.Text(s.GetProject()))
+		t.Note(commandLine(s.GetCommand()))
+		if !isWithheld(s) {
+			continue
+		}
+		for _, alarm := range s.GetAlarms() {
+			t.Note("look twice: " + display.Text(alarm))
+		}
+		t.Note("if you agree that it runs: " + agreeCommand(s))
+	}
+	return t
+}
+
+// agreeCommand is what a person types to agree to a start.
+func agreeCommand(s *pb.ServerStart) display.Safe {
+	return "tgctl servers accept " + shellWord(display.Name(s.GetServer())) + " --start " + startID(s)
+}
+
+// withheldStarts returns the starts of an id that wait.
+func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (found []*pb.ServerStart, known bool, err error) {
+	starts, err := c.ListStarts(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, s := range starts {
+		if !isNamed(s, id) {
+			continue
+		}
+		known = true
+		if isWithheld(s) && strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(digest)) {
+			found = append(found, s)
+		}
+	}
+	return found, known, nil
+}
+
+// completeStarts offers the ids of some servers of projects.
+func (a *app) completeStarts(cmd *cobra.Command, offer func(*pb.ServerStart) bool) []string {
+	ids, _ := a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
+		starts, err := c.ListStarts(ctx)
+		for _, s := range starts {
+			if offer(s) {
+				ids = append(ids, cobra.CompletionWithDesc(string(display.Name(s.GetServer())), string(commandLine(s.GetCommand()))))
+			}
+		}
+		return ids, err
+	})
+	return ids
+}
+
+// acceptStart agrees to a start, and shows what was agreed to.
+func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart, asJSON bool) error {
+	done, err := a.agree(ctx, c, s)
+	if err != nil {
+		return toolFailure(err)
+	}
+	if asJSON {
+		return a.printJSON(acceptedJSON{ID: done.GetServer(), Start: startToJSON(done)})
+	}
+	if _, err := fmt.Fprintf(a.out, "agreed to start %s\n", display.Name(done.GetServer())); err != nil {
+		return err
+	}
+	if err := a.printSheet(startSheet(done)); err != nil {
+		return err
+	}
+	a.say("It holds as long as none of this changes, or until: tgctl servers forget %s\nStart the server again in its agent.",
+		shellWord(display.Name(done.GetServer())))
+	return nil
+}
+
+func (a *app) agree(ctx context.Context, c *client.Client, s *pb.ServerStart) (*pb.ServerStart, error) {
+	return c.AcceptStart(ctx, &pb.AcceptStartRequest{
+		Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface(),
+	})
+}

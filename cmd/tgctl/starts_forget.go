@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) serversForgetCmd() *cobra.Command {
+	var start string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "forget SERVER [flags]",
+		Short: "Take back that a server of a project may be started",
+		Long: `Take back what you agreed to of a server that comes with a project, in all
+projects that have one of that id. One that runs goes on until its agent ends
+it; when it is to be started again you are asked anew.`,
+		Example: `  $ tgctl servers forget notes
+  $ tgctl servers forget notes --start 9a8b7c6d`,
+		Args:              exactly("SERVER"),
+		ValidArgsFunction: a.completeAgreed,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.forgetStarts(cmd.Context(), c, args[0], start, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, forgottenJSON{})
+	cmd.Flags().StringVar(&start, "start", "", "only the one whose digest begins with `HEX`")
+	return cmd
+}
+
+// forgottenJSON is what was taken back, as --json shows it.
+type forgottenJSON struct {
+	ID    string     `json:"id"`
+	Start *startJSON `json:"start"`
+}
+
+func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest string, asJSON bool) error {
+	starts, err := c.ListStarts(ctx)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, s := range starts {
+		if isWithheld(s) || !isNamed(s, id) || !strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(digest)) {
+			continue
+		}
+		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface()})
+		if err != nil {
+			return toolFailure(err)
+		}
+		n++
+		if asJSON {
+			err = a.printJSON(forgottenJSON{s.GetServer(), startToJSON(s)})
+		} else {
+			_, err = fmt.Fprintf(a.out, "forgotten: %s in %s: %s\n", display.Name(s.GetServer()), display.Text(s.GetProject()), commandLine(s.GetCommand()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n == 0 {
+		return &hintError{err: fmt.Errorf("%s: nothing of that id was agreed to", id), hint: "See what was: tgctl servers"}
+	}
+	a.say("You are asked anew when it is to be started again.")
+	return nil
+}
+
+// completeAgreed offers the ids of servers of projects that were agreed to.
+func (a *app) completeAgreed(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.completeStarts(cmd, func(s *pb.ServerStart) bool { return !isWithheld(s) }), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func someStarts() []*pb.ServerStart {
+	digest := func(c byte) []byte { return bytes.Repeat([]byte{c}, 32) }
+	return []*pb.ServerStart{
+		{
+			Digest: digest(0x9a), Server: "notes", Project: "/home/ana/shop", From: "/home/ana/shop/.mcp.json",
+			Command: []string{"node", "./tools/server.js", "--token", "a b"}, Sets: []string{"NODE_OPTIONS", "TOKEN"},
+			Loaders: []*pb.StartLoader{{Name: "NODE_OPTIONS", Value: strings.Repeat("c", 64)}},
+			Files: []*pb.StartFile{
+				{Role: "program", Path: "/usr/bin/node", Digest: strings.Repeat("a", 64)},
+				{Role: "script", Path: "/home/ana/shop/tools/server.js"},
+			},
+			Alarms:  []string{"the project sets NODE_OPTIONS, which makes other code run inside the programs that see it"},
+			Gaps:    []string{"what /home/ana/shop/tools/server.js loads was not looked at", "/home/ana/shop/tools/server.js could not be read: permission denied"},
+			Noticed: at(-time.Hour),
+		},
+		{
+			Digest: digest(0x1b), Server: "evil\x1b[2J", Project: "/home/ana/evil\u202e", Command: []string{"./npx\r", "-y"},
+			Sets: []string{"A\x1b]0;x"}, Files: []*pb.StartFile{{Role: "program", Path: "/home/ana/evil\u202e/npx\r", Digest: strings.Repeat("b", 64)}},
+			Alarms: []string{"the program /home/ana/evil\u202e/npx\r is a file of the project"}, Noticed: at(-time.Minute),
+		},
+		{
+			Digest: digest(0x77), Server: "notes", Project: "/home/ana/shop", Command: []string{"npx", "notes@1.2.3"},
+			Noticed: at(-48 * time.Hour), Accepted: at(-47 * time.Hour), Decider: "ana (uid 1000)",
+		},
+	}
+}
+
+func TestStarts(t *testing.T) {
+	for _, test := range []struct {
+		golden string
+		args   []string
+	}{
+		{"servers-project", []string{"servers"}},
+		{"servers-project-json", []string{"servers", "--json"}},
+		{"servers-accept-start", []string{"servers", "accept", "notes", "--start", "9a9a9a9a"}},
+		{"servers-accept-hostile", []string{"servers", "accept", "evil\x1b[2J"}},
+		{"servers-accept-start-json", []string{"servers", "accept", "notes", "--json"}},
+	} {
+		t.Run(test.golden, func(t *testing.T) {
+			f := startFake(t)
+			f.starts = someStarts()
+			c := newConsole(f.socket)
+			if code := c.run(t, test.args...); code != 0 {
+				t.Fatalf("exit %d: %s", code, c.err.String())
+			}
+			if !strings.HasSuffix(test.golden, "json") {
+				mustFit(t, c.out.String(), 80)
+			}
+			golden(t, test.golden, c.out.String()+"--- stderr\n"+c.err.String())
+		})
+	}
+}
+
+// Only what was shown is agreed to, and only once it is clear what is meant.
+func TestAcceptStart(t *testing.T) {
+	f := startFake(t)
+	f.starts = someStarts()
+	c := newConsole(f.socket)
+	if code := c.run(t, "servers", "accept", "notes", "--start", "9a9a9a9a"); code != 0 || len(f.agreed) != 1 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	if got := f.agreed[0]; got.GetProject() != "/home/ana/shop" || got.GetServer() != "notes" || !bytes.Equal(got.GetDigest(), f.starts[0].GetDigest()) || got.GetSurface() != "terminal" {
+		t.Errorf("agreed to %v", got)
+	}
+	other := someStarts()[0]
+	other.Digest, other.Project = bytes.Repeat([]byte{0x9b}, 32), "/home/ana/other"
+	f.starts = append(f.starts, other)
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"notes"}, 1, "notes could be any of 2 starts that wait"},
+		{[]string{"notes", "--start", "77777777"}, 1, "notes: no start of that id waits whose digest begins with 77777777"},
+		{[]string{"notes", "--start", "9a9a"}, 2, "at least 8 hexadecimal digits"},
+		{[]string{"clock"}, 1, "clock: not found"},
+		{[]string{"notes", "--start", "9a", "--launch", "9a"}, 2, "not both"},
+	} {
+		if code := c.run(t, append([]string{"servers", "accept"}, test.args...)...); code != test.code || !strings.Contains(c.err.String(), test.want) {
+			t.Errorf("%q: exit %d: %s", test.args, code, c.err.String())
+		}
+	}
+	f.acceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
+	if code := c.run(t, "servers", "accept", "notes", "--start", "9b9b9b9b"); code != 1 || !strings.Contains(c.err.String(), "not allowed to an agent") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}
+
+func TestForgetStart(t *testing.T) {
+	f := startFake(t)
+	f.starts = someStarts()
+	c := newConsole(f.socket)
+	if code := c.run(t, "servers", "forget", "notes"); code != 0 || c.out.String() != "forgotten: notes in /home/ana/shop: npx notes@1.2.3\n" ||
+		len(f.forgotten) != 1 || !bytes.Equal(f.forgotten[0].GetDigest(), f.starts[2].GetDigest()) {
+		t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
+	}
+	for _, args := range [][]string{{"clock"}, {"notes", "--start", "9a9a"}} {
+		if code := c.run(t, append([]string{"servers", "forget"}, args...)...); code != 1 || !strings.Contains(c.err.String(), "nothing of that id was agreed to") {
+			t.Errorf("%q: exit %d: %s", args, code, c.err.String())
+		}
+	}
+	f.acceptErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
+	if code := c.run(t, "servers", "forget", "notes"); code != 1 || !strings.Contains(c.err.String(), "not allowed to an agent") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+}
+
+// At a terminal wrap shows what a server of the project would run, and asks.
+func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := filepath.EvalSymlinks(shortDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	repo := filepath.Join(home, "repo")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(repo, ".git", "HEAD"), "")
+	write(filepath.Join(repo, "mcp.json"), `{"mcpServers": {"notes": {"command": "fake-server", "args": ["x.log"]}}}`)
+	write(filepath.Join(repo, "steps"), "call notes echo {\"text\": \"said\"}\n")
+	env := append(os.Environ(), "HOME="+filepath.Join(home, "h"), "XDG_CONFIG_HOME="+home+"/c", "XDG_STATE_HOME="+home+"/s", "XDG_RUNTIME_DIR="+home+"/run",
+		"PATH="+bin+":"+os.Getenv("PATH"))
+	if err := os.Mkdir(filepath.Join(home, "run"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tgctl := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, "tgctl"), args...)
+		cmd.Dir, cmd.Env = repo, env
+		return cmd
+	}
+	t.Cleanup(func() {
+		if out, err := tgctl("daemon", "stop").CombinedOutput(); err != nil {
+			t.Errorf("stop: %v: %s", err, out)
+		}
+		nothingLeft(t, home)
+	})
+	wrap := func(answer string) (shown string) {
+		cmd := tgctl("wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "steps")
+		terminal, err := pty.StartWithAttrs(cmd, nil, &syscall.SysProcAttr{Setsid: true, Setctty: true})
+		if err != nil {
+			t.Skipf("no terminal to be had: %v", err)
+		}
+		defer terminal.Close()
+		buffer := make([]byte, 4096)
+		for asked := false; ; {
+			n, err := terminal.Read(buffer)
+			shown += string(buffer[:n])
+			if !asked && strings.Contains(shown, "[y/N] ") {
+				asked = true
+				terminal.WriteString(answer + "\n")
+			}
+			if err != nil { // a terminal that nobody has any more
+				break
+			}
+		}
+		_ = cmd.Wait() // how it ended is not what is looked at
+		return shown
+	}
+	want := func(shown string, patterns ...string) {
+		t.Helper()
+		for _, p := range patterns {
+			if !regexp.MustCompile(p).MatchString(shown) {
+				t.Errorf("%q was not shown:\n%s", p, shown)
+			}
+		}
+	}
+	want(wrap("n"), `server notes comes with this project`, `runs +fake-server x.log`, `sha256 +[0-9a-f]{64}`,
+		`server notes is withheld`, `initialize: Not executed: server "notes" is withheld until a person agrees`)
+	want(wrap("yes"), `May it be started, now and as long as none of this changes\?`, `echo: error false`)
+	if shown := wrap("no"); strings.Contains(shown, "[y/N]") || !strings.Contains(shown, "echo: error false") {
+		t.Errorf("what was agreed to is asked about again:\n%s", shown)
+	}
+}

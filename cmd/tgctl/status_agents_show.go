@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// addAgents says of each agent what is governed, what is not and why, and what to
+// do about what is wrong.
+func (a *app) addAgents(s *sheet, w *surroundings) {
+	for _, agent := range w.agents {
+		s.add("agent", display.Safe(strings.Join(a.agentLines(w, agent), "\n")))
+	}
+	for _, p := range w.protections {
+		if !slices.ContainsFunc(w.agents, func(s agentconf.Survey) bool { return s.Agent == p.Agent && w.protected(s) }) {
+			s.add("agent", display.Name(p.Agent)+": protected, "+plural(len(p.Servers), "server", "servers")+" in "+safe(a.tildes(p.Files)))
+		}
+		if p.Problem != "" {
+			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; repair: "+safe(p.Repair))
+		}
+	}
+	for _, session := range w.orphans {
+		for _, f := range session.GetSpec().GetFiles() {
+			s.add("left over", safe(a.tilde(f.GetPath()))+": a wrap that is gone has rewritten it: "+safe(a.tildeIn(session.GetProblem()))+
+				"; repair: tgctl unwrap "+safe(a.tilde(f.GetPath())))
+		}
+	}
+	for _, agent := range w.agents {
+		for _, l := range agent.Left {
+			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; repair: "+safe(a.tildeIn(w.remedy(agent.Agent, l))))
+		}
+	}
+}
+
+var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
+	agentconf.StaleBackup: "a copy of it from before it was rewritten",
+	agentconf.StaleLock:   "a lock that nobody holds",
+	agentconf.StaleTemp:   "a file that was never finished",
+	agentconf.Altered:     "the configuration as somebody altered it, which had to give way",
+}
+
+// agentLines says what there is to say of one agent: first how it is governed,
+// then what is not.
+func (a *app) agentLines(w *surroundings, s agentconf.Survey) []string {
+	name := string(display.Name(s.Agent))
+	if s.Problem != "" {
+		return []string{name + ": its configuration can't be used: " + string(safe(a.tildeIn(s.Problem)))}
+	}
+	governed, startable, ours, could := 0, 0, 0, 0
+	about := &remarks{servers: map[string][]string{}}
+	for _, server := range s.Servers {
+		switch {
+		case server.Off == agentconf.Disabled, server.Off == agentconf.Shadowed, server.Off == agentconf.Inactive, server.Off == agentconf.Denied:
+			if server.Because != "" { // so that nobody looks for it among what is governed
+				about.add(fmt.Sprintf("not started by %s, %s: %s", name, server.Off, safe(a.tildeIn(server.Because))), string(display.Name(server.ID)))
+			}
+			continue
+		case server.Governed == agentconf.ByStray && !w.running:
+			ours++
+		case server.Governed == agentconf.ByProtect, server.Governed == agentconf.ByWrap:
+			governed++
+		default:
+			about.add(a.whyNot(w, s, server), string(display.Name(server.ID)))
+			if server.Why == "" && !server.Project {
+				could++
+			}
+		}
+		startable++
+	}
+	total := plural(startable, "server", "servers")
+	count := fmt.Sprintf("%d of %s governed", governed, total)
+	stray := slices.ContainsFunc(s.Servers, func(server agentconf.Server) bool { return server.Governed == agentconf.ByStray })
+	switch {
+	case startable == 0:
+		count = "no servers"
+	case ours > 0:
+		count = fmt.Sprintf("%d of %s start through tg-shim, which answers with an error until the daemon runs: tgctl daemon start", ours, total)
+	case w.protected(s):
+		count = "protected, " + count
+	case could > 0 && !stray:
+		count += ", unless wrapped; to govern them always: tgctl protect " + name
+	}
+	return append([]string{name + ": " + count}, about.lines()...)
+}
+
+// whyNot says why a server is not governed, empty when there is nothing to say
+// but that the agent is not protected.
+func (a *app) whyNot(w *surroundings, agent agentconf.Survey, s agentconf.Server) string {
+	path := string(safe(a.tilde(s.Path)))
+	switch {
+	case s.Governed == agentconf.ByStray:
+		return "nobody knows the lines of ours in " + path + "; repair: tgctl unwrap " + path
+	case s.Why != "":
+		return "not governed, " + string(safe(s.Why))
+	case s.Project:
+		return "not governed unless wrapped, in the project's file " + path
+	case w.protected(agent):
+		return "not governed, in " + path + "; repair: tgctl protect " + string(display.Name(agent.Agent))
+	}
+	return ""
+}
+
+// remarks are things to say, each of one server or more.
+type remarks struct {
+	order   []string
+	servers map[string][]string
+}
+
+func (r *remarks) add(remark, server string) {
+	if remark == "" {
+		return
+	}
+	if r.servers[remark] == nil {
+		r.order = append(r.order, remark)
+	}
+	if !slices.Contains(r.servers[remark], server) {
+		r.servers[remark] = append(r.servers[remark], server)
+	}
+}
+
+func (r *remarks) lines() []string {
+	var lines []string
+	for _, remark := range r.order {
+		lines = append(lines, strings.Join(r.servers[remark], ", ")+": "+remark)
+	}
+	return lines
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// tilde shortens a path below the home, for show.
+func (a *app) tilde(path string) string {
+	home := a.getenv("HOME")
+	if home == "" {
+		return path
+	}
+	if rest, ok := strings.CutPrefix(path, filepath.Clean(home)+"/"); ok {
+		return "~/" + rest
+	}
+	return path
+}
+
+// tildeIn is tilde for every path in a text.
+func (a *app) tildeIn(text string) string {
+	if home := a.getenv("HOME"); home != "" {
+		return strings.ReplaceAll(text, filepath.Clean(home)+"/", "~/")
+	}
+	return text
+}
+
+func (a *app) tildes(paths []string) string {
+	var short []string
+	for _, path := range paths {
+		short = append(short, a.tilde(path))
+	}
+	return strings.Join(short, ", ")
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) toolsCmd() *cobra.Command {
+	list := a.toolsListCmd()
+	cmd := group("tools", "See what servers say of their tools, accept what changed",
+		list, a.toolsDiffCmd(), a.toolsAcceptCmd())
+	cmd.Use = "tools [COMMAND]"
+	cmd.Long = `What a server says of a tool is remembered when it is first seen. When it says
+something else later, or something odd at once, the tool is withheld from
+agents until you have looked at it. Without a command, tools lists them all.`
+	cmd.Example = `  $ tgctl tools
+  $ tgctl tools diff files/read_file
+  $ tgctl tools accept files/read_file`
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Annotations = list.Annotations
+	cmd.Args = noArgs
+	cmd.RunE = list.RunE
+	return cmd
+}
+
+// pinJSON is what is known of a tool, prompt or template as --json shows it.
+type pinJSON struct {
+	Server   string      `json:"server"`
+	Launch   string      `json:"launch"` // hex SHA-256 over the server's command
+	Kind     string      `json:"kind"`   // tool, prompt, template
+	Name     string      `json:"name"`
+	Waits    string      `json:"waits,omitempty"` // why: changed, smelly, look_alike, stranger
+	Held     bool        `json:"held"`            // it is withheld while it waits
+	Smells   []smellJSON `json:"smells,omitempty"`
+	Accepted string      `json:"accepted,omitempty"` // hex SHA-256 of the definition accepted
+	Since    *time.Time  `json:"since,omitempty"`
+	Decider  string      `json:"decider,omitempty"` // who accepted it; left out at first sight
+	Waiting  string      `json:"waiting,omitempty"` // hex SHA-256 of the definition that waits
+	Noticed  *time.Time  `json:"noticed,omitempty"`
+}
+
+type smellJSON struct {
+	What  string `json:"what"`
+	Quote string `json:"quote,omitempty"`
+	Where string `json:"where,omitempty"`
+}
+
+func pinToJSON(p *pb.Pin) pinJSON {
+	j := pinJSON{
+		Server: p.GetRef().GetServer(), Launch: p.GetRef().GetLaunch(), Kind: pinKind(p), Name: p.GetRef().GetName(),
+		Waits: pinReason(p), Held: p.GetHeld(), Accepted: hex.EncodeToString(p.GetAccepted()), Since: stamp(p.GetSince()),
+		Decider: p.GetDecider(), Waiting: hex.EncodeToString(p.GetWaiting()), Noticed: stamp(p.GetNoticed()),
+	}
+	for _, s := range p.GetSmells() {
+		j.Smells = append(j.Smells, smellJSON{s.GetWhat(), s.GetQuote(), s.GetWhere()})
+	}
+	return j
+}
+
+// pinKind is what is defined: tool, prompt or template.
+func pinKind(p *pb.Pin) string {
+	return strings.ToLower(strings.TrimPrefix(p.GetRef().GetKind().String(), "PIN_KIND_"))
+}
+
+// pinReason is why a definition waits, empty when it does not.
+func pinReason(p *pb.Pin) string {
+	if p.GetReason() == pb.PinReason_PIN_REASON_UNSPECIFIED {
+		return ""
+	}
+	return strings.ToLower(strings.TrimPrefix(p.GetReason().String(), "PIN_REASON_"))
+}
+
+func waits(p *pb.Pin) bool { return pinReason(p) != "" }
+
+// pinName names what is defined, as commands take it.
+func pinName(p *pb.Pin) display.Safe {
+	return display.Name(p.GetRef().GetServer()) + "/" + display.Name(p.GetRef().GetName())
+}
+
+func (a *app) toolsListCmd() *cobra.Command {
+	var asJSON, waiting bool
+	var server string
+	cmd := &cobra.Command{
+		Use:   "list [flags]",
+		Short: "List the tools that servers have shown",
+		Long: `List the tools, prompts and resource templates that servers have shown, and
+which of them wait for you, with the reason.`,
+		Example: `  $ tgctl tools list --waiting
+  $ tgctl tools list --server files --json | jq -r 'select(.waits) | .name'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.listTools(cmd.Context(), c, server, waiting, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, pinJSON{})
+	cmd.Flags().StringVar(&server, "server", "", "only those of `SERVER`")
+	cmd.Flags().BoolVar(&waiting, "waiting", false, "only those that wait for you")
+	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers) // fails for a flag that is not there
+	return cmd
+}
+
+func (a *app) listTools(ctx context.Context, c *client.Client, server string, waiting, asJSON bool) error {
+	pins, err := c.ListPins(ctx, server)
+	if err != nil {
+		return err
+	}
+	var shown []*pb.Pin
+	for _, p := range pins {
+		if !waiting || waits(p) {
+			shown = append(shown, p)
+		}
+	}
+	if asJSON {
+		for _, p := range shown {
+			if err := a.printJSON(pinToJSON(p)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(shown) == 0 {
+		switch {
+		case waiting && len(pins) > 0:
+			a.say("Nothing waits: every definition is the one that was accepted.")
+		case server != "":
+			a.say("No list of the server %s was seen yet.", display.Name(server))
+		default:
+			a.say("No server's list was seen yet.")
+		}
+		return nil
+	}
+	return a.toolsTable(shown).Write(a.out, a.width())
+}
+
+// toolsTable lists pins, each that waits with the reason below.
+func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
+	several := severalLaunches(pins)
+	t := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}}}
+	if several {
+		t.Columns = append(t.Columns, display.Column{Head: "LAUNCH"})
+	}
+	t.Columns = append(t.Columns, display.Column{Head: "TOOL", Shrink: 12}, display.Column{Head: "STATE"}, display.Column{Head: "FOR", Right: true})
+	for _, p := range pins {
+		row := []display.Safe{display.Name(p.GetRef().GetServer())}
+		if several {
+			row = append(row, shortDigest(p.GetRef().GetLaunch()))
+		}
+		name := display.Name(p.GetRef().GetName())
+		if kind := pinKind(p); kind != "tool" {
+			name += " (" + display.Safe(kind) + ")"
+		}
+		state, since := display.Safe("accepted"), p.GetSince()
+		if waits(p) {
+			state, since = "waits", p.GetNoticed()
+			if since == nil {
+				since = p.GetSince()
+			}
+			if !p.GetHeld() {
+				state = "let through"
+			}
+		}
+		t.Add(append(row, name, state, display.Span(a.now().Sub(since.AsTime())))...)
+		if waits(p) {
+			t.Note(reasonText(p) + "; see: tgctl tools diff " + shellName(p))
+		}
+		for _, s := range p.GetSmells() {
+			t.Note(smellText(s))
+		}
+	}
+	return t
+}
+
+// severalLaunches reports whether pins are of two servers with the same id.
+func severalLaunches(pins []*pb.Pin) bool {
+	launches := map[string]string{}
+	for _, p := range pins {
+		r := p.GetRef()
+		if launch, ok := launches[r.GetServer()]; ok && launch != r.GetLaunch() {
+			return true
+		}
+		launches[r.GetServer()] = r.GetLaunch()
+	}
+	return false
+}
+
+// shortDigest is the beginning of a digest, as much as commands want of it.
+func shortDigest(hex string) display.Safe { return display.Name(hex[:min(len(hex), 8)]) }
+
+// reasonText says why a definition waits.
+func reasonText(p *pb.Pin) display.Safe {
+	switch p.GetReason() {
+	case pb.PinReason_PIN_REASON_CHANGED:
+		return "it is not what was accepted"
+	case pb.PinReason_PIN_REASON_LOOK_ALIKE:
+		return "its name looks like that of another one"
+	case pb.PinReason_PIN_REASON_STRANGER:
+		return "its server was started by another command than the one known"
+	}
+	return "look at it before a model does"
+}
+
+// smellText says what is odd about a definition.
+func smellText(s *pb.Smell) display.Safe {
+	text := display.Text(s.GetWhat())
+	if s.GetQuote() != "" {
+		text += ": \"" + display.Text(s.GetQuote()) + "\""
+	}
+	if s.GetWhere() != "" {
+		text += ", in " + display.Name(s.GetWhere())
+	}
+	return text
+}
+
+// shellName is what names a pin on a command line, quoted where a shell would
+// make something else of it.
+func shellName(p *pb.Pin) display.Safe { return shellWord(pinName(p)) }
+
+// shellWord quotes what a shell would take for more than a word. What cannot be
+// typed, since it is shown by number, can be completed.
+func shellWord(s display.Safe) display.Safe {
+	if strings.ContainsFunc(string(s), func(r rune) bool {
+		return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:@%+,", r))
+	}) {
+		return display.Safe("'" + strings.ReplaceAll(string(s), "'", `'\''`) + "'")
+	}
+	return s
+}

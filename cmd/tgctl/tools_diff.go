@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// pinChoice says which of several pins of a name is meant.
+type pinChoice struct {
+	kind   string
+	launch string // hex, or its beginning
+}
+
+func (p *pinChoice) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&p.kind, "kind", "", "only what is a `KIND`: tool, prompt or template")
+	cmd.Flags().StringVar(&p.launch, "launch", "", "only of the server whose launch begins with `HEX`")
+}
+
+// matches reports whether a pin is one of those chosen.
+func (p *pinChoice) matches(pin *pb.Pin) bool {
+	return (p.kind == "" || p.kind == pinKind(pin)) && strings.HasPrefix(pin.GetRef().GetLaunch(), strings.ToLower(p.launch))
+}
+
+// changeJSON is a difference as --json shows it.
+type changeJSON struct {
+	Path   string          `json:"path"`
+	Grade  string          `json:"grade"` // high, low
+	Before json.RawMessage `json:"before,omitempty"`
+	After  json.RawMessage `json:"after,omitempty"`
+	Note   string          `json:"note,omitempty"`
+}
+
+// diffJSON is a pin with its definitions as --json shows it.
+type diffJSON struct {
+	Pin     pinJSON         `json:"pin"`
+	Changes []changeJSON    `json:"changes"`
+	Before  json.RawMessage `json:"before,omitempty"` // the definition accepted
+	After   json.RawMessage `json:"after,omitempty"`  // the one that waits
+}
+
+func diffToJSON(d *pb.PinDiff) diffJSON {
+	j := diffJSON{Pin: pinToJSON(d.GetPin()), Changes: []changeJSON{}, Before: rawJSON(d.GetBefore()), After: rawJSON(d.GetAfter())}
+	for _, c := range d.GetChanges() {
+		j.Changes = append(j.Changes, changeJSON{c.GetPath(), string(changeGrade(c)), rawJSON(c.GetBefore()), rawJSON(c.GetAfter()), c.GetNote()})
+	}
+	return j
+}
+
+func changeGrade(c *pb.PinChange) display.Safe {
+	return display.Safe(strings.ToLower(strings.TrimPrefix(c.GetGrade().String(), "CHANGE_GRADE_")))
+}
+
+func (a *app) toolsDiffCmd() *cobra.Command {
+	var asJSON bool
+	var which pinChoice
+	cmd := &cobra.Command{
+		Use:   "diff SERVER/TOOL [flags]",
+		Short: "Show what changed in the definition of a tool",
+		Long: `Show what differs between the definition that was accepted and the one that
+waits, or the whole definition when there is nothing to compare. A change marked
+high is in what a model is told or what a call carries; low, in how it is shown
+to people. What a terminal would obey or hide is written out by number.`,
+		Example: `  $ tgctl tools diff files/read_file
+  $ tgctl tools diff files/read_file --json | jq -r .after`,
+		Args:              exactly("SERVER/TOOL"),
+		ValidArgsFunction: a.completeTools,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			p, err := onePin(cmd.Context(), c, args[0], &which)
+			if err != nil {
+				return err
+			}
+			d, err := c.DiffPin(cmd.Context(), p.GetRef())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(diffToJSON(d))
+			}
+			return a.showDiff(d)
+		},
+	}
+	jsonFlag(cmd, &asJSON, diffJSON{})
+	which.flags(cmd)
+	return cmd
+}
+
+// onePin finds the pin that SERVER/TOOL means. Where there are several, it is
+// the one that waits.
+func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice) (*pb.Pin, error) {
+	pins, err := pinsNamed(ctx, c, name, which)
+	if err != nil {
+		return nil, err
+	}
+	if len(pins) > 1 {
+		var waiting []*pb.Pin
+		for _, p := range pins {
+			if waits(p) {
+				waiting = append(waiting, p)
+			}
+		}
+		if len(waiting) > 0 {
+			pins = waiting
+		}
+	}
+	if len(pins) > 1 {
+		return nil, ambiguous(name, pins)
+	}
+	return pins[0], nil
+}
+
+// pinsNamed returns the pins that SERVER/TOOL may mean. A server's id may have
+// slashes of its own.
+func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinChoice) ([]*pb.Pin, error) {
+	pins, err := c.ListPins(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	var found []*pb.Pin
+	for _, p := range pins {
+		typed := p.GetRef().GetServer() + "/" + p.GetRef().GetName()
+		if (typed == name || string(pinName(p)) == name) && which.matches(p) { // also as it is shown
+			found = append(found, p)
+		}
+	}
+	if len(found) == 0 {
+		return nil, &hintError{err: fmt.Errorf("%s: %w", name, client.ErrNotFound), hint: "See what was seen: tgctl tools"}
+	}
+	return found, nil
+}
+
+// ambiguous says how to name one of several pins.
+func ambiguous(name string, pins []*pb.Pin) error {
+	hint := "Say which one is meant:"
+	for _, p := range pins {
+		hint += fmt.Sprintf("\n  --kind %s --launch %s", pinKind(p), shortDigest(p.GetRef().GetLaunch()))
+	}
+	return &hintError{err: fmt.Errorf("%s could be any of %d", name, len(pins)), hint: hint}
+}
+
+func (a *app) showDiff(d *pb.PinDiff) error {
+	p := d.GetPin()
+	s := &sheet{}
+	s.add(pinKind(p), pinName(p))
+	state := display.Safe("accepted")
+	if waits(p) {
+		state = "waits for you: " + reasonText(p)
+		if !p.GetHeld() {
+			state += "; it is let through meanwhile"
+		}
+	}
+	s.add("state", state)
+	for _, smell := range p.GetSmells() {
+		s.add("but", smellText(smell))
+	}
+	if p.GetSince() != nil {
+		by := display.Safe("at first sight")
+		if p.GetDecider() != "" {
+			by = "by " + display.Text(p.GetDecider())
+		}
+		s.add("accepted", display.Moment(p.GetSince().AsTime(), a.now())+", "+by)
+	}
+	if p.GetNoticed() != nil {
+		s.add("noticed", display.Moment(p.GetNoticed().AsTime(), a.now()))
+	}
+	s.add("launch", display.Name(p.GetRef().GetLaunch()))
+	digest := p.GetWaiting()
+	if len(digest) == 0 {
+		digest = p.GetAccepted()
+	}
+	s.add("digest", display.Safe(hex.EncodeToString(digest)))
+	if err := a.printSheet(s); err != nil {
+		return err
+	}
+	var b strings.Builder
+	a.writeChanges(&b, d)
+	if _, err := a.out.Write([]byte(b.String())); err != nil {
+		return err
+	}
+	if waits(p) {
+		a.say("\nAccept it with: tgctl tools accept %s --definition %s", shellName(p), shortDigest(hex.EncodeToString(p.GetWaiting())))
+	}
+	return nil
+}
+
+// writeChanges writes what differs, or the whole definition.
+func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
+	for _, c := range d.GetChanges() {
+		fmt.Fprintf(b, "\n%-4s  %s%s\n", changeGrade(c), display.Name(c.GetPath()), spaced(parens(display.Text(c.GetNote()))))
+		before, after := textOf(c.GetBefore()), textOf(c.GetAfter())
+		if before != nil && after != nil {
+			a.writeTexts(b, *before, *after)
+			continue
+		}
+		a.writeValue(b, "-", c.GetBefore())
+		a.writeValue(b, "+", c.GetAfter())
+	}
+	if len(d.GetChanges()) > 0 {
+		return
+	}
+	whole, sign := d.GetAfter(), "+"
+	if whole == nil {
+		whole, sign = d.GetBefore(), " "
+	}
+	switch {
+	case whole == nil:
+		fmt.Fprintf(b, "\nIt is too long to be kept, so it cannot be shown.\n")
+	default:
+		fmt.Fprintf(b, "\n%s\n", plural(len(whole), "byte", "bytes"))
+		a.writeValue(b, sign, whole)
+	}
+}
+
+// toolFailure says of an error what to do about it.
+func toolFailure(err error) error {
+	switch {
+	case errors.Is(err, client.ErrForbidden):
+		return &hintError{err: err, hint: "An agent, and what it starts, cannot accept. Do it from another terminal."}
+	case errors.Is(err, client.ErrChanged):
+		return &hintError{err: err, hint: "It changed again. Look at it again: tgctl tools --waiting"}
+	}
+	return err
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// textOf returns the string that raw is, nil when it is another value.
+func textOf(raw []byte) *string {
+	var text string
+	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		return nil
+	}
+	return &text
+}
+
+// diffRoom is how many columns there are for text behind a sign.
+func (a *app) diffRoom() int {
+	if w := a.width(); w > 0 {
+		return max(w-4, 20)
+	}
+	return 0
+}
+
+// writeValue writes a JSON value with a sign before each line, so that nothing
+// in it can pass for a line of ours.
+func (a *app) writeValue(b *strings.Builder, sign string, raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
+	if text := textOf(raw); text != nil {
+		a.writeLines(b, sign, strings.Split(*text, "\n"))
+		return
+	}
+	for line := range strings.SplitSeq(string(display.JSON(raw, a.diffRoom())), "\n") {
+		fmt.Fprintf(b, "  %s %s\n", sign, line)
+	}
+}
+
+func (a *app) writeLines(b *strings.Builder, sign string, lines []string) {
+	for _, line := range lines {
+		for _, part := range display.Wrap(display.Text(line), a.diffRoom()) {
+			b.WriteString(strings.TrimRight(fmt.Sprintf("  %s %s", sign, part), " ") + "\n")
+		}
+	}
+}
+
+// writeTexts writes two texts without the lines that both begin or end with.
+func (a *app) writeTexts(b *strings.Builder, before, after string) {
+	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
+	head := 0
+	for head < len(old) && head < len(now) && old[head] == now[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(old)-head && tail < len(now)-head && old[len(old)-1-tail] == now[len(now)-1-tail] {
+		tail++
+	}
+	same(b, head, "line", "lines")
+	old, now = old[head:len(old)-tail], now[head:len(now)-tail]
+	if len(old) == 1 && len(now) == 1 {
+		a.writeLine(b, old[0], now[0])
+	} else {
+		a.writeLines(b, "-", old)
+		a.writeLines(b, "+", now)
+	}
+	same(b, tail, "line", "lines")
+}
+
+// keptAround is how much of a long line stands around what differs in it.
+const keptAround = 60
+
+// writeLine writes one line as it was and as it is, without what both begin and
+// end with if that is long.
+func (a *app) writeLine(b *strings.Builder, old, now string) {
+	head := 0
+	for head < len(old) && head < len(now) && old[head] == now[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(old)-head && tail < len(now)-head && old[len(old)-1-tail] == now[len(now)-1-tail] {
+		tail++
+	}
+	head = atWord(old, head-keptAround)
+	last := min(len(old), len(old)-tail+keptAround)
+	for last < len(old) && !utf8.RuneStart(old[last]) {
+		last++
+	}
+	tail = len(old) - last
+	same(b, head, "byte", "bytes")
+	a.writeLines(b, "-", []string{old[head : len(old)-tail]})
+	a.writeLines(b, "+", []string{now[head : len(now)-tail]})
+	same(b, tail, "byte", "bytes")
+}
+
+// atWord returns the place at, within s, or one shortly before it where a word
+// begins; if there is none, one where no character is cut.
+func atWord(s string, at int) int {
+	at = max(0, min(at, len(s)))
+	for i := at; i > 0 && i > at-keptAround/2; i-- {
+		if s[i-1] == ' ' {
+			return i
+		}
+	}
+	for at > 0 && at < len(s) && !utf8.RuneStart(s[at]) {
+		at--
+	}
+	return at
+}
+
+// same says that there is more, and that it did not change.
+func same(b *strings.Builder, n int, one, many display.Safe) {
+	if n > 0 {
+		fmt.Fprintf(b, "    … %s the same\n", plural(n, one, many))
+	}
+}

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+)
+
+// readTyped reads a line that a person types. A read from a terminal can't be
+// called back, so when ctx ends it is left to end with the program.
+func (a *app) readTyped(ctx context.Context) (string, error) {
+	type reply struct {
+		line string
+		err  error
+	}
+	replies := make(chan reply, 1)
+	go func() {
+		line, err := bufio.NewReader(a.in).ReadString('\n')
+		replies <- reply{line, err}
+	}()
+	select {
+	case r := <-replies:
+		if errors.Is(r.err, io.EOF) {
+			return "", errors.New("stdin ended before the question was answered")
+		}
+		return r.line, r.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}

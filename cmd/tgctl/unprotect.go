@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) unprotectCmd() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "unprotect [--all | AGENT...]",
+		Short: "Put back what protect has rewritten",
+		Long: `Take out of an agent's configuration what protect put into it, and say what was
+done: byte for byte where nobody else wrote to it, else entry by entry, so that
+what the agent or you have changed since stays. The daemon does not look after
+the files any more.
+
+Where the daemon knows of no protection, because its state was lost, the lines
+are taken out by what they say themselves. Servers that run go on, governed,
+until their agent starts them anew.`,
+		Example: `  $ tgctl unprotect claude-code
+  $ tgctl unprotect --all`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return errors.New("name the agents, or say --all")
+			}
+			return nil
+		},
+		ValidArgsFunction: completeAgents,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if all {
+				args = agentconf.Names()
+			}
+			for _, name := range args {
+				if _, err := agentconf.AgentFor(name, nil); err != nil {
+					return err
+				}
+			}
+			return a.unprotect(cmd.Context(), args, all)
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "every agent that is protected")
+	return cmd
+}
+
+// unprotect puts the files of each agent back. One that can't be put back does
+// not keep it from the others. With all, agents of which there is nothing are
+// passed over in silence.
+func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		a.say("tgctl: %s\nThe lines are taken out by what stands in the files. A daemon that knows of the\nprotection puts them in again when it is started: unprotect once more then.", display.Lines(err.Error()))
+	} else {
+		defer c.Close()
+	}
+	var kept []*pb.Protection
+	if c != nil {
+		if kept, err = c.ListProtections(ctx, false); err != nil && !errors.Is(err, client.ErrVersion) {
+			return err
+		}
+	}
+	sessions, err := wrapsOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	failed, touched := false, false
+	for _, name := range agents {
+		mine := slices.DeleteFunc(slices.Clone(kept), func(p *pb.Protection) bool { return p.GetAgent() != name })
+		if i := slices.IndexFunc(sessions, func(s *pb.Session) bool { return s.GetSpec().GetAgent() == name }); i >= 0 && len(mine) > 0 {
+			a.say("tgctl: %s: left alone: a wrap of it runs (process %d) and counts on it; unprotect it when that has ended", safe(name), sessions[i].GetPid())
+			failed = true
+			continue
+		}
+		did, err := a.unprotectOne(ctx, c, name, mine)
+		touched = touched || did
+		if err != nil {
+			a.say("tgctl: %s: %s", safe(name), safe(err.Error()))
+			failed = true
+		} else if !did && !all {
+			a.say("%s is not protected", safe(name))
+		}
+	}
+	if all && !touched && !failed {
+		a.say("no agent is protected")
+	}
+	if failed {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// wrapsOf are the wraps that run.
+func wrapsOf(ctx context.Context, c *client.Client) ([]*pb.Session, error) {
+	if c == nil {
+		return nil, nil
+	}
+	sessions, err := c.ListSessions(ctx)
+	return slices.DeleteFunc(sessions, func(s *pb.Session) bool { return s.GetOrphaned() || s.GetProtection() != "" }), err
+}
+
+// unprotectOne puts the files of one agent back, and reports whether there was
+// anything to do.
+func (a *app) unprotectOne(ctx context.Context, c *client.Client, name string, kept []*pb.Protection) (bool, error) {
+	var failed []error
+	for _, p := range kept {
+		out, err := c.Unprotect(ctx, p.GetId())
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		for _, f := range out.GetFiles() {
+			a.printUnwrapped(f.GetPath(), agentconf.Report{State: agentconf.State(f.GetState()), Notes: f.GetNotes()})
+		}
+		if n := out.GetAttached(); n > 0 {
+			a.say("%s, governed, until the agent is started anew", plural(n, "server of "+safe(name)+" runs on", "servers of "+safe(name)+" run on"))
+		}
+	}
+	if len(kept) > 0 {
+		return true, errors.Join(failed...)
+	}
+	return a.unprotectByText(name)
+}
+
+// unprotectByText takes our lines out of the agent's own files by what they say
+// themselves.
+func (a *app) unprotectByText(name string) (bool, error) {
+	agent, err := agentconf.AgentFor(name, nil)
+	if err != nil {
+		return false, err
+	}
+	env, err := a.osEnv()
+	if err != nil {
+		return false, err
+	}
+	env.Cwd = "/" // a project's own files were left alone
+	did := false
+	var failed []error
+	for _, path := range agent.Files(env) {
+		if !agentconf.Concerned(path) {
+			continue
+		}
+		did = true
+		report, err := agentconf.Unwrap(path)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %s", path, trouble(path, err)))
+			continue
+		}
+		a.printUnwrapped(path, report)
+	}
+	return did, errors.Join(failed...)
+}
+
+// printUnwrapped says what was done to a file.
+func (a *app) printUnwrapped(path string, r agentconf.Report) {
+	text := unwrapped(r.State)
+	if len(r.Notes) > 0 {
+		text += "; " + strings.Join(r.Notes, "; ")
+	}
+	fmt.Fprintf(a.out, "%s: %s\n", safe(path), safe(text))
+}
+
+// protectedFiles says which files are protected, by agent. It is empty when no
+// daemon runs that knows.
+func (a *app) protectedFiles(ctx context.Context) map[string]string {
+	c, err := a.dialRunning(ctx)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	kept, err := c.ListProtections(ctx, false)
+	if err != nil {
+		return nil
+	}
+	agents := map[string]string{}
+	for _, p := range kept {
+		for _, path := range p.GetPaths() {
+			agents[path] = p.GetAgent()
+			if real, err := filepath.EvalSymlinks(path); err == nil {
+				agents[real] = p.GetAgent()
+			}
+		}
+	}
+	return agents
+}

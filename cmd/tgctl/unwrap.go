@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+func (a *app) unwrapCmd() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "unwrap [--all | CONFIG...]",
+		Short: "Put configurations back by hand",
+		Long: `Take out of each CONFIG what wrap put into it, whichever session did, and say
+what was done. Works without a daemon: by what stands in the file, and by the
+backups beside it. A file that is gone comes back from its backup. One that is
+in the hands of a wrap that runs is left alone.
+
+With --all, every file that the known agents read from this folder, and the
+copies of configurations that killed sessions left. Files that are protected
+stay as they are: see tgctl unprotect.`,
+		Example: `  $ tgctl unwrap ~/.claude.json
+  $ tgctl unwrap --all`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return errors.New("name the files, or say --all")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !all {
+				return a.unwrap(cmd.Context(), args, false)
+			}
+			paths, err := a.knownConfigs()
+			if err != nil {
+				return err
+			}
+			return errors.Join(a.sweepSessions(), a.unwrap(cmd.Context(), paths, true))
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "every file that the known agents read from here")
+	return cmd
+}
+
+// knownConfigs are the files that agents started here would read, and that are
+// there, or were.
+func (a *app) knownConfigs() ([]string, error) {
+	cwd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: func(name string) (string, bool) {
+		value := a.getenv(name)
+		return value, value != ""
+	}}
+	return agentconf.Known(env), nil
+}
+
+// sweepSessions removes the copies that killed sessions left.
+func (a *app) sweepSessions() error {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return err
+	}
+	for _, path := range agentconf.SweepPointed(filepath.Join(paths.Runtime, sessionsFolder)) {
+		fmt.Fprintf(a.out, "%s: removed\n", safe(path))
+	}
+	return nil
+}
+
+// unwrap puts each file back and says what it did to it. One that cannot be put
+// back does not keep it from the others. known files need not be there, and
+// those that hold nothing of ours are passed over in silence.
+func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
+	failed, touched := 0, 0
+	protected := a.protectedFiles(ctx)
+	for _, path := range paths {
+		full, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		if known && !agentconf.Concerned(full) {
+			continue
+		}
+		touched++
+		if agent := protected[full]; agent != "" {
+			a.say("tgctl: %s: left alone: %s is protected; `tgctl unprotect %s` puts it back", safe(full), safe(agent), safe(agent))
+			if !known {
+				failed++
+			}
+			continue
+		}
+		report, err := agentconf.Unwrap(full)
+		if err != nil {
+			failed++
+			a.say("tgctl: %s: %s", safe(full), safe(trouble(full, err)))
+			continue
+		}
+		a.printUnwrapped(full, report)
+	}
+	if touched == 0 {
+		a.say("nothing of ours is in any file that the known agents read from here")
+	}
+	if failed > 0 {
+		return &exitError{code: exitFailed}
+	}
+	return nil
+}
+
+// trouble says why a file was not put back, without its name when that stands
+// before it already.
+func trouble(path string, err error) string {
+	var locked *agentconf.LockedError
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &locked):
+		return fmt.Sprintf("left alone: a wrap has it (process %d); it will put it back itself", locked.PID)
+	case errors.As(err, &at) && at.Path == path:
+		return at.Op + ": " + at.Err.Error()
+	}
+	return err.Error()
+}
+
+func unwrapped(state agentconf.State) string {
+	switch state {
+	case agentconf.Restored:
+		return "put back as it was"
+	case agentconf.Merged:
+		return "our lines are taken out; everything else stays"
+	}
+	return "nothing of ours is in it"
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// walk calls visit for each command that people see.
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	if cmd.Hidden {
+		return
+	}
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, visit)
+	}
+}
+
+// Help texts are golden files, so that their wording is read in review.
+func TestHelp(t *testing.T) {
+	var names []string
+	walk(newConsole("").app.rootCmd(), func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())
+		name := strings.Join(path, "-")
+		names = append(names, name+".txt")
+		t.Run(name, func(t *testing.T) {
+			c := newConsole("")
+			if code := c.run(t, append(path[1:], "--help")...); code != 0 || c.err.Len() > 0 {
+				t.Fatalf("exit %d: %s", code, c.err.String())
+			}
+			help := c.out.String()
+			mustFit(t, help, 80)
+			golden(t, "help/"+name, help)
+			if !strings.Contains(help[strings.LastIndex(help, "\n\n"):], "\nExample:\n  $ tgctl ") {
+				t.Errorf("the help does not end with an example:\n%s", help)
+			}
+			if code := c.run(t, append([]string{"help"}, path[1:]...)...); code != 0 || c.out.String() != help {
+				t.Errorf("`tgctl help` says something else: exit %d\n%s", code, c.out.String())
+			}
+		})
+	})
+	files, err := os.ReadDir(filepath.Join("testdata", "golden", "help"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !slices.Contains(names, file.Name()) {
+			t.Errorf("%s is the help of no command", file.Name())
+		}
+	}
+}
+
+// Everything that lists or shows has --json.
+func TestJSONEverywhere(t *testing.T) {
+	without := []string{"tgctl", "tgctl completion", "tgctl daemon", "tgctl daemon start", "tgctl daemon stop", "tgctl policy",
+		"tgctl policy init", "tgctl policy schema", "tgctl audit export", "tgctl audit report", "tgctl approvals watch", "tgctl grants revoke",
+		"tgctl wrap", "tgctl unwrap", "tgctl protect", "tgctl unprotect", "tgctl demo"}
+	walk(newConsole("").app.rootCmd(), func(cmd *cobra.Command) {
+		if has := cmd.Flags().Lookup("json") != nil; has == slices.Contains(without, cmd.CommandPath()) {
+			t.Errorf("%s: has --json: %v", cmd.CommandPath(), has)
+		}
+	})
+}
+
+// A command line that cannot be understood exits 2, does nothing, and says what
+// to read.
+func TestMisuse(t *testing.T) {
+	for _, test := range []struct{ line, says string }{
+		{"", "needs a command: one of"},
+		{"nonsense", `unknown command "nonsense" for "tgctl"`},
+		{"stauts", "did you mean status?"},
+		{"--nonsense", "unknown flag: --nonsense"},
+		{"approvals aprove A-1", `unknown command "aprove" for "tgctl approvals"; did you mean approve?`},
+		{"approvals A-1", `unknown command "A-1"`},
+		{"approvals list A-1", "unexpected argument"},
+		{"approvals show", "ID is missing"},
+		{"approvals show A-1 A-2", "unexpected argument"},
+		{"approvals deny", "name the questions"},
+		{"tools files", "unknown command"},
+		{"tools diff", "SERVER/TOOL is missing"},
+		{"tools accept", "SERVER/TOOL is missing"},
+		{"tools accept a/b c/d --definition 0011223344", "--definition is for one tool"},
+		{"tools accept a/b --definition xyz", "hexadecimal"},
+		{"servers accept", "SERVER is missing"},
+		{"policy", "needs a command: one of backtest, check, explain"},
+		{"policy chekc", "did you mean check?"},
+		{"policy schema x", "there is no schema of \"x\", only of config, project, test"},
+		{"policy init x", "unexpected argument"},
+		{"policy explain", "--server is missing"},
+		{"policy explain --server x", "name one of --tool, --uri and --prompt"},
+		{"policy explain --server x --tool a --uri b", "name one of"},
+		{"policy explain --server x --tool a --args {", "--args is not JSON"},
+		{"policy explain x", "unexpected argument"},
+		{"policy explain - -", "unexpected argument"},
+		{"policy explain - --server x", "with - the calls are in the lines"},
+		{"daemon", "needs a command: one of"},
+		{"daemon start now", "unexpected argument"},
+		{"status --jsno", "unknown flag"},
+		{"status --json=maybe", "invalid argument"},
+		{"help nonsense", `unknown command "nonsense"`},
+		{"completion", "the name of a shell is missing"},
+		{"completion tcsh", "there is no completion"},
+		{"man", "DIR is missing"},
+	} {
+		c := newConsole("/nonexistent/control.sock")
+		if code := c.run(t, strings.Fields(test.line)...); code != exitUsage {
+			t.Errorf("tgctl %s: exit %d, want %d", test.line, code, exitUsage)
+		}
+		if !strings.Contains(c.err.String(), test.says) || !strings.Contains(c.err.String(), "--help`.") || c.out.Len() > 0 {
+			t.Errorf("tgctl %s: stdout %q, stderr %q, want %q", test.line, c.out.String(), c.err.String(), test.says)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		c := newConsole("")
+		if code := c.run(t, "completion", shell); code != 0 || !strings.Contains(c.out.String(), "__complete") {
+			t.Errorf("%s: exit %d, %d bytes", shell, code, c.out.Len())
+		}
+	}
+	// What a shell asks for behind the scenes: ids, and never a daemon started.
+	_, c := consoleWithQuestions(t)
+	c.run(t, "__complete", "approvals", "approve", "")
+	if want := "A-2\tcreate_issue on github\n"; !strings.HasPrefix(c.out.String(), want) {
+		t.Errorf("completes to %q, want %q first", c.out.String(), want)
+	}
+	if strings.ContainsAny(c.out.String(), "\x1b\u202e") {
+		t.Errorf("a name is handed to the shell as it is: %q", c.out.String())
+	}
+	c = newConsole("/nonexistent/control.sock")
+	if c.run(t, "__complete", "approvals", "approve", ""); !strings.HasPrefix(c.out.String(), ":4\n") {
+		t.Errorf("without a daemon: %q", c.out.String())
+	}
+}
+
+func TestManPages(t *testing.T) {
+	t.Setenv("SOURCE_DATE_EPOCH", "1795000000")
+	dir := filepath.Join(t.TempDir(), "man1")
+	c := newConsole("")
+	if code := c.run(t, "man", dir); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "tgctl-approvals-approve.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"TGCTL" "1" "Nov 2026"`, "Say yes", "--note"} {
+		if !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+// A failed write, as to a full disk or a closed pipe, is a failure.
+func TestFailedWrite(t *testing.T) {
+	f, c := consoleWithQuestions(t)
+	f.status, f.set, f.processes, f.sessions, f.records = healthy(), inForce(), runningProcesses(), openSessions(), recorded()
+	f.pins, f.diffs, f.servers = seenPins(), seenDiffs(), seenServers()
+	for _, line := range []string{"approvals", "approvals --json", "approvals show A-3", "status", "status --json", "ps", "sessions",
+		"tools", "tools --json", "tools diff files/echo", "servers", "servers --json", "policy show", "audit", "audit --json", "audit show 4", "version"} {
+		c.app.out = writerFunc(func([]byte) (int, error) { return 0, os.ErrClosed })
+		if code := c.run(t, strings.Fields(line)...); code != exitFailed {
+			t.Errorf("tgctl %s: exit %d, want %d", line, code, exitFailed)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+// release is set by the build.
+var release = "dev"
+
+// versionJSON is what `tgctl version --json` prints.
+type versionJSON struct {
+	Version  string `json:"version"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // as linux/amd64
+}
+
+func (a *app) versionCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Say which version this is",
+		Example: "  $ tgctl version",
+		RunE: func(*cobra.Command, []string) error {
+			return a.printVersion(asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, versionJSON{})
+	return cmd
+}
+
+func (a *app) printVersion(asJSON bool) error {
+	v := versionJSON{Version: release, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if asJSON {
+		return a.printJSON(v)
+	}
+	_, err := fmt.Fprintf(a.out, "tgctl %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+	return err
+}

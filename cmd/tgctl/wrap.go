@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Exit codes of wrap itself, as of env(1); any other is the agent's.
+const (
+	exitOurs          = 125
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// wrapOptions are the flags of wrap.
+type wrapOptions struct {
+	agent   string
+	config  string
+	profile string
+	keep    bool // --no-restore
+	rewrite bool
+	dryRun  bool
+	wait    bool
+	adopt   bool
+	verbose bool
+}
+
+func (a *app) wrapCmd() *cobra.Command {
+	var o wrapOptions
+	cmd := &cobra.Command{
+		Use:   "wrap [flags] -- COMMAND [ARGS...]",
+		Short: "Run an agent with each of its MCP servers governed",
+		Long: `Run an agent so that every call it makes of an MCP server is judged, recorded,
+and where the policy says so held until you answer.
+
+An agent that can be told so for one start, by a flag or a variable, is told to
+start each server through tg-shim, and its files stay as they are. --dry-run
+says which way is taken.
+
+Otherwise, or with --rewrite, its configuration is rewritten, and put back when
+the agent ends: byte for byte, or where the agent or you have written to it
+meanwhile, entry by entry. If tgctl is killed, the daemon puts it back; without
+either, tgctl unwrap does.
+
+A server that is added while the agent runs, by whoever, is not governed until
+the next session, unless you say --adopt: then its entry is rewritten as soon as
+that is seen. Either way you are told at the end, and tgctl sessions tells while
+it lasts.
+
+Exits as the agent did, 128+N when a signal N ended it, 125 when wrap itself
+failed, 126 when COMMAND cannot be run, 127 when there is none.`,
+		Example: `  $ tgctl wrap -- claude
+  $ tgctl wrap --dry-run -- claude
+  $ tgctl wrap --agent-type custom --config-path ./mcp.json -- my-agent`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("COMMAND is missing: name the agent after --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
+				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
+			}
+			w, err := newWrapping(a, o, args)
+			if err == nil {
+				err = w.run(cmd.Context())
+			}
+			return ours(err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false)
+	flags.StringVar(&o.agent, "agent-type", "", "the agent, where its command does not tell: "+strings.Join(agentconf.Names(), ", "))
+	flags.StringVar(&o.config, "config-path", "", "rewrite this `file` instead of those that the agent reads")
+	flags.StringVar(&o.profile, "profile", "", "production (enforce) or development (only record)")
+	flags.BoolVar(&o.rewrite, "rewrite", false, "rewrite the files even of an agent that could be told otherwise")
+	flags.BoolVar(&o.keep, "no-restore", false, "rewrite the configuration and leave it so")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
+	flags.BoolVar(&o.wait, "wait", false, "COMMAND returns at once: go on until the last server it started has gone")
+	flags.BoolVar(&o.adopt, "adopt", false, "govern servers too that are added or changed while the agent runs; implies --rewrite")
+	flags.BoolVar(&o.verbose, "verbose", false, "say what is done")
+	return cmd
+}
+
+func profileNamed(name string) pb.Profile {
+	switch name {
+	case "production":
+		return pb.Profile_PROFILE_PRODUCTION
+	case "development":
+		return pb.Profile_PROFILE_DEVELOPMENT
+	}
+	return pb.Profile_PROFILE_UNSPECIFIED
+}
+
+// ours makes an error that has no exit code of its own one of wrap itself.
+func ours(err error) error {
+	var exit *exitError
+	var usage *usageError
+	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
+		return err
+	}
+	return &exitError{exitOurs, err}
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+const (
+	// dryColumns is how wide the talk of a dry run is where nothing says how wide
+	// it may be.
+	dryColumns = 80
+	// nameColumns leaves the reasons, which stand beside the names, some room.
+	nameColumns = 32
+)
+
+// listServers tells of each server whether it would be governed, file by file.
+func (w *wrapping) listServers() error {
+	var table *display.Table
+	file, governed, left := "", 0, 0
+	flush := func() error {
+		if table == nil {
+			return nil
+		}
+		fmt.Fprintf(w.err, "\n%s\n", safe(file))
+		return table.Write(w.err, cmp.Or(w.width(), dryColumns))
+	}
+	for _, e := range w.plan.Entries() {
+		if table == nil || e.File != file {
+			if err := flush(); err != nil {
+				return err
+			}
+			file, table = e.File, &display.Table{Columns: []display.Column{{Head: "SERVER"}, {Head: "SCOPE", Shrink: 8}, {Head: "GOVERNED"}}}
+		}
+		is := display.Safe("yes")
+		if e.Ungoverned == "" {
+			governed++
+		} else {
+			is = "no"
+			left++
+		}
+		table.Add(display.Fit(display.Name(e.ID), nameColumns), safe(e.Scope), is)
+		if e.Off != agentconf.Starts {
+			table.Note("not started as things stand: " + safe(e.NotStarted()))
+		}
+		if e.Ungoverned != "" {
+			table.Note(safe(e.Ungoverned))
+		} else if e.From != "" {
+			table.Note("comes with the project: started once you agree to what it would run")
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	w.say("\n%s of %s would be governed, %d left as found; nothing was changed.",
+		plural(governed, "server", "servers"), w.plan.Agent(), left)
+	return nil
+}

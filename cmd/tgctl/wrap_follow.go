@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	// followEvery is the pause between two looks at the configuration while the
+	// agent runs. A look is a few calls of stat as long as nothing has changed,
+	// which works on every file system and however a file is replaced.
+	followEvery = 500 * time.Millisecond
+
+	// followRetry is the pause between two attempts to govern what could not be.
+	followRetry = 5 * time.Second
+
+	// amendPatience is how long the daemon may take to keep a journal. The agent's
+	// own lock may be held meanwhile, which agents take for stale after ten seconds.
+	amendPatience = 3 * time.Second
+)
+
+// follower follows the agent's configuration while the agent runs: servers that
+// the agent, an editor or a person adds or changes are reported to the daemon,
+// governed if that is wanted, and told of at the end. The terminal is the agent's
+// until then. Only one goroutine uses it, and the plan, at a time.
+type follower struct {
+	w      *wrapping
+	cancel context.CancelFunc
+	gone   sync.WaitGroup
+
+	stamp   string // of the files when they were looked at last
+	unsure  bool   // something could not be told or done: look again, whatever the stamp says
+	told    []agentconf.Drift
+	seen    []drifted
+	trouble error // why not all could be governed when that was tried last
+	retry   time.Time
+}
+
+// drifted is a server that ran past us at some time.
+type drifted struct {
+	agentconf.Drift
+	adopted bool // and does not since
+}
+
+// follow begins to follow the files that were just rewritten.
+func (w *wrapping) follow(ctx context.Context) *follower {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{w: w, cancel: cancel, unsure: true}
+	f.gone.Go(func() {
+		tick := time.NewTicker(followEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				f.look(ctx, w.adopt)
+			}
+		}
+	})
+	return f
+}
+
+// stop ends following, with a last look at what came in the meantime.
+func (f *follower) stop() {
+	f.cancel()
+	f.gone.Wait()
+	f.unsure = true
+	f.look(context.Background(), false)
+}
+
+// look reports what has changed since it looked last, and rewrites it if that is
+// wanted.
+func (f *follower) look(ctx context.Context, adopt bool) {
+	stamp := f.w.plan.Stamp()
+	again := f.unsure || f.trouble != nil && time.Now().After(f.retry)
+	if stamp == f.stamp && !again {
+		return
+	}
+	drift, err := f.w.plan.Drift()
+	if f.unsure = err != nil; err != nil {
+		return // somebody is writing; what becomes of it is told when it is restored
+	}
+	f.stamp = stamp
+	f.note(drift)
+	if adopt && len(drift) > 0 {
+		drift = f.takeIn(ctx, drift)
+	}
+	if slices.Equal(drift, f.told) {
+		return
+	}
+	if err := f.amend(ctx, nil, drift); err != nil {
+		f.unsure = true
+		return
+	}
+	f.told = drift
+}
+
+// note remembers what runs past us, for the end.
+func (f *follower) note(drift []agentconf.Drift) {
+	for _, d := range drift {
+		i := slices.IndexFunc(f.seen, func(have drifted) bool { return have.Drift == d })
+		if i < 0 {
+			f.seen = append(f.seen, drifted{Drift: d})
+		} else {
+			f.seen[i].adopted = false
+		}
+	}
+}
+
+// takeIn has the servers governed that run past us, and returns those that still
+// do.
+func (f *follower) takeIn(ctx context.Context, drift []agentconf.Drift) []agentconf.Drift {
+	f.trouble = f.w.plan.Adopt(func(journals []agentconf.Journal) error { return f.amend(ctx, journals, f.told) })
+	f.retry = time.Now().Add(followRetry)
+	left, err := f.w.plan.Drift()
+	if err != nil {
+		f.unsure = true
+		return drift
+	}
+	for i, d := range f.seen {
+		if slices.Contains(drift, d.Drift) && !slices.Contains(left, d.Drift) {
+			f.seen[i].adopted = true
+		}
+	}
+	return left
+}
+
+// amend tells the daemon.
+func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drift []agentconf.Drift) error {
+	ctx, cancel := context.WithTimeout(ctx, amendPatience)
+	defer cancel()
+	var files []*pb.ConfigFile
+	for _, j := range journals {
+		files = append(files, &pb.ConfigFile{Path: j.Path, Journal: j.Text})
+	}
+	var past []*pb.UngovernedServer
+	for _, d := range drift {
+		past = append(past, &pb.UngovernedServer{Server: d.ID, Path: d.Path, How: string(d.How)})
+	}
+	return f.w.session.Amend(ctx, files, past)
+}
+
+// tell tells of the servers that ran past us.
+func (f *follower) tell() {
+	for _, d := range f.seen {
+		id := safe(d.ID)
+		switch {
+		case d.How == agentconf.Added && d.adopted:
+			f.w.tell("server %s was added during the session and governed as soon as that was seen; it stays, without our line", id)
+		case d.How == agentconf.Added && f.w.adopt && f.trouble != nil:
+			f.w.tell("server %s was added during the session and could not be governed: %s", id, safe(f.trouble.Error()))
+		case d.How == agentconf.Added:
+			f.w.tell("server %s was added during the session and was not governed; it will be from the next one on, or at once with --adopt", id)
+		case d.adopted:
+			f.w.tell("server %s was changed during the session and governed again as soon as that was seen; it stays as it is now", id)
+		default:
+			f.w.tell("server %s did not name the shim any more during the session; it may have been started ungoverned", id)
+		}
+	}
+}

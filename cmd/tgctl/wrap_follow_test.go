@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (h *wrapHouse) Amend(_ context.Context, req *pb.AmendSessionRequest) (*pb.AmendSessionResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.amended = append(h.amended, req)
+	return &pb.AmendSessionResponse{}, nil
+}
+
+// told is what the daemon was told last of the servers that run past the session.
+func (h *wrapHouse) told() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.amended) == 0 {
+		return "nothing"
+	}
+	var all []string
+	for _, u := range h.amended[len(h.amended)-1].GetUngoverned() {
+		all = append(all, u.GetServer()+" "+u.GetHow())
+	}
+	return strings.Join(all, ", ")
+}
+
+// save changes the configuration as an editor does: a new file takes the place of
+// the old one.
+func (h *wrapHouse) save(change func(string) string) {
+	h.t.Helper()
+	text, err := os.ReadFile(h.config)
+	if err == nil {
+		h.write(h.config+"~", change(string(text)), 0o640)
+		err = os.Rename(h.config+"~", h.config)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+const (
+	clockLine = `    "clock": { "command": "clock-mcp" },` + "\n"
+	lateLine  = `    "late": {"command":"late-mcp","args":[ ]},` + "\n"
+)
+
+// live starts an agent that lives until go is called.
+func (h *wrapHouse) live(flags ...string) (finish func() result) {
+	h.t.Helper()
+	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", flags...)
+	_, end := h.started(cmd)
+	h.t.Cleanup(func() { cmd.Process.Kill() }) // should the test give up before
+	return func() result {
+		h.t.Helper()
+		h.write(h.home+"/go", "", 0o600)
+		return end()
+	}
+}
+
+// EC-STDIO-039: a server that somebody adds while the agent runs is reported to
+// the daemon while it does, told of at the end, and stays.
+func TestWrapServerAdded(t *testing.T) {
+	h := newWrapHouse(t)
+	finish := h.live()
+	h.save(func(text string) string { return strings.Replace(text, "    \"clock\"", lateLine+"    \"clock\"", 1) })
+	eventually(t, "the daemon is told", func() bool { return h.told() == "late added" })
+	h.save(func(text string) string { return strings.Replace(text, lateLine, "", 1) })
+	eventually(t, "the daemon is told that it has gone", func() bool { return h.told() == "" })
+	h.save(func(text string) string { return strings.Replace(text, "    \"clock\"", lateLine+"    \"clock\"", 1) })
+	eventually(t, "the daemon is told again", func() bool { return h.told() == "late added" })
+	r := finish()
+	want := "thoughtgate: server late was added during the session and was not governed; it will be from the next one on, or at once with --adopt\n"
+	if r.code != 0 || strings.Count(r.err, "late") != 1 || !strings.Contains(r.err, want) {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantConfig(strings.Replace(wrapConfig, clockLine, lateLine+clockLine, 1))
+}
+
+// With --adopt it is governed, and put back with the others.
+func TestWrapAdopt(t *testing.T) {
+	h := newWrapHouse(t)
+	finish := h.live("--adopt")
+	h.save(func(text string) string { return strings.Replace(text, "    \"clock\"", lateLine+"    \"clock\"", 1) })
+	eventually(t, "it is governed", func() bool {
+		text, _ := os.ReadFile(h.config)
+		return bytes.Contains(text, []byte(`"--server-id", "late", "--", "late-mcp"`)) && h.told() == ""
+	})
+	h.mu.Lock()
+	files := h.amended[0].GetFiles()
+	if len(files) != 1 || files[0].GetPath() != h.config || !bytes.Contains(files[0].GetJournal(), []byte("late-mcp")) {
+		t.Errorf("the daemon was told %v", h.amended)
+	}
+	h.mu.Unlock()
+	// What somebody changes in a governed server is governed again, as they want it.
+	h.save(func(text string) string {
+		at := strings.Index(text, `"clock": {`)
+		end := at + strings.Index(text[at:], "\n")
+		return text[:at] + `"clock": {"command":"sundial"},` + text[end:]
+	})
+	eventually(t, "the changed one is governed", func() bool {
+		text, _ := os.ReadFile(h.config)
+		return bytes.Contains(text, []byte(`"--", "sundial"]`)) && h.told() == ""
+	})
+	r := finish()
+	for _, want := range []string{
+		"server late was added during the session and governed as soon as that was seen; it stays, without our line\n",
+		"server clock was changed during the session and governed again as soon as that was seen; it stays as it is now\n",
+	} {
+		if r.code != 0 || !strings.Contains(r.err, want) {
+			t.Errorf("exit %d: %s", r.code, r.err)
+		}
+	}
+	h.wantConfig(strings.Replace(wrapConfig, clockLine, lateLine+`    "clock": {"command":"sundial"},`+"\n", 1))
+}
+
+// Wraps of different files don't stand in each other's way.
+func TestWrapTwoFiles(t *testing.T) {
+	h := newWrapHouse(t)
+	finish := h.live()
+	other := filepath.Join(h.home, "other.json")
+	h.write(other, wrapConfig, 0o640)
+	r := h.run(h.tgctl("wrap", "--agent-type", "custom", "--config-path", other, "--", "grep", "-c", "tg-shim", h.config, other))
+	if want := h.config + ":2\n" + other + ":2\n"; r.code != 0 || r.out != want {
+		t.Errorf("exit %d: %q, want %q\n%s", r.code, r.out, want, r.err)
+	}
+	if text, err := os.ReadFile(other); err != nil || string(text) != wrapConfig {
+		t.Errorf("the other file is %s, %v", text, err)
+	}
+	if r := finish(); r.code != 0 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
+)
+
+// started starts a tgctl and waits until its agent has written its pid.
+func (h *wrapHouse) started(cmd *exec.Cmd) (agent int, end func() result) {
+	h.t.Helper()
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	return pidOf(h.t, h.appears("pid")), func() result { return h.end(cmd, &out, &talk) }
+}
+
+// EC-STDIO-012, EC-STDIO-013: a signal is the agent's to act on, and its end is
+// ours; the configuration is back either way.
+func TestWrapSignals(t *testing.T) {
+	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT} {
+		t.Run(unix.SignalName(sig), func(t *testing.T) {
+			h := newWrapHouse(t)
+			name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
+			cmd := h.wrap("trap 'echo got " + name + "; exit 7' " + name + "; echo $$ > pid; while :; do sleep 0.01; done")
+			agent, end := h.started(cmd)
+			cmd.Process.Signal(sig)
+			if r := end(); r.code != 7 || r.out != "got "+name+"\n" {
+				t.Errorf("exit %d: %q %s", r.code, r.out, r.err)
+			}
+			if alive(agent) {
+				t.Error("the agent is alive")
+			}
+			h.wantAsBefore()
+		})
+	}
+}
+
+// Before there is an agent a signal ends wrap itself, which leaves no trace.
+func TestWrapSignalBeforeAgent(t *testing.T) {
+	h := newWrapHouse(t)
+	h.mu.Lock()
+	h.slow = true
+	h.mu.Unlock()
+	cmd := h.wrap("touch ran")
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.appears("asked")
+	cmd.Process.Signal(unix.SIGTERM)
+	if r := h.end(cmd, &out, &talk); r.code != 128+15 || !strings.Contains(r.err, "before the agent was started: terminated") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	if _, err := os.Stat(filepath.Join(h.home, "ran")); err == nil {
+		t.Error("the agent ran")
+	}
+	h.wantAsBefore()
+}
+
+// What nohup has ignored stays ignored, by the agent too.
+func TestWrapHangupIgnored(t *testing.T) {
+	h := newWrapHouse(t)
+	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; exit 9")
+	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`}, append([]string{os.Args[0]}, cmd.Args[1:]...)...)
+	cmd.Path = "/bin/sh"
+	agent, end := h.started(cmd)
+	cmd.Process.Signal(unix.SIGHUP)
+	unix.Kill(agent, unix.SIGHUP)
+	time.Sleep(50 * time.Millisecond) // nothing is to happen
+	h.write(filepath.Join(h.home, "go"), "", 0o600)
+	if r := end(); r.code != 9 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}
+
+// An agent that does not heed SIGTERM is killed, with what it started.
+func TestWrapKillsStubbornAgent(t *testing.T) {
+	h := newWrapHouse(t)
+	cmd := h.tgctl("sh", "-c", "trap '' TERM; sleep 1000 & echo $! > child; echo $$ > pid; while :; do sleep 0.01; done")
+	cmd.Env = append(cmd.Env, "TGCTL_TEST_KILL=never")
+	agent, end := h.started(cmd)
+	child := pidOf(t, h.appears("child"))
+	cmd.Process.Signal(unix.SIGTERM)
+	if r := end(); r.code != 128+9 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	eventually(t, "the agent's child ends", func() bool { return !alive(child) && !alive(agent) })
+	h.wantAsBefore()
+}
+
+// If tgctl is killed, whatever it was at, the daemon puts everything back, and
+// the agent does not run on.
+func TestKillTgctl(t *testing.T) {
+	for _, step := range []string{"locked", "backed up", "opened", "applied", "started", "ended", "closed", "restored"} {
+		t.Run(step, func(t *testing.T) {
+			h := newWrapHouse(t)
+			cmd := h.tgctl("sh", "-c", "echo $$ > pid; case "+strconv.Quote(step)+" in started) while :; do sleep 0.01; done;; esac")
+			cmd.Env = append(cmd.Env, "TGCTL_TEST_KILL="+step)
+			if r := h.run(cmd); r.code != -9 {
+				t.Fatalf("exit %d: %s", r.code, r.err)
+			}
+			if step == "locked" || step == "backed up" { // nothing was changed, and nobody was told
+				if r := h.run(h.tgctl("unwrap", h.config)); r.code != 0 {
+					t.Errorf("unwrap: exit %d: %s", r.code, r.err)
+				}
+			}
+			eventually(t, "the file is back", func() bool {
+				got, _ := os.ReadFile(h.config)
+				left, _ := filepath.Glob(h.config + ".*")
+				return string(got) == wrapConfig && len(left) == 0
+			})
+			if text, err := os.ReadFile(filepath.Join(h.home, "pid")); err == nil && len(text) > 0 {
+				agent := pidOf(t, strings.TrimSpace(string(text)))
+				eventually(t, "the agent ends", func() bool { return !alive(agent) })
+			}
+			h.wantAsBefore()
+		})
+	}
+}
+
+// A launcher that returns at once leaves the session open until the last server
+// of what it launched has gone.
+func TestWrapLauncher(t *testing.T) {
+	h := newWrapHouse(t)
+	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done")
+	agent, end := h.started(cmd)
+	h.attached(1)
+	h.attached(2)
+	time.Sleep(50 * time.Millisecond) // the events are on their way; a launcher is slower than they are
+	h.write(filepath.Join(h.home, "go"), "", 0o600)
+	eventually(t, "the launcher ends", func() bool { return !alive(agent) })
+	h.attached(1)
+	time.Sleep(1500 * time.Millisecond)
+	if got, _ := os.ReadFile(h.config); string(got) == wrapConfig {
+		t.Error("restored while a server was in use")
+	}
+	h.attached(0)
+	r := end()
+	if r.code != 0 || !strings.Contains(r.err, "sh has returned; the session goes on until the last server it uses has gone") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}
+
+func TestWrapWait(t *testing.T) {
+	h := newWrapHouse(t)
+	cmd := h.wrap("echo $$ > pid", "--wait")
+	_, end := h.started(cmd)
+	time.Sleep(200 * time.Millisecond) // what was launched takes its time
+	h.attached(1)
+	h.attached(0)
+	if r := end(); r.code != 0 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+
+	// Nothing came, and the person has had enough.
+	os.Remove(filepath.Join(h.home, "pid"))
+	cmd = h.wrap("echo $$ > pid", "--wait")
+	_, end = h.started(cmd)
+	time.Sleep(100 * time.Millisecond)
+	cmd.Process.Signal(unix.SIGINT)
+	if r := end(); r.code != 0 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}
+
+// What the agent starts and leaves behind becomes a child of tgctl, and is no
+// zombie when it ends.
+func TestWrapReapsOrphans(t *testing.T) {
+	if _, err := os.Stat("/proc/self/task"); err != nil {
+		t.Skip("needs /proc")
+	}
+	h := newWrapHouse(t)
+	script := `sh -c '(sh -c "echo \$\$ > orphan; while [ ! -e gone ]; do sleep 0.01; done" &)'; echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done`
+	cmd := h.wrap(script)
+	_, end := h.started(cmd)
+	orphan := h.appears("orphan")
+	eventually(t, "tgctl adopts the orphan", func() bool { return parentOf(orphan) == cmd.Process.Pid })
+	h.write(filepath.Join(h.home, "gone"), "", 0o600)
+	eventually(t, "the orphan is reaped", func() bool { return parentOf(orphan) == 0 })
+	h.write(filepath.Join(h.home, "go"), "", 0o600)
+	if r := end(); r.code != 0 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}
+
+// parentOf returns the parent of a process, 0 when there is no such process.
+func parentOf(pid string) int {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	parent, _ := strconv.Atoi(fields[1])
+	return parent
+}
+
+// inTerminal runs a tgctl in a terminal of its own.
+func (h *wrapHouse) inTerminal(cmd *exec.Cmd) (*os.File, *exec.Cmd) {
+	h.t.Helper()
+	cmd.SysProcAttr = nil
+	terminal, err := pty.StartWithAttrs(cmd, nil, &syscall.SysProcAttr{Setsid: true, Setctty: true})
+	if err != nil {
+		h.t.Skipf("no terminal to be had: %v", err)
+	}
+	h.t.Cleanup(func() { terminal.Close() })
+	go func() { // a terminal that nobody reads stops its writers
+		buffer := make([]byte, 4096)
+		for {
+			if _, err := terminal.Read(buffer); err != nil {
+				return
+			}
+		}
+	}()
+	return terminal, cmd
+}
+
+func (h *wrapHouse) code(cmd *exec.Cmd) int {
+	h.t.Helper()
+	return h.end(cmd, &bytes.Buffer{}, &bytes.Buffer{}).code
+}
+
+// On a terminal the agent is in the group that gets what is typed. A Ctrl-C that
+// it lives through is not the end of anything.
+func TestTerminalInterrupt(t *testing.T) {
+	h := newWrapHouse(t)
+	script := `n=0; trap 'n=$((n+1)); echo $n > got$n' INT; echo $$ > pid; while [ ! -e got2 ]; do sleep 0.01; done; sleep 0.2; echo $n > total; stty raw -echo; exit 5`
+	terminal, cmd := h.inTerminal(h.wrap(script))
+	before, err := unix.IoctlGetTermios(int(terminal.Fd()), ioctlReadTermios)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := pidOf(t, h.appears("pid"))
+	if mine, err := unix.Getpgid(agent); err != nil || mine != cmd.Process.Pid {
+		t.Errorf("the agent is in group %d, %v; tgctl is %d", mine, err, cmd.Process.Pid)
+	}
+	terminal.Write([]byte{3})
+	h.appears("got1")
+	terminal.Write([]byte{3})
+	h.appears("got2")
+	if total := h.appears("total"); total != "2" {
+		t.Errorf("the agent got %s interrupts for two", total)
+	}
+	if code := h.code(cmd); code != 5 {
+		t.Errorf("exit %d", code)
+	}
+	after, err := unix.IoctlGetTermios(int(terminal.Fd()), ioctlReadTermios)
+	if err != nil || after.Lflag != before.Lflag {
+		t.Errorf("the terminal was left in another mode: %x, before %x, %v", after.Lflag, before.Lflag, err)
+	}
+	h.wantAsBefore()
+}
+
+// A SIGINT that the keys did not make is passed on, in a terminal too: an agent
+// that reads keys by itself gets none from them.
+func TestTerminalSentInterrupt(t *testing.T) {
+	h := newWrapHouse(t)
+	_, cmd := h.inTerminal(h.wrap(`stty raw; trap 'exit 6' INT; echo $$ > pid; while :; do sleep 0.01; done`))
+	h.appears("pid")
+	cmd.Process.Signal(unix.SIGINT)
+	if code := h.code(cmd); code != 6 {
+		t.Errorf("exit %d", code)
+	}
+	h.wantAsBefore()
+}
+
+// An agent that stops itself stops tgctl as well, so that the shell that waits
+// for it can go on; and what wakes the group wakes both.
+func TestTerminalStop(t *testing.T) {
+	h := newWrapHouse(t)
+	_, cmd := h.inTerminal(h.wrap(`echo $$ > pid; kill -STOP $$; exit 4`))
+	h.appears("pid")
+	stopped := func() bool {
+		text, err := os.ReadFile("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/stat")
+		return err == nil && bytes.Contains(text[bytes.LastIndexByte(text, ')'):], []byte(" T "))
+	}
+	if _, err := os.Stat("/proc/self/stat"); err != nil {
+		t.Skip("needs /proc")
+	}
+	eventually(t, "tgctl stops", stopped)
+	if err := unix.Kill(-cmd.Process.Pid, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if code := h.code(cmd); code != 4 {
+		t.Errorf("exit %d", code)
+	}
+	h.wantAsBefore()
+}

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// closePatience is how long the daemon may take to drain a session's shims: ten
+// seconds, and some to say so.
+const closePatience = 15 * time.Second
+
+// wrapping is one run of wrap.
+type wrapping struct {
+	*app
+	wrapOptions
+	argv    []string // of the agent
+	id      string   // of the session
+	cwd     string
+	shim    string
+	agent   agentconf.Agent
+	client  *client.Client
+	session *client.Session
+	plan    agentconf.Governing
+	why     string // why the files are rewritten of an agent that could be told for one start
+	lasting []*agentconf.Protection
+	profile pb.Profile // in force
+	applied bool
+	signals *signals
+
+	follower *follower     // nil until the agent is about to be started
+	grace    time.Duration // how long an agent that was told to end may take
+	step     func(string)  // told of each step that was taken, in tests
+}
+
+func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
+	w := &wrapping{app: a, wrapOptions: o, argv: argv, grace: killAfter, step: func(string) {}}
+	var err error
+	if w.agent, err = agentconf.AgentFor(o.agent, argv); err != nil {
+		return nil, err
+	}
+	if w.cwd, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	if o.config != "" {
+		if w.config, err = filepath.Abs(o.config); err != nil {
+			return nil, err
+		}
+	}
+	shim, err := a.sibling("tg-shim")
+	if err != nil {
+		return nil, err
+	}
+	// Links resolved: what an upgrade puts in the place of a link must not be
+	// taken for what this session was begun with.
+	if w.shim, err = filepath.EvalSymlinks(shim); err != nil {
+		return nil, err
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	w.id = hex.EncodeToString(id[:])
+	return w, nil
+}
+
+func (w *wrapping) env() agentconf.Env {
+	vars := map[string]string{}
+	for _, entry := range w.environ() {
+		if name, value, ok := strings.Cut(entry, "="); ok {
+			vars[name] = value
+		}
+	}
+	return agentconf.Env{
+		Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Lasting: w.lasting,
+		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
+	}
+}
+
+// run does it all. What it changed is put back before it returns, whatever went
+// wrong.
+func (w *wrapping) run(ctx context.Context) error {
+	program, err := lookAgent(w.argv[0])
+	if err != nil && !w.dryRun {
+		return err
+	}
+	if err := w.makePlan(ctx); err != nil {
+		return err
+	}
+	if w.dryRun {
+		return w.showDiff()
+	}
+	// From here on a signal is an event: nothing is left half done.
+	w.signals = catchSignals()
+	defer w.signals.release()
+	if err := w.plan.Lock(w.id); err != nil {
+		return err
+	}
+	defer w.plan.Unlock()
+	w.step("locked")
+	how, err := w.govern(ctx, program)
+	if failed := w.putBack(); failed != nil {
+		return &exitError{cmp.Or(how.code(), exitOurs), errors.Join(err, failed)}
+	}
+	if err != nil {
+		return err
+	}
+	return how.err()
+}
+
+// govern does what lies between the lock and putting back. A signal ends ctx, as
+// long as there is no agent to end first.
+func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
+	if err := w.plan.Backup(); err != nil {
+		return ended{}, err
+	}
+	w.step("backed up")
+	err := w.open(ctx)
+	if err == nil {
+		err = w.lookAtShipped(ctx)
+	}
+	if sig := w.signals.pending(ctx); sig != nil {
+		err = sig
+	}
+	defer w.close(context.WithoutCancel(ctx))
+	if err != nil {
+		return ended{}, err
+	}
+	if err := w.plan.Apply(); err != nil {
+		return ended{}, err
+	}
+	w.applied = true
+	w.step("applied")
+	w.announce()
+	w.follower = w.follow(context.WithoutCancel(ctx))
+	defer w.follower.stop()
+	return w.runAgent(program)
+}
+
+// showDiff prints what would be changed, as a diff, and tells what that means for
+// each server. The daemon need not run for that, so where its socket will be is
+// taken from the environment.
+func (w *wrapping) showDiff() error {
+	paths, err := sock.DefaultPaths(w.getenv)
+	if err != nil {
+		return err
+	}
+	if err := w.plan.Prepare(w.line(paths.ShimSocket())); err != nil {
+		return err
+	}
+	w.warn(w.plan.Warnings())
+	if err := w.listServers(); err != nil {
+		return err
+	}
+	w.tellWay(w.tell)
+	_, err = w.out.Write([]byte(w.plan.Diff()))
+	return err
+}
+
+func (w *wrapping) line(socket string) agentconf.Line {
+	return agentconf.Line{Shim: w.shim, Socket: socket, Session: w.id, Profile: w.wrapOptions.profile}
+}
+
+// close has the daemon drain what is left of the session, and ends it.
+func (w *wrapping) close(ctx context.Context) {
+	if w.client == nil {
+		return
+	}
+	defer w.client.Close()
+	if w.follower != nil {
+		w.follower.tell()
+	}
+	if w.session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, closePatience)
+	defer cancel()
+	resp, err := w.session.Close(ctx)
+	switch {
+	case err != nil:
+		w.detail("the daemon did not close the session: %v", err)
+	case resp.GetRemaining() > 0:
+		w.tell("%d servers did not leave in time", resp.GetRemaining())
+	}
+	w.step("closed")
+}
+
+// putBack restores what was rewritten, and says what a person should know of.
+func (w *wrapping) putBack() error {
+	if w.keep && w.applied {
+		w.tell("left as it is: %s; `tgctl unwrap` puts it back", safe(strings.Join(w.plan.Paths(), ", ")))
+		return nil
+	}
+	reports, err := w.plan.Restore()
+	for _, r := range reports {
+		switch text := r.String(); {
+		case len(r.Notes) > 0:
+			w.tell("%s: %s", safe(r.Path), safe(text))
+		case text != "":
+			w.detail("%s: %s", r.Path, text)
+		}
+	}
+	w.step("restored")
+	return err
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// lookAtShipped has the daemon look at the servers that come with the project, and
+// asks the person about those that nobody has agreed to start. Without a terminal
+// nobody is asked, and they are withheld: that is told.
+func (w *wrapping) lookAtShipped(ctx context.Context) error {
+	var waiting []*pb.ServerStart
+	for _, s := range w.plan.Shipped() {
+		start, err := w.client.Look(ctx, &pb.LookRequest{Server: s.ID, From: s.From, Cwd: s.Cwd, Command: s.Command, Sets: s.Sets})
+		if err != nil {
+			return fmt.Errorf("look at server %s of the project: %w", s.ID, err)
+		}
+		again := slices.ContainsFunc(waiting, func(other *pb.ServerStart) bool {
+			return other.GetServer() == start.GetServer() && slices.Equal(other.GetDigest(), start.GetDigest())
+		})
+		if start != nil && isWithheld(start) && !again {
+			waiting = append(waiting, start)
+		}
+	}
+	for _, s := range waiting {
+		agreed, err := w.askToStart(ctx, s)
+		if err != nil {
+			return err
+		}
+		if !agreed {
+			w.tell("server %s is withheld: it comes with this project, and nobody has agreed to start it; see `tgctl servers`, agree with `%s`",
+				display.Name(s.GetServer()), agreeCommand(s))
+		}
+	}
+	return nil
+}
+
+// askToStart shows a start and asks whether it may go on.
+func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, error) {
+	if w.surface() != "terminal" {
+		return false, nil
+	}
+	w.tell("server %s comes with this project, and nobody has agreed to start what it would run:", display.Name(s.GetServer()))
+	if err := w.writeSheet(w.err, startSheet(s)); err != nil {
+		return false, err
+	}
+	for {
+		fmt.Fprint(w.err, "May it be started, now and as long as none of this changes? [y/N] ")
+		reply, err := w.readTyped(ctx)
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(strings.TrimSpace(reply)) {
+		case "y", "yes":
+			_, err := w.agree(ctx, w.client, s)
+			if errors.Is(err, client.ErrDecided) {
+				err = nil // somebody was faster
+			}
+			return err == nil, err
+		case "", "n", "no":
+			return false, nil
+		}
+	}
+}

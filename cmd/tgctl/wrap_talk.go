@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// tell says something to the person whose terminal the agent has. Arguments that
+// others chose are made safe by the caller.
+func (w *wrapping) tell(format string, args ...any) {
+	w.say("thoughtgate: "+format, args...)
+}
+
+// detail is tell with --verbose only.
+func (w *wrapping) detail(format string, args ...any) {
+	if w.verbose {
+		w.tell("%s", safe(fmt.Sprintf(format, args...)))
+	}
+}
+
+// warn passes warnings on.
+func (w *wrapping) warn(warnings []string) {
+	for _, warning := range warnings {
+		w.tell("warning: %s", safe(warning))
+	}
+}
+
+func safe(text string) display.Safe { return display.Text(text) }
+
+// tellWay says which way is taken with an agent that could be told for one start.
+func (w *wrapping) tellWay(tell func(string, ...any)) {
+	if w.why != "" {
+		tell("%s is not told for this start: %s", w.plan.Agent(), safe(w.why))
+	}
+	if how := w.plan.How(); how != "" {
+		tell("%s: %s", w.plan.Agent(), safe(how))
+	}
+}
+
+// announce says in one line what is governed, and in another what is not.
+func (w *wrapping) announce() {
+	w.warn(w.plan.Warnings())
+	if w.getenv("THOUGHTGATE_ACTIVE") != "" {
+		w.tell("warning: this runs inside a wrapped agent already")
+	}
+	var governed, left []string
+	for _, e := range w.plan.Entries() {
+		switch {
+		case e.Ungoverned != "":
+			left = append(left, string(display.Name(e.ID))+": "+string(safe(e.Ungoverned)))
+		case e.Off == agentconf.Starts || e.Off == agentconf.Pending:
+			governed = append(governed, string(display.Name(e.ID)))
+		default:
+			w.detail("%s in %s does not start: %s", e.ID, e.Scope, e.NotStarted())
+		}
+	}
+	slices.Sort(governed)
+	governed = slices.Compact(governed)
+	plural := "s"
+	if len(governed) == 1 {
+		plural = ""
+	}
+	suffix := "answer questions with `tgctl approvals`"
+	if w.profile == pb.Profile_PROFILE_DEVELOPMENT {
+		suffix = "development: nothing is held back, all is recorded"
+	}
+	w.tell("governing %d server%s of %s (%s); %s", len(governed), plural, w.plan.Agent(), strings.Join(governed, ", "), suffix)
+	if len(left) > 0 {
+		w.tell("not governed: %s", strings.Join(left, "; "))
+	}
+	if slices.ContainsFunc(w.plan.Entries(), func(e *agentconf.Entry) bool { return e.Protected }) {
+		w.tell("%s is protected: what it starts is part of this session, and those entries stay when it ends", w.plan.Agent())
+	}
+	w.tellWay(w.detail)
+}

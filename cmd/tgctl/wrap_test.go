@@ -1,0 +1,666 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// With TGCTL_TEST_BIN set, the test binary is tgctl: wrap reaps whatever child
+// it has, and signals itself, so it wants a process of its own.
+func init() {
+	if bin := os.Getenv("TGCTL_TEST_BIN"); bin != "" {
+		os.Exit(playTgctl(bin))
+	}
+}
+
+func playTgctl(bin string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // as main does
+	defer stop()
+	a := newApp()
+	a.executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
+	at := os.Getenv("TGCTL_TEST_KILL")
+	if at == "" && os.Getenv("TGCTL_TEST_AT") == "" {
+		return a.run(ctx, os.Args[1:])
+	}
+	o := wrapOptions{agent: "custom", config: os.Getenv("TGCTL_TEST_CONFIG")}
+	w, err := newWrapping(a, o, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	w.grace = 300 * time.Millisecond
+	w.step = func(step string) {
+		if step == at {
+			syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}
+	if at == "" {
+		w.step = dieAfter(os.Getenv("TGCTL_TEST_AT"))
+	}
+	return exitCode(ours(w.run(ctx)))
+}
+
+// wrapHouse is a home with one agent's configuration and a daemon.
+type wrapHouse struct {
+	pb.UnimplementedDaemonServer
+	pb.UnimplementedSessionsServer
+	t      *testing.T
+	home   string
+	config string
+	socket string
+
+	mu       sync.Mutex
+	problem  *pb.Diagnostic // with the configuration
+	inForce  string         // path of the configuration
+	opened   []*pb.SessionSpec
+	amended  []*pb.AmendSessionRequest
+	closed   int
+	slow     bool // Status hangs
+	orphans  int  // how often List is asked until the first session is restored
+	restored []string
+	unlock   func()                // called before that session is restored
+	tell     chan *pb.SessionEvent // to the session that is open
+	wait     sync.WaitGroup
+}
+
+const wrapConfig = `{
+  // two servers
+  "mcpServers": {
+    "files": { "command": "npx", "args": ["-y", "files"], "env": { "TOKEN": "s3cr3t" } },
+    "clock": { "command": "clock-mcp" },
+    "web": { "type": "http", "url": "https://example.test" },
+  },
+}
+`
+
+func newWrapHouse(t *testing.T) *wrapHouse {
+	h := &wrapHouse{t: t, home: shortDir(t), tell: make(chan *pb.SessionEvent, 8)}
+	h.config = filepath.Join(h.home, "agent.json")
+	h.socket = filepath.Join(h.home, "control.sock")
+	h.write(h.config, wrapConfig, 0o640)
+	h.write(filepath.Join(h.home, "tg-shim"), "#!/bin/sh\n", 0o755)
+	l, err := net.Listen("unix", h.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(h.socket, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.WaitForHandlers(true)) // they begin to restore
+	pb.RegisterDaemonServer(server, h)
+	pb.RegisterSessionsServer(server, h)
+	pb.RegisterPoliciesServer(server, wrapPolicies{h: h})
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-done
+		h.wait.Wait()
+	})
+	return h
+}
+
+func (h *wrapHouse) write(path, text string, mode os.FileMode) {
+	h.t.Helper()
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+type wrapPolicies struct {
+	pb.UnimplementedPoliciesServer
+	h *wrapHouse
+}
+
+func (p wrapPolicies) Validate(context.Context, *pb.ValidateRequest) (*pb.ValidateResponse, error) {
+	resp := &pb.ValidateResponse{}
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	if p.h.problem != nil {
+		resp.Problems = append(resp.Problems, p.h.problem)
+	}
+	return resp, nil
+}
+
+func (h *wrapHouse) shimSocket() string { return filepath.Join(h.home, "shim.sock") }
+
+func (h *wrapHouse) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
+	h.mu.Lock()
+	slow := h.slow
+	h.mu.Unlock()
+	if slow {
+		if err := os.WriteFile(filepath.Join(h.home, "asked"), []byte("yes\n"), 0o600); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+	}
+	return &pb.StatusResponse{ShimSocket: h.shimSocket()}, nil
+}
+
+// Open does what the daemon does: when the stream tears, the files are put back.
+func (h *wrapHouse) Open(req *pb.OpenSessionRequest, stream grpc.ServerStreamingServer[pb.SessionEvent]) error {
+	spec := req.GetSpec()
+	h.mu.Lock()
+	h.opened = append(h.opened, spec)
+	inForce := h.inForce
+	h.mu.Unlock()
+	err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Opened{Opened: &pb.SessionOpened{
+		ShimSocket: h.shimSocket(), Profile: pb.Profile_PROFILE_PRODUCTION, Config: inForce, Warnings: []string{"a warning\x1b[2J"},
+	}}})
+	for err == nil {
+		select {
+		case <-stream.Context().Done():
+			err = stream.Context().Err()
+		case ev := <-h.tell:
+			err = stream.Send(ev)
+		}
+	}
+	if !spec.GetKeep() {
+		h.wait.Go(func() { h.restore(spec) })
+	}
+	return nil
+}
+
+func (h *wrapHouse) restore(spec *pb.SessionSpec) {
+	for _, f := range spec.GetFiles() {
+		for {
+			unlock, held, err := agentconf.TryLock(f.GetJournal())
+			if err != nil {
+				h.t.Error(err)
+				return
+			}
+			if held {
+				time.Sleep(5 * time.Millisecond)
+				continue
+			}
+			report, err := agentconf.Restore(f.GetJournal())
+			unlock()
+			if err != nil {
+				h.t.Error(err)
+			}
+			h.mu.Lock()
+			h.restored = append(h.restored, string(report.State))
+			h.mu.Unlock()
+			break
+		}
+	}
+}
+
+func (h *wrapHouse) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	resp := &pb.ListSessionsResponse{}
+	if h.orphans == 0 {
+		return resp, nil
+	}
+	if h.orphans--; h.orphans == 0 {
+		spec := h.opened[0]
+		h.mu.Unlock()
+		h.unlock()
+		h.restore(spec)
+		h.mu.Lock()
+	}
+	resp.Sessions = append(resp.Sessions, &pb.Session{Spec: h.opened[0], Orphaned: h.orphans == 1})
+	return resp, nil
+}
+
+func (h *wrapHouse) Close(context.Context, *pb.CloseSessionRequest) (*pb.CloseSessionResponse, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed++
+	return &pb.CloseSessionResponse{}, nil
+}
+
+// session is what the first wrap told of itself.
+func (h *wrapHouse) session() *pb.SessionSpec {
+	h.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.opened) == 0 {
+		h.t.Fatal("no session was opened")
+	}
+	return h.opened[0]
+}
+
+func (h *wrapHouse) attached(n uint32) {
+	h.tell <- &pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{Server: "files", Attached: n}}}
+}
+
+// tgctl is a command that runs tgctl in the house.
+func (h *wrapHouse) tgctl(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Dir = h.home
+	cmd.Env = []string{"HOME=" + h.home, "PATH=" + os.Getenv("PATH"), "TGCTL_TEST_BIN=" + h.home, "TGCTL_TEST_CONFIG=" + h.config,
+		"THOUGHTGATE_CONTROL=" + h.socket, "XDG_RUNTIME_DIR=" + h.home, "XDG_STATE_HOME=" + h.home, "GORACE=atexit_sleep_ms=0"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal
+	return cmd
+}
+
+// wrap is a tgctl that wraps a shell script.
+func (h *wrapHouse) wrap(script string, flags ...string) *exec.Cmd {
+	args := append([]string{"wrap", "--agent-type", "custom", "--config-path", h.config}, flags...)
+	return h.tgctl(append(args, "--", "sh", "-c", script)...)
+}
+
+// result is what a command said and how it ended.
+type result struct {
+	out, err string
+	code     int
+}
+
+func (h *wrapHouse) run(cmd *exec.Cmd) result {
+	h.t.Helper()
+	var out, talk bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talk
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.end(cmd, &out, &talk)
+}
+
+// end waits for a command that was started.
+func (h *wrapHouse) end(cmd *exec.Cmd, out, talk *bytes.Buffer) result {
+	h.t.Helper()
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	err := cmd.Wait()
+	if !late.Stop() {
+		h.t.Errorf("tgctl did not end; it said %s", talk)
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		h.t.Fatal(err)
+	}
+	code := cmd.ProcessState.ExitCode()
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		code = -int(status.Signal())
+	}
+	return result{out.String(), talk.String(), code}
+}
+
+// wantAsBefore checks that the configuration is what it was, and that nothing of
+// ours lies about.
+func (h *wrapHouse) wantAsBefore() {
+	h.t.Helper()
+	h.wantConfig(wrapConfig)
+	if info, err := os.Stat(h.config); err == nil && info.Mode().Perm() != 0o640 {
+		h.t.Errorf("its mode is %o", info.Mode().Perm())
+	}
+}
+
+// wantConfig checks that the configuration is what it should be, and that nothing
+// of ours lies about.
+func (h *wrapHouse) wantConfig(want string) {
+	h.t.Helper()
+	if got, err := os.ReadFile(h.config); err != nil || string(got) != want {
+		h.t.Errorf("the configuration is\n%s\nwant\n%s\n%v", got, want, err)
+	}
+	// The daemon takes the lock for a moment, to see that nothing is left to do.
+	eventually(h.t, "nothing is left beside it", func() bool {
+		left, _ := filepath.Glob(h.config + ".*")
+		return len(left) == 0
+	})
+}
+
+// eventually waits until what holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// appears waits for a file that an agent writes, and returns its text.
+func (h *wrapHouse) appears(name string) string {
+	h.t.Helper()
+	var text []byte
+	eventually(h.t, name+" appears", func() bool {
+		text, _ = os.ReadFile(filepath.Join(h.home, name))
+		return bytes.HasSuffix(text, []byte("\n"))
+	})
+	return strings.TrimSpace(string(text))
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func pidOf(t *testing.T, text string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func TestWrap(t *testing.T) {
+	h := newWrapHouse(t)
+	r := h.run(h.wrap(`cat agent.json; echo "active=$THOUGHTGATE_ACTIVE session=$THOUGHTGATE_SESSION"; echo agent talks >&2; exit 3`))
+	if r.code != 3 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	spec := h.session()
+	if !regexp.MustCompile(`^[0-9a-f]{32}$`).MatchString(spec.GetId()) || spec.GetAgent() != "custom" || spec.GetProject() != h.home ||
+		strings.Join(spec.GetCommand()[:2], " ") != "sh -c" || spec.GetProfile() != pb.Profile_PROFILE_UNSPECIFIED || len(spec.GetFiles()) != 1 ||
+		spec.GetFiles()[0].GetPath() != h.config {
+		t.Errorf("session %v", spec)
+	}
+	env := `"THOUGHTGATE_SOCKET": "` + h.shimSocket() + `", "THOUGHTGATE_SESSION": "` + spec.GetId() + `"`
+	for _, part := range []string{
+		`"command": "` + h.home + `/tg-shim", "args": ["--server-id", "files", "--", "npx", "-y", "files"], "env": { ` + env + `, "TOKEN": "s3cr3t" }`,
+		"active=1 session=" + spec.GetId() + "\n",
+	} {
+		if !strings.Contains(r.out, part) {
+			t.Errorf("the agent's output lacks %q:\n%s", part, r.out)
+		}
+	}
+	want := "thoughtgate: warning: a warning\\u{1b}[2J\n" +
+		"thoughtgate: governing 2 servers of custom (clock, files); answer questions with `tgctl approvals`\n" +
+		"thoughtgate: not governed: web: a remote server (http)\n" +
+		"agent talks\n"
+	if got := r.err; got != want {
+		t.Errorf("talk\n got %q\nwant %q", got, want)
+	}
+	h.mu.Lock()
+	if h.closed != 1 {
+		t.Errorf("closed %d times", h.closed)
+	}
+	h.mu.Unlock()
+	h.wantAsBefore()
+}
+
+func TestWrapProfile(t *testing.T) {
+	h := newWrapHouse(t)
+	r := h.run(h.wrap("cat agent.json", "--profile", "development"))
+	if r.code != 0 || h.session().GetProfile() != pb.Profile_PROFILE_DEVELOPMENT ||
+		!strings.Contains(r.out, `"--server-id", "clock", "--profile", "development", "--", "clock-mcp"`) {
+		t.Errorf("exit %d, %s\n%s%s", r.code, h.session().GetProfile(), r.out, r.err)
+	}
+	if r := h.run(h.wrap("true", "--profile", "lax")); r.code != exitUsage || !strings.Contains(r.err, "production or development") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}
+
+// EC-STDIO-008, EC-STDIO-011: however the agent ends, or fails to begin, the
+// configuration is back and the exit code tells.
+func TestWrapExitCodes(t *testing.T) {
+	h := newWrapHouse(t)
+	h.write(filepath.Join(h.home, "plain"), "no program", 0o644)
+	h.write(filepath.Join(h.home, "broken"), "\x7fELF", 0o755)
+	wrap := []string{"wrap", "--agent-type", "custom", "--config-path", h.config, "--"}
+	tests := []struct {
+		argv []string
+		code int
+		says string
+	}{
+		{[]string{"true"}, 0, ""},
+		{[]string{"sh", "-c", "exit 42"}, 42, ""},
+		{[]string{"sh", "-c", "kill -9 $$"}, 128 + 9, ""},
+		{[]string{"sh", "-c", "kill -SEGV $$"}, 128 + 11, ""},
+		{[]string{"no-such-agent"}, 127, "cannot run no-such-agent: executable file not found"},
+		{[]string{"./no-such-agent"}, 127, "cannot run ./no-such-agent: "},
+		{[]string{"./plain"}, 126, "cannot run ./plain: permission denied"},
+		{[]string{"./broken"}, 126, "cannot run ./broken: "},
+	}
+	for _, test := range tests {
+		r := h.run(h.tgctl(append(wrap, test.argv...)...))
+		if r.code != test.code || !strings.Contains(r.err, test.says) {
+			t.Errorf("%q: exit %d, want %d; it said %s", test.argv, r.code, test.code, r.err)
+		}
+		h.wantAsBefore()
+	}
+}
+
+// What cannot be wrapped is refused with 125, and nothing is changed or started.
+func TestWrapRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		set  func(*wrapHouse)
+		args []string
+		says []string
+	}{
+		{"an agent that nobody knows", func(*wrapHouse) {}, []string{"wrap", "--", "true"}, []string{`cannot tell which agent "true" is`, "zed, "}},
+		{"EC-STDIO-001", func(h *wrapHouse) { os.Remove(h.config) }, nil, []string{"no configuration of custom found; looked for ", "agent.json"}},
+		{"EC-STDIO-002", func(h *wrapHouse) { os.Truncate(h.config, 0) }, nil, []string{"agent.json: line 1, column 1: the file is empty"}},
+		{"EC-STDIO-003", func(h *wrapHouse) { h.write(h.config, "{}", 0o600) }, nil, []string{"No MCP servers found in config"}},
+		{"EC-STDIO-004", func(h *wrapHouse) {
+			h.write(h.config, `{"mcpServers":{"a":{"command":"x","disabled":true}}}`, 0o600)
+		}, nil, []string{"All MCP servers are disabled"}},
+		{"EC-STDIO-034", func(h *wrapHouse) {
+			h.write(h.config, `{"mcpServers":{"a":{"command":"`+h.home+`/tg-shim","args":["--server-id","a","--","x"]}}}`, 0o600)
+		}, nil, []string{"managed by ThoughtGate already", "tgctl unwrap "}},
+		{"a configuration of ours that has errors", func(h *wrapHouse) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.problem = &pb.Diagnostic{File: "/etc/thoughtgate.yaml", Line: 3, Column: 7, Message: "unknown key", Hint: "rules"}
+		}, nil, []string{"/etc/thoughtgate.yaml:3:7: error: unknown key", "nothing was rewritten"}},
+		{"no daemon, and none wanted", func(h *wrapHouse) { os.Remove(h.socket) },
+			[]string{"wrap", "--no-start", "--agent-type", "custom", "--config-path", "agent.json", "--", "touch", "ran"}, []string{"thoughtgated is not running"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			h := newWrapHouse(t)
+			test.set(h)
+			before, _ := os.ReadFile(h.config)
+			args := test.args
+			if args == nil {
+				args = []string{"wrap", "--agent-type", "custom", "--config-path", "agent.json", "--", "touch", "ran"}
+			}
+			r := h.run(h.tgctl(args...))
+			if r.code != exitOurs {
+				t.Errorf("exit %d", r.code)
+			}
+			for _, part := range test.says {
+				if !strings.Contains(r.err, part) {
+					t.Errorf("it lacks %q: %s", part, r.err)
+				}
+			}
+			if after, _ := os.ReadFile(h.config); string(after) != string(before) {
+				t.Errorf("the configuration is %q", after)
+			}
+			if left, _ := filepath.Glob(h.config + ".*"); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
+			if _, err := os.Stat(filepath.Join(h.home, "ran")); err == nil {
+				t.Error("the agent ran")
+			}
+		})
+	}
+}
+
+// A configuration that the person has named is not silently another one.
+func TestWrapNamedConfiguration(t *testing.T) {
+	h := newWrapHouse(t)
+	named := filepath.Join(h.home, "mine.yaml")
+	h.write(named, "schema: 1\n", 0o600)
+	for _, test := range []struct {
+		inForce, says string
+		code          int
+	}{
+		{"", "names " + named + ", but the daemon that runs uses its built-in default", exitOurs},
+		{h.config, "but the daemon that runs uses " + h.config, exitOurs},
+		{named, "governing 2 servers", 0},
+	} {
+		h.mu.Lock()
+		h.inForce = test.inForce
+		h.mu.Unlock()
+		cmd := h.wrap("true")
+		cmd.Env = append(cmd.Env, "THOUGHTGATE_CONFIG="+named)
+		if r := h.run(cmd); r.code != test.code || !strings.Contains(r.err, test.says) {
+			t.Errorf("in force %q: exit %d: %s", test.inForce, r.code, r.err)
+		}
+		h.wantAsBefore()
+	}
+}
+
+// EC-STDIO-038: a dry run prints a diff, tells of every server what would become
+// of it within 80 columns, and changes nothing.
+func TestWrapDryRun(t *testing.T) {
+	h := newWrapHouse(t)
+	os.Remove(h.socket) // no daemon is needed, and none is started
+	r := h.run(h.wrap("touch ran", "--dry-run"))
+	if r.code != 0 || !strings.HasPrefix(r.out, "--- "+h.config+"\n+++ "+h.config+"\n@@ ") || !strings.Contains(r.out, "\n+") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	want := "\n" + h.config + `
+SERVER  SCOPE  GOVERNED
+files   file   yes
+clock   file   yes
+web     file   no
+        a remote server (http)
+
+2 servers of custom would be governed, 1 left as found; nothing was changed.
+`
+	if !strings.Contains(r.err, want) {
+		t.Errorf("it says\n%s\nwant\n%s", r.err, want)
+	}
+	if _, err := os.Stat(filepath.Join(h.home, "ran")); err == nil {
+		t.Error("the agent ran")
+	}
+	h.wantAsBefore()
+}
+
+// A name and reasons that are too long are cut, and wrapped, to 80 columns.
+func TestWrapDryRunLong(t *testing.T) {
+	h := newWrapHouse(t)
+	long := strings.Repeat("long-", 30)
+	h.write(h.config, `{"servers":{"`+long+`":{"command":"x"},"b":{"type":"`+long+`","url":"u"},"c":{"command":"c","disabled":true}}}`, 0o600)
+	r := h.run(h.wrap("touch ran", "--dry-run"))
+	_, list, _ := strings.Cut(r.err, "\n"+h.config+"\n")
+	list, _, _ = strings.Cut(list, "nothing was changed")
+	for line := range strings.Lines(list) {
+		if len([]rune(line)) > 81 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+	}
+	for _, part := range []string{"long-l…", "a remote server\n", "not started as things stand: disabled"} {
+		if !strings.Contains(list, part) {
+			t.Errorf("%q is missing in\n%s", part, list)
+		}
+	}
+}
+
+// EC-STDIO-005: a second wrap of the same file is told who has it.
+func TestWrapTwice(t *testing.T) {
+	h := newWrapHouse(t)
+	var out, talk bytes.Buffer
+	first := h.wrap("echo ready > ready; read line")
+	in, err := first.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Stdout, first.Stderr = &out, &talk
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.appears("ready")
+	for _, args := range [][]string{{}, {"--dry-run"}} {
+		r := h.run(h.wrap("true", args...))
+		if want := fmt.Sprintf("%s is wrapped already, by process %d since ", h.config, first.Process.Pid); r.code != exitOurs || !strings.Contains(r.err, want) {
+			t.Errorf("%q: exit %d: %s", args, r.code, r.err)
+		}
+	}
+	r := h.run(h.tgctl("unwrap", h.config))
+	if r.code != exitFailed || !strings.Contains(r.err, "left alone: a wrap has it") {
+		t.Errorf("unwrap: exit %d: %s", r.code, r.err)
+	}
+	fmt.Fprintln(in, "go")
+	if r := h.end(first, &out, &talk); r.code != 0 {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}
+
+// What a killed wrap and a killed daemon left is put back by the next daemon, and
+// the next wrap waits for that: while the daemon does not know yet that the wrap
+// is dead, and while it is at the file.
+func TestWrapWaitsForOrphans(t *testing.T) {
+	for _, locked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("locked %v", locked), func(t *testing.T) {
+			h := newWrapHouse(t)
+			h.run(h.wrap("true", "--no-restore"))
+			unlock := func() {}
+			if locked {
+				var held bool
+				var err error
+				if unlock, held, err = agentconf.TryLock(h.session().GetFiles()[0].GetJournal()); held || err != nil {
+					t.Fatal(held, err)
+				}
+			}
+			h.mu.Lock()
+			h.orphans, h.unlock = 5, unlock
+			h.mu.Unlock()
+			r := h.run(h.wrap("true"))
+			if r.code != 0 {
+				t.Errorf("exit %d: %s", r.code, r.err)
+			}
+			h.wantAsBefore()
+		})
+	}
+}
+
+func TestWrapKeepAndUnwrap(t *testing.T) {
+	h := newWrapHouse(t)
+	r := h.run(h.wrap("true", "--no-restore"))
+	got, _ := os.ReadFile(h.config)
+	if r.code != 0 || !strings.Contains(string(got), h.session().GetId()) || !h.session().GetKeep() || !strings.Contains(r.err, "left as it is: "+h.config) {
+		t.Errorf("exit %d: %s\n%s", r.code, r.err, got)
+	}
+	r = h.run(h.tgctl("unwrap", "agent.json"))
+	if r.code != 0 || r.out != h.config+": put back as it was\n" {
+		t.Errorf("unwrap: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	h.wantAsBefore()
+	r = h.run(h.tgctl("unwrap", "agent.json", "gone.json"))
+	if r.code != exitFailed || r.out != h.config+": nothing of ours is in it\n" || !strings.Contains(r.err, "gone.json: there is no ") {
+		t.Errorf("unwrap again: exit %d: %s%s", r.code, r.out, r.err)
+	}
+	for _, args := range [][]string{{"unwrap"}, {"unwrap", "--all", "x"}, {"wrap"}, {"wrap", "--nonsense", "--", "x"}} {
+		if r := h.run(h.tgctl(args...)); r.code != exitUsage {
+			t.Errorf("%q: exit %d: %s", args, r.code, r.err)
+		}
+	}
+}
+
+func TestUnwrapAll(t *testing.T) {
+	h := newWrapHouse(t)
+	line := `{"mcpServers":{"a":{"command":"tg-shim","args":["--server-id","a","--","x","y"],"env":{"THOUGHTGATE_SESSION":"s","K":"v"}}}}`
+	h.write(filepath.Join(h.home, ".claude.json"), line, 0o600)
+	r := h.run(h.tgctl("unwrap", "--all"))
+	if want := filepath.Join(h.home, ".claude.json") + ": our lines are taken out; everything else stays\n"; r.code != 0 || r.out != want {
+		t.Errorf("exit %d: %s%s", r.code, r.out, r.err)
+	}
+	got, _ := os.ReadFile(filepath.Join(h.home, ".claude.json"))
+	if string(got) != `{"mcpServers":{"a":{"command":"x","args":["y"],"env":{"K":"v"}}}}` {
+		t.Errorf("it is %s", got)
+	}
+	if r := h.run(h.tgctl("unwrap", "--all")); r.code != 0 || !strings.Contains(r.err, "nothing of ours is in any file") {
+		t.Errorf("again: exit %d: %s%s", r.code, r.out, r.err)
+	}
+}

@@ -1,0 +1,259 @@
+// Thoughtgated is ThoughtGate's daemon: one for each user. It judges what the
+// shims of that user's agents submit, keeps the questions that people answer,
+// and writes the record.
+//
+// Usage:
+//
+//	thoughtgated [--config FILE] [--log-level L] [--log-format text|json]
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/thoughtgate/thoughtgated/daemon"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+)
+
+// release is set by the build.
+var release = "dev"
+
+const usage = `Usage: thoughtgated [options]
+       thoughtgated --check [--json] [FILE]
+       thoughtgated --schema [config|project|test]
+
+ThoughtGate's daemon, one for each user. It runs in the foreground, on the
+sockets that the service manager hands over or on its own.
+
+Options:
+  --config FILE      the configuration; else $THOUGHTGATE_CONFIG, else
+                     thoughtgate.yaml in the configuration folder, else the
+                     built-in default
+  --log-level L      debug, info, warn or error (default info)
+  --log-format F     text or json (default: text on a terminal, else json)
+  --check [FILE]     read the configuration and the policies it names, say
+                     everything that is wrong with them, and exit: 0 when
+                     they can be put in force, 4 when not
+  --json             with --check: one JSON object
+  --schema [KIND]    print a JSON Schema of thoughtgate.yaml, of a project's
+                     .thoughtgate.yaml, or of files of expected verdicts
+  --policies         answer tgctl's questions about policies on the socket that
+                     is its standard input, and open none
+  --version          print the version and exit
+
+Signals: SIGHUP reads the configuration again; SIGTERM and SIGINT end the
+daemon, and shims wait for the next one.
+
+Example:
+  thoughtgated --config ~/trial/thoughtgate.yaml --log-level debug
+`
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+// options is what the command line says.
+type options struct {
+	config  string
+	level   slog.Level
+	format  string
+	check   bool
+	json    bool
+	version bool
+
+	policies bool
+	schema   bool
+	kind     string // of schema
+}
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+	exitNo     = 4 // --check found errors
+)
+
+func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	o, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage)
+		return 0
+	case err != nil:
+		fmt.Fprintf(stderr, "thoughtgated: %v\nRun \"thoughtgated --help\" for the usage.\n", err)
+		return exitUsage
+	case o.version:
+		fmt.Fprintln(stdout, "thoughtgated", release)
+		return 0
+	case o.check:
+		return check(o, getenv, stdout, stderr)
+	case o.schema:
+		return schema(o.kind, stdout, stderr)
+	case o.policies:
+		return policies(o, getenv, stderr)
+	}
+	if err := serve(o, getenv, stderr); err != nil {
+		var refused *daemon.ConfigError
+		if errors.As(err, &refused) {
+			for _, d := range refused.Problems {
+				fmt.Fprintln(stderr, d)
+			}
+		}
+		fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
+		return exitFailed
+	}
+	return 0
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("thoughtgated", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.config, "config", "", "")
+	flags.TextVar(&o.level, "log-level", slog.LevelInfo, "")
+	flags.StringVar(&o.format, "log-format", "", "")
+	flags.BoolVar(&o.check, "check", false, "")
+	flags.BoolVar(&o.json, "json", false, "")
+	flags.BoolVar(&o.version, "version", false, "")
+	flags.BoolVar(&o.schema, "schema", false, "")
+	flags.BoolVar(&o.policies, "policies", false, "")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	rest := flags.Args()
+	if o.check && len(rest) > 0 && o.config == "" {
+		o.config, rest = rest[0], rest[1:]
+		// Options may stand after the file as well.
+		if err := flags.Parse(rest); err != nil {
+			return o, err
+		}
+		rest = flags.Args()
+	}
+	o.kind = "config"
+	if o.schema && len(rest) == 1 {
+		o.kind, rest = rest[0], nil
+	}
+	switch {
+	case len(rest) > 0:
+		return o, fmt.Errorf("what is %q for?", rest[0])
+	case o.format != "" && o.format != "text" && o.format != "json":
+		return o, fmt.Errorf("--log-format is %q; it can be text or json", o.format)
+	case o.json && !o.check:
+		return o, errors.New("--json goes with --check")
+	case schemas[o.kind] == nil:
+		return o, fmt.Errorf("there is no schema of %q; there are config, project and test", o.kind)
+	}
+	return o, nil
+}
+
+// serve runs the daemon until a signal or a call ends it.
+func serve(o options, getenv func(string) string, stderr io.Writer) error {
+	log := slog.New(handler(o, stderr)).With("component", "daemon")
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	signal.Ignore(syscall.SIGPIPE)
+
+	l, err := listen(getenv, log)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	d, err := daemon.New(daemon.Options{
+		Paths: l.paths, Config: o.config, Getenv: getenv, Logger: log, Build: release,
+		Control: l.control, Shim: l.shim, Activated: l.activated,
+	})
+	if err != nil {
+		return err
+	}
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	ended := make(chan struct{})
+	reloading := make(chan struct{})
+	go func() {
+		defer close(reloading)
+		for {
+			select {
+			case <-hup:
+				notifyReload(log, func() { d.Reload(ctx, "SIGHUP") })
+			case <-ended:
+				return
+			}
+		}
+	}()
+	notifyReady(log)
+	log.Info("ready", "control", l.paths.ControlSocket(), "activated", l.activated, "version", release)
+	err = d.Run(ctx)
+	notifyStopping(log)
+	close(ended)
+	<-reloading
+	log.Info("stopped")
+	return err
+}
+
+func handler(o options, w io.Writer) slog.Handler {
+	ho := &slog.HandlerOptions{Level: o.level}
+	if o.format == "json" || o.format == "" && !isTerminal(w) {
+		return slog.NewJSONHandler(w, ho)
+	}
+	return slog.NewTextHandler(w, ho)
+}
+
+// checked is what --check --json prints.
+type checked struct {
+	Path     string    `json:"path"` // empty for the built-in default
+	OK       bool      `json:"ok"`
+	Problems []problem `json:"problems"`
+}
+
+type problem struct {
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	Severity string `json:"severity"`
+	ID       string `json:"id,omitempty"`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// check says what is wrong with a configuration, with the code that puts it
+// in force.
+func check(o options, getenv func(string) string, stdout, stderr io.Writer) int {
+	path, problems, err := daemon.Check(o.config, getenv)
+	if err != nil {
+		fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
+		return exitFailed
+	}
+	bad := config.HasErrors(problems)
+	if o.json {
+		out := checked{Path: path, OK: !bad, Problems: []problem{}}
+		for _, d := range problems {
+			out.Problems = append(out.Problems, problem{d.File, d.Line, d.Column, d.Severity.String(), d.ID, d.Message, d.Hint})
+		}
+		if err := json.NewEncoder(stdout).Encode(out); err != nil {
+			fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
+			return exitFailed
+		}
+	} else {
+		for _, d := range problems {
+			fmt.Fprintln(stderr, d)
+		}
+		if path == "" {
+			path = "the built-in default"
+		}
+		if !bad {
+			fmt.Fprintf(stdout, "%s: ok\n", path)
+		}
+	}
+	if bad {
+		return exitNo
+	}
+	return 0
+}

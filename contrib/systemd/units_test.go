@@ -1,0 +1,171 @@
+// Package systemd_test checks the user units as `make install` would place them.
+package systemd_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A setting is one line of a unit, as "Socket.ListenStream", in file order; a
+// unit may set one key several times.
+type setting struct{ key, value string }
+
+func readUnit(t *testing.T, path string) []setting {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var unit []setting
+	section := ""
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		line := strings.TrimSpace(lines.Text())
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+		default:
+			key, value, ok := strings.Cut(line, "=")
+			if !ok {
+				t.Errorf("%s: not a setting: %q", path, line)
+			}
+			unit = append(unit, setting{section + "." + key, value})
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return unit
+}
+
+// values returns what key is set to, every word of every line.
+func values(unit []setting, key string) []string {
+	var found []string
+	for _, s := range unit {
+		if s.key == key {
+			found = append(found, strings.Fields(s.value)...)
+		}
+	}
+	return found
+}
+
+func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
+	service, control, shim := "thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket"
+	tests := []struct {
+		unit, key string
+		want      []string
+	}{
+		// `systemctl --user enable --now thoughtgated` must bring up the
+		// sockets too, and a daemon that is started must get both.
+		{service, "Install.Also", []string{control, shim}},
+		{service, "Unit.Requires", []string{control, shim}},
+		{service, "Unit.After", []string{control, shim}},
+		{service, "Service.Type", []string{"notify"}},
+		{service, "Service.Restart", []string{"on-failure"}},
+		{service, "Service.ExecReload", []string{"/usr/bin/tgctl", "daemon", "reload"}},
+		{service, "Service.NoNewPrivileges", []string{"yes"}},
+		{service, "Service.UMask", []string{"0077"}},
+		{service, "Service.LimitCORE", []string{"0"}},
+
+		{control, "Socket.ListenStream", []string{"%t/thoughtgate/control.sock"}},
+		{control, "Socket.FileDescriptorName", []string{"control"}},
+		{control, "Socket.DirectoryMode", []string{"0700"}},
+		{control, "Socket.SocketMode", []string{"0600"}},
+
+		// One unit with both sockets would hand both over under one name.
+		{shim, "Socket.ListenStream", []string{"%t/thoughtgate/shim.sock"}},
+		{shim, "Socket.FileDescriptorName", []string{"shim"}},
+		{shim, "Socket.Service", []string{service}},
+		{shim, "Socket.DirectoryMode", []string{"0700"}},
+		{shim, "Socket.SocketMode", []string{"0600"}},
+	}
+	for _, test := range tests {
+		if got := values(readUnit(t, test.unit), test.key); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %s = %q, want %q", test.unit, test.key, got, test.want)
+		}
+	}
+}
+
+// These would make a user's service mount something: without effect on systemd
+// 252, and from 254 on at the price of not seeing who calls.
+func TestServiceDoesNotHideItsCallers(t *testing.T) {
+	for _, s := range readUnit(t, "thoughtgated.service") {
+		name := strings.TrimPrefix(s.key, "Service.")
+		if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" {
+			t.Errorf("thoughtgated.service sets %s", name)
+		}
+	}
+}
+
+func TestInstalledUnits(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("systemd units are installed on Linux only")
+	}
+	prefix := t.TempDir()
+	install(t, prefix)
+	units := filepath.Join(prefix, "share/systemd/user")
+
+	service := readUnit(t, filepath.Join(units, "thoughtgated.service"))
+	for key, want := range map[string]string{
+		"Service.ExecStart":  filepath.Join(prefix, "bin/thoughtgated"),
+		"Service.ExecReload": filepath.Join(prefix, "bin/tgctl"),
+	} {
+		if got := values(service, key); len(got) == 0 || got[0] != want {
+			t.Errorf("%s = %q, want the program %s", key, got, want)
+		}
+	}
+
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not here to verify the units; it comes with systemd")
+	}
+	// It looks for the programs that the units name.
+	for _, program := range []string{"thoughtgated", "tgctl"} {
+		path := filepath.Join(prefix, "bin", program)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verify := []string{"--user", "verify"}
+	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket"} {
+		verify = append(verify, filepath.Join(units, name))
+	}
+	for _, args := range [][]string{
+		verify,
+		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "thoughtgated.service")},
+	} {
+		cmd := exec.Command(analyze, args...)
+		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		if err != nil || args[1] == "verify" && len(out) > 0 {
+			t.Errorf("systemd-analyze %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// install puts the units below prefix as a user would.
+func install(t *testing.T, prefix string) {
+	t.Helper()
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("make is not here to install the units")
+	}
+	cmd := exec.Command("make", "-s", "-C", "../..", "install-units", "PREFIX="+prefix, "DESTDIR=", "UNITDIR="+prefix+"/share/systemd/user")
+	// A make above this one would hand its own flags and variables down.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(s string) bool {
+		return strings.HasPrefix(s, "MAKE") || strings.HasPrefix(s, "MFLAGS=")
+	})
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make install-units: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// approvalsService serves Approvals.
+type approvalsService struct {
+	pb.UnimplementedApprovalsServer
+	s *Server
+}
+
+func (v approvalsService) List(_ context.Context, req *pb.ListApprovalsRequest) (*pb.ListApprovalsResponse, error) {
+	resp := &pb.ListApprovalsResponse{}
+	for _, q := range v.s.Approvals.List(req.GetAll()) {
+		resp.Approvals = append(resp.Approvals, questionTo(q))
+	}
+	return resp, nil
+}
+
+func (v approvalsService) Get(ctx context.Context, req *pb.GetApprovalRequest) (*pb.Approval, error) {
+	q, err := v.s.Approvals.Get(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return questionTo(q), nil
+}
+
+func (v approvalsService) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.ApprovalEvent]) error {
+	for q, err := range v.s.Approvals.Watch(stream.Context()) {
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&pb.ApprovalEvent{Approval: questionTo(q)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error) {
+	who, err := v.s.decider(ctx, "an answer to "+d.GetId())
+	if err != nil {
+		return nil, err
+	}
+	approve := d.GetAnswer() == pb.Answer_ANSWER_APPROVE
+	if !approve && d.GetAnswer() != pb.Answer_ANSWER_DENY {
+		return nil, fmt.Errorf("a decision that neither approves nor denies: %w", gate.ErrInvalid)
+	}
+	edit := d.GetEdit()
+	if len(edit) == 0 {
+		edit = nil
+	}
+	q, err := v.s.Approvals.Decide(ctx, approval.Decision{
+		ID: d.GetId(), Subject: d.GetSubject(), Approve: approve, Note: d.GetNote(), Decider: who, Surface: d.GetSurface(),
+		Terms: termsOf(d.GetGrant()), Edit: edit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	decided := &pb.Decided{Approval: questionTo(q)}
+	if q.Given != nil {
+		decided.Grant = grantTo(q.Given)
+	}
+	return decided, nil
+}
+
+var states = map[store.State]pb.ApprovalState{
+	store.StateOpen:      pb.ApprovalState_APPROVAL_STATE_OPEN,
+	store.StateApproved:  pb.ApprovalState_APPROVAL_STATE_APPROVED,
+	store.StateRejected:  pb.ApprovalState_APPROVAL_STATE_REJECTED,
+	store.StateExpired:   pb.ApprovalState_APPROVAL_STATE_EXPIRED,
+	store.StateWithdrawn: pb.ApprovalState_APPROVAL_STATE_WITHDRAWN,
+}
+
+func questionTo(q approval.Question) *pb.Approval {
+	m := &pb.Approval{
+		Id: q.ID, State: states[q.State], Created: timestamppb.New(q.Created), Expires: timestamppb.New(q.Expires),
+		Session: q.Session, Agent: q.Agent, Server: q.Server, Launch: q.Launch, Method: q.Method, Tool: q.Tool,
+		Arguments: q.Params, Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: q.Facts,
+		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Note: q.Note,
+		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited,
+	}
+	if !q.Good.IsZero() {
+		m.Good = timestamppb.New(q.Good)
+	}
+	if !q.Decided.IsZero() {
+		m.Decided = timestamppb.New(q.Decided)
+	}
+	return m
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// daemonService serves Daemon.
+type daemonService struct {
+	pb.UnimplementedDaemonServer
+	s *Server
+}
+
+func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	s := v.s
+	sessions, ungoverned := count(s.Sessions.List())
+	resp := &pb.StatusResponse{
+		Build: s.Build, Protocol: client.Protocol, Pid: int32(os.Getpid()), Started: timestamppb.New(s.Started),
+		Activated: s.Activated, ControlSocket: s.Control, ShimSocket: s.Shim,
+		Set:      setTo(s.Policies.Describe()),
+		Sessions: sessions, Ungoverned: ungoverned, Attachments: uint32(len(s.Sessions.Attachments())),
+		Pending: uint32(len(s.Approvals.List(false))), HeldDefinitions: uint32(s.Pins.Waiting()),
+		WithheldStarts: uint32(s.Trust.Waiting()),
+		AuditDir:       s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(),
+	}
+	for _, f := range s.Projects() {
+		resp.Projects = append(resp.Projects, &pb.ProjectFile{
+			Path: f.Path, Digest: f.Digest, Rules: uint32(f.Rules), Problems: diagnosticsTo(f.Problems),
+		})
+	}
+	if err := s.Audit.Failure(); err != nil {
+		resp.AuditFailure = err.Error()
+	}
+	if failure, at := s.Policies.Failure(); failure != "" {
+		resp.ReloadFailure, resp.ReloadFailed = failure, timestamppb.New(at)
+	}
+	return resp, nil
+}
+
+// count counts the sessions whose wrap is there, and the servers that run past
+// them.
+func count(all []session.State) (sessions, ungoverned uint32) {
+	for _, st := range all {
+		if st.Present {
+			sessions++
+			ungoverned += uint32(len(st.Ungoverned))
+		}
+	}
+	return sessions, ungoverned
+}
+
+func (v daemonService) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadResponse, error) {
+	by, err := v.s.decider(ctx, "a reload")
+	if err != nil {
+		return nil, err
+	}
+	set, problems, err := v.s.Policies.Reload(ctx, by)
+	if err != nil {
+		return nil, client.NewError(client.ReasonInvalid, err.Error(), diagnosticsTo(problems)...)
+	}
+	return &pb.ReloadResponse{Set: setTo(set), Warnings: diagnosticsTo(problems)}, nil
+}
+
+// answerFirst is how long the end waits for the answer to get out.
+const answerFirst = 50 * time.Millisecond
+
+func (v daemonService) Stop(ctx context.Context, _ *pb.StopRequest) (*pb.StopResponse, error) {
+	by, err := v.s.decider(ctx, "stopping the daemon")
+	if err != nil {
+		return nil, err
+	}
+	v.s.Logger.Info("asked to stop", "by", by)
+	time.AfterFunc(answerFirst, v.s.Stop)
+	return &pb.StopResponse{}, nil
+}
+
+func setTo(set PolicySet) *pb.PolicySet {
+	m := &pb.PolicySet{
+		Source: set.Source, Digest: set.Digest, Profile: string(set.Profile),
+		Rules: uint32(set.Rules), Policies: uint32(set.Policies), By: set.By,
+		Project: set.Project, Checked: uint32(set.Checked),
+	}
+	if !set.Since.IsZero() {
+		m.Since = timestamppb.New(set.Since)
+	}
+	for _, f := range set.Files {
+		m.Files = append(m.Files, &pb.PolicyFile{Path: f.Path, Digest: f.Digest, Changed: f.Changed})
+	}
+	for _, w := range set.Waiting {
+		m.Waiting = append(m.Waiting, &pb.WaitingPolicy{Policy: w.Policy, File: w.File, Line: uint32(w.Line), Tools: w.Tools})
+	}
+	for _, r := range set.Refused {
+		m.Refused = append(m.Refused, &pb.RefusedTool{
+			Tool: r.Tool, Policy: r.Policy, File: r.File, Line: uint32(r.Line), Column: uint32(r.Column), Reason: r.Reason,
+		})
+	}
+	return m
+}
+
+func diagnosticsTo(problems []config.Diagnostic) []*pb.Diagnostic {
+	var all []*pb.Diagnostic
+	for _, d := range problems {
+		severity := pb.Severity_SEVERITY_ERROR
+		if d.Severity == config.Warning {
+			severity = pb.Severity_SEVERITY_WARNING
+		}
+		all = append(all, &pb.Diagnostic{
+			File: d.File, Line: uint32(d.Line), Column: uint32(d.Column), Severity: severity,
+			Id: d.ID, Message: d.Message, Hint: d.Hint,
+		})
+	}
+	return all
+}

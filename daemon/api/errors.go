@@ -1,0 +1,54 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// reasons maps what the daemon's packages return to what travels; the client
+// maps it back. The first row that matches counts.
+var reasons = []struct {
+	err    error
+	reason string
+}{
+	{gate.ErrNotFound, client.ReasonNotFound},
+	{gate.ErrDecided, client.ReasonDecided},
+	{gate.ErrChanged, client.ReasonChanged},
+	{gate.ErrLocked, client.ReasonLocked},
+	{gate.ErrVersion, client.ReasonVersion},
+	{gate.ErrWithheld, client.ReasonWithheld},
+	{gate.ErrForbidden, client.ReasonForbidden},
+	{gate.ErrTooLarge, client.ReasonTooLarge},
+	{gate.ErrFull, client.ReasonTooLarge},
+	{gate.ErrBurst, client.ReasonTooLarge},
+	{gate.ErrNotRunning, client.ReasonNotRunning},
+	{gate.ErrInvalid, client.ReasonInvalid},
+}
+
+// toStatus turns an error of the daemon into the status that tells a client of
+// it; nil stays nil.
+func toStatus(err error) error {
+	var already *client.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &already):
+		return already
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return status.Error(codes.DeadlineExceeded, err.Error())
+	}
+	for _, r := range reasons {
+		if errors.Is(err, r.err) {
+			return client.NewError(r.reason, err.Error())
+		}
+	}
+	return status.Error(codes.Internal, err.Error())
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/pin"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// pinsService serves Pins.
+type pinsService struct {
+	pb.UnimplementedPinsServer
+	s *Server
+}
+
+func (v pinsService) List(_ context.Context, req *pb.ListPinsRequest) (*pb.ListPinsResponse, error) {
+	resp := &pb.ListPinsResponse{}
+	for _, p := range v.s.Pins.List(req.GetServer()) {
+		resp.Pins = append(resp.Pins, pinTo(p))
+	}
+	return resp, nil
+}
+
+func (v pinsService) Diff(ctx context.Context, req *pb.PinRef) (*pb.PinDiff, error) {
+	d, err := v.s.Pins.Diff(ctx, refOf(req))
+	if err != nil {
+		return nil, err
+	}
+	m := &pb.PinDiff{Pin: pinTo(d.Pin), Before: d.Before, After: d.After}
+	for _, c := range d.Changes {
+		m.Changes = append(m.Changes, &pb.PinChange{Path: c.Path, Grade: grades[c.Grade], Before: c.Before, After: c.After, Note: c.Note})
+	}
+	return m, nil
+}
+
+// mostAccepted is how many definitions one call may accept.
+const mostAccepted = 4096
+
+func (v pinsService) Accept(ctx context.Context, req *pb.AcceptPinsRequest) (*pb.AcceptPinsResponse, error) {
+	who, err := v.s.decider(ctx, "accepting a definition")
+	if err != nil {
+		return nil, err
+	}
+	if n := len(req.GetPins()); n == 0 || n > mostAccepted {
+		return nil, fmt.Errorf("accept %d definitions, 1 to %d are possible: %w", n, mostAccepted, gate.ErrInvalid)
+	}
+	var accepted []pin.Acceptance
+	for _, a := range req.GetPins() {
+		accepted = append(accepted, pin.Acceptance{Ref: refOf(a.GetRef()), Digest: a.GetDefinition()})
+	}
+	pins, err := v.s.Pins.Accept(ctx, accepted, pin.By{Decider: who, Surface: req.GetSurface()})
+	if err != nil {
+		return nil, err
+	}
+	resp := &pb.AcceptPinsResponse{}
+	for _, p := range pins {
+		resp.Pins = append(resp.Pins, pinTo(p))
+	}
+	return resp, nil
+}
+
+// serversService serves Servers.
+type serversService struct {
+	pb.UnimplementedServersServer
+	s *Server
+}
+
+func (v serversService) List(context.Context, *pb.ListServersRequest) (*pb.ListServersResponse, error) {
+	resp := &pb.ListServersResponse{}
+	for _, s := range v.s.Pins.Servers() {
+		resp.Servers = append(resp.Servers, &pb.Server{
+			Id: s.ID, Launch: s.Launch, Command: s.Command, First: momentTo(s.First), Seen: momentTo(s.Seen),
+			Stranger: s.Stranger, Decider: s.Decider, Pins: uint32(s.Pins), Waiting: uint32(s.Waiting),
+		})
+	}
+	return resp, nil
+}
+
+func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest) (*pb.AcceptServerResponse, error) {
+	who, err := v.s.decider(ctx, fmt.Sprintf("accepting the server %q", req.GetId()))
+	if err != nil {
+		return nil, err
+	}
+	n, err := v.s.Pins.AcceptServer(ctx, req.GetId(), req.GetLaunch(), pin.By{Decider: who, Surface: req.GetSurface()})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.AcceptServerResponse{Accepted: uint32(n)}, nil
+}
+
+var pinKinds = map[pin.Kind]pb.PinKind{
+	pin.Tool: pb.PinKind_PIN_KIND_TOOL, pin.Prompt: pb.PinKind_PIN_KIND_PROMPT, pin.Template: pb.PinKind_PIN_KIND_TEMPLATE,
+}
+
+var pinReasons = map[pin.Reason]pb.PinReason{
+	pin.Changed: pb.PinReason_PIN_REASON_CHANGED, pin.Smelly: pb.PinReason_PIN_REASON_SMELLY,
+	pin.LookAlike: pb.PinReason_PIN_REASON_LOOK_ALIKE, pin.Stranger: pb.PinReason_PIN_REASON_STRANGER,
+}
+
+var grades = map[pin.Grade]pb.ChangeGrade{
+	pin.High: pb.ChangeGrade_CHANGE_GRADE_HIGH, pin.Low: pb.ChangeGrade_CHANGE_GRADE_LOW,
+}
+
+func refOf(m *pb.PinRef) pin.Ref {
+	r := pin.Ref{Server: m.GetServer(), Launch: m.GetLaunch(), Name: m.GetName()}
+	for kind, k := range pinKinds {
+		if k == m.GetKind() {
+			r.Kind = kind
+		}
+	}
+	return r
+}
+
+func pinTo(p pin.Pin) *pb.Pin {
+	m := &pb.Pin{
+		Ref:    &pb.PinRef{Server: p.Server, Launch: p.Launch, Kind: pinKinds[p.Kind], Name: p.Name},
+		Reason: pinReasons[p.Why], Held: p.Held, Decider: p.Decider,
+	}
+	if p.Accepted != ([32]byte{}) {
+		m.Accepted, m.Since = p.Accepted[:], momentTo(p.Since)
+	}
+	if p.Waiting != ([32]byte{}) {
+		m.Waiting, m.Noticed = p.Waiting[:], momentTo(p.Noticed)
+	}
+	for _, s := range p.Smells {
+		m.Smells = append(m.Smells, &pb.Smell{What: s.What, Quote: s.Quote, Where: s.Where})
+	}
+	return m
+}
+
+// momentTo is t, or nil for none.
+func momentTo(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// policiesService serves Policies.
+type policiesService struct {
+	pb.UnimplementedPoliciesServer
+	s *Server
+}
+
+func (v policiesService) Validate(_ context.Context, req *pb.ValidateRequest) (*pb.ValidateResponse, error) {
+	path, set, problems := v.s.Policies.Validate(req.GetPath())
+	resp := &pb.ValidateResponse{Path: path, Problems: diagnosticsTo(problems)}
+	if set != nil {
+		resp.Set = setTo(*set)
+	}
+	return resp, nil
+}
+
+func (v policiesService) Get(context.Context, *pb.GetPolicySetRequest) (*pb.PolicySet, error) {
+	set := v.s.Policies.Describe()
+	m := setTo(set)
+	for i, f := range set.Files {
+		if f.Changed {
+			m.Files[i].Loaded = f.Loaded
+		}
+	}
+	m.Detail = detailTo(v.s.Policies.Detail())
+	return m, nil
+}
+
+func detailTo(d policy.Detail) *pb.PolicyDetail {
+	m := &pb.PolicyDetail{Sources: entriesTo(d.Sources), Rules: entriesTo(d.Rules), Policies: entriesTo(d.Policies)}
+	for _, w := range d.Workflows {
+		m.Workflows = append(m.Workflows, &pb.PolicyWorkflow{
+			Name: w.Name, File: w.File, Line: uint32(w.Line), Asks: w.Asks, Timeout: durationpb.New(w.Timeout),
+			Require: w.Require, Surfaces: w.Surfaces, Redact: w.Redact,
+		})
+	}
+	return m
+}
+
+func entriesTo(entries []policy.Entry) []*pb.PolicyEntry {
+	var all []*pb.PolicyEntry
+	for _, e := range entries {
+		all = append(all, &pb.PolicyEntry{
+			Cited: citationTo(e.Cited), Sources: e.Sources, Agents: e.Agents, Methods: e.Methods, Workflow: e.Workflow,
+		})
+	}
+	return all
+}

@@ -1,0 +1,221 @@
+// Package api serves the daemon's two sockets.
+//
+// It is a table of services, each a file that translates: a request into a
+// call of the package that knows, its answer into a message, its error into a
+// status. Nothing is decided here but who may call. shim.sock serves Gate and
+// nothing else, so that what an agent is given can ask but not approve;
+// control.sock serves the rest.
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/audit"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/pin"
+	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/protect"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/trust"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Config is what a server stands on.
+type Config struct {
+	Sessions  *session.Registry
+	Approvals *approval.Queue
+	Audit     *audit.Log
+	Recorder  gate.Recorder
+	Policies  Policies
+	Pins      *pin.Book
+	Trust     *trust.Book
+	Stages    Stages
+	Guard     *protect.Guard
+	Logger    *slog.Logger
+	Build     string
+	Started   time.Time
+	Activated bool   // the sockets came from the service manager
+	Control   string // path of control.sock
+	Shim      string // path of shim.sock
+	AuditDir  string
+	Warnings  func() []string
+	Projects  func(folders ...string) []ProjectFile // that count in the folders, or with none wherever agents work now
+	Stop      func()                                // asks the daemon to end
+}
+
+// Server serves the API.
+type Server struct {
+	Config
+	control, shim *grpc.Server
+	health        *health.Server
+}
+
+// Policies is the policy set in force and what can be done about it.
+type Policies interface {
+	// Describe tells of the set in force.
+	Describe() PolicySet
+	// Detail tells all that the set in force says.
+	Detail() policy.Detail
+	// Reload puts what is on disk in force as a whole, or fails with
+	// everything that is wrong and changes nothing.
+	Reload(ctx context.Context, by string) (PolicySet, []config.Diagnostic, error)
+	// Failure tells of the last reload, when it failed.
+	Failure() (string, time.Time)
+	// Validate reads the file at path (empty: the one in force) and puts
+	// nothing in force. The set is nil when there are errors.
+	Validate(path string) (string, *PolicySet, []config.Diagnostic)
+	// Options is what shims are told.
+	Options() ShimOptions
+}
+
+// PolicySet describes one set.
+type PolicySet struct {
+	Source   string // path of the configuration; empty for the built-in default
+	Digest   string
+	Profile  gate.Profile
+	Rules    int
+	Policies int
+	Files    []PolicyFile
+	Since    time.Time
+	By       string
+	Project  bool // it is a project's own file, which is judged beside another set
+	Checked  int  // policies that were checked whole
+	Waiting  []WaitingPolicy
+	Refused  []RefusedTool
+}
+
+// WaitingPolicy is a policy that names tools of which it isn't known what they
+// take.
+type WaitingPolicy struct {
+	Policy string
+	File   string
+	Line   int
+	Tools  []string // as server/tool
+}
+
+// RefusedTool is a tool whose calls are refused, since a policy doesn't fit it.
+type RefusedTool struct {
+	Tool         string // as server/tool
+	Policy       string
+	File         string
+	Line, Column int
+	Reason       string
+}
+
+// PolicyFile is one file of a set.
+type PolicyFile struct {
+	Path    string
+	Digest  string
+	Changed bool   // what is on disk now is something else
+	Loaded  []byte // its text as loaded; nil where it was not kept
+}
+
+// ProjectFile is a .thoughtgate.yaml that counts for an agent at work.
+type ProjectFile struct {
+	Path     string
+	Digest   string // empty when it can't be used
+	Rules    int
+	Problems []config.Diagnostic // why it can't be used
+}
+
+// ShimOptions is what the configuration says of shims.
+type ShimOptions struct {
+	Window     uint32
+	Pending    uint32
+	MaxMessage uint64 // bytes
+	Reattach   time.Duration
+	RawStderr  bool
+}
+
+// ShimOptions returns what shims are told.
+func (s *Server) ShimOptions() ShimOptions { return s.Policies.Options() }
+
+// New returns a server that is ready to serve.
+func New(c Config) *Server {
+	s := &Server{Config: c, health: health.NewServer()}
+	options := []grpc.ServerOption{
+		grpc.Creds(peerCredentials{}),
+		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
+		grpc.MaxConcurrentStreams(64),
+		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
+		grpc.ConnectionTimeout(5 * time.Second),
+		grpc.WaitForHandlers(true), // what they stand on is closed next
+		grpc.ChainUnaryInterceptor(s.guardUnary),
+		grpc.ChainStreamInterceptor(s.guardStream),
+	}
+	s.shim = grpc.NewServer(options...)
+	pb.RegisterGateServer(s.shim, gateService{s: s})
+
+	s.control = grpc.NewServer(options...)
+	pb.RegisterSessionsServer(s.control, sessionsService{s: s})
+	pb.RegisterApprovalsServer(s.control, approvalsService{s: s})
+	pb.RegisterPoliciesServer(s.control, policiesService{s: s})
+	pb.RegisterPinsServer(s.control, pinsService{s: s})
+	pb.RegisterServersServer(s.control, serversService{s: s})
+	pb.RegisterAuditServer(s.control, auditService{s: s})
+	pb.RegisterProcessesServer(s.control, processesService{s: s})
+	pb.RegisterDaemonServer(s.control, daemonService{s: s})
+	grpc_health_v1.RegisterHealthServer(s.control, s.health)
+	return s
+}
+
+// Serve serves both listeners until Close is called or one of them fails. The
+// listeners must hand out connections that know their peer.
+func (s *Server) Serve(control, shim net.Listener) error {
+	var group errgroup.Group
+	group.Go(func() error { return s.serve(s.shim, shim, "shim.sock") })
+	group.Go(func() error { return s.serve(s.control, control, "control.sock") })
+	return group.Wait()
+}
+
+func (s *Server) serve(server *grpc.Server, l net.Listener, name string) error {
+	if err := server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		s.Close() // one socket alone is no daemon
+		return fmt.Errorf("serve %s: %w", name, err)
+	}
+	return nil
+}
+
+// Close ends every stream and makes Serve return. Shims keep what is
+// undecided and look for the next daemon. It may be called more than once.
+func (s *Server) Close() {
+	s.health.Shutdown()
+	s.shim.Stop()
+	s.control.Stop()
+}
+
+// guardUnary turns a panic into an error of the one call and a record of it in
+// the log, and errors of the daemon into statuses.
+func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	defer s.recovered(info.FullMethod, &err)
+	resp, err = handler(ctx, req)
+	return resp, toStatus(err)
+}
+
+func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	defer s.recovered(info.FullMethod, &err)
+	return toStatus(handler(srv, stream))
+}
+
+func (s *Server) recovered(method string, err *error) {
+	if v := recover(); v != nil {
+		s.Logger.Error("panic in a call", "method", method, "panic", v, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "thoughtgated has a fault; its log has the details")
+	}
+}

@@ -1,0 +1,180 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// sessionsService serves Sessions.
+type sessionsService struct {
+	pb.UnimplementedSessionsServer
+	s *Server
+}
+
+func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStreamingServer[pb.SessionEvent]) error {
+	ctx := stream.Context()
+	spec, err := specOf(req.GetSpec())
+	if err != nil {
+		return err
+	}
+	if spec.Profile == gate.Development {
+		// Only one that passed the checks is looser than the set in force, now or
+		// after a reload; any other has what that set says at the moment.
+		if v.s.Policies.Describe().Profile == gate.Development {
+			spec.Profile = ""
+		} else if _, err := v.s.decider(ctx, "a session with the development profile"); err != nil {
+			return err
+		}
+	}
+	line, err := lineOf(ctx)
+	if err != nil {
+		return err
+	}
+	opened, err := v.s.Sessions.Open(ctx, line[0], spec)
+	if err != nil {
+		return err
+	}
+	defer v.s.Sessions.Leave(opened)
+	set := v.s.Policies.Describe()
+	profile := spec.Profile
+	if profile == "" {
+		profile = set.Profile
+	}
+	err = stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Opened{Opened: &pb.SessionOpened{
+		ShimSocket: v.s.Shim, Profile: profileTo(profile), Config: set.Source,
+		Warnings: append(v.s.Warnings(), v.s.projectWarnings(spec.Project)...),
+	}}})
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-opened.Events():
+			err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{
+				Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached),
+			}}})
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// projectWarnings tells of the files that a project says something in.
+func (s *Server) projectWarnings(folder string) []string {
+	var all []string
+	for _, f := range s.Projects(folder) {
+		if len(f.Problems) > 0 {
+			all = append(all, fmt.Sprintf("%s is not valid, so every call is refused here; see: tgctl policy check %s", f.Path, f.Path))
+		} else {
+			all = append(all, fmt.Sprintf("%s tightens what holds here", f.Path))
+		}
+	}
+	return all
+}
+
+// specOf checks what a wrap tells of itself.
+func specOf(m *pb.SessionSpec) (session.Spec, error) {
+	if id, err := hex.DecodeString(m.GetId()); err != nil || len(id) < 16 || len(id) > 32 {
+		return session.Spec{}, fmt.Errorf("the session id %q is not 16 to 32 random bytes in hex: %w", m.GetId(), gate.ErrInvalid)
+	}
+	if !filepath.IsAbs(m.GetProject()) {
+		return session.Spec{}, fmt.Errorf("the project folder %q is not absolute: %w", m.GetProject(), gate.ErrInvalid)
+	}
+	spec := session.Spec{
+		ID: m.GetId(), Agent: m.GetAgent(), Command: m.GetCommand(), Project: m.GetProject(),
+		Profile: profileOf(m.GetProfile()), Keep: m.GetKeep(),
+	}
+	spec.Files, spec.Ungoverned = filesOf(m.GetFiles()), ungovernedOf(m.GetUngoverned())
+	return spec, nil
+}
+
+func filesOf(files []*pb.ConfigFile) []session.File {
+	var out []session.File
+	for _, f := range files {
+		out = append(out, session.File{Path: f.GetPath(), Journal: f.GetJournal()})
+	}
+	return out
+}
+
+func ungovernedOf(servers []*pb.UngovernedServer) []session.Ungoverned {
+	var out []session.Ungoverned
+	for _, u := range servers {
+		out = append(out, session.Ungoverned{Server: u.GetServer(), Path: u.GetPath(), How: u.GetHow()})
+	}
+	return out
+}
+
+// Amend is for the wrap that opened the session alone: it says how files are put
+// back.
+func (v sessionsService) Amend(ctx context.Context, req *pb.AmendSessionRequest) (*pb.AmendSessionResponse, error) {
+	line, err := lineOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = v.s.Sessions.Amend(ctx, line[0], req.GetId(), filesOf(req.GetFiles()), ungovernedOf(req.GetUngoverned()))
+	return &pb.AmendSessionResponse{}, err
+}
+
+// Close is for the wrap that opened the session, and for whoever may decide:
+// it ends the session's servers.
+func (v sessionsService) Close(ctx context.Context, req *pb.CloseSessionRequest) (*pb.CloseSessionResponse, error) {
+	line, err := lineOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := v.s.Sessions.Owns(line[0], req.GetId())
+	if !own {
+		if _, err := v.s.decider(ctx, "closing a session"); err != nil {
+			return nil, err
+		}
+	}
+	drained, remaining, err := v.s.Sessions.Drain(ctx, req.GetId(), own)
+	return &pb.CloseSessionResponse{Drained: uint32(drained), Remaining: uint32(remaining)}, err
+}
+
+func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsResponse, error) {
+	resp := &pb.ListSessionsResponse{}
+	for _, st := range v.s.Sessions.List() {
+		if !st.Present && st.Problem == "" {
+			continue // it has ended, and its files are being looked at once more
+		}
+		spec := st.Session.Spec
+		m := &pb.Session{
+			Spec: &pb.SessionSpec{
+				Id: spec.ID, Agent: spec.Agent, Command: spec.Command, Project: spec.Project,
+				Profile: profileTo(spec.Profile), Keep: spec.Keep,
+			},
+			Opened: timestamppb.New(st.Session.Opened), Attached: uint32(st.Attached),
+			Orphaned: !st.Present, Problem: st.Problem,
+		}
+		if spec.Profile == "" {
+			m.Spec.Profile = pb.Profile_PROFILE_UNSPECIFIED
+		}
+		if st.Present {
+			m.Pid = st.Session.Wrap.PID
+		}
+		for _, f := range st.Files {
+			m.Spec.Files = append(m.Spec.Files, &pb.ConfigFile{Path: f.Path})
+		}
+		for _, u := range st.Ungoverned {
+			m.Spec.Ungoverned = append(m.Spec.Ungoverned, &pb.UngovernedServer{Server: u.Server, Path: u.Path, How: u.How})
+		}
+		resp.Sessions = append(resp.Sessions, m)
+	}
+	for _, run := range v.s.Sessions.AgentRuns() {
+		resp.Sessions = append(resp.Sessions, runTo(run))
+	}
+	return resp, nil
+}

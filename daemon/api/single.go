@@ -1,0 +1,66 @@
+package api
+
+import (
+	"errors"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// ServePolicies serves only what c.Policies and c.Stages know, to whoever holds
+// the other end of conn, until that end is closed.
+func ServePolicies(c Config, conn net.Conn) error {
+	s := &Server{Config: c}
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
+		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window),
+		grpc.WaitForHandlers(true),
+		grpc.ChainUnaryInterceptor(s.guardUnary), grpc.ChainStreamInterceptor(s.guardStream),
+	)
+	pb.RegisterPoliciesServer(server, policiesService{s: s})
+	err := server.Serve(&only{conn: conn, gone: make(chan struct{})})
+	server.Stop()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// only is a listener with one connection, and ends with it.
+type only struct {
+	conn  net.Conn // nil once it was handed out
+	gone  chan struct{}
+	close sync.Once
+}
+
+func (l *only) Accept() (net.Conn, error) {
+	if l.conn == nil {
+		<-l.gone
+		return nil, net.ErrClosed
+	}
+	c := l.conn
+	l.conn = nil
+	return &watched{c, l}, nil
+}
+
+func (l *only) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
+
+func (l *only) Close() error {
+	l.close.Do(func() { close(l.gone) })
+	return nil
+}
+
+// watched tells its listener that it was closed.
+type watched struct {
+	net.Conn
+	l *only
+}
+
+func (w *watched) Close() error {
+	err := w.Conn.Close()
+	return errors.Join(err, w.l.Close())
+}

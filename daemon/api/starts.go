@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/trust"
+	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// mayStart checks that a shim which has just come may start its server. Which
+// environment that will see is asked of the kernel. The server of one that comes
+// back runs already.
+func (g gateService) mayStart(ctx context.Context, h *pb.Hello, hello session.Hello) error {
+	if hello.Reattach {
+		return nil
+	}
+	if !absoluteOrNone(h.GetFrom()) || !absoluteOrNone(h.GetExecutable()) || !absoluteOrNone(h.GetCwd()) {
+		return fmt.Errorf("a path of the hello is not absolute: %w", gate.ErrInvalid)
+	}
+	env, err := sock.Environ(hello.Peer.PID)
+	if err != nil {
+		return fmt.Errorf("look at the environment of the shim: %w: %w", err, gate.ErrForbidden)
+	}
+	_, err = g.s.Trust.Judge(ctx, trust.Launch{
+		Server: h.GetServer(), From: clean(h.GetFrom()), Cwd: clean(h.GetCwd()), Program: h.GetExecutable(),
+		Command: h.GetCommand(), Sets: h.GetSets(), Env: env,
+	})
+	if errors.Is(err, gate.ErrWithheld) {
+		g.s.Logger.Warn("a server is withheld", "server_id", h.GetServer(), "reason", err.Error())
+		return fmt.Errorf("server %q is %w", h.GetServer(), err)
+	}
+	return err
+}
+
+func absoluteOrNone(path string) bool { return path == "" || filepath.IsAbs(path) }
+
+func clean(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Clean(path)
+}
+
+func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.LookResponse, error) {
+	if len(req.GetCommand()) == 0 || req.GetServer() == "" || !filepath.IsAbs(req.GetFrom()) || !filepath.IsAbs(req.GetCwd()) {
+		return nil, fmt.Errorf("look at server %q: it needs a name, a command, and absolute paths: %w", req.GetServer(), gate.ErrInvalid)
+	}
+	p, err := peerOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own, err := sock.Environ(p.PID)
+	if err != nil {
+		return nil, fmt.Errorf("look at the environment of the caller: %w: %w", err, gate.ErrForbidden)
+	}
+	l := trust.Launch{
+		Server: req.GetServer(), From: clean(req.GetFrom()), Cwd: clean(req.GetCwd()), Command: req.GetCommand(),
+		Sets: slices.Sorted(maps.Keys(req.GetSets())), Env: child.ComposeEnv(own, req.GetSets(), nil),
+	}
+	// One that is not there has nothing to agree to; that it is missing is told to
+	// the agent when it is started.
+	l.Program, _ = child.Resolve(l.Command[0], l.Env, l.Cwd)
+	k, err := v.s.Trust.Look(ctx, l)
+	if k == nil || err != nil {
+		return &pb.LookResponse{}, err
+	}
+	return &pb.LookResponse{Start: startTo(k)}, nil
+}
+
+func (v serversService) ListStarts(context.Context, *pb.ListStartsRequest) (*pb.ListStartsResponse, error) {
+	resp := &pb.ListStartsResponse{}
+	for _, k := range v.s.Trust.List() {
+		resp.Starts = append(resp.Starts, startTo(&k))
+	}
+	return resp, nil
+}
+
+func (v serversService) AcceptStart(ctx context.Context, req *pb.AcceptStartRequest) (*pb.ServerStart, error) {
+	who, err := v.s.decider(ctx, fmt.Sprintf("agreeing to start the server %q", req.GetServer()))
+	if err != nil {
+		return nil, err
+	}
+	k, err := v.s.Trust.Accept(ctx, trust.Name{Project: req.GetProject(), Server: req.GetServer(), Digest: req.GetDigest()},
+		trust.By{Decider: who, Surface: req.GetSurface()})
+	if err != nil {
+		return nil, err
+	}
+	return startTo(k), nil
+}
+
+func (v serversService) ForgetStart(ctx context.Context, req *pb.ForgetStartRequest) (*pb.ForgetStartResponse, error) {
+	who, err := v.s.decider(ctx, fmt.Sprintf("taking back the start of the server %q", req.GetServer()))
+	if err != nil {
+		return nil, err
+	}
+	err = v.s.Trust.Forget(ctx, trust.Name{Project: req.GetProject(), Server: req.GetServer(), Digest: req.GetDigest()},
+		trust.By{Decider: who, Surface: req.GetSurface()})
+	return &pb.ForgetStartResponse{}, err
+}
+
+func startTo(k *trust.Kept) *pb.ServerStart {
+	m := &pb.ServerStart{
+		Digest: k.Digest[:], Server: k.Server, Project: k.Project, From: k.From, Command: k.Command, Sets: k.Sets,
+		Alarms: k.Alarms, Gaps: k.Gaps, Noticed: momentTo(k.Noticed), Accepted: momentTo(k.Accepted), Decider: k.Decider,
+	}
+	for _, l := range k.Loaders {
+		m.Loaders = append(m.Loaders, &pb.StartLoader{Name: l.Name, Value: l.Value})
+	}
+	for _, f := range k.Files {
+		m.Files = append(m.Files, &pb.StartFile{Role: string(f.Role), Path: f.Path, Digest: f.Digest})
+	}
+	return m
+}

@@ -1,0 +1,243 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+)
+
+// Ask files a question, on disk when it returns, or joins one: the one that was
+// filed for the same call before, whatever became of it; one that an equal call
+// was parked at and that was answered since; or one that an equal call asks now.
+// gate.ErrFull means that too many wait, gate.ErrBurst that too many were filed
+// in a short time.
+func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, errStopping
+	}
+	q.expireDue()
+	a, err := q.find(ctx, call{asked.Call.Attachment, asked.Call.Seq})
+	if err != nil {
+		return nil, err
+	}
+	if a != nil {
+		if a.e.q.Subject != asked.Subject {
+			return nil, fmt.Errorf("join question %s: it is about another call: %w", a.e.q.ID, gate.ErrInvalid)
+		}
+		a.claimed, a.patience = true, parkAfter(asked.Call.Patience)
+		return q.hold(a), nil
+	}
+	a = newAsker(asked.Call, q.o.Now())
+	if e := equal(q.ready, asked); e != nil {
+		if err := q.give(ctx, e, a); err != nil {
+			return nil, err
+		}
+		return q.hold(a), nil
+	}
+	if err := q.room(asked.Call.Server); err != nil {
+		return nil, err
+	}
+	if e := equal(q.open, asked); e != nil {
+		a.e = e
+		if err := q.db.PutAsker(ctx, a.kept()); err != nil {
+			return nil, err
+		}
+		q.join(e, a)
+		q.tell(e)
+		return q.hold(a), nil
+	}
+	if err := q.file(ctx, asked, a); err != nil {
+		return nil, err
+	}
+	return q.hold(a), nil
+}
+
+// file files a question of which a is the first asker.
+func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error {
+	now := q.o.Now()
+	if err := q.pace(asked.Call.Server, now); err != nil {
+		return err
+	}
+	e := &entry{q: describe(asked, now), done: make(chan struct{})}
+	timeout := asked.Ruling.Timeout
+	if timeout <= 0 {
+		timeout = defaultTimeout
+	}
+	e.due, e.q.Expires = now.Add(timeout), e.q.Created.Add(timeout)
+	var up time.Duration
+	e.q.Boot, up = q.o.Boot()
+	e.q.Deadline = up + timeout
+	if err := q.db.AddQuestion(ctx, &e.q); err != nil {
+		return err
+	}
+	q.join(e, a)
+	q.add(e)
+	q.tell(e)
+	if err := q.writeEnds(); err != nil {
+		q.o.Logger.Error("keep the end of a question", "component", "approval", "err", err)
+	}
+	return nil
+}
+
+// add takes a question into the queue.
+func (q *Queue) add(e *entry) {
+	q.open[e.q.ID] = e
+	q.rouse()
+}
+
+// rouse has the next expiry looked at anew.
+func (q *Queue) rouse() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// join makes a one of the askers of e.
+func (q *Queue) join(e *entry, a *asker) {
+	a.e = e
+	e.asks = append(e.asks, a)
+	q.calls[a.call] = a
+}
+
+// equal returns the oldest question of a set that is about a call equal to the
+// one asked about, and was shown with no less true of it.
+func equal(set map[string]*entry, asked *gate.Question) *entry {
+	var oldest *entry
+	for _, e := range set {
+		if alike(&e.q, asked) && (oldest == nil || byNumber(e.q, oldest.q) < 0) {
+			oldest = e
+		}
+	}
+	return oldest
+}
+
+// alike reports whether an answer to q is one to asked. The subject is the
+// server, what it was started as, the definition of what is called, the method
+// and every byte of the params; who asks and in which workflow comes to it. A
+// shim without a session shares with nobody.
+func alike(q *Question, asked *gate.Question) bool {
+	c := asked.Call
+	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow &&
+		(c.Session != "" || q.Attachment == c.Attachment) && covers(q.Facts, asked.Facts)
+}
+
+// covers reports whether everything that is true of a call was shown with a
+// question, as far as names go: details may differ in their wording only.
+func covers(shown []string, facts []gate.Fact) bool {
+	for _, f := range facts {
+		if !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name }) {
+			return false
+		}
+	}
+	return true
+}
+
+// factName is the name of a fact in what factText has made of it.
+func factName(text string) string {
+	if end := strings.IndexAny(text, ": "); end >= 0 {
+		return text[:end]
+	}
+	return text
+}
+
+// find returns the call if it has asked before, nil when it has not. One whose
+// question ended long ago, or under an earlier daemon, is looked up on disk.
+func (q *Queue) find(ctx context.Context, c call) (*asker, error) {
+	if a := q.calls[c]; a != nil {
+		return a, nil
+	}
+	known, err := q.db.AskerOf(ctx, c.attachment, c.seq)
+	if errors.Is(err, gate.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &asker{call: c, since: known.Since, state: known.State}
+	if e := q.ready[known.Question]; e != nil {
+		q.join(e, a)
+		return a, nil
+	}
+	old, err := q.db.Question(ctx, known.Question)
+	if err != nil {
+		return nil, err
+	}
+	a.e = &entry{q: old, done: make(chan struct{}), asks: []*asker{a}}
+	close(a.e.done)
+	return a, nil
+}
+
+// room refuses a call past the limits. Every call that waits takes a place, and
+// so does a question that none waits for, since it was parked.
+func (q *Queue) room(server string) error {
+	ofServer, all := 0, 0
+	for _, e := range q.open {
+		places := max(1, e.waiting())
+		all += places
+		if e.q.Server == server {
+			ofServer += places
+		}
+	}
+	switch {
+	case all >= q.total:
+		return fmt.Errorf("%w: %d for all servers", gate.ErrFull, all)
+	case ofServer >= q.perServer:
+		return fmt.Errorf("%w: %d for server %q", gate.ErrFull, ofServer, server)
+	}
+	return nil
+}
+
+const (
+	// burstSpan and burstFactor bound how many questions are filed for a server:
+	// in that time that many times what may be open for it. What waits is bounded
+	// already; this bounds what comes and goes, so that nobody can wear a person
+	// out with questions that they take back and put again.
+	burstSpan   = time.Minute
+	burstFactor = 4
+	// mostBursts is how many servers are counted before those of which nothing
+	// was heard are forgotten.
+	mostBursts = 1024
+)
+
+// burst is how many questions were filed for a server since a moment.
+type burst struct {
+	since time.Time
+	n     int
+}
+
+// pace refuses a question that comes too soon after too many others.
+func (q *Queue) pace(server string, now time.Time) error {
+	b := q.filed[server]
+	if b == nil || now.Sub(b.since) >= burstSpan {
+		if len(q.filed) >= mostBursts {
+			for name, old := range q.filed {
+				if now.Sub(old.since) >= burstSpan {
+					delete(q.filed, name)
+				}
+			}
+		}
+		b = &burst{since: now}
+		q.filed[server] = b
+	}
+	if b.n >= burstFactor*q.perServer {
+		return fmt.Errorf("%w: %d within %v for server %q", gate.ErrBurst, b.n, burstSpan, server)
+	}
+	b.n++
+	return nil
+}
+
+// kept is a as it is on disk.
+func (a *asker) kept() *store.Asker {
+	return &store.Asker{
+		Attachment: a.attachment, Seq: a.seq, Question: a.e.q.ID, Since: a.since.UTC().Truncate(resolution), State: a.state,
+	}
+}

@@ -1,0 +1,28 @@
+package approval
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var bootID = sync.OnceValue(func() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+})
+
+// boot returns the id of this boot and how long the machine has run since,
+// sleep included.
+func boot() (string, time.Duration) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return "", 0
+	}
+	return bootID(), time.Duration(t.Nano())
+}

@@ -1,0 +1,95 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// describe makes of what the gate asks what a person is shown.
+func describe(asked *gate.Question, now time.Time) Question {
+	c, r := asked.Call, &asked.Ruling
+	q := Question{
+		State: store.StateOpen, Created: now.UTC().Truncate(resolution),
+		Attachment: c.Attachment, Seq: c.Seq, Call: c.ID, Session: c.Session, Agent: c.Agent, Project: c.Project,
+		Server: c.Server, Launch: c.Launch, Direction: gate.Direction(c.Side), Method: c.Method, Tool: c.Subject,
+		Profile: string(c.Profile), Params: shown(c.Params(), r.Redact), Subject: asked.Subject,
+		Reason: r.Reason, Rule: ruleOf(r), Workflow: r.Workflow, Surfaces: r.Surfaces, Validity: r.Validity,
+		Definition: c.Definition, Members: digests(c),
+	}
+	for _, f := range asked.Facts {
+		q.Facts = append(q.Facts, factText(f))
+	}
+	return q
+}
+
+// ruleOf names what asks, with its place.
+func ruleOf(r *gate.Ruling) string {
+	if r.Rule == "" && len(r.Policies) > 0 {
+		return "policy " + strings.Join(r.Policies, ", ")
+	}
+	return r.Rule
+}
+
+// digests are the SHA-256 over the raw bytes of each argument of a call, and of
+// all of them under the empty name, by which a grant knows equal ones. Other
+// methods than tools have params in their place.
+func digests(c *gate.Call) map[string][]byte {
+	span := c.Envelope.Arguments
+	whole := c.Arguments()
+	if whole == nil {
+		whole = c.Params()
+	}
+	sum := sha256.Sum256(whole)
+	all := map[string][]byte{"": sum[:]}
+	if !span.Present() {
+		return all
+	}
+	// What can't be read was refused before anybody was asked; then there is
+	// nothing to match.
+	_ = wire.Members(c.Line, span, func(name []byte, value wire.Span) error {
+		sum := sha256.Sum256(value.Of(c.Line))
+		if len(name) > 0 {
+			all[string(name)] = sum[:]
+		}
+		return nil
+	})
+	return all
+}
+
+// shown is the params of a call without the members of its arguments that are
+// not to be shown. The subject is that of the whole: a yes covers what is hidden
+// too, and the workflow says that it does.
+func shown(params []byte, redact []string) []byte {
+	if params == nil {
+		return []byte("{}")
+	}
+	if len(redact) == 0 {
+		return append([]byte(nil), params...)
+	}
+	paths := make([]string, len(redact))
+	for i, path := range redact {
+		paths[i] = "arguments." + path
+	}
+	masked := record.Mask(params, paths, func([]byte) string { return "(not shown)" })
+	if masked == nil {
+		return []byte(`"(not shown: it could not be read)"`)
+	}
+	return masked
+}
+
+func factText(f gate.Fact) string {
+	text := f.Name
+	if f.Detail != "" {
+		text += ": " + f.Detail
+	}
+	if f.Member != "" {
+		text += " (" + f.Member + ")"
+	}
+	return text
+}

@@ -1,0 +1,192 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// end ends an open question: first in the audit log, then on disk, then for
+// those who wait. The error is of the first; then the answer is a refusal.
+func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
+	ctx = context.WithoutCancel(ctx) // an end is not left half-way because somebody has gone
+	now := q.o.Now()
+	e.q.State, e.q.Decided = state, now.UTC().Truncate(resolution)
+	unrecorded := q.o.Recorder.Record(ctx, endRecord(&e.q), nil, nil)
+	if unrecorded != nil {
+		q.o.Logger.Error("record the end of a question", "component", "approval", "approval", e.q.ID, "err", unrecorded)
+		if state == store.StateApproved {
+			e.q.State, e.q.Note = store.StateRejected, "the answer could not be recorded"
+			e.q.Edited, e.q.Edit = false, nil
+		}
+		unrecorded = fmt.Errorf("the call is refused: %w", unrecorded)
+	}
+	e.q.Params, e.q.Members = nil, nil
+	told := q.hand(e)
+	q.unwritten = append(q.unwritten, ended{e.q, told})
+	if err := q.writeEnds(); err != nil {
+		q.o.Logger.Error("keep the end of a question", "component", "approval", "approval", e.q.ID, "err", err)
+	}
+	delete(q.open, e.q.ID)
+	if e.q.Good.IsZero() {
+		for _, a := range e.asks {
+			q.letGo(a.call)
+		}
+	} else {
+		q.ready[e.q.ID] = e
+		q.rouse()
+	}
+	close(e.done)
+	q.tell(e)
+	return unrecorded
+}
+
+// hand says who learns of the end of e, and what waits for those who do not
+// listen: a yes is for the call that has waited longest; a no is for every one. An
+// answer that no call takes now waits for one, if a call was told to repeat
+// itself, or an earlier daemon's shim may come back with its own.
+func (q *Queue) hand(e *entry) []store.Asker {
+	var told []store.Asker
+	tell := func(a *asker) {
+		a.state = store.AskerTold
+		told = append(told, *a.kept())
+	}
+	switch e.q.State {
+	case store.StateApproved:
+		if a := e.first(); a != nil {
+			tell(a)
+		}
+	case store.StateRejected:
+		for _, a := range e.asks {
+			if a.state == store.AskerWaits && a.claimed {
+				tell(a)
+			}
+		}
+	default:
+		return nil
+	}
+	e.q.Spent = len(told) > 0
+	if e.q.Spent {
+		return told
+	}
+	validity := e.q.Validity
+	if validity <= 0 {
+		validity = defaultValidity
+	}
+	var up time.Duration
+	e.q.Boot, up = q.o.Boot()
+	e.due, e.q.Good, e.q.Deadline = q.o.Now().Add(validity), e.q.Decided.Add(validity), up+validity
+	return nil
+}
+
+// writeEnds brings to disk how questions ended. What can't be written now is
+// tried again with the next; should the daemon die before, the question is open
+// again, and whoever answers it once more finds both answers in the audit log.
+func (q *Queue) writeEnds() error {
+	for len(q.unwritten) > 0 {
+		u := &q.unwritten[0]
+		err := q.db.EndQuestion(context.Background(), &u.q, u.told...)
+		if err != nil && !errors.Is(err, gate.ErrDecided) {
+			return err
+		}
+		q.unwritten = q.unwritten[1:]
+	}
+	return nil
+}
+
+// endRecord is the audit record of the end of a question.
+func endRecord(q *Question) *record.Record {
+	return &record.Record{
+		Kind: record.KindDecision, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
+		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool,
+		Verdict: string(q.State), Gate: "ask", Rule: q.Rule, Profile: q.Profile, Reason: q.Note, Approval: q.ID,
+		Decider: q.Decider, Surface: q.Surface, LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
+	}
+}
+
+// Withdraw notes that a call does not ask any more. Its question is withdrawn,
+// unless another call asks it too, or was told to repeat itself.
+func (q *Queue) Withdraw(attachment string, seq uint64) {
+	const reason = "the agent took the call back"
+	q.withdraw(reason, func(a *asker) bool { return a.call == call{attachment, seq} }, nobody)
+}
+
+// WithdrawAttachment notes that an attachment will not come back; reason says
+// why, as "the agent has left". Calls of it that were parked can be repeated by
+// another one of the same session.
+func (q *Queue) WithdrawAttachment(attachment, reason string) {
+	q.withdraw(reason, func(a *asker) bool { return a.attachment == attachment },
+		func(old *Question) bool { return old.Session == "" && old.Attachment == attachment })
+}
+
+// WithdrawSession notes that a session is over: what was asked in it is withdrawn,
+// and no answer waits any more.
+func (q *Queue) WithdrawSession(session, reason string) {
+	of := func(old *Question) bool { return session != "" && old.Session == session }
+	q.withdraw(reason, func(a *asker) bool { return of(&a.e.q) }, of)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, v := range q.grants {
+		if !q.closed && session != "" && v.g.Scope == InSession && v.g.Session == session {
+			q.endGrant(context.Background(), v, "expired", reason)
+		}
+	}
+}
+
+// WithdrawUnclaimed withdraws every question that an earlier daemon left and that
+// no call asks which was submitted to this one. It is for when shims have had the
+// time to come back.
+func (q *Queue) WithdrawUnclaimed(reason string) {
+	q.withdraw(reason, func(a *asker) bool { return !a.claimed }, nobody)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range q.ready {
+		if !e.q.Parked { // its answer waited for a call that has not come back
+			q.unready(e)
+		}
+	}
+}
+
+func nobody(*Question) bool { return false }
+
+// withdraw makes the calls that left ask no more. It ends the questions that none
+// asks then, and those that over names, with the answers that wait for a
+// repetition.
+func (q *Queue) withdraw(reason string, left func(*asker) bool, over func(*Question) bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
+	for _, e := range q.ready {
+		if over(&e.q) {
+			q.unready(e)
+		}
+	}
+	for _, shown := range q.listOpen() {
+		e := q.open[shown.ID]
+		changed := false
+		for _, a := range e.asks {
+			if a.state != store.AskerWaits || !left(a) {
+				continue
+			}
+			a.state, changed = store.AskerGone, true
+			if err := q.db.PutAsker(context.Background(), a.kept()); err != nil {
+				q.o.Logger.Error("keep that a call was taken back", "component", "approval", "approval", e.q.ID, "err", err)
+			}
+		}
+		switch {
+		case over(&e.q), changed && e.waiting() == 0 && !e.q.Parked:
+			e.q.Note = reason
+			// A withdrawn call is not executed, recorded or not; end has logged it.
+			_ = q.end(context.Background(), e, store.StateWithdrawn)
+		case changed:
+			q.tell(e)
+		}
+	}
+}

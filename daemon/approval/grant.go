@@ -1,0 +1,226 @@
+package approval
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Grant is a yes that remembers, as it is kept and shown.
+type Grant = store.Grant
+
+// What of a call must be equal to the one that was asked about.
+const (
+	MatchTool = "tool" // what is called
+	MatchArgs = "args" // and every byte of the arguments
+	MatchSome = "some" // and those arguments that are named
+)
+
+// Where a grant is in force.
+const (
+	InSession = "session"
+	InProject = "project"
+	Always    = "always"
+)
+
+// LongestGrant is for how long a grant may be in force.
+const LongestGrant = 30 * 24 * time.Hour
+
+// Terms are what a person says of a grant. The zero value of each member but For
+// stands for the narrowest.
+type Terms struct {
+	For   time.Duration // LongestGrant at most
+	Times uint64        // calls that it lets through, besides the one asked about; 0: any number
+	Match string        // MatchArgs when empty
+	Args  []string      // for MatchSome: names of arguments
+	Scope string        // InSession when empty
+}
+
+// endedGrants is how many grants that have ended are kept.
+const endedGrants = 1000
+
+// terms makes the grant that a person gives with a yes to q. ErrInvalid says what
+// can't be granted.
+func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
+	refuse := func(format string, args ...any) (*Grant, error) {
+		return nil, fmt.Errorf("grant: "+format+": %w", append(args, gate.ErrInvalid)...)
+	}
+	match, scope := t.Match, t.Scope
+	if match == "" {
+		match = MatchArgs
+	}
+	if scope == "" {
+		scope = InSession
+	}
+	g := &Grant{Times: t.Times, Bounds: store.Bounds{
+		Agent: asked.Agent, Session: asked.Session, Project: asked.Project, Server: asked.Server, Launch: asked.Launch,
+		Definition: asked.Definition, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule,
+		Match: match, Scope: scope, Approval: asked.ID, Decider: d.Decider, Surface: d.Surface, Note: d.Note,
+	}}
+	for _, text := range asked.Facts {
+		g.Facts = append(g.Facts, factName(text))
+	}
+	switch {
+	case t.For <= 0 || t.For > LongestGrant:
+		return refuse("for %v: it can be in force for 30 days at most", t.For)
+	case asked.Direction != gate.Direction(wire.FromAgent):
+		return refuse("what a server asks is not granted ahead")
+	case slices.Contains(g.Facts, "ours"):
+		return refuse("it is about ThoughtGate's own files or a wrapped configuration, and those are asked about each time")
+	case scope != InSession && scope != InProject && scope != Always:
+		return refuse("in %q: it can be session, project or always", scope)
+	case scope != Always && asked.Session == "":
+		return refuse("the call belongs to no wrap, so there is neither a session nor a project to keep it to")
+	case (match == MatchSome) != (len(t.Args) > 0):
+		return refuse("name the arguments that must be equal")
+	}
+	names := t.Args
+	switch match {
+	case MatchTool:
+		names = nil
+	case MatchArgs:
+		names = []string{""}
+	case MatchSome:
+	default:
+		return refuse("match %q: it can be tool, args or some", match)
+	}
+	g.Salt, g.Members = make([]byte, 16), map[string][]byte{}
+	if _, err := rand.Read(g.Salt); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		digest, ok := asked.Members[name]
+		if !ok {
+			return refuse("the call has no argument %q", name)
+		}
+		g.Members[name] = salted(g.Salt, digest)
+	}
+	return g, nil
+}
+
+func salted(salt, digest []byte) []byte {
+	h := hmac.New(sha256.New, salt)
+	h.Write(digest)
+	return h.Sum(nil)
+}
+
+// grant puts g in force, on record and on disk when it returns.
+func (q *Queue) grant(ctx context.Context, g *Grant, term time.Duration) error {
+	now := q.o.Now()
+	g.Created = now.UTC().Truncate(resolution)
+	g.Expires = g.Created.Add(term)
+	var up time.Duration
+	g.Boot, up = q.o.Boot()
+	g.Deadline = up + term
+	if err := q.db.AddGrant(ctx, g); err != nil {
+		return err
+	}
+	if err := q.o.Recorder.Record(ctx, grantRecord(g, "granted", ""), nil, nil); err != nil {
+		g.Ended, g.End = g.Created, "it could not be recorded"
+		return errors.Join(fmt.Errorf("record grant %s: %w", g.ID, err), q.db.EndGrant(ctx, g))
+	}
+	q.grants[g.ID] = &given{*g, now.Add(term)}
+	q.rouse()
+	return nil
+}
+
+// given is a grant in force.
+type given struct {
+	g   Grant
+	due time.Time // with the monotonic clock
+}
+
+// endGrant ends a grant in force. A record that can't be written is logged: what
+// ends tightens.
+func (q *Queue) endGrant(ctx context.Context, v *given, verdict, why string) {
+	g := &v.g
+	ctx = context.WithoutCancel(ctx)
+	g.Ended, g.End = q.o.Now().UTC().Truncate(resolution), why
+	delete(q.grants, g.ID)
+	err := errors.Join(q.o.Recorder.Record(ctx, grantRecord(g, verdict, why), nil, nil), q.db.EndGrant(ctx, g))
+	if err != nil {
+		q.o.Logger.Error("end a grant", "component", "approval", "grant", g.ID, "err", err)
+	}
+}
+
+// grantRecord is the audit record of what happened to a grant.
+func grantRecord(g *Grant, verdict, why string) *record.Record {
+	if why == "" {
+		why = g.Note
+	}
+	return &record.Record{
+		Kind: record.KindGrant, Session: g.Session, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method,
+		Tool: g.Tool, Verdict: verdict, Rule: g.Rule, Facts: g.Facts, Reason: strings.TrimSpace(Describe(g) + ". " + why),
+		Approval: g.Approval, Grant: g.ID, Decider: g.Decider, Surface: g.Surface,
+	}
+}
+
+// Describe says in a few words what a grant covers.
+func Describe(g *Grant) string {
+	what := "any arguments"
+	switch g.Match {
+	case MatchArgs:
+		what = "the same arguments"
+	case MatchSome:
+		what = "the same " + strings.Join(slices.Sorted(maps.Keys(g.Members)), ", ")
+	}
+	where := "everywhere"
+	switch g.Scope {
+	case InSession:
+		where = "in the session"
+	case InProject:
+		where = "in " + g.Project
+	}
+	often := "any number of calls"
+	if g.Times > 0 {
+		often = fmt.Sprintf("%d calls", g.Times)
+	}
+	return fmt.Sprintf("%s with %s, %s, until %s", often, what, where, g.Expires.Format(time.RFC3339))
+}
+
+// Grants returns those in force, oldest first; with all, also the newest that have
+// ended, newest first.
+func (q *Queue) Grants(ctx context.Context, all bool) ([]Grant, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.expireDue()
+	var list []Grant
+	for _, v := range q.grants {
+		list = append(list, v.g)
+	}
+	slices.SortFunc(list, func(a, b Grant) int { return int(store.ParseGrantID(a.ID)) - int(store.ParseGrantID(b.ID)) })
+	if !all {
+		return list, nil
+	}
+	ended, err := q.db.EndedGrants(ctx, listed)
+	return append(list, ended...), err
+}
+
+// Revoke ends a grant. by is who says so. ErrNotFound means that there is none of
+// that name in force.
+func (q *Queue) Revoke(ctx context.Context, id, by string) (Grant, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return Grant{}, errStopping
+	}
+	q.expireDue()
+	v := q.grants[id]
+	if v == nil {
+		return Grant{}, fmt.Errorf("revoke %s: no such grant is in force: %w", id, gate.ErrNotFound)
+	}
+	q.endGrant(ctx, v, "revoked", "revoked by "+by)
+	return v.g, nil
+}

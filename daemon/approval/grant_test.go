@@ -1,0 +1,242 @@
+package approval
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// callWith is a call with these raw arguments, in session s of project /p.
+func callWith(seq uint64, arguments string) *gate.Question {
+	q := asked("a", seq)
+	line := []byte(`{"id":1,"params":{"name":"drop","arguments":` + arguments + `}}`)
+	at := strings.Index(string(line), `"arguments":`) + len(`"arguments":`)
+	q.Call.Line = line
+	q.Call.Envelope = wire.Envelope{
+		Params:    wire.Span{Start: strings.Index(string(line), `{"name"`), End: len(line) - 1},
+		Arguments: wire.Span{Start: at, End: at + len(arguments)},
+	}
+	q.Call.Definition[0] = 1
+	q.Subject = q.Call.Digest()
+	return q
+}
+
+func (h *house) grant(terms Terms) (*Grant, error) {
+	h.t.Helper()
+	held := h.askFor(callWith(1, `{"table":"t1","key":"k"}`))
+	shown, err := h.q.Get(ctx, held.ID())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	ended, err := h.q.Decide(ctx, Decision{ID: shown.ID, Subject: shown.Subject[:], Approve: true, Decider: "uid 1", Surface: "terminal", Terms: &terms})
+	return ended.Given, err
+}
+
+func (h *house) use(q *gate.Question) string {
+	h.t.Helper()
+	used, err := h.q.Use(ctx, q)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if used == nil {
+		return ""
+	}
+	if used.Approval != "A-1" || used.Decider != "uid 1" {
+		h.t.Errorf("used %+v", used)
+	}
+	return used.ID
+}
+
+func TestWhatAGrantCovers(t *testing.T) {
+	same := `{"table":"t1","key":"k"}`
+	for _, test := range []struct {
+		name      string
+		terms     Terms
+		arguments string
+		change    func(*gate.Question)
+		covered   bool
+	}{
+		{"equal arguments", Terms{}, same, nil, true},
+		{"other arguments", Terms{}, `{"table":"t2","key":"k"}`, nil, false},
+		{"a blank more", Terms{}, `{"table":"t1", "key":"k"}`, nil, false},
+		{"any arguments", Terms{Match: MatchTool}, `{"table":"t2"}`, nil, true},
+		{"one that is equal", Terms{Match: MatchSome, Args: []string{"table"}}, `{"key":"z","table":"t1"}`, nil, true},
+		{"one that is not", Terms{Match: MatchSome, Args: []string{"table"}}, `{"table":"t2","key":"k"}`, nil, false},
+		{"one that is missing", Terms{Match: MatchSome, Args: []string{"table"}}, `{"key":"k"}`, nil, false},
+		{"another session", Terms{}, same, func(q *gate.Question) { q.Call.Session = "t" }, false},
+		{"another session of the project", Terms{Scope: InProject}, same, func(q *gate.Question) { q.Call.Session = "t" }, true},
+		{"another project", Terms{Scope: InProject}, same, func(q *gate.Question) { q.Call.Session, q.Call.Project = "t", "/q" }, false},
+		{"a shim that only says so", Terms{Scope: InProject}, same, func(q *gate.Question) { q.Call.Session = "" }, false},
+		{"wherever", Terms{Scope: Always}, same, func(q *gate.Question) { q.Call.Session, q.Call.Project = "", "/q" }, true},
+		{"another agent", Terms{Scope: Always}, same, func(q *gate.Question) { q.Call.Agent = "cursor" }, false},
+		{"another server", Terms{Scope: Always}, same, func(q *gate.Question) { q.Call.Server = "db2" }, false},
+		{"another launch", Terms{Scope: Always}, same, func(q *gate.Question) { q.Call.Launch = "l2" }, false},
+		{"another tool", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Call.Subject = "create" }, false},
+		{"another method", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Call.Method = "prompts/get" }, false},
+		{"another definition", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Call.Definition[0] = 2 }, false},
+		{"no definition", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Call.Definition[0] = 0 }, false},
+		{"another workflow", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Ruling.Workflow = "strict" }, false},
+		{"another rule", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Ruling.Rule = "other" }, false},
+		{"more that is true of it", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Facts = append(q.Facts, gate.Fact{Name: "secret"}) }, false},
+		{"less that is true of it", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Facts = nil }, true},
+		{"our own files", Terms{Match: MatchTool}, same, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "ours"}} }, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHouse(t, Options{})
+			defer func() { h.close() }()
+			test.terms.For = time.Hour
+			g, err := h.grant(test.terms)
+			if err != nil || g == nil || g.ID != "G-1" {
+				t.Fatalf("%+v, %v", g, err)
+			}
+			for _, restart := range []bool{false, true} {
+				if restart {
+					h.restart()
+				}
+				q := callWith(2, test.arguments)
+				if test.change != nil {
+					test.change(q)
+				}
+				if got := h.use(q) != ""; got != test.covered {
+					t.Errorf("restart %v: covered %v, want %v", restart, got, test.covered)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeGranted(t *testing.T) {
+	for name, test := range map[string]struct {
+		terms  Terms
+		change func(*gate.Question)
+	}{
+		"no time":                 {Terms{}, nil},
+		"too long":                {Terms{For: LongestGrant + 1}, nil},
+		"a scope nobody knows":    {Terms{For: time.Hour, Scope: "forever"}, nil},
+		"a match nobody knows":    {Terms{For: time.Hour, Match: "all"}, nil},
+		"an argument not there":   {Terms{For: time.Hour, Match: MatchSome, Args: []string{"x"}}, nil},
+		"the empty argument":      {Terms{For: time.Hour, Match: MatchArgs, Args: []string{""}}, nil},
+		"no argument":             {Terms{For: time.Hour, Match: MatchSome}, nil},
+		"our own files":           {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Facts = []gate.Fact{{Name: "ours"}} }},
+		"a session without one":   {Terms{For: time.Hour}, func(q *gate.Question) { q.Call.Session = "" }},
+		"a project without a one": {Terms{For: time.Hour, Scope: InProject}, func(q *gate.Question) { q.Call.Session = "" }},
+		"what a server asks":      {Terms{For: time.Hour, Scope: Always}, func(q *gate.Question) { q.Call.Side = wire.FromServer }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, Options{})
+			defer h.close()
+			q := callWith(1, `{"table":"t1"}`)
+			if test.change != nil {
+				test.change(q)
+			}
+			h.askFor(q)
+			_, err := h.q.Decide(ctx, Decision{ID: "A-1", Subject: q.Subject[:], Approve: true, Terms: &test.terms})
+			if !errors.Is(err, gate.ErrInvalid) {
+				t.Errorf("got %v", err)
+			}
+			if got := h.states(true); !slices.Equal(got, []string{"A-1 open"}) {
+				t.Errorf("now %q", got)
+			}
+			if grants, err := h.q.Grants(ctx, true); err != nil || len(grants) != 0 {
+				t.Errorf("granted %+v, %v", grants, err)
+			}
+		})
+	}
+}
+
+// A grant ends by use, by time, by a person and by a change, once, and says so on
+// record.
+func TestAGrantEnds(t *testing.T) {
+	same := func(seq uint64) *gate.Question { return callWith(seq, `{"table":"t1","key":"k"}`) }
+	for verdict, end := range map[string]func(*testing.T, *house){
+		"used up": func(t *testing.T, h *house) {
+			for seq := uint64(2); seq < 4; seq++ {
+				if h.use(same(seq)) == "" {
+					t.Errorf("call %d asks", seq)
+				}
+			}
+		},
+		"expired": func(_ *testing.T, h *house) { time.Sleep(time.Hour) },
+		"revoked": func(t *testing.T, h *house) {
+			if g, err := h.q.Revoke(ctx, "G-1", "uid 2"); err != nil || g.End != "revoked by uid 2" {
+				t.Errorf("%+v, %v", g, err)
+			}
+		},
+		"void": func(t *testing.T, h *house) {
+			q := same(2)
+			q.Call.Definition[0] = 9
+			if h.use(q) != "" {
+				t.Error("another definition is covered")
+			}
+		},
+	} {
+		t.Run(verdict, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, Options{})
+				defer func() { h.close() }()
+				if _, err := h.grant(Terms{For: time.Hour, Times: 2}); err != nil {
+					t.Fatal(err)
+				}
+				end(t, h)
+				for range 2 {
+					if h.use(same(9)) != "" {
+						t.Error("it is in force still")
+					}
+					if _, err := h.q.Revoke(ctx, "G-1", "uid 2"); !errors.Is(err, gate.ErrNotFound) {
+						t.Errorf("revoked again: %v", err)
+					}
+					if grants, err := h.q.Grants(ctx, true); err != nil || len(grants) != 1 || grants[0].End == "" {
+						t.Errorf("%+v, %v", grants, err)
+					}
+					h.restart()
+				}
+				var got []string
+				for _, r := range h.rec.records {
+					if r.Grant != "" {
+						got = append(got, fmt.Sprint(r.Kind, " ", r.Grant, " ", r.Approval, " ", r.Verdict))
+					}
+				}
+				if want := []string{"grant G-1 A-1 granted", "grant G-1 A-1 " + verdict}; !slices.Equal(got, want) {
+					t.Errorf("recorded %q, want %q", got, want)
+				}
+			})
+		})
+	}
+}
+
+// A grant that can't be recorded is not given; the yes it came with counts once.
+func TestAGrantThatCannotBeRecorded(t *testing.T) {
+	h := newHouse(t, Options{})
+	defer h.close()
+	full := errors.New("no space left on device")
+	h.askFor(callWith(1, `{}`))
+	shown := h.q.List(false)[0]
+	h.rec.fail(full)
+	_, err := h.q.Decide(ctx, Decision{ID: "A-1", Subject: shown.Subject[:], Approve: true, Terms: &Terms{For: time.Hour}})
+	if !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	if h.use(callWith(2, `{}`)) != "" {
+		t.Error("it is granted")
+	}
+}
+
+// What a person granted is kept as digests that tell nothing of the arguments.
+func TestGrantsKeepNoArguments(t *testing.T) {
+	h := newHouse(t, Options{})
+	defer h.close()
+	one, err := h.grant(Terms{For: time.Hour, Match: MatchSome, Args: []string{"key"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(one.Members["key"]) != 32 || slices.Equal(one.Members["key"], digests(callWith(1, `{"key":"k"}`).Call)["key"]) {
+		t.Errorf("kept %x", one.Members["key"])
+	}
+}

@@ -1,0 +1,91 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+)
+
+// Use returns the grant that lets a call through which a person would be asked
+// about, nil when there is none, and counts the use; on disk when it returns. It
+// is never about what is our own. A grant under whose call another definition
+// stands now is void from here on.
+func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || len(q.grants) == 0 {
+		return nil, nil
+	}
+	q.expireDue()
+	members := digests(asked.Call)
+	for _, id := range slices.SortedFunc(maps.Keys(q.grants), func(a, b string) int {
+		return int(store.ParseGrantID(a)) - int(store.ParseGrantID(b))
+	}) {
+		v := q.grants[id]
+		g := &v.g
+		if !sameThing(g, asked.Call) {
+			continue
+		}
+		none := [32]byte{}
+		if g.Definition != asked.Call.Definition {
+			if g.Definition != none && asked.Call.Definition != none {
+				q.endGrant(ctx, v, "void", "the definition of what it is about has changed")
+			}
+			continue
+		}
+		if !q.admits(g, asked, members) {
+			continue
+		}
+		if err := q.db.UseGrant(ctx, id); err != nil {
+			return nil, err
+		}
+		g.Used++
+		used := &gate.Grant{ID: g.ID, Approval: g.Approval, Decider: g.Decider}
+		if g.Times > 0 && g.Used >= g.Times {
+			q.endGrant(ctx, v, "used up", "it has let through as many calls as it was given for")
+		}
+		return used, nil
+	}
+	return nil, nil
+}
+
+// sameThing reports whether c calls what g is about.
+func sameThing(g *Grant, c *gate.Call) bool {
+	return c.Agent == g.Agent && c.Server == g.Server && c.Launch == g.Launch && c.Method == g.Method && c.Subject == g.Tool
+}
+
+// admits reports whether a call of what g is about is within its bounds: asked
+// about by the same rule in the same workflow, with nothing true of it that was
+// not shown, in the same place, with the arguments that must be equal.
+func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
+	c := asked.Call
+	if asked.Ruling.Workflow != g.Workflow || ruleOf(&asked.Ruling) != g.Rule || !covers(g.Facts, asked.Facts) ||
+		slices.ContainsFunc(asked.Facts, func(f gate.Fact) bool { return f.Name == "ours" }) {
+		return false
+	}
+	switch g.Scope {
+	case InSession:
+		if c.Session == "" || c.Session != g.Session {
+			return false
+		}
+	case InProject: // without a session the folder is what the shim says
+		if c.Session == "" || c.Project != g.Project {
+			return false
+		}
+	}
+	return equalMembers(g, members)
+}
+
+func equalMembers(g *Grant, members map[string][]byte) bool {
+	for name, want := range g.Members {
+		digest, ok := members[name]
+		if !ok || !bytes.Equal(salted(g.Salt, digest), want) {
+			return false
+		}
+	}
+	return true
+}

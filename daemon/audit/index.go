@@ -1,0 +1,186 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Index remembers where in the log a word stands, so that a question about a few
+// of a million records need not read them all. It proves nothing and may be lost:
+// what it names is read from the log and looked at again, and Verify never asks it.
+// Its methods are called by one goroutine at a time, except Find.
+type Index interface {
+	// Blocks returns what is known of the log with the given id, in the order of
+	// the log, and forgets what is known of any other.
+	Blocks(log string) ([]record.Block, error)
+	// Add remembers one more block.
+	Add(record.Block, []record.Posting) error
+	// Find returns the postings of a field in a block that have the word or none;
+	// all of the field when the word is empty. It may be called by many goroutines
+	// at once.
+	Find(ctx context.Context, b record.Block, field, word string) ([]record.Posting, error)
+	// Forget forgets blocks: all of the segments before the given one.
+	Forget(segment uint64) error
+	// Clear forgets everything.
+	Clear() error
+}
+
+// blockSize is how many bytes of the log make a block. What stands behind the last
+// block is read whole by every query.
+const blockSize = 4 << 20
+
+// index brings the index up to date behind the log, until the log ends.
+func (l *Log) index() {
+	for known := false; ; {
+		if !known {
+			ready, err := l.takeUpIndex()
+			if err != nil {
+				l.unindexed(err)
+				return
+			}
+			known = ready
+		}
+		if known {
+			if err := l.indexWhole(); err != nil {
+				l.unindexed(err)
+				return
+			}
+		}
+		select {
+		case <-l.grown:
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+// unindexed goes on without an index: queries read the whole log.
+func (l *Log) unindexed(err error) {
+	l.o.Logger.Warn("the audit log goes on without its index; queries are slower", "component", "audit", "dir", l.dir, "err", err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocks = nil
+}
+
+// takeUpIndex reads what the index knows, and clears it when that does not fit the
+// log. It is false when the log itself could not be taken up yet.
+func (l *Log) takeUpIndex() (bool, error) {
+	l.mu.Lock()
+	id := l.id
+	l.mu.Unlock()
+	if id == "" {
+		return false, nil
+	}
+	blocks, err := l.o.Index.Blocks(id)
+	if err != nil {
+		return false, err
+	}
+	if len(blocks) > 0 && !l.fits(blocks[len(blocks)-1]) {
+		l.o.Logger.Info("the index of the audit log is made anew", "component", "audit")
+		if err := l.o.Index.Clear(); err != nil {
+			return false, err
+		}
+		blocks = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocks = blocks
+	return true, nil
+}
+
+// fits reports whether the log holds a block as the index has it. The others were
+// added before it.
+func (l *Log) fits(b record.Block) bool {
+	var last uint64
+	end := int64(0)
+	err := l.window(b.Segment, max(b.From, b.To-l.chunk), b.To, func(e record.Entry) bool {
+		if seq, _, ok := record.Peek(e.Line); ok {
+			last = seq
+		}
+		end = e.Offset + e.Size()
+		return true
+	})
+	return err == nil && end == b.To && (last == b.Last || b.Last == 0)
+}
+
+// indexWhole adds every whole block, and the rest of each segment that has ended.
+func (l *Log) indexWhole() error {
+	end, _, _ := l.end()
+	numbers, err := l.numbers(end)
+	if err != nil {
+		return err
+	}
+	if len(numbers) > 0 {
+		if err := l.forgetBlocks(numbers[0]); err != nil {
+			return err
+		}
+	}
+	for _, n := range numbers {
+		if err := l.indexSegment(n, end); err != nil {
+			return fmt.Errorf("index %s: %w", l.path(n), err)
+		}
+	}
+	return nil
+}
+
+// forgetBlocks forgets what was dropped: everything before the given segment.
+func (l *Log) forgetBlocks(first uint64) error {
+	l.mu.Lock()
+	kept := slices.DeleteFunc(slices.Clone(l.blocks), func(b record.Block) bool { return b.Segment < first })
+	gone := len(kept) < len(l.blocks)
+	l.blocks = kept
+	l.mu.Unlock()
+	if !gone {
+		return nil
+	}
+	return l.o.Index.Forget(first)
+}
+
+// indexSegment adds the blocks of one segment.
+func (l *Log) indexSegment(n uint64, end place) error {
+	from, to := int64(0), end.offset
+	l.mu.Lock()
+	for _, b := range l.blocks {
+		if b.Segment == n {
+			from = b.To
+		}
+	}
+	l.mu.Unlock()
+	if n < end.segment {
+		size, err := l.sizeOf(n)
+		if err != nil {
+			return l.missing(err)
+		}
+		to = size
+	}
+	for to-from >= l.block || n < end.segment && from < to {
+		x := record.NewIndexer(n, from)
+		err := l.missing(l.entries(n, from, to, func(e record.Entry) bool {
+			x.Add(e)
+			return x.Size() < l.block
+		}))
+		if err != nil {
+			return err
+		}
+		b, postings := x.Block()
+		if b.To == b.From {
+			return nil // what is left is no entry
+		}
+		if err := l.o.Index.Add(b, postings); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.blocks = append(slices.Clip(l.blocks), b)
+		l.mu.Unlock()
+		from = b.To
+		select {
+		case <-l.stop:
+			return nil
+		default:
+		}
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package audit
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Sync says how safe a record is when Record returns.
+type Sync string
+
+const (
+	SyncNever    Sync = "never"    // the kernel has it: it survives the daemon
+	SyncInterval Sync = "interval" // the same; on stable storage a moment later
+	SyncAlways   Sync = "always"   // on stable storage: it survives the machine
+)
+
+// Values says what is kept of the arguments of a call.
+type Values string
+
+const (
+	ValuesNone     Values = "none"     // their length and HMAC
+	ValuesRedacted Values = "redacted" // also themselves, secrets replaced by an HMAC; large ones in part
+	ValuesFull     Values = "full"     // themselves whole, but for the members that are never kept
+)
+
+// Options say how a log is kept. The zero value is good, but keeps no values
+// for want of a Redact.
+type Options struct {
+	Sync     Sync          // SyncInterval when empty
+	Interval time.Duration // how long a record may wait for stable storage; 20 ms when zero
+	Values   Values        // ValuesRedacted when empty
+	// Redact returns a copy of values, a JSON value, with every secret it
+	// recognises and every member named by paths replaced by the string that mask
+	// returns for it; nil keeps nothing. It is called by many goroutines at once.
+	Redact func(values []byte, paths []string, mask func(secret []byte) string) []byte
+	// SegmentSize is after how many bytes a new segment begins; 64 MiB when zero.
+	// It is never more than an eighth of MaxSize.
+	SegmentSize int64
+	Retention   time.Duration // how old a record may get; zero for any age
+	MaxSize     int64         // how many bytes the segments may hold together; zero for any number
+	// Strict refuses records when the log has reached MaxSize and holds none that
+	// may be dropped; else it grows on.
+	Strict bool
+	Index  Index            // nil for none: queries read the whole log
+	Heads  string           // a file elsewhere to which the head of the log is added at the end of each segment; empty for none
+	Now    func() time.Time // time.Now when nil
+	Logger *slog.Logger     // discards when nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Sync == "" {
+		o.Sync = SyncInterval
+	}
+	if o.Interval <= 0 {
+		o.Interval = 20 * time.Millisecond
+	}
+	if o.Values == "" {
+		o.Values = ValuesRedacted
+	}
+	if o.SegmentSize <= 0 {
+		o.SegmentSize = 64 << 20
+	}
+	if o.MaxSize > 0 {
+		o.SegmentSize = min(o.SegmentSize, o.MaxSize/8)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

@@ -1,0 +1,127 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// openSegment opens segment n for appending, and makes it first if need be.
+func (l *Log) openSegment(n uint64) (*os.File, error) {
+	path := filepath.Join(l.dir, record.SegmentName(n))
+	f, err := os.OpenFile(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := ownedAlone(f, 0o600); err != nil {
+		// The first error counts; nothing was written.
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// beginSegment writes the first record of the current segment, which is empty,
+// and makes sure that the segment is there after a crash.
+func (l *Log) beginSegment(now time.Time) error {
+	r := record.Record{Kind: record.KindLog, Time: stamp(now), Log: l.id}
+	line, chain := l.chain.Append(nil, &r, nil)
+	l.size = 0
+	if err := l.write(line); err != nil {
+		return err
+	}
+	l.chain = chain
+	if l.o.Sync == SyncNever {
+		return nil
+	}
+	return l.lock.Sync()
+}
+
+// rotate ends the current segment and begins the next.
+func (l *Log) rotate(now time.Time) error {
+	if l.o.Sync != SyncNever && !l.suspect {
+		if err := l.datasync(l.file); err != nil {
+			l.distrust(err)
+			return err
+		}
+	}
+	next, err := l.openSegment(l.segment + 1)
+	if err != nil {
+		return err
+	}
+	if info, err := next.Stat(); err != nil || info.Size() > 0 {
+		// Nothing was written; what is wrong is said below.
+		_ = next.Close()
+		return errors.Join(err, fmt.Errorf("%s is there already", l.path(l.segment+1)))
+	}
+	old, segment, size, past := l.file, l.segment, l.size, l.chain
+	l.file, l.segment = next, segment+1
+	if err := l.beginSegment(now); err != nil {
+		// What was written of the new segment is cut off, or found when it is
+		// opened again: the next try begins it anew.
+		_ = next.Truncate(0)
+		_ = next.Close()
+		l.file, l.segment, l.size = old, segment, size
+		l.torn = false
+		return err
+	}
+	l.torn, l.suspect = false, false
+	l.older += size
+	l.untold = append(l.untold, record.Head{Log: l.id, Seq: past.Seq, Sum: past.Sum})
+	token(l.ending)
+	token(l.grown)
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	if err := old.Close(); err != nil {
+		l.o.Logger.Warn("close a segment of the audit log", "component", "audit", "err", err)
+	}
+	return nil
+}
+
+// openHead opens the head file and returns what it says is missing. The log
+// goes on without it: it only can't be shown later that its end is gone.
+func (l *Log) openHead(expected bool) (lost []string) {
+	head, err := record.ReadHead(l.dir)
+	switch {
+	case err != nil:
+		lost = append(lost, fmt.Sprintf("the head file could not be read: %v", err))
+	case head == nil && expected:
+		lost = append(lost, "the head file is gone")
+	case head == nil:
+	case head.Log != l.id:
+		lost = append(lost, fmt.Sprintf("the head file names another log, %q", head.Log))
+	case head.Seq > l.chain.Seq:
+		lost = append(lost, fmt.Sprintf("records %d to %d are gone, which the head file names", l.chain.Seq+1, head.Seq))
+	case head.Seq == l.chain.Seq && head.Sum != l.chain.Sum:
+		lost = append(lost, fmt.Sprintf("record %d is not the one that the head file names", head.Seq))
+	}
+	f, err := os.OpenFile(filepath.Join(l.dir, record.HeadFile), unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW, 0o600)
+	if err == nil {
+		l.head = f
+		err = ownedAlone(f, 0o600)
+	}
+	if err == nil {
+		// All heads are of one length, so that each is written over the last.
+		err = f.Truncate(int64(len(record.Head{}.Line())))
+	}
+	if err != nil {
+		l.o.Logger.Warn("open the head of the audit log", "component", "audit", "err", err)
+	}
+	return lost
+}
+
+// miss notes what the next gap record must say.
+func (l *Log) miss(what string) {
+	if slices.Contains(l.lost, what) {
+		return
+	}
+	l.lost = append(l.lost, what)
+	l.o.Logger.Warn("the audit log is not as it was left", "component", "audit", "dir", l.dir, "what", what)
+}

@@ -1,0 +1,139 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// commits lets many records share one sync: whoever finds none under way does
+// one for all that are written by then, the others wait for the next.
+type commits struct {
+	mu      sync.Mutex // guards what follows
+	done    chan struct{}
+	synced  uint64 // every record up to this one is on stable storage,
+	failed  uint64 // but for those above from, up to this one, whose sync failed
+	from    uint64
+	failure error
+}
+
+// commit returns when the record seq is on stable storage.
+func (l *Log) commit(ctx context.Context, seq uint64) error {
+	g := &l.group
+	for {
+		g.mu.Lock()
+		switch {
+		case seq > g.from && seq <= g.failed:
+			defer g.mu.Unlock()
+			return g.failure
+		case seq <= g.synced:
+			g.mu.Unlock()
+			return nil
+		case g.done == nil:
+			g.done = make(chan struct{})
+			g.mu.Unlock()
+			l.lead()
+			continue
+		}
+		done := g.done
+		g.mu.Unlock()
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: it is not on stable storage yet: %w", gate.ErrUnrecorded, context.Cause(ctx))
+		}
+	}
+}
+
+// lead syncs for everybody who waits.
+func (l *Log) lead() {
+	seq, err := l.sync()
+	g := &l.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
+		g.from, g.failed, g.failure = g.synced, max(seq, g.failed), err
+	}
+	g.synced = max(g.synced, seq)
+	close(g.done)
+	g.done = nil
+}
+
+// sync brings everything that is written by now to stable storage, and returns
+// the seq up to which that is. After an error the kernel may have forgotten what
+// it could not write, so that a second try proves nothing: the segment is left.
+func (l *Log) sync() (uint64, error) {
+	l.mu.Lock()
+	f, seq := l.file, l.chain.Seq
+	if f == nil || l.suspect {
+		defer l.mu.Unlock()
+		return seq, l.failed.reason()
+	}
+	l.syncing.Lock()
+	l.mu.Unlock()
+	err := l.datasync(f)
+	l.syncing.Unlock()
+	if err == nil {
+		return seq, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq = l.chain.Seq // what was written meanwhile shares its fate
+	l.distrust(err)
+	return seq, l.fail(err)
+}
+
+// distrust leaves the current segment for the next one, after a failed sync.
+func (l *Log) distrust(err error) {
+	l.suspect = true
+	l.miss(fmt.Sprintf("what was written shortly before, up to record %d, may not be on stable storage: %v", l.chain.Seq, err))
+}
+
+// flush brings records to stable storage a moment after they were written, and
+// the head of the log behind them. It sleeps while nothing is written.
+func (l *Log) flush() {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	<-pause.C
+	for {
+		select {
+		case <-l.dirty:
+		case <-l.stop:
+			return
+		}
+		pause.Reset(l.o.Interval)
+		select {
+		case <-pause.C:
+		case <-l.stop:
+			return
+		}
+		select { // what was written until here is covered by this round
+		case <-l.dirty:
+		default:
+		}
+		if l.o.Sync == SyncInterval {
+			if _, err := l.sync(); err != nil {
+				continue // the log has failed, and says so
+			}
+		}
+		l.mu.Lock()
+		l.writeHead()
+		l.mu.Unlock()
+	}
+}
+
+// writeHead writes down how far the log goes. The log does not depend on it, so
+// a failure is only said.
+func (l *Log) writeHead() {
+	if l.head == nil || l.chain.Seq == 0 {
+		return
+	}
+	head := record.Head{Log: l.id, Seq: l.chain.Seq, Sum: l.chain.Sum}
+	if _, err := l.head.WriteAt(head.Line(), 0); err != nil {
+		l.o.Logger.Warn("write the head of the audit log", "component", "audit", "err", err)
+	}
+}

@@ -1,0 +1,143 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+const secret = "sk-live-0123456789abcdef"
+
+// redactor masks the secret of these tests wherever it stands, and what paths name.
+func redactor(values []byte, paths []string, mask func([]byte) string) []byte {
+	masked := record.Mask(values, paths, mask)
+	return []byte(strings.ReplaceAll(string(masked), secret, mask([]byte(secret))))
+}
+
+// grep fails when text stands in any file below dir.
+func grep(t *testing.T, dir, text string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if strings.Contains(string(content), text) {
+			t.Errorf("%q stands in %s", text, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValues(t *testing.T) {
+	const hmac = `"hmac":"[0-9a-f]{64}"`
+	tests := []struct {
+		name   string
+		o      Options
+		values string
+		redact []string
+		want   string // a regular expression for what follows {"values":2
+		hides  string
+	}{
+		{"nothing to keep", Options{}, "", nil, "", ""},
+		{"none", Options{Values: ValuesNone, Redact: redactor}, `{"a":"x"}`, nil, `,"bytes":9,` + hmac + `}`, `"a"`},
+		{"redacted by default", Options{Redact: redactor}, `{"a":"x` + secret + `y"}`, nil,
+			`,"arguments":{"a":"xhmac:[0-9a-f]{16}y"},"bytes":34,` + hmac + `}`, secret},
+		{"redacted with members", Options{Values: ValuesRedacted, Redact: redactor}, `{"a":"x","p":{"q":"hidden"}}`, []string{"p.q"},
+			`,"arguments":{"a":"x","p":{"q":"hmac:[0-9a-f]{16}"}},"bytes":28,` + hmac + `}`, "hidden"},
+		{"redacted without a redactor", Options{}, `{"a":"` + secret + `"}`, nil, `,"bytes":32,` + hmac + `}`, secret},
+		{"full", Options{Values: ValuesFull}, `{"a":"` + secret + `"}`, nil, `,"arguments":{"a":"` + secret + `"},"bytes":32,` + hmac + `}`, ""},
+		{"full with members", Options{Values: ValuesFull}, `{"p":"hidden","a":1}`, []string{"p"},
+			`,"arguments":{"p":"hmac:[0-9a-f]{16}","a":1},"bytes":20,` + hmac + `}`, "hidden"},
+		{"line ends between tokens", Options{Values: ValuesFull}, "{\r\n \"a\":\n1\r}", nil, `,"arguments":{   "a": 1 },"bytes":12,` + hmac + `}`, ""},
+		{"not JSON", Options{Values: ValuesFull}, "{\"a\":\nx\xff", nil, `,"arguments":"{\\"a\\":\\nx\x{fffd}","bytes":8,` + hmac + `}`, ""},
+		{"not JSON with members", Options{Values: ValuesFull}, `{"p":"hidden"`, []string{"p"}, `,"bytes":13,` + hmac + `}`, "hidden"},
+		{"large", Options{Redact: redactor}, `"` + strings.Repeat("é", maxArguments) + `"`, nil,
+			`,"preview":"\\"é+","bytes":131074,` + hmac + `}`, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := open(t, dir, test.o)
+			r := &record.Record{Kind: record.KindCall}
+			if err := l.Record(context.Background(), r, []byte(test.values), test.redact); err != nil {
+				t.Fatal(err)
+			}
+			got := read(t, l, Query{From: 2})
+			if len(got) != 1 {
+				t.Fatalf("%d records", len(got))
+			}
+			if test.want == "" {
+				if got[0].values != "" {
+					t.Errorf("got %s", got[0].values)
+				}
+				return
+			}
+			want := regexp.MustCompile(`^\{"values":2` + strings.ReplaceAll(test.want, "{\"", `\{"`) + `$`)
+			if !want.MatchString(got[0].values) || !json.Valid([]byte(got[0].values)) {
+				t.Errorf("got %.300s", got[0].values)
+			}
+			if test.hides != "" {
+				grep(t, dir, test.hides)
+			}
+			if len(got[0].values) > maxArguments {
+				t.Errorf("%d bytes kept", len(got[0].values))
+			}
+			closeLog(t, l)
+			verified(t, dir)
+		})
+	}
+}
+
+// Equal values have equal HMACs, in one log only, also after it was reopened.
+func TestHMACsMatchWithinOneLog(t *testing.T) {
+	hmacOf := func(l *Log) string {
+		t.Helper()
+		r := put(t, l, "tool", `{"a":1}`)
+		lines := read(t, l, Query{From: r.Seq})
+		if len(lines) != 1 {
+			t.Fatalf("%d records", len(lines))
+		}
+		var v struct{ HMAC string }
+		if err := json.Unmarshal([]byte(lines[0].values), &v); err != nil {
+			t.Fatal(err)
+		}
+		return v.HMAC
+	}
+	dir := t.TempDir()
+	l := open(t, dir, Options{})
+	first := hmacOf(l)
+	closeLog(t, l)
+	if again := hmacOf(open(t, dir, Options{})); first == "" || again != first {
+		t.Errorf("got %q, then %q", first, again)
+	}
+	if other := hmacOf(open(t, t.TempDir(), Options{})); other == first {
+		t.Error("another log has the same HMAC")
+	}
+}
+
+func TestABrokenKeyIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	closeLog(t, open(t, dir, Options{}))
+	if err := os.WriteFile(filepath.Join(dir, keyFile), []byte("short\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "is not a key") {
+		t.Errorf("got %v, %v", l, err)
+	}
+	// The refused log is free for the next try.
+	if err := os.Remove(filepath.Join(dir, keyFile)); err != nil {
+		t.Fatal(err)
+	}
+	open(t, dir, Options{})
+}

@@ -1,0 +1,35 @@
+package daemon
+
+import "errors"
+
+// close ends the parts, each before those it stands on.
+func (d *Daemon) close() {
+	var err error
+	if d.sessions != nil {
+		d.sessions.Close()
+	}
+	if d.guard != nil {
+		d.guard.Close()
+	}
+	if d.queue != nil {
+		err = errors.Join(err, d.queue.Close())
+	}
+	if d.listings != nil {
+		d.listings.Close()
+	}
+	if d.standing != nil {
+		d.standing.close()
+	}
+	if d.store != nil {
+		err = errors.Join(err, d.store.Close())
+	}
+	if d.audit != nil {
+		err = errors.Join(err, d.audit.Close())
+	}
+	if d.index != nil {
+		err = errors.Join(err, d.index.Close())
+	}
+	if err != nil {
+		d.log.Error("close", "err", err)
+	}
+}

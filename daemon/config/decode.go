@@ -1,0 +1,255 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// decoder walks the nodes of a document along the Go types. It goes on after
+// each problem, so that all of a file are told together.
+type decoder struct {
+	file   string
+	getenv func(string) string
+	marks  map[any]Place
+	used   map[string]string // variables of the environment, with their values
+	form   form              // which of the keys may be written
+	found  []Diagnostic
+}
+
+// field is what the type table says of one key.
+type field struct {
+	key   string
+	index int
+	tag   reflect.StructTag
+}
+
+// fields lists the keys of a struct type in the order of its fields.
+func fields(t reflect.Type) []field {
+	var fs []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if key := f.Tag.Get("yaml"); key != "" && key != "-" {
+			fs = append(fs, field{key: key, index: i, tag: f.Tag})
+		}
+	}
+	return fs
+}
+
+// keysOfStruct lists the keys of a struct type.
+func keysOfStruct(t reflect.Type) []string {
+	var keys []string
+	for _, f := range fields(t) {
+		keys = append(keys, f.key)
+	}
+	return keys
+}
+
+func (d *decoder) at(n *yaml.Node) Place { return Place{File: d.file, Line: n.Line, Column: n.Column} }
+
+func (d *decoder) report(n *yaml.Node, id, hint, format string, args ...any) {
+	d.found = append(d.found, d.at(n).Diagnostic(Error, id, hint, format, args...))
+}
+
+// value decodes n into v, which is addressable. path names the value in
+// messages, and tag is that of the struct field that holds it.
+func (d *decoder) value(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	d.marks[v.Addr().Interface()] = d.at(n)
+	if !d.plain(n, path, v.Type()) {
+		return
+	}
+	switch {
+	case v.Type() == reflect.TypeFor[JSON]():
+		d.object(n, v, path)
+	case isScalar(v.Type()):
+		d.scalar(n, v, path, tag)
+	case v.Kind() == reflect.Struct:
+		d.mapping(n, v, path)
+	case v.Kind() == reflect.Slice:
+		d.sequence(n, v, path, tag)
+	case v.Kind() == reflect.Map:
+		d.table(n, v, path)
+	default:
+		panic("config: no decoder for " + v.Type().String())
+	}
+}
+
+// plain refuses what stands for something else than it says: aliases, tags and
+// values that are not there.
+func (d *decoder) plain(n *yaml.Node, path string, t reflect.Type) bool {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		d.report(n, "", "write the value out", "an alias (*%s) is not allowed in a configuration", n.Value)
+	case n.Anchor != "":
+		d.report(n, "", "remove it", "an anchor (&%s) is not allowed in a configuration", n.Anchor)
+	case n.Style&yaml.TaggedStyle != 0 || n.Tag == "!":
+		d.report(n, "", "remove it", "a tag (%s) is not allowed in a configuration", n.Tag)
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		d.report(n, "", "give it a value or remove it", "%s has no value; expected %s", path, expected(t))
+	default:
+		return true
+	}
+	return false
+}
+
+// mapping decodes the keys of a struct.
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+		return
+	}
+	if def, ok := v.Addr().Interface().(interface{ defaults() }); ok {
+		def.defaults()
+	}
+	if c, ok := v.Addr().Interface().(*Config); ok && d.form.defaults != nil {
+		d.form.defaults(c)
+	}
+	if place := v.FieldByName("Place"); place.IsValid() && place.Type() == reflect.TypeFor[Place]() {
+		place.Set(reflect.ValueOf(d.at(n)))
+	}
+	known := d.form.fields(v.Type())
+	names := make([]string, len(known))
+	for i, f := range known {
+		names[i] = f.key
+	}
+	written := map[string]bool{}
+	for key, val := range d.pairs(n, path) {
+		written[key.Value] = true
+		i := indexOf(names, key.Value)
+		if i < 0 {
+			d.unknown(key, v.Type(), names, path)
+			continue
+		}
+		d.value(val, v.Field(known[i].index), join(path, key.Value), known[i].tag)
+	}
+	for _, f := range known {
+		if f.tag.Get("need") == "true" && !written[f.key] {
+			t := v.Type().Field(f.index).Type
+			d.report(n, "", "", "%s lacks the key %q; expected %s", path, f.key, expected(t))
+		}
+	}
+}
+
+// unknown reports a key that is none of names.
+func (d *decoder) unknown(key *yaml.Node, t reflect.Type, names []string, path string) {
+	if indexOf(keysOfStruct(t), key.Value) >= 0 {
+		d.report(key, "", d.form.instead, "%s may not say %q: %s", path, key.Value, d.form.why)
+		return
+	}
+	d.report(key, "", meant(key.Value, names), "unknown key %q in %s", key.Value, path)
+}
+
+// pairs yields the entries of a mapping, each key once and only if it is a
+// plain word.
+func (d *decoder) pairs(n *yaml.Node, path string) func(func(key, val *yaml.Node) bool) {
+	return func(yield func(key, val *yaml.Node) bool) {
+		first := map[string]*yaml.Node{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, val := n.Content[i], n.Content[i+1]
+			switch {
+			case key.Tag == "!!merge":
+				d.report(key, "", "write the keys out", "a merge key (<<) is not allowed in a configuration")
+				continue
+			case key.Kind != yaml.ScalarNode:
+				d.report(key, "", "", "a key in %s is %s; expected a word", path, describe(key))
+				continue
+			case key.Anchor != "" || key.Style&yaml.TaggedStyle != 0:
+				d.report(key, "", "remove it", "an anchor or a tag is not allowed in a configuration")
+				continue
+			case key.Tag != "!!str":
+				d.report(key, "", "put it in quotes if it is meant", "the key %s in %s is not a word", key.Value, path)
+				continue
+			}
+			if before := first[key.Value]; before != nil {
+				d.report(key, "", fmt.Sprintf("it stands in line %d already", before.Line), "the key %q in %s is written twice", key.Value, path)
+				continue
+			}
+			first[key.Value] = key
+			if !yield(key, val) {
+				return
+			}
+		}
+	}
+}
+
+// sequence decodes a list, or one item where the type table allows it.
+func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	items := n.Content
+	switch {
+	case n.Kind == yaml.SequenceNode:
+	case n.Kind == yaml.ScalarNode && tag.Get("one") == "true":
+		items = []*yaml.Node{n}
+	default:
+		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+		return
+	}
+	// Of its final length at once: the marks point at the items.
+	v.Set(reflect.MakeSlice(v.Type(), len(items), len(items)))
+	for i, item := range items {
+		d.value(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i), "")
+	}
+}
+
+// table decodes a mapping whose keys are the writer's own.
+func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	elem := v.Type().Elem()
+	for key, val := range d.pairs(n, path) {
+		if elem.Kind() == reflect.Pointer {
+			item := reflect.New(elem.Elem())
+			d.value(val, item.Elem(), join(path, key.Value), "")
+			if place := item.Elem().FieldByName("Place"); place.IsValid() {
+				place.Set(reflect.ValueOf(d.at(key)))
+			}
+			v.SetMapIndex(reflect.ValueOf(key.Value), item)
+			continue
+		}
+		item := reflect.New(elem).Elem()
+		d.value(val, item, join(path, key.Value), "")
+		v.SetMapIndex(reflect.ValueOf(key.Value), item)
+	}
+}
+
+func join(path, key string) string {
+	if path == theFile {
+		return key
+	}
+	return path + "." + key
+}
+
+func indexOf(words []string, word string) int {
+	for i, w := range words {
+		if w == word {
+			return i
+		}
+	}
+	return -1
+}
+
+// describe says what n is, for a person who expected something else.
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.Tag {
+	case "!!null":
+		return "nothing"
+	case "!!int", "!!float":
+		return "the number " + n.Value
+	}
+	if text := n.Value; len(text) <= 40 && !strings.Contains(text, "\n") {
+		return fmt.Sprintf("%q", text)
+	}
+	return "text"
+}

@@ -1,0 +1,147 @@
+package config
+
+// The words that may be written. Each type lists its words in the order in
+// which a person is told them.
+
+// Profile says whether verdicts are enforced.
+type Profile string
+
+const (
+	Production  Profile = "production"
+	Development Profile = "development"
+)
+
+func (Profile) words() []string { return []string{"production", "development"} }
+
+// Action is what a rule does.
+type Action string
+
+const (
+	Forward Action = "forward"
+	Deny    Action = "deny"
+	Approve Action = "approve" // a person is asked
+	Policy  Action = "policy"  // Cedar must permit it
+)
+
+func (Action) words() []string { return []string{"forward", "deny", "approve", "policy"} }
+
+// Kind is what a source speaks.
+type Kind string
+
+func (Kind) words() []string { return []string{"mcp"} }
+
+// ExposeMode says how the lists of Expose are meant.
+type ExposeMode string
+
+const (
+	ExposeAll ExposeMode = "all"
+	Allowlist ExposeMode = "allowlist"
+	Blocklist ExposeMode = "blocklist"
+)
+
+func (ExposeMode) words() []string { return []string{"all", "allowlist", "blocklist"} }
+
+// Fact names something that is true of a call.
+type Fact string
+
+func (Fact) words() []string {
+	return []string{
+		"secret", "secret-place", "planted", "prompted", "acts", "sends",
+		"new-place", "changed", "smelly", "outside", "ours",
+	}
+}
+
+// DestinationType is a kind of place where questions appear.
+type DestinationType string
+
+const (
+	DestinationLocal DestinationType = "local"
+	DestinationSlack DestinationType = "slack"
+)
+
+func (DestinationType) words() []string { return []string{"local", "slack"} }
+
+// Require is what a person must show to say yes.
+type Require string
+
+const (
+	RequireAny      Require = "any"
+	RequirePresence Require = "presence"
+)
+
+func (Require) words() []string { return []string{"any", "presence"} }
+
+// Surface is where a person is asked.
+type Surface string
+
+const (
+	SurfaceTerminal Surface = "terminal"
+	SurfaceDesktop  Surface = "desktop"
+	SurfaceSlack    Surface = "slack"
+	SurfaceScript   Surface = "script" // tgctl without a terminal
+)
+
+func (Surface) words() []string { return []string{"terminal", "desktop", "slack", "script"} }
+
+// Sync says when the log is put on stable storage.
+type Sync string
+
+const (
+	SyncNever    Sync = "never"
+	SyncInterval Sync = "interval"
+	SyncAlways   Sync = "always"
+)
+
+func (Sync) words() []string { return []string{"never", "interval", "always"} }
+
+// Values says what of a call's arguments is recorded.
+type Values string
+
+const (
+	ValuesNone     Values = "none"
+	ValuesRedacted Values = "redacted"
+	ValuesFull     Values = "full"
+)
+
+func (Values) words() []string { return []string{"none", "redacted", "full"} }
+
+// PinMode says what a changed definition does.
+type PinMode string
+
+const (
+	PinHold PinMode = "hold"
+	PinWarn PinMode = "warn"
+	PinOff  PinMode = "off"
+)
+
+func (PinMode) words() []string { return []string{"hold", "warn", "off"} }
+
+// UnknownRequests says what is done with a request that no table knows.
+type UnknownRequests string
+
+const (
+	UnknownRefuse  UnknownRequests = "refuse"
+	UnknownForward UnknownRequests = "forward"
+)
+
+func (UnknownRequests) words() []string { return []string{"refuse", "forward"} }
+
+// UnknownNotifications says what is done with a notification that no table knows.
+type UnknownNotifications string
+
+const (
+	UnknownDrop UnknownNotifications = "drop"
+	UnknownPass UnknownNotifications = "forward"
+)
+
+func (UnknownNotifications) words() []string { return []string{"drop", "forward"} }
+
+// Stderr says how a server's stderr is shown.
+type Stderr string
+
+const (
+	StderrEscaped Stderr = "escaped"
+	StderrRaw     Stderr = "raw"
+)
+
+func (Stderr) words() []string { return []string{"escaped", "raw"} }

@@ -1,0 +1,4 @@
+package config
+
+// Facts lists the facts that rules and policies may name.
+func Facts() []string { return Fact("").words() }

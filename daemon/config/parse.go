@@ -1,0 +1,131 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// theFile names the whole file in messages.
+const theFile = "the file"
+
+// Parse reads text as Load reads the file at path, which need not exist.
+func Parse(path string, text []byte, getenv func(string) string) (*Config, []Diagnostic) {
+	c, ds := parse(path, text, getenv, Default(), whole)
+	if c != nil {
+		c.Path = path
+	}
+	return c, ds
+}
+
+// parse decodes and checks text, which has the form f. Rules that it doesn't
+// write are those of base.
+func parse(file string, text []byte, getenv func(string) string, base *Config, f form) (*Config, []Diagnostic) {
+	root, ds := document(file, text)
+	if ds != nil {
+		return nil, ds
+	}
+	d := &decoder{file: file, getenv: getenv, marks: map[any]Place{}, used: map[string]string{}, form: f}
+	c := &Config{marks: d.marks}
+	c.defaults()
+	d.value(root, reflect.ValueOf(c).Elem(), theFile, "")
+	if base != nil && c.Place(&c.Governance).Line == 0 {
+		c.Governance = base.Governance
+	}
+	ch := &checker{Config: c, file: file}
+	ch.all()
+	if f.check != nil {
+		f.check(ch)
+	}
+	ds = append(d.found, ch.found...)
+	Sort(ds)
+	if HasErrors(ds) {
+		return nil, ds
+	}
+	c.digest(text, d.used)
+	c.text = text
+	return c, ds
+}
+
+// defaults fills in what holds where nothing is written. The defaults of what
+// stands in lists and tables are set when an entry is met.
+func (c *Config) defaults() {
+	c.Profile = Production
+	c.Governance.Defaults = Defaults{Action: Forward, Asks: Approve}
+	c.Cedar = Cedar{Policies: []string{"policies/*.cedar"}, Schema: SchemaGenerated}
+	c.Audit = Audit{
+		Sync: SyncInterval, Interval: 20 * time.Millisecond,
+		Retention: 90 * 24 * time.Hour, MaxSize: 2 << 30, Values: ValuesRedacted,
+	}
+	c.Pins.Mode = PinHold
+	c.Shim = Shim{Reattach: 15 * time.Second, Window: 32, Stderr: StderrEscaped, MaxMessage: 10 << 20}
+	c.Limits = Limits{PendingPerServer: 16, Pending: 256}
+	c.Telemetry.OTLP.Protocol = "http/protobuf"
+	c.Telemetry.Sampling.SuccessSampleRate = 1
+}
+
+func (c *Config) digest(text []byte, used map[string]string) {
+	sum := sha256.Sum256(text)
+	c.FileDigest = hex.EncodeToString(sum[:])
+	c.Digest = c.FileDigest
+	if len(used) == 0 {
+		return
+	}
+	h := sha256.New()
+	h.Write(sum[:])
+	for _, name := range keysOf(used) {
+		// Lengths first, so that no two sets of variables read alike.
+		fmt.Fprintf(h, "%d:%s%d:%s", len(name), name, len(used[name]), used[name])
+	}
+	c.Digest = hex.EncodeToString(h.Sum(nil))
+}
+
+// Source returns what is known of the server with this id, nil for nothing.
+func (c *Config) Source(server string) *Source {
+	for i := range c.Sources {
+		if c.Sources[i].ID.Match(server) {
+			return &c.Sources[i]
+		}
+	}
+	return nil
+}
+
+// DefaultWorkflow is the name of the workflow that asks where no name was
+// given and there isn't exactly one to choose.
+const DefaultWorkflow = "default"
+
+// Workflow returns the workflow of this name; an empty name is the only one
+// there is, else that of the name DefaultWorkflow. A workflow of that name
+// exists always: where nobody wrote it, it asks on local surfaces for ten
+// minutes. The returned name is never empty. It is nil when there is none.
+func (c *Config) Workflow(name string) (string, *Workflow) {
+	if name == "" {
+		name = DefaultWorkflow
+		if len(c.Approval) == 1 {
+			name = keysOf(c.Approval)[0]
+		}
+	}
+	if w := c.Approval[name]; w != nil {
+		return name, w
+	}
+	if name != DefaultWorkflow {
+		return name, nil
+	}
+	w := &Workflow{}
+	w.defaults()
+	w.complete()
+	return name, w
+}
+
+// complete fills in what depends on other members.
+func (w *Workflow) complete() {
+	if len(w.Surfaces) > 0 {
+		return
+	}
+	w.Surfaces = []Surface{SurfaceTerminal, SurfaceScript}
+	if w.Destination.Type == DestinationSlack {
+		w.Surfaces = append(w.Surfaces, SurfaceSlack)
+	}
+}

@@ -1,0 +1,239 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+var (
+	wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]*)$`)
+	fraction    = regexp.MustCompile(`^(0|[1-9][0-9]*)(\.[0-9]+)?$`)
+	variable    = regexp.MustCompile(`\$?\$\{[^}]*\}?`)
+	reference   = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^$]*))?\}$`)
+)
+
+type worded interface{ words() []string }
+
+// wordsOf returns the words that a value of type t may be, nil for any.
+func wordsOf(t reflect.Type) []string {
+	if w, ok := reflect.Zero(t).Interface().(worded); ok {
+		return w.words()
+	}
+	return nil
+}
+
+func isScalar(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64:
+		return true
+	}
+	return t == reflect.TypeFor[Glob]()
+}
+
+// expected says what a value of type t looks like.
+func expected(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[Glob]():
+		return "a glob"
+	case reflect.TypeFor[time.Duration]():
+		return "a duration, as 90s or 10m"
+	case reflect.TypeFor[Size]():
+		return "a size, as 10MiB"
+	case reflect.TypeFor[JSON]():
+		return "a mapping"
+	}
+	if words := wordsOf(t); words != nil {
+		return list(words)
+	}
+	switch t.Kind() {
+	case reflect.Struct, reflect.Map:
+		return "a mapping"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Float64:
+		return "a number"
+	}
+	return "text"
+}
+
+// scalar decodes one value.
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	if n.Kind != yaml.ScalarNode {
+		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+		return
+	}
+	text, expanded, ok := d.expand(n)
+	if !ok {
+		return
+	}
+	for _, r := range text {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || r == unicode.ReplacementChar && !utf8.ValidString(text) {
+			d.report(n, "", "", "%s holds the character %U, which can't be shown", path, r)
+			return
+		}
+	}
+	if isText := v.Kind() == reflect.String && wordsOf(v.Type()) == nil || v.Type() == reflect.TypeFor[Glob](); isText {
+		if n.Style == 0 && n.Tag != "!!str" {
+			d.report(n, "", fmt.Sprintf("put it in quotes: %q", n.Value), "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+			return
+		}
+	} else if n.Style != 0 && !expanded && v.Kind() != reflect.String && !quotable(v.Type()) {
+		d.report(n, "", "remove the quotes", "%s: expected %s, found text in quotes", path, expected(v.Type()))
+		return
+	}
+	if err := set(v, text); err != nil {
+		if expanded { // a value of the environment may be a secret: nothing of it is told
+			d.report(n, err.id, "", "%s: expected %s, which is not what %s stands for", path, expected(v.Type()), n.Value)
+			return
+		}
+		d.report(n, err.id, err.hint, "%s: %s%s", path, err.text, found(n.Value))
+		return
+	}
+	d.bounds(n, v, path, tag)
+}
+
+// quotable reports whether a value of type t, which is no text, may stand in
+// quotes: with a unit it can't be taken for anything else.
+func quotable(t reflect.Type) bool {
+	return t == reflect.TypeFor[time.Duration]() || t == reflect.TypeFor[Size]()
+}
+
+// unfit is why a value can't be taken.
+type unfit struct{ id, hint, text string }
+
+// found quotes what was written, if it is short enough to help.
+func found(text string) string {
+	if strings.Contains(text, "\n") || len(text) > 80 {
+		return ""
+	}
+	return fmt.Sprintf(", found %q", text)
+}
+
+// set puts text into v.
+func set(v reflect.Value, text string) *unfit {
+	wrong := &unfit{text: "expected " + expected(v.Type())}
+	switch p := v.Addr().Interface().(type) {
+	case *Glob:
+		g, err := NewGlob(text)
+		if err != nil {
+			return &unfit{id: "V-009", text: err.Error()}
+		}
+		*p = g
+		return nil
+	case *time.Duration:
+		long, err := ParseDuration(text)
+		if err != nil {
+			return &unfit{text: err.Error()}
+		}
+		*p = long
+		return nil
+	case *Size:
+		size, err := ParseSize(text)
+		if err != nil {
+			return &unfit{text: err.Error()}
+		}
+		*p = size
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.String:
+		if words := wordsOf(v.Type()); words != nil && indexOf(words, text) < 0 {
+			if near := Nearest(text, words); near != "" {
+				wrong.hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			return wrong
+		}
+		v.SetString(text)
+	case reflect.Bool:
+		if text != "true" && text != "false" {
+			return wrong
+		}
+		v.SetBool(text == "true")
+	case reflect.Int:
+		n, err := strconv.Atoi(text)
+		if !wholeNumber.MatchString(text) || err != nil || n > math.MaxInt32 {
+			return wrong
+		}
+		v.SetInt(int64(n))
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if !fraction.MatchString(text) || err != nil {
+			return wrong
+		}
+		v.SetFloat(f)
+	}
+	return nil
+}
+
+// bounds holds v to the least and the greatest that its tag allows.
+func (d *decoder) bounds(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
+	for _, key := range []string{"min", "max"} {
+		limit, ok := tag.Lookup(key)
+		if !ok {
+			continue
+		}
+		bound := reflect.New(v.Type()).Elem()
+		if err := set(bound, limit); err != nil {
+			panic("config: " + path + ": " + key + ": " + err.text)
+		}
+		var beyond bool
+		word := "least"
+		if key == "max" {
+			word = "most"
+		}
+		switch v.Kind() {
+		case reflect.Float64:
+			beyond = key == "min" && v.Float() < bound.Float() || key == "max" && v.Float() > bound.Float()
+		default:
+			beyond = key == "min" && v.Int() < bound.Int() || key == "max" && v.Int() > bound.Int()
+		}
+		if beyond {
+			d.report(n, tag.Get("id"), "", "%s must be at %s %s", path, word, limit)
+		}
+	}
+}
+
+// expand puts the variables of the environment into the text of n. It reports
+// whether there were any, and whether all went well.
+func (d *decoder) expand(n *yaml.Node) (text string, expanded, ok bool) {
+	ok = true
+	text = variable.ReplaceAllStringFunc(n.Value, func(ref string) string {
+		if strings.HasPrefix(ref, "$${") {
+			return ref[1:]
+		}
+		expanded = true
+		if d.getenv == nil {
+			ok = false
+			d.report(n, "V-014", "write the value out; a plain ${ is written $${", "a variable of the environment (%s) can't stand in this file", ref)
+			return ref
+		}
+		m := reference.FindStringSubmatch(ref)
+		if m == nil {
+			ok = false
+			d.report(n, "V-014", "write ${NAME} or ${NAME:-default}; a plain ${ is written $${", "%q is not a variable", ref)
+			return ref
+		}
+		value := d.getenv(m[1])
+		if value == "" {
+			if m[2] == "" {
+				ok = false
+				d.report(n, "V-014", fmt.Sprintf("set it, or write ${%s:-default}", m[1]), "the variable %s is not set", m[1])
+			}
+			value = m[3]
+		}
+		d.used[m[1]] = value
+		return value
+	})
+	return text, expanded, ok
+}

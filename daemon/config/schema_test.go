@@ -1,0 +1,139 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// The schema must know exactly the keys that the decoder knows.
+func TestSchemaKnowsTheKeys(t *testing.T) {
+	var schema map[string]any
+	if err := json.Unmarshal(Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	var compare func(path string, s map[string]any, typ reflect.Type)
+	compare = func(path string, s map[string]any, typ reflect.Type) {
+		for typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map || typ.Kind() == reflect.Pointer {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || isScalar(typ) {
+			return
+		}
+		s = innermost(s)
+		properties, _ := s["properties"].(map[string]any)
+		var want []string
+		for _, f := range fields(typ) {
+			want = append(want, f.key)
+			inner, _ := properties[f.key].(map[string]any)
+			compare(path+"."+f.key, inner, typ.Field(f.index).Type)
+		}
+		slices.Sort(want)
+		if got := keysOf(properties); !slices.Equal(got, want) || s["additionalProperties"] != false {
+			t.Errorf("%s: the schema knows %v, the decoder %v", path, got, want)
+		}
+	}
+	compare("", schema, reflect.TypeFor[Config]())
+}
+
+// innermost is the schema of the mapping that a list or a table holds.
+func innermost(s map[string]any) map[string]any {
+	for {
+		if items, ok := s["items"].(map[string]any); ok {
+			s = items
+		} else if values, ok := s["additionalProperties"].(map[string]any); ok {
+			s = values
+		} else {
+			return s
+		}
+	}
+}
+
+// What the decoder takes, the schema must take: an editor that marks good
+// files is switched off.
+func TestSchemaTakesTheSamples(t *testing.T) {
+	var schema any
+	if err := json.Unmarshal(Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{everything, string(defaultYAML), "schema: 1\nprofile: ${P:-production}\nlimits: {pending: \"${N}\"}\nshim: {reattach: 0}\n"} {
+		var doc any
+		if err := yaml.Load([]byte(text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if !fits(schema.(map[string]any), doc) {
+			t.Errorf("the schema refuses:\n%s", text)
+		}
+	}
+	for _, text := range []string{"schema: 2\n", "profile: production\n", "schema: 1\nprofil: x\n", "schema: 1\npins: {mode: of}\n", "schema: 1\nshim: {reattach: 15}\n", "schema: 1\naudit: {max_size: 2GB}\n"} {
+		var doc any
+		if err := yaml.Load([]byte(text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if fits(schema.(map[string]any), doc) {
+			t.Errorf("the schema takes:\n%s", text)
+		}
+	}
+}
+
+// fits reports whether v fits the schema s, of the words that Schema uses.
+func fits(s map[string]any, v any) bool {
+	if len(s) == 0 {
+		return true
+	}
+	if any, ok := s["anyOf"].([]any); ok {
+		return slices.ContainsFunc(any, func(a interface{}) bool { return fits(a.(map[string]interface{}), v) })
+	}
+	if words, ok := s["enum"].([]any); ok {
+		if n, ok := v.(int); ok {
+			v = float64(n) // as the schema's own numbers are read
+		}
+		return slices.Contains(words, v)
+	}
+	types := []any{s["type"]}
+	switch v := v.(type) {
+	case map[string]any:
+		return slices.Contains(types, any("object")) && fitsObject(s, v)
+	case []any:
+		return slices.Contains(types, any("array")) && !slices.ContainsFunc(v, func(item any) bool { return !fits(s["items"].(map[string]any), item) })
+	case string:
+		pattern, _ := s["pattern"].(string)
+		return slices.Contains(types, any("string")) && regexp.MustCompile(pattern).MatchString(v)
+	case bool:
+		return slices.Contains(types, any("boolean"))
+	case int:
+		least, hasLeast := s["minimum"].(float64)
+		most, hasMost := s["maximum"].(float64)
+		return (slices.Contains(types, any("integer")) || slices.Contains(types, any("number"))) &&
+			(!hasLeast || float64(v) >= least) && (!hasMost || float64(v) <= most)
+	case float64:
+		return slices.Contains(types, any("number"))
+	}
+	return false
+}
+
+func fitsObject(s, v map[string]any) bool {
+	required, _ := s["required"].([]any)
+	for _, key := range required {
+		if _, ok := v[key.(string)]; !ok {
+			return false
+		}
+	}
+	properties, _ := s["properties"].(map[string]any)
+	for key, value := range v {
+		inner, ok := properties[key].(map[string]any)
+		if !ok {
+			if inner, ok = s["additionalProperties"].(map[string]any); !ok {
+				return false
+			}
+		}
+		if !fits(inner, value) {
+			return false
+		}
+	}
+	return true
+}

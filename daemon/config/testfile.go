@@ -1,0 +1,177 @@
+package config
+
+import (
+	"path/filepath"
+	"reflect"
+	"strings"
+)
+
+// TestSuffix is how the names of test files end.
+const TestSuffix = ".test.yaml"
+
+// TestFile is a file of calls and the verdicts that are expected of them.
+type TestFile struct {
+	Path string `yaml:"-"` // absolute
+
+	JSONSchema string `yaml:"$schema" doc:"where an editor finds the JSON Schema of this file"`
+	Schema     int    `yaml:"schema" need:"true" min:"1" max:"1" doc:"version of this format: 1"`
+	Config     string `yaml:"config" doc:"the configuration to test, relative to this file"`
+	Project    string `yaml:"project" doc:"folder that the calls are made in, relative to this file; its .thoughtgate.yaml counts"`
+	Tests      []Test `yaml:"tests" need:"true" doc:"calls, in their order"`
+}
+
+// Test is a call with what is expected of it, or an answer that comes before
+// others.
+type Test struct {
+	Place Place  `yaml:"-"`
+	Name  string `yaml:"name" doc:"what is tested, in a few words"`
+
+	Server     string   `yaml:"server" need:"true" doc:"server id"`
+	Tool       string   `yaml:"tool" doc:"the tool that is called"`
+	Prompt     string   `yaml:"prompt" doc:"the prompt that is asked for"`
+	URI        string   `yaml:"uri" doc:"the resource that is read"`
+	Method     string   `yaml:"method" doc:"the MCP method, where tool, prompt and uri don't say it"`
+	Arguments  JSON     `yaml:"arguments" doc:"of the call"`
+	Params     JSON     `yaml:"params" doc:"of the call, beside method"`
+	Result     JSON     `yaml:"result" doc:"what the server answered: the call has passed, and those after it know"`
+	Definition JSON     `yaml:"definition" doc:"the tool as the server lists it"`
+	Agent      string   `yaml:"agent" doc:"type of the agent"`
+	Session    string   `yaml:"session" doc:"tests with one name here share what servers have said; left out, each is alone"`
+	Command    []string `yaml:"command" one:"true" doc:"command line of the server"`
+	Assume     []Fact   `yaml:"assume" one:"true" doc:"facts that are taken to be true"`
+
+	Expect   Expected `yaml:"expect" doc:"forward | ask | deny | hide"`
+	Gate     string   `yaml:"gate" doc:"the gate that decides: visible, pin, rule, permit, ask or accident"`
+	Workflow string   `yaml:"workflow" doc:"who is asked"`
+	Policy   []string `yaml:"policy" one:"true" doc:"ids of policies that decide"`
+	Facts    []Fact   `yaml:"facts" one:"true" doc:"facts that are found, among others"`
+	Reason   string   `yaml:"reason" doc:"a part of the reason"`
+}
+
+// Expected is a verdict that is expected.
+type Expected string
+
+const (
+	ExpectForward Expected = "forward"
+	ExpectAsk     Expected = "ask"
+	ExpectDeny    Expected = "deny"
+	ExpectHide    Expected = "hide" // denied as if there were no such thing
+)
+
+func (Expected) words() []string { return []string{"forward", "ask", "deny", "hide"} }
+
+// TestSchema returns a JSON Schema of test files.
+func TestSchema() []byte { return whole.schema(reflect.TypeFor[TestFile](), "*"+TestSuffix) }
+
+// ParseTests reads the text of the test file at path, which is absolute and need
+// not exist. The TestFile is nil when anything is wrong with it.
+func ParseTests(path string, text []byte) (*TestFile, []Diagnostic) {
+	root, ds := document(path, text)
+	if ds != nil {
+		return nil, ds
+	}
+	d := &decoder{file: path, marks: map[any]Place{}, used: map[string]string{}}
+	f := &TestFile{Path: path}
+	d.value(root, reflect.ValueOf(f).Elem(), theFile, "")
+	if f.Project != "" {
+		f.Project = beside(path, f.Project)
+	}
+	if f.Config != "" {
+		f.Config = beside(path, f.Config)
+	}
+	form := d.found
+	for i := range f.Tests {
+		// What can't be read of a test would be missed in it as well.
+		if !within(form, f.Tests[i:]) {
+			d.test(&f.Tests[i])
+		}
+	}
+	if place := d.marks[&f.Tests]; place.Line > 0 && len(f.Tests) == 0 {
+		d.found = append(d.found, place.Diagnostic(Error, "", "", "there is no test in the file"))
+	}
+	Sort(d.found)
+	if HasErrors(d.found) {
+		return nil, d.found
+	}
+	return f, d.found
+}
+
+// gates are the names of the gates, as records have them.
+var gates = []string{"visible", "pin", "rule", "permit", "ask", "accident"}
+
+// within reports whether any of ds is about the first of tests.
+func within(ds []Diagnostic, tests []Test) bool {
+	before := func(p Place, line, column int) bool { return p.Line < line || p.Line == line && p.Column <= column }
+	for _, d := range ds {
+		if before(tests[0].Place, d.Line, d.Column) && (len(tests) == 1 || !before(tests[1].Place, d.Line, d.Column)) {
+			return true
+		}
+	}
+	return false
+}
+
+func beside(path, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(filepath.Dir(path), name)
+}
+
+// test fills in what a test leaves out, and looks for what can't be meant.
+func (d *decoder) test(t *Test) {
+	wrong := func(field any, hint, format string, args ...any) {
+		at := d.marks[field]
+		if at.Line == 0 {
+			at = t.Place
+		}
+		d.found = append(d.found, at.Diagnostic(Error, "", hint, format, args...))
+	}
+	var subjects []string
+	for _, s := range []struct{ key, is, method string }{
+		{"tool", t.Tool, "tools/call"}, {"prompt", t.Prompt, "prompts/get"}, {"uri", t.URI, "resources/read"},
+	} {
+		if s.is == "" {
+			continue
+		}
+		subjects = append(subjects, s.key)
+		if t.Method == "" {
+			t.Method = s.method
+		}
+	}
+	switch {
+	case len(subjects) > 1:
+		wrong(nil, "", "the test has %s; a call is about one thing", strings.Join(subjects, " and "))
+	case len(subjects) == 1 && t.Params != nil:
+		wrong(&t.Params, "write arguments", "params stand in place of %s", subjects[0])
+	case t.Arguments != nil && t.Params != nil:
+		wrong(&t.Params, "", "the test has arguments and params")
+	case t.Method == "":
+		wrong(nil, "write tool, prompt or uri, or a method", "the test doesn't say what is called")
+	}
+	switch {
+	case t.Result == nil && t.Expect == "":
+		wrong(nil, "write expect: ask, or what it should be", "the test expects nothing")
+	case t.Expect == "" && (t.Gate != "" || t.Workflow != "" || t.Policy != nil || t.Facts != nil || t.Reason != ""):
+		wrong(nil, "", "the test expects something, and no verdict")
+	case t.Workflow != "" && t.Expect != ExpectAsk:
+		wrong(&t.Workflow, "", "only what asks has a workflow, and the test expects %s", t.Expect)
+	}
+	if t.Gate != "" && indexOf(gates, t.Gate) < 0 {
+		wrong(&t.Gate, meant(t.Gate, gates), "there is no gate %q", t.Gate)
+	}
+	if t.Name == "" {
+		t.Name = t.about()
+	}
+}
+
+// about names a test that has no name.
+func (t *Test) about() string {
+	subject := t.Tool + t.Prompt + t.URI
+	if t.Tool == "" {
+		subject = strings.TrimSpace(t.Method + " " + subject)
+	}
+	return subject + " on " + t.Server
+}
+
+// Subject is the name or URI that the test is about; empty for other methods.
+func (t *Test) Subject() string { return t.Tool + t.Prompt + t.URI }

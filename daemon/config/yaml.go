@@ -1,0 +1,121 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// document parses text into the root node of its one document. Whatever keeps
+// that from having one reading comes back as diagnostics.
+func document(file string, text []byte) (*yaml.Node, []Diagnostic) {
+	if d := CheckText(file, text); d != nil {
+		return nil, []Diagnostic{*d}
+	}
+	var docs []yaml.Node
+	if err := yaml.Load(text, &docs, yaml.WithAllDocuments()); err != nil {
+		return nil, syntax(file, text, err)
+	}
+	switch {
+	case len(docs) == 0:
+		return nil, []Diagnostic{{File: file, Line: 1, Column: 1, Severity: Error,
+			Message: "the file is empty", Hint: "it must say at least: schema: 1"}}
+	case len(docs) > 1:
+		return nil, []Diagnostic{{File: file, Line: docs[1].Line, Column: docs[1].Column, Severity: Error,
+			Message: "a second document begins here; a configuration is one document", Hint: "remove what follows the second ---"}}
+	}
+	root := &docs[0]
+	if root.Kind == yaml.DocumentNode && len(root.Content) == 1 {
+		root = root.Content[0]
+	}
+	return root, nil
+}
+
+// CheckText finds the first thing in text that a reader would guess at or not
+// show: another encoding than UTF-8, characters that end a line for some readers
+// only, and characters that make a line look other than it is. It returns nil
+// when there is none.
+func CheckText(file string, text []byte) *Diagnostic {
+	if bytes.HasPrefix(text, []byte{0xff, 0xfe}) || bytes.HasPrefix(text, []byte{0xfe, 0xff}) || bytes.IndexByte(text[:min(4, len(text))], 0) >= 0 {
+		return &Diagnostic{File: file, Line: 1, Column: 1, Severity: Error,
+			Message: "the file is not UTF-8 but looks like UTF-16 or UTF-32", Hint: "save it as UTF-8"}
+	}
+	line, column := 1, 1
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		message := ""
+		switch {
+		case r == utf8.RuneError && n == 1:
+			message = fmt.Sprintf("the byte 0x%02x is not valid UTF-8", text[i])
+		case r == '\r' && (i+1 == len(text) || text[i+1] != '\n'):
+			message = "a carriage return without a line feed"
+		case r == 0x85 || r == 0x2028 || r == 0x2029:
+			message = fmt.Sprintf("the line separator %U", r)
+		case r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
+			message = fmt.Sprintf("the character %U, which changes the order in which text is shown", r)
+		case r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r >= 0x7f && r <= 0x9f || r == 0xfeff && i > 0 || r == 0xfffe || r == 0xffff:
+			message = fmt.Sprintf("the control character %U", r)
+		}
+		if message != "" {
+			return &Diagnostic{File: file, Line: line, Column: column, Severity: Error,
+				Message: message, Hint: "remove it, or write it as an escape in double quotes"}
+		}
+		i += n
+		if column++; r == '\n' {
+			line, column = line+1, 1
+		} else if r == 0xfeff {
+			column--
+		}
+	}
+	return nil
+}
+
+// syntax turns the errors of the YAML parser into diagnostics.
+func syntax(file string, text []byte, err error) []Diagnostic {
+	var many *yaml.LoadErrors
+	var one *yaml.LoadError
+	found := []*yaml.LoadError{}
+	switch {
+	case errors.As(err, &many):
+		found = many.Errors
+	case errors.As(err, &one):
+		found = append(found, one)
+	}
+	var ds []Diagnostic
+	for _, e := range found {
+		message := strings.TrimPrefix(e.Message, "yaml: ")
+		if e.ContextMsg != "" {
+			message = e.ContextMsg + ": " + message
+		}
+		ds = append(ds, Diagnostic{File: file, Line: e.Mark.Line, Column: e.Mark.Column, Severity: Error,
+			Message: "not valid YAML: " + message, Hint: syntaxHint(text, e.Mark)})
+	}
+	if ds == nil {
+		ds = []Diagnostic{{File: file, Severity: Error, Message: "not valid YAML: " + err.Error()}}
+	}
+	return ds
+}
+
+// syntaxHint says what people most often meant where the parser gave up.
+func syntaxHint(text []byte, at yaml.Mark) string {
+	lines := bytes.Split(text, []byte("\n"))
+	if at.Line < 1 || at.Line > len(lines) {
+		return ""
+	}
+	line := lines[at.Line-1]
+	switch {
+	case bytes.HasPrefix(bytes.TrimLeft(line, " "), []byte("\t")):
+		return "indent with spaces, not with tabs"
+	case bytes.Contains(line, []byte("${")):
+		return `inside { } and [ ] a variable stands in quotes, as "${NAME}"`
+	case bytes.ContainsAny(line, "*"):
+		return `a pattern that begins with * stands in quotes, as "*"`
+	case bytes.ContainsAny(line, "[]{}@`%&!|>"):
+		return "put text that holds special characters in quotes"
+	}
+	return ""
+}

@@ -1,0 +1,277 @@
+// Package daemon puts the parts together. It is the only place that knows all
+// of them; each of them knows the gate and none of its siblings.
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/api"
+	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/audit"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/facts"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/listing"
+	"github.com/thoughtgate/thoughtgated/daemon/pin"
+	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/protect"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/daemon/trust"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// Options is what a daemon is started with.
+type Options struct {
+	Paths     sock.Paths
+	Config    string // --config, may be empty
+	Getenv    func(string) string
+	Logger    *slog.Logger
+	Build     string
+	Control   net.Listener // connections know their peer
+	Shim      net.Listener
+	Activated bool
+
+	// Step, when not nil, is told of each step of putting a file back, once it was
+	// taken. It is for tests, which kill the daemon there.
+	Step func(string)
+}
+
+// Daemon is a daemon that is ready to run.
+type Daemon struct {
+	options  Options
+	log      *slog.Logger
+	user     string
+	policies *policies
+	projects *projects
+	audit    *audit.Log
+	auditAs  config.Audit // how audit was opened
+	index    *store.Index // of audit; nil when it can't be opened
+	store    *store.DB
+	listings *listing.Book
+	standing *standing
+	queue    *approval.Queue
+	pins     *pin.Book
+	guard    *protect.Guard
+	sessions *session.Registry
+	server   *api.Server
+	stop     chan struct{} // closed when a call asks the daemon to end
+	once     sync.Once
+}
+
+// New loads the configuration, opens the record and the state, and takes up
+// what an earlier daemon left. The configuration comes first: where it is wrong
+// in itself (a *ConfigError), nothing has been touched; what servers have listed
+// to an earlier daemon can refuse it later. Run must be called next.
+func New(o Options) (*Daemon, error) {
+	path, named := config.Find(o.Config, o.Getenv, o.Paths.Config)
+	if _, _, err := load(path, named, o.Getenv); err != nil {
+		return nil, err
+	}
+	d := &Daemon{options: o, log: o.Logger, user: owner(), projects: newProjects(o.Logger), stop: make(chan struct{})}
+	if err := d.open(path, named); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// openState opens what is kept over a restart, and makes the first set, which
+// has to fit what servers have listed to the daemon before.
+func (d *Daemon) openState(path string, named bool) error {
+	o := d.options
+	var err error
+	if d.store, err = store.Open(o.Paths.StateDB()); err != nil {
+		return fmt.Errorf("open the state: %w", err)
+	}
+	if d.listings, err = listing.Open(d.store, d.log, d.listed); err != nil {
+		return err
+	}
+	before, err := d.store.Standing(context.Background()) // it is local, and takes a moment
+	if err != nil {
+		return err
+	}
+	d.standing = newStanding(d.store, d.log)
+	d.policies = &policies{
+		path: path, named: named, getenv: o.Getenv, log: d.log,
+		options: []policy.Option{policy.WithKnown(d.known), policy.WithTools(d.listings)}, seen: d.seen,
+	}
+	first, problems, err := d.policies.load(path, named, before)
+	if err != nil {
+		return err
+	}
+	for _, p := range problems {
+		d.log.Warn(p.String())
+	}
+	d.policies.current.Store(&inForce{first, problems, time.Now(), "start"})
+	d.policies.applied = func(c *config.Config) {
+		d.queue.SetLimits(c.Limits.PendingPerServer, c.Limits.Pending)
+		d.pins.SetMode(c.Pins.Mode)
+		d.sessions.Refresh()
+	}
+	d.policies.standing = d.standing.put
+	if digest := first.set.Digest(); digest != before {
+		d.standing.put(digest)
+	}
+	return nil
+}
+
+// open builds the parts, each on those before it.
+func (d *Daemon) open(path string, named bool) error {
+	if err := d.openState(path, named); err != nil {
+		return err
+	}
+	o, cfg := d.options, d.policies.current.Load().config
+	var err error
+	if err := d.openAudit(cfg); err != nil {
+		return err
+	}
+	d.policies.recorder = d.audit
+	if d.queue, err = approval.New(d.store, approval.Options{
+		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: d.audit, Logger: d.log,
+	}); err != nil {
+		return fmt.Errorf("take up open questions: %w", err)
+	}
+	if d.pins, err = pin.New(d.store, pin.Options{
+		Mode: cfg.Pins.Mode, Recorder: d.audit, Logger: d.log, Changed: func() { d.sessions.Refresh() },
+	}); err != nil {
+		return err
+	}
+	if d.guard, err = protect.New(protect.Options{Store: d.store, Recorder: d.audit, Logger: d.log, Lookup: lookup(o.Getenv), Socket: o.Paths.ShimSocket()}); err != nil {
+		return err
+	}
+	agreed, err := trust.New(d.store, trust.Options{Home: o.Getenv("HOME"), Recorder: d.audit, Logger: d.log})
+	if err != nil {
+		return err
+	}
+	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost})
+	judge := &gate.Gate{
+		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue,
+		Recorder: d.audit, Listener: d.listings, Logger: d.log,
+	}
+	if d.sessions, err = session.New(session.Options{
+		Gate: judge, Recorder: d.audit, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
+		Earlier:  d.audit.Recorded,
+		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
+		Forget: func(session, attachment string) {
+			finder.Forget(session, attachment)
+			d.queue.WithdrawSession(session, "the session is over")
+		},
+		Protected: d.guard.Of,
+		Patience:  agentconf.Patience,
+	}); err != nil {
+		return err
+	}
+	d.server = api.New(api.Config{
+		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: d.audit, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: agreed,
+		Stages: &stages{d.policies, d.projects, d.ours, d.audit},
+		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
+		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
+		Warnings: func() []string { return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.auditWarning()) }, Projects: d.projectFiles,
+		Stop: func() { d.once.Do(func() { close(d.stop) }) },
+	})
+	return nil
+}
+
+// attached reports whether a shim is attached, or may come back.
+func (d *Daemon) attached(attachment string) bool {
+	return slices.ContainsFunc(d.sessions.Attachments(), func(a session.Attached) bool { return a.Shim.Attachment == attachment })
+}
+
+// ours names every file that no call may touch without a person's word: our
+// own folders, what projects say, and the files of wraps.
+func (d *Daemon) ours() []string {
+	all := []string{d.options.Paths.Config, d.options.Paths.State, d.options.Paths.Runtime}
+	if path := d.policies.path; path != "" {
+		all = append(all, path)
+	}
+	for _, f := range d.policies.current.Load().set.Files() {
+		all = append(all, f.Path)
+	}
+	all = append(all, d.projects.paths()...)
+	for _, s := range d.sessions.List() {
+		for _, f := range s.Files {
+			all = append(all, wrapped(f)...)
+		}
+	}
+	return append(all, d.guard.Files()...)
+}
+
+// projectFiles lists the files of the projects that the folders lie in, with none
+// those that agents work in now.
+func (d *Daemon) projectFiles(folders ...string) []api.ProjectFile {
+	if len(folders) > 0 {
+		return d.projects.describe(folders)
+	}
+	for _, s := range d.sessions.List() {
+		if s.Present {
+			folders = append(folders, s.Session.Spec.Project)
+		}
+	}
+	for _, a := range d.sessions.Attachments() {
+		folders = append(folders, a.Shim.Project)
+	}
+	slices.Sort(folders)
+	return d.projects.describe(slices.Compact(folders))
+}
+
+// lost writes down that the memory of a session is not whole any more.
+func (d *Daemon) lost(l facts.Loss) {
+	d.log.Warn("the memory of what servers said is not whole", "server_id", l.Server, "session", l.Session, "reason", l.Reason)
+	err := d.audit.Record(context.Background(), &record.Record{
+		Kind: record.KindMemory, Session: l.Session, Attachment: l.Attachment, Server: l.Server, Reason: l.Reason,
+	}, nil, nil)
+	if err != nil {
+		d.log.Error("record a loss of memory", "server_id", l.Server, "err", err)
+	}
+}
+
+// Reload puts the configuration on disk in force, or logs why not.
+func (d *Daemon) Reload(ctx context.Context, by string) {
+	_, problems, err := d.policies.Reload(ctx, by)
+	if err != nil {
+		for _, p := range problems {
+			d.log.Error(p.String())
+		}
+	}
+}
+
+// Run serves until ctx ends or a call asks for the end, and then closes
+// everything. What is undecided stays open for the next daemon.
+func (d *Daemon) Run(ctx context.Context) error {
+	defer d.close()
+	set := d.policies.Describe()
+	start := &record.Record{Kind: record.KindStart, Reason: "thoughtgated " + d.options.Build, Set: set.Digest, Profile: string(set.Profile)}
+	if err := d.audit.Record(ctx, start, nil, nil); err != nil {
+		d.log.Error("the audit log can't be written; in production every call is refused until it can", "err", err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
+	lost := time.AfterFunc(session.Reattach, func() {
+		d.queue.WithdrawUnclaimed("the agent has left")
+		d.pins.Forget(d.attached)
+	})
+	defer lost.Stop()
+	var err error
+	select {
+	case <-ctx.Done():
+	case <-d.stop:
+	case err = <-served:
+		return err
+	}
+	d.server.Close()
+	err = <-served
+	stop := &record.Record{Kind: record.KindStop, Reason: "thoughtgated " + d.options.Build, Profile: string(d.policies.set().Profile())}
+	if rerr := d.audit.Record(context.WithoutCancel(ctx), stop, nil, nil); rerr != nil {
+		d.log.Error("record the end", "err", rerr)
+	}
+	return err
+}

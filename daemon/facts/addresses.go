@@ -1,0 +1,51 @@
+package facts
+
+// What the name of a member says of the place in it.
+
+var addressWords = set("to", "cc", "bcc", "recipient", "recipients", "email", "emails", "mail", "mailbox", "address", "addresses",
+	"attendee", "attendees", "participant", "participants", "invitee", "invitees", "guest", "guests", "member", "members",
+	"collaborator", "collaborators", "contact", "contacts", "url", "urls", "uri", "uris", "link", "links", "href", "host", "hosts",
+	"hostname", "domain", "endpoint", "webhook", "callback", "server", "site", "website", "remote", "origin", "destination",
+	"iban", "account", "accounts", "acct", "payee", "beneficiary", "phone", "mobile", "tel", "wallet", "card", "routing", "bank")
+
+// isAddressName reports whether one of the words of a member's name says that
+// its value is where something goes: to, webhook_url, recipientAccount.
+func isAddressName(name []byte) bool {
+	w := split(name)
+	for i := range w.n {
+		if addressWords[string(w.word(i))] {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	counterWords = set("id", "ids", "ts", "timestamp", "time", "date", "at", "on", "sha", "hash", "version", "offset", "cursor", "size",
+		"limit", "amount", "price", "total", "count", "since", "until", "after", "before", "start", "end", "created", "updated")
+	ownedWords = set("chat", "channel", "user", "recipient", "account", "contact", "customer", "phone", "conversation", "room", "group", "person")
+)
+
+// isCounter reports whether a member's name says that a number in it counts,
+// dates or identifies something that nothing can be sent to.
+func isCounter(name []byte) bool {
+	w := split(name)
+	if !counterWords[string(w.word(-1))] {
+		return false
+	}
+	for i := range w.n {
+		if ownedWords[string(w.word(i))] {
+			return false
+		}
+	}
+	return true
+}
+
+// publicHosts are those to which prose may point although a server brought
+// them up: what is asked of them is seen by nobody but who runs them, and texts
+// about software are full of them.
+var publicHosts = set("github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "stackoverflow.com", "npmjs.com", "pypi.org", "crates.io",
+	"docs.rs", "pkg.go.dev", "go.dev", "golang.org", "rust-lang.org", "doc.rust-lang.org", "python.org", "docs.python.org", "nodejs.org",
+	"developer.mozilla.org", "wikipedia.org", "en.wikipedia.org", "w3.org", "ietf.org", "rfc-editor.org", "kernel.org", "debian.org",
+	"apache.org", "opensource.org", "semver.org", "keepachangelog.com", "conventionalcommits.org", "json-schema.org", "schema.org",
+	"kubernetes.io", "docker.com", "docs.docker.com", "postgresql.org", "sqlite.org", "modelcontextprotocol.io")

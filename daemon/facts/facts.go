@@ -1,0 +1,281 @@
+// Package facts finds out what is true of a call, so that rules can ask by what
+// a call does instead of by what a tool is called.
+//
+// Some facts need no memory: secret (an argument carries a credential),
+// secret-place (it names where credentials live), acts and sends (what the
+// tool's name says it does), outside (a path leads out of the project), and ours
+// (it names something of ThoughtGate's).
+//
+// The others come of what was said before in the session. Whoever attacks an
+// agent through what it reads has to name things: where to send to, and often
+// with which tool. So each session has a small memory of places (mail addresses,
+// hosts, numbers of accounts), with who said each of them first, and of tools that
+// servers named. planted is a place that a server brought up, prompted a tool
+// that a server's text named, new-place one that nothing was sent to before. The
+// memory holds hashes of what was said, so many at most; it is fed with what
+// servers say before the agent can read it, and it ends with the session.
+//
+// What is looked at is text that somebody else chose, perhaps with care. So it
+// is folded first (full width letters, hidden characters, escapes, base64), all
+// of it is looked at whatever its size, and the one part that can take long, the
+// regular expressions, has a budget. A call that spends it has the fact secret:
+// it holds more that looks like credentials than could be looked at.
+//
+// A false alarm costs a person's patience, and with it the worth of the next
+// question. So what is a placeholder, a label, an example, the name of a variable
+// or a page token is no secret, and prose that speaks of a place does not reach
+// for it.
+package facts
+
+import (
+	"bytes"
+	"hash/maphash"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// The names of the facts.
+const (
+	Secret      = "secret"
+	SecretPlace = "secret-place"
+	Acts        = "acts"
+	Sends       = "sends"
+	Ours        = "ours"
+	Planted     = "planted"
+	Prompted    = "prompted"
+	NewPlace    = "new-place"
+	Outside     = "outside"
+)
+
+const (
+	// budget is how many bytes expressions are tried on for one call: a
+	// quarter of a second at worst.
+	budget = 8 << 20
+	// mostOf is how many facts of one name a call has at most; a person is
+	// not helped by the ninth.
+	mostOf = 8
+)
+
+// Options say what a Finder can't know by itself.
+type Options struct {
+	// Home is what ~ stands for.
+	Home string
+	// Ours returns the absolute paths of what a call through the gate may not
+	// touch unasked: folders with all in them, and files. It is called for
+	// each call, must be quick, and is safe for concurrent use. Nil: none.
+	Ours func() []string
+	// Loss is told when the memory of a session had to let something go or
+	// could not look at all of a message: at first, and then each time that has
+	// doubled. It must be safe for concurrent use. Nil: nobody is told.
+	Loss func(Loss)
+}
+
+// Finder finds facts. It is safe for concurrent use.
+type Finder struct {
+	own      *own
+	loss     func(Loss)
+	seed     maphash.Seed
+	sessions sessions
+	sights   sync.Pool
+}
+
+// New returns a Finder that remembers nothing yet.
+func New(o Options) *Finder {
+	return &Finder{own: newOwn(o), loss: o.Loss, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
+}
+
+// Of returns what is true of c; what the memory knows comes last, before it the
+// order is that of the arguments. What c names and nobody has named before in its
+// session is the agent's from then on. It never takes long, whatever c holds.
+func (f *Finder) Of(c *gate.Call) []gate.Fact {
+	l := look{finder: f, call: c, budget: budget}
+	l.recall = f.recall(&l, true)
+	defer l.recall.done(f)
+	if c.Method == "tools/call" {
+		l.toolName()
+	}
+	if strings.HasPrefix(c.Method, "resources/") {
+		uri := []byte(c.Subject)
+		l.text(uri, manner{secrets: true, places: true}, here)
+		l.ours(uri, false, here)
+		l.recall.argument(&walk{}, nil, uri, false)
+	}
+	l.json(c.Arguments())
+	if c.Side == wire.FromAgent {
+		l.json(c.Envelope.InputResponses.Of(c.Line))
+	}
+	l.joined()
+	l.recall.conclude()
+	return l.facts
+}
+
+// look is one look at one call.
+type look struct {
+	finder  *Finder
+	call    *gate.Call
+	budget  int
+	removes bool     // the tool's name says that it takes away what it names
+	follow  int      // how many paths' links have been followed
+	own     []string // paths of ours, once they were needed
+	roots   []string // folders that the arguments name
+	parts   []string // what may be names within them
+	facts   []gate.Fact
+	recall  *recall // nil for what no agent says
+	work    int     // bytes looked at for secrets and places, for the tests of what hostile text costs
+}
+
+// where says where in the arguments a text stands; it is asked only when there
+// is something to say about it.
+type where func() string
+
+func here() string { return "" }
+
+// add notes a fact, once for a member, and reports whether more of its name
+// are wanted.
+func (l *look) add(name, detail, member string) (more bool) {
+	return l.addFact(gate.Fact{Name: name, Detail: detail, Member: member})
+}
+
+func (l *look) addFact(new gate.Fact) (more bool) {
+	n := 0
+	for _, f := range l.facts {
+		if f.Name == new.Name {
+			if f.Member == new.Member {
+				return true
+			}
+			n++
+		}
+	}
+	if n < mostOf {
+		l.facts = append(l.facts, new)
+	}
+	return n+1 < mostOf
+}
+
+func (l *look) toolName() {
+	name := new(cleaner).clean([]byte(l.call.Subject))
+	switch d, word := deedOf(name); d {
+	case acts:
+		l.add(Acts, "its name says "+word, "")
+	case sends:
+		l.add(Sends, "its name says "+word, "")
+	}
+	if word, is := namedForSecrets(name); is {
+		l.add(SecretPlace, "its name says "+word, "")
+	}
+	l.removes = takesAway(name)
+}
+
+func (l *look) json(raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
+	w := walk{raw: raw}
+	if err := w.run(l); err != nil {
+		l.add(Secret, "the arguments could not be read to their end", "")
+	}
+}
+
+// member looks at a name: it is text like any other.
+func (l *look) member(w *walk, name span) {
+	text := unquoted(w.raw[name.start:name.end])
+	if len(text) >= 8 {
+		l.text(text, manner{secrets: true}, w.path)
+	}
+	if bytes.ContainsAny(text, "/.~$\\") {
+		l.ours(text, false, w.path)
+	}
+	l.recall.member(w, text)
+}
+
+func (l *look) enter(*walk) bool { return true }
+
+func (l *look) value(w *walk, kind jsontext.Kind, v span) {
+	raw := w.raw[v.start:v.end]
+	switch kind {
+	case '0':
+		l.judged(w, w.name(), raw)
+		l.recall.argument(w, w.name(), raw, false)
+	case '"':
+		text := unquoted(raw)
+		name := w.name()
+		is := l.judged(w, name, text)
+		prose := isOneOf(proseNames, name)
+		l.text(text, manner{secrets: !is, places: true, prose: prose}, w.path)
+		l.ours(text, prose, w.path)
+		l.recall.argument(w, name, text, prose)
+	}
+}
+
+func (l *look) pair(w *walk, name, value span) {
+	v := w.raw[value.start:value.end]
+	if v[0] == '"' {
+		v = unquoted(v)
+	}
+	l.judged(w, unquoted(w.raw[name.start:name.end]), v)
+}
+
+// judged says whether the name of a member tells that its value is a secret.
+func (l *look) judged(w *walk, name, value []byte) bool {
+	what, is := judgeMember(name, value)
+	if is {
+		l.add(Secret, describe(what), w.path())
+	}
+	return is
+}
+
+func describe(kind string) string {
+	noun := strings.ReplaceAll(kind, "-", " ")
+	switch {
+	case strings.HasSuffix(noun, "s"):
+		return "looks like " + noun
+	case strings.ContainsAny(noun[:1], "aeio8"):
+		return "looks like an " + noun
+	}
+	return "looks like a " + noun
+}
+
+// manner says how a text is to be looked at.
+type manner struct {
+	secrets bool
+	places  bool
+	prose   bool // it may speak of places without reaching for them
+}
+
+// text looks for secrets and for places where secrets live, up to the first of
+// each.
+func (l *look) text(text []byte, m manner, at where) {
+	if len(text) < 4 {
+		return
+	}
+	eachReading(text, func(reading []byte, as readAs) bool {
+		s := scan{engine: theEngine(), text: reading, budget: &l.budget, prose: m.prose}
+		if m.secrets {
+			s.secret = func(f find) bool {
+				l.add(Secret, describe(f.kind), at())
+				m.secrets = false
+				return false
+			}
+		}
+		p := placeSearch{text: reading, alone: m.prose}
+		if m.places && as != decoded {
+			s.place = p.at
+		}
+		if !s.run() {
+			l.add(Secret, "there is more that looks like credentials than could be looked at", at())
+			m.secrets = false
+		}
+		p.whole()
+		l.work += len(reading) + s.work + p.work
+		if p.what != "" {
+			l.add(SecretPlace, "names "+p.what+", where credentials are kept", at())
+			m.places = false
+		}
+		return m.secrets || m.places
+	})
+}

@@ -1,0 +1,162 @@
+package facts
+
+import (
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// What servers say and what agents say must compare equal when a model would
+// read it alike: so for the memory every character is reduced to the ASCII ones
+// it stands for or is drawn like. That is more than the search for secrets does,
+// where accents and other alphabets are part of the text.
+
+// latin is what becomes of each character, worked out once: a page of 256
+// characters is nil when all of them stay as they are.
+type latin struct {
+	pages  [0x20000 >> 8]*[256]uint16
+	longer []string // what more than one character stands for
+}
+
+// Values in a page. One that is ASCII is itself what the character becomes, and
+// those above longForm count through longer.
+const (
+	stays    uint16 = 0
+	vanishes uint16 = 1
+	longForm uint16 = 0x80
+)
+
+var theLatin = sync.OnceValue(newLatin)
+
+func newLatin() *latin {
+	same := map[rune]byte{}
+	for c, drawn := range lookalikes {
+		for _, r := range drawn {
+			same[r] = byte(c)
+		}
+	}
+	for _, first := range enclosed {
+		for i := range rune(26) {
+			same[first+i] = byte('A' + i)
+		}
+	}
+	l := &latin{}
+	known := map[string]uint16{}
+	for r := rune(0x80); r < 0x20000; r++ {
+		if r == 0xAC00 { // Hangul and surrogates stay
+			r = 0xE000
+		}
+		value, ok := reduced(r, same)
+		if !ok {
+			continue
+		}
+		page := l.pages[r>>8]
+		if page == nil {
+			page = new([256]uint16)
+			l.pages[r>>8] = page
+		}
+		switch {
+		case value == "":
+			page[r&0xff] = vanishes
+		case len(value) == 1:
+			page[r&0xff] = uint16(value[0])
+		default:
+			n, ok := known[value]
+			if !ok {
+				n = longForm + uint16(len(l.longer))
+				known[value] = n
+				l.longer = append(l.longer, value)
+			}
+			page[r&0xff] = n
+		}
+	}
+	return l
+}
+
+// reduced returns the ASCII text that r stands for, empty when nobody sees r;
+// false when it stands for itself.
+func reduced(r rune, same map[rune]byte) (string, bool) {
+	switch {
+	case r < 0xA0, unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r), strings.ContainsRune(unseen, r):
+		return "", true
+	case unicode.IsSpace(r):
+		return " ", true
+	}
+	if two, ok := glued[r]; ok {
+		return two, true
+	}
+	if c, ok := same[r]; ok {
+		return string(rune(c)), true
+	}
+	if 0xAB70 <= r && r < 0xABC0 { // Cherokee's small letters
+		r -= 0xAB70 - 0x13A0
+	}
+	var buf [utf8.UTFMax]byte
+	char := buf[:utf8.EncodeRune(buf[:], r)]
+	parts := norm.NFKD.Properties(char).Decomposition()
+	if parts == nil {
+		parts = char
+	}
+	var out []byte
+	for _, p := range string(parts) {
+		switch c, alike := same[p]; {
+		case unicode.Is(unicode.Mn, p):
+		case p < utf8.RuneSelf:
+			out = append(out, byte(p))
+		case alike:
+			out = append(out, c)
+		case unicode.Is(unicode.Nd, p):
+			out = append(out, '0'+digitOf(p))
+		default:
+			return "", false
+		}
+	}
+	return string(out), true
+}
+
+// digitOf returns what a decimal digit of any script is worth: the digits of a
+// script stand in a row.
+func digitOf(r rune) byte {
+	for _, t := range unicode.Nd.R16 {
+		if rune(t.Lo) <= r && r <= rune(t.Hi) {
+			return byte((r - rune(t.Lo)) % 10)
+		}
+	}
+	for _, t := range unicode.Nd.R32 {
+		if rune(t.Lo) <= r && r <= rune(t.Hi) {
+			return byte((r - rune(t.Lo)) % 10)
+		}
+	}
+	return 0
+}
+
+// append appends what r becomes to dst. hidden takes what is written in tag
+// characters, which no screen shows and models read.
+func (l *latin) append(dst, hidden []byte, r rune) (out, unshown []byte) {
+	if r >= 0x20000 {
+		switch {
+		case r > 0xE0020 && r < 0xE007F:
+			return dst, append(hidden, byte(r-0xE0000))
+		case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+			return dst, hidden
+		}
+		return utf8.AppendRune(dst, r), hidden
+	}
+	value := stays
+	if page := l.pages[r>>8]; page != nil {
+		value = page[r&0xff]
+	}
+	switch {
+	case value == stays:
+		dst = utf8.AppendRune(dst, r)
+	case value == vanishes:
+	case value < longForm:
+		dst = append(dst, byte(value))
+	default:
+		dst = append(dst, l.longer[value-longForm]...)
+	}
+	return dst, hidden
+}

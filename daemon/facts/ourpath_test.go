@@ -1,0 +1,77 @@
+package facts
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Spellings by which a server finds what a plain look at the text does not.
+func TestOursAsServersReadIt(t *testing.T) {
+	h := newHouse(t)
+	if err := os.Symlink("/proc/self/cwd/../.config/thoughtgate", h.project+"/via-proc"); err != nil {
+		t.Fatal(err)
+	}
+	config := h.home + "/.config/thoughtgate/thoughtgate.yaml"
+	for _, value := range []string{
+		// Longer than a path may be, until the server tidies it up.
+		h.home + "/" + strings.Repeat("a/../", 1000) + ".config/thoughtgate/thoughtgate.yaml", h.home + strings.Repeat("/", 5000) + ".claude.json",
+		strings.Repeat("./", 3000) + "../.claude.json",
+		// Through /proc, where each sees itself.
+		"/proc/self/cwd/../.claude.json", "/proc/thread-self/cwd/../.claude.json", "/dev/fd/../cwd/../.claude.json", "via-proc/thoughtgate.yaml",
+		// Addresses with a host, which many readers leave out.
+		"file://LOCALHOST" + config, "FILE://localhost" + config, "file://any.host" + config, "fs://localhost" + config, "vscode-remote://wsl" + config,
+		// Blanks and quotes that servers trim.
+		" " + h.home + "/a b/../.claude.json", h.home + "/a b/../.claude.json\n", "'" + h.home + "/a b/../.claude.json'",
+		"${HOME:-/x}/.claude.json", "$PWD/../.claude.json",
+		h.home + "/.config/{thoughtgate,x}/thoughtgate.yaml", h.home + "/.conf{ig,x}/thoughtgate", h.home + "/.claude.jso[!x]", h.home + "/@(.claude.json)",
+	} {
+		if !h.isOurs("write_file", "path", value) {
+			t.Errorf("%.100q is not seen to be ours", value)
+		}
+	}
+	for _, command := range []string{"rm -r ~/.config", "rm -rf ..", "mv " + h.home + "/.config x"} {
+		if !h.isOurs("shell", "command", command) {
+			t.Errorf("command %q is not seen to take ours away", command)
+		}
+	}
+	if !h.isOurs("copy_directory", "destination", h.home+"/.config") {
+		t.Error("writing over the folder above ours is not seen")
+	}
+}
+
+func TestOursInTwoMembers(t *testing.T) {
+	h := newHouse(t)
+	for args, want := range map[string]bool{
+		`{"files":{"` + h.home + `/.claude.json":"x"}}`:                                    true,
+		`{"files":{"../.claude.json":{"edits":[]}}}`:                                       true,
+		`{"root":"` + h.home + `","path":".config/thoughtgate/thoughtgate.yaml"}`:          true,
+		`{"files":["thoughtgate/x"],"repo":"` + h.home + `/.config"}`:                      true,
+		`{"cwd":"~/.config","pattern":"thoughtgate/**"}`:                                   true,
+		`{"path":"` + h.home + `/.config","edits":{"thoughtgate/thoughtgate.yaml":1}}`:     true,
+		`{"path":".config/thoughtgate/thoughtgate.yaml"}`:                                  false,
+		`{"root":"` + h.home + `","path":"docs/x.md","pattern":"**/*.go"}`:                 false,
+		`{"headers":{"content/type":"text/plain"},"url":"https://a.example/.claude.json"}`: false,
+	} {
+		c := callTo("write_file", args)
+		c.Project = h.project
+		found := false
+		for _, f := range h.finder.Of(c) {
+			found = found || f.Name == Ours
+		}
+		if found != want {
+			t.Errorf("%s: got %v, want %v", args, found, want)
+		}
+	}
+	// The folder that the server was started in, or on, is not always the project.
+	c := callTo("write_file", `{"path":".config/thoughtgate/thoughtgate.yaml"}`)
+	c.Project = h.project
+	c.Cwd = h.home
+	if !hasFact(h.finder.Of(c), Ours, "path") {
+		t.Error("a path from the server's own folder is not seen")
+	}
+	c.Cwd, c.Command = "", []string{"mcp-server-git", "--repository=" + h.home}
+	if !hasFact(h.finder.Of(c), Ours, "") {
+		t.Error("a path within what the server was started on is not seen")
+	}
+}

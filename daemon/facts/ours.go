@@ -1,0 +1,269 @@
+package facts
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// own knows what is ThoughtGate's, and whether a text names some of it. Rules
+// can't change that it asks: a call through the gate must not change the gate.
+//
+// A path is compared twice: as it is written, with . and .. taken out, which is
+// how many servers read it, and as the system would follow it, links and all.
+type own struct {
+	given func() []string
+	home  string
+
+	mu    sync.Mutex
+	last  []string  // what given returned when set was made
+	until time.Time // links may have changed since
+	set   []string  // given, clean, with and without links followed
+	// The project asked for last, and where its links lead.
+	folder, led string
+	roots       map[string]bool // what / holds, and how long that is taken to be so
+	read        time.Time
+
+	// slots bounds how many links are being followed at once: a file system
+	// that doesn't answer (a dead network mount) holds up one call, which its
+	// shim's deadline refuses, and never all of them.
+	slots chan struct{}
+}
+
+const (
+	mostFollowed  = 1 << 16         // paths of one call whose links are followed; past that it asks
+	longestFollow = 4096            // a longer one is no path, and of longer text only the words are read
+	ownFresh      = 2 * time.Second // how long links of ours are taken to stay
+	mostLinks     = 40
+	slotPatience  = 100 * time.Millisecond
+)
+
+func newOwn(o Options) *own {
+	if o.Ours == nil {
+		o.Ours = func() []string { return nil }
+	}
+	return &own{given: o.Ours, home: o.Home, slots: make(chan struct{}, 8)}
+}
+
+// paths returns what is ours now, each path as it was given and as it is when
+// links are followed, folded as the platform folds names.
+func (o *own) paths() []string {
+	given := o.given()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if slices.Equal(given, o.last) && time.Now().Before(o.until) {
+		return o.set
+	}
+	set := []string{}
+	for _, p := range given {
+		led, _ := follow("/", p)
+		for _, q := range []string{filepath.Clean(p), led} {
+			if q = foldPath(q); q != "/" && q != "." && !slices.Contains(set, q) {
+				set = append(set, q)
+			}
+		}
+	}
+	o.last, o.set, o.until = slices.Clone(given), set, time.Now().Add(ownFresh)
+	o.folder = ""
+	return set
+}
+
+// ours looks for something of ours in a text, and for paths that lead out of the
+// project. prose is not followed through links, only read.
+func (l *look) ours(text []byte, prose bool, at where) {
+	if l.own == nil {
+		l.own = l.finder.own.paths()
+	}
+	if len(l.own) == 0 && l.call.Project == "" || len(text) == 0 {
+		return
+	}
+	t := string(text)
+	c := candidate{look: l, own: l.finder.own, paths: l.own, prose: prose, removes: l.removes || !prose && commandsRemoval(t), stand: at}
+	if !prose {
+		c.collect(t)
+	}
+	named := c.reads(t)
+	if decoded, ok := percentDecoded(text); ok && named == "" {
+		named = c.reads(string(decoded))
+	}
+	if named == "" && bytes.IndexByte(text, '\\') >= 0 {
+		named = c.reads(strings.ReplaceAll(t, `\`, "/"))
+		if named == "" {
+			named = c.reads(strings.ReplaceAll(t, `\ `, " "))
+		}
+	}
+	if named != "" {
+		l.add(Ours, "names "+named+", which is ThoughtGate's own or under its guard", at())
+	}
+}
+
+// candidate is a text that may name something of ours.
+type candidate struct {
+	look  *look
+	own   *own
+	paths []string
+	prose bool
+	// What it names is taken away or written over: so is what lies below.
+	removes bool
+	loose   bool // the path at hand may be one on another machine
+	stand   where
+}
+
+// reads returns which of our paths the text names, "" for none.
+func (c *candidate) reads(text string) string {
+	text = c.expanded(text)
+	for _, t := range []string{text, strings.Trim(text, " \t\r\n\"'`")} { // servers trim
+		if isOnePath(t) && !(c.prose && strings.Contains(t, " ")) {
+			if p := c.path(t); p != "" {
+				return p
+			}
+		}
+	}
+	if !strings.Contains(text, "/") && !strings.Contains(text, "..") {
+		return ""
+	}
+	folded := foldPath(text)
+	for _, p := range c.paths {
+		if holds(folded, p) {
+			return p
+		}
+	}
+	return c.words(text)
+}
+
+// words looks at each word of a text that is more than one.
+func (c *candidate) words(text string) string {
+	for i := 0; i < len(text); {
+		start, slash, odd := i, false, false
+		for i < len(text) && !isPathEnd[text[i]] && text[i] != ':' {
+			slash = slash || text[i] == '/'
+			odd = odd || text[i] == '*' || text[i] == '?' || text[i] == '/' && i > start && (text[i-1] == '/' || text[i-1] == '.')
+			i++
+		}
+		// In prose, a path that is written plainly has been found already.
+		if (slash || text[start:i] == "..") && i-start < len(text) && (odd || !c.prose) {
+			if p := c.path(text[start:i]); p != "" {
+				return p
+			}
+		}
+		i++
+	}
+	return ""
+}
+
+// isOnePath reports whether text can be one path.
+func isOnePath(text string) bool {
+	return strings.IndexByte(text, '\n') < 0 && strings.IndexByte(text, 0) < 0
+}
+
+// holds reports whether path stands in text as a path of its own.
+func holds(text, path string) bool {
+	for at := 0; ; {
+		i := strings.Index(text[at:], path)
+		if i < 0 {
+			return false
+		}
+		start, end := at+i, at+i+len(path)
+		if (start == 0 || !isRun[text[start-1]] && text[start-1] != '.' && text[start-1] < 0x80) &&
+			(end == len(text) || !isRun[text[end]] && text[end] != '.' && text[end] < 0x80) {
+			return true
+		}
+		at = start + 1
+	}
+}
+
+// expanded writes out what a shell, or a server, puts in place of ~ and of the
+// variables that our folders are named by.
+func (c *candidate) expanded(text string) string {
+	if strings.Contains(text, "$") {
+		text = os.Expand(text, func(name string) string {
+			bare := name
+			if i := strings.IndexAny(name, ":-=?+#%/"); i > 0 { // ${HOME:-x}
+				bare = name[:i]
+			}
+			switch name = bare; name {
+			case "HOME":
+				return c.own.home
+			case "PWD":
+				return c.look.call.Project
+			case "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "THOUGHTGATE_CONFIG", "THOUGHTGATE_SOCKET", "THOUGHTGATE_CONTROL":
+				return os.Getenv(name)
+			}
+			return "$" + name
+		})
+	}
+	if c.own.home == "" || !strings.Contains(text, "~") {
+		return text
+	}
+	var out strings.Builder
+	user := filepath.Base(c.own.home)
+	for i := 0; i < len(text); i++ {
+		if text[i] == '~' && (i == 0 || isPathEnd[text[i-1]] || text[i-1] == ':' || text[i-1] == '/') {
+			rest := strings.TrimPrefix(text[i+1:], user)
+			if rest == "" || rest[0] == '/' || isPathEnd[rest[0]] {
+				out.WriteString(c.own.home)
+				i = len(text) - len(rest) - 1
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+func isBelow(p, folder string) bool {
+	return len(p) > len(folder) && strings.HasPrefix(p, folder) && (p[len(folder)] == '/' || folder == "/")
+}
+
+// matches reports whether the pattern can mean path or something below it.
+func matches(pattern, path string) bool {
+	want, have := strings.Split(pattern, "/"), strings.Split(path, "/")
+	for i, w := range want {
+		if w == "**" || i >= len(have) {
+			return true
+		}
+		if ok, err := filepath.Match(w, have[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return len(want) >= len(have)
+}
+
+// followed returns which of our paths p leads to when its links are followed
+// beginning at the folder from.
+func (c *candidate) followed(from, p string) string {
+	if c.look.follow++; c.look.follow > mostFollowed {
+		return "one of more paths than can be followed"
+	}
+	select {
+	case c.own.slots <- struct{}{}:
+	default:
+		patience := time.NewTimer(slotPatience)
+		defer patience.Stop()
+		select {
+		case c.own.slots <- struct{}{}:
+		case <-patience.C:
+			return "a path whose links could not be followed in time"
+		}
+	}
+	defer func() { <-c.own.slots }()
+	known := from == "/" || from == c.look.call.Project
+	if from != "/" {
+		from = c.own.project(from)
+	}
+	end, exists := follow(from, p)
+	if throughSelf(end) {
+		return "a path through /proc/self, which only the server can follow"
+	}
+	if known {
+		c.outside(p, end)
+	}
+	if named := c.compare(end); named != "" || !exists {
+		return named
+	}
+	return c.linked(end)
+}

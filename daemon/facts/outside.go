@@ -1,0 +1,55 @@
+package facts
+
+import (
+	"os"
+	"strings"
+	"time"
+)
+
+// outside notes a path that leads out of the session's project: p as it is
+// written, end where it leads.
+func (c *candidate) outside(p, end string) {
+	project := c.look.call.Project
+	if project == "" || c.loose {
+		return
+	}
+	end, within := foldPath(end), foldPath(c.own.project(project))
+	if end == within || isBelow(end, within) || end == "/dev/null" || strings.HasPrefix(p, "/") && !c.own.isRoot(p) {
+		return
+	}
+	c.look.add(Outside, "it leads out of the project", c.stand())
+}
+
+// project returns a project's folder with its links followed.
+func (o *own) project(folder string) string {
+	o.mu.Lock()
+	known, led := o.folder == folder && time.Now().Before(o.until), o.led
+	o.mu.Unlock()
+	if known {
+		return led
+	}
+	led, _ = follow("/", folder)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.folder, o.led = folder, led
+	return led
+}
+
+// isRoot reports whether an absolute path begins in a folder that is there. What
+// else begins with a slash is more often a part of an URL than a path.
+func (o *own) isRoot(p string) bool {
+	first, _, _ := strings.Cut(strings.TrimLeft(p, "/"), "/")
+	if first == "" || first == "." || first == ".." {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.roots == nil || time.Now().After(o.read) {
+		o.roots, o.read = map[string]bool{}, time.Now().Add(ownFresh)
+		entries, _ := os.ReadDir("/") // a root that can't be read has no folders to begin in
+		for _, e := range entries {
+			o.roots[e.Name()] = true
+		}
+	}
+	return o.roots[first]
+}

@@ -1,0 +1,196 @@
+package facts
+
+import (
+	"bytes"
+	"strings"
+)
+
+// placeKeywords begin, or are, what the name of a place where credentials live
+// holds; placeOf then says whether it is one.
+var placeKeywords = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", "gcloud", ".env", "netrc", ".npmrc", ".pypirc", ".pgpass",
+	".my.cnf", ".git-credentials", ".htpasswd", ".s3cfg", ".boto", ".dockercfg", ".password-store", "keyring", "keychain", "id_rsa", "id_dsa",
+	"id_ecdsa", "id_ed25519", ".pem", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".key", "shadow", "sudoers", "master.passwd",
+	"ssl/private", "/proc", "run/secrets", "serviceaccount", "credential", "client_secret", "service-account", "service_account", "secrets.",
+	"login data", "cookies", "key4.db", "key3.db", "logins.json", "wallet.dat", ".vault-token", ".terraform.d", "hosts.yml", "rclone.conf",
+	".1password", ".bitcoin", ".electrum", "ethereum/keystore", "auth.json", "vault://", "op://", "keychain://", "secret://", "secrets://", "169.254.169.254",
+	"metadata.google.internal", ".envrc", "kubernetes/admin.conf", "kubernetes/pki"}
+
+// placeOf returns what lives at a path or URI, when that is credentials.
+func placeOf(text []byte) (what string, is bool) {
+	if decoded, ok := percentDecoded(text); ok {
+		text = decoded
+	}
+	p := strings.ToLower(string(bytes.TrimLeft(text, "@")))
+	p = strings.ReplaceAll(p, `\`, "/")
+	scheme, rest, isURI := strings.Cut(p, "://")
+	if isURI {
+		switch {
+		case scheme == "vault" || scheme == "op" || scheme == "keychain" || scheme == "secret" || scheme == "secrets":
+			return scheme + ":// names a store of secrets", true
+		case strings.HasPrefix(rest, "169.254.169.254") || strings.HasPrefix(rest, "metadata.google.internal"):
+			return "the cloud's own address for credentials", true
+		case scheme != "file" && scheme != "resource" && scheme != "fs":
+			return "", false // another machine's files
+		}
+		p = rest
+	}
+	if i := strings.LastIndexByte(p, ':'); i > 1 { // host:path of scp
+		p = p[i+1:]
+	}
+	parts := resolved(p)
+	if len(parts) == 0 {
+		return "", false
+	}
+	base := parts[len(parts)-1]
+	joined := "/" + strings.Join(parts, "/")
+	if strings.HasSuffix(base, ".pub") || base == "known_hosts" {
+		return "", false
+	}
+	if isSecretFile(base, joined) {
+		return base, true
+	}
+	for _, part := range parts {
+		if secretFolders[part] {
+			return part, true
+		}
+	}
+	for _, s := range secretPaths {
+		if strings.Contains(joined+"/", s) {
+			return strings.Trim(s, "/"), true
+		}
+	}
+	return "", false
+}
+
+// resolved splits a path, taking . and .. and empty parts out.
+func resolved(path string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(path, "/") {
+		switch part {
+		case "", ".":
+		case "..":
+			if len(parts) > 0 {
+				parts = parts[:len(parts)-1]
+			}
+		default:
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+var secretFolders = set(".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".1password", ".bitcoin", ".electrum", "keyrings", "keychains")
+
+var secretPaths = []string{"/etc/shadow/", "/etc/shadow-/", "/etc/gshadow/", "/etc/sudoers", "/etc/master.passwd/", "/etc/ssl/private/", "/run/secrets/",
+	"/kubernetes.io/serviceaccount/", "/.config/gcloud/", "/ethereum/keystore/", "/.docker/config.json/", "/.config/gh/hosts.yml/",
+	"/etc/kubernetes/pki/", "/etc/kubernetes/admin.conf/", "/.cargo/credentials", "/.gem/credentials", "/.composer/auth.json/", "/microsoft/credentials/",
+	"/.terraform.d/credentials", "/.local/share/opencode/auth.json/", "/.codex/auth.json/", "/.claude/.credentials.json/"}
+
+var secretFiles = set(".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd", ".s3cfg", ".boto", ".dockercfg",
+	".vault-token", ".envrc", "key4.db", "key3.db", "logins.json", "wallet.dat", "login data", "cookies.sqlite", "rclone.conf",
+	"credentials.json", "credentials.yml", "credentials.yaml", "credentials.toml", "credentials.ini", "credentials.xml", "credentials.csv", ".credentials",
+	"application_default_credentials.json", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", "secrets.env", "secrets.ini",
+	"client_secret.json", "client_secrets.json", "service-account.json", "service_account.json", "serviceaccount.json", "serviceaccountkey.json")
+
+var keyFolders = set("ssl", "tls", "certs", "cert", "private", "pki", "keys", "secrets")
+var keyNames = set("server", "private", "privkey", "client", "ssl", "tls", "key", "ca", "signing", "tls-key", "master")
+var publicKeys = []string{"cacert", "ca-cert", "ca-bundle", "ca_bundle", "fullchain", "chain.pem", "public", "pubkey", "root-ca"}
+
+func isSecretFile(base, path string) bool {
+	if secretFiles[base] {
+		return true
+	}
+	name, ext := base, ""
+	if i := strings.LastIndexByte(base, '.'); i >= 0 {
+		name, ext = base[:i], base[i:]
+	}
+	switch ext {
+	case ".pem":
+		if name == "" {
+			return false
+		}
+		for _, p := range publicKeys {
+			if strings.Contains(base, p) {
+				return false
+			}
+		}
+		return true
+	case ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk":
+		return true
+	case ".key":
+		folders := strings.Split(path, "/")
+		return keyNames[name] || len(folders) > 1 && keyFolders[folders[len(folders)-2]]
+	case ".env":
+		return name == "" || envNames[name] || strings.Count(path, "/") > 1
+	}
+	for _, k := range []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"} {
+		if base == k || base == k+"_sk" {
+			return true
+		}
+	}
+	if rest, ok := strings.CutPrefix(base, ".env."); ok {
+		return !publicEnv[rest]
+	}
+	if base == "cookies" {
+		return strings.Contains(path, "chrom") || strings.Contains(path, "edge") || strings.Contains(path, "brave")
+	}
+	if strings.HasPrefix(path, "/proc/") {
+		return base == "environ" || base == "mem"
+	}
+	return strings.HasPrefix(base, "client_secret_") && ext == ".json"
+}
+
+// envNames are files of settings; in programs, x.env is a variable.
+var envNames = set("prod", "production", "dev", "development", "local", "staging", "stage", "secrets", "app", "docker", "db", "config", "*", "**")
+
+var publicEnv = set("example", "sample", "template", "dist", "defaults", "schema", "tmpl", "tpl", "md")
+
+// isPathEnd tells where a path in a line of words ends.
+var isPathEnd = func() (table [256]bool) {
+	for c := range table {
+		table[c] = c <= ' ' || bytes.IndexByte([]byte("\"'`;|&<>()=,{}[]"), byte(c)) >= 0
+	}
+	return table
+}()
+
+// placeSearch judges the words of a text that hold a keyword, each once.
+type placeSearch struct {
+	text  []byte
+	alone bool // only a text that is one word is judged
+	done  int
+	what  string
+	work  int // bytes looked at
+}
+
+func (p *placeSearch) at(start int) {
+	if p.what != "" || start < p.done {
+		return
+	}
+	from, to := start, start
+	for from > p.done && !isPathEnd[p.text[from-1]] {
+		from--
+	}
+	for to < len(p.text) && !isPathEnd[p.text[to]] {
+		to++
+	}
+	p.done = to
+	p.work += to - from
+	if p.alone && (from > 0 || to < len(p.text)) {
+		return
+	}
+	p.what, _ = placeOf(p.text[from:to])
+}
+
+// whole judges the text as one path, which may hold blanks.
+func (p *placeSearch) whole() {
+	if !p.alone && p.done > 0 && p.what == "" && len(p.text) < 4096 && bytes.IndexByte(p.text, '\n') < 0 && bytes.IndexByte(p.text, '/') >= 0 {
+		p.what, _ = placeOf(p.text)
+	}
+}
+
+// proseNames are members whose value is text for people, or a thing to look
+// for: a place named there is spoken of, not reached for.
+var proseNames = set("content", "contents", "text", "body", "message", "msg", "description", "comment", "summary", "title", "subject",
+	"new_str", "old_str", "newstr", "oldstr", "new_string", "old_string", "newstring", "oldstring", "newtext", "oldtext", "new_text", "old_text",
+	"file_text", "insert_text", "note", "notes", "prompt", "reason", "explanation", "markdown", "html", "diff", "patch", "replacement",
+	"thought", "reply", "answer", "query", "q", "question", "search", "keywords", "topic", "instructions", "task", "feedback")

@@ -1,0 +1,292 @@
+package facts
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// recall asks the memory about one call: was a place in it brought up by a
+// server, did a server's text name the tool, was something sent there before. It
+// is told of each argument in turn, and draws its conclusions at the end, since
+// what a call does may stand in its last argument ("method": "POST").
+type recall struct {
+	look   *look
+	memory *memory
+	sight  *sight
+	claims bool // what the call names first is the agent's
+	deed   deed
+	sends  bool
+	tool   uint64 // with its server
+	base64 int    // letters of it that may still be decoded
+
+	isTo func() bool // the name of the member at hand says that it is an address
+	here []argued    // what that argument names
+	all  []argued
+}
+
+// argued is a place in an argument.
+type argued struct {
+	key    uint64
+	kind   placeKind
+	name   string
+	by     string // the server that said it first, empty for the agent
+	member string // the path of the argument
+
+	sure      bool // written so that it can be nothing else
+	addressed bool // the argument is nothing but addresses
+	isTo      bool // the member's name says that it is an address
+	prose     bool
+	counter   bool // the member's name says that it counts or dates something
+}
+
+// What is looked at closely. All places are claimed and compared; a person is
+// not helped by more of them.
+const (
+	mostPlaces     = 256  // places of a call that the agent said first
+	mostAlien      = 3    // words beside the places in an argument that is an address, as a name before <...>
+	longestAddress = 4096 // bytes of such an argument
+	longLabel      = 16   // letters of a part of a host that carries something
+)
+
+// recall begins to look at a call of an agent, nil for one of a server. claims
+// says that the call is judged, so that what it names first is the agent's.
+func (f *Finder) recall(l *look, claims bool) *recall {
+	c := l.call
+	if c.Side != wire.FromAgent {
+		return nil
+	}
+	r := &recall{look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), claims: claims, base64: mostDecoded, deed: reads}
+	r.sight.to, r.sight.tools = r, false
+	if c.Method == "tools/call" { // the rest reads, and gets what a server prepared
+		r.deed, _ = deedOf(r.sight.clean([]byte(c.Subject)))
+		r.sends = r.deed == sends
+		r.tool = f.ownTool(c.Server, c.Subject)
+	}
+	return r
+}
+
+// argument looks at one string or number.
+func (r *recall) argument(w *walk, name, text []byte, prose bool) {
+	if r == nil || len(text) < 3 {
+		return
+	}
+	if r.deed != acts && isOneOf(methodNames, name) && isOneOf(sendingMethods, text) {
+		r.sends = true
+	}
+	if len(text) < 4 {
+		return
+	}
+	r.here = r.here[:0]
+	r.isTo = sync.OnceValue(func() bool { return isAddressName(name) })
+	r.sight.look(text, &r.base64)
+	if len(r.here) == 0 {
+		return
+	}
+	addressed := !prose && r.sight.alien <= mostAlien && len(text) <= longestAddress
+	isTo, counter, member := r.isTo(), isCounter(name), w.path()
+	for _, a := range r.here {
+		a.addressed, a.isTo, a.prose, a.counter, a.member = addressed, isTo, prose, counter, member
+		r.all = append(r.all, a)
+	}
+}
+
+// member looks at the name of a member: some hold what goes where by it.
+func (r *recall) member(w *walk, name []byte) {
+	if len(name) >= 6 {
+		r.argument(w, nil, name, false)
+	}
+}
+
+var (
+	methodNames    = set("method", "http_method", "httpmethod", "verb")
+	sendingMethods = set("post", "put", "patch", "delete")
+)
+
+// place is told of each place in the argument at hand.
+func (r *recall) place(p place) {
+	by := ""
+	if r.claims {
+		by = r.memory.claim(p.key)
+		if by == "" && p.kind == host {
+			by = r.above(p.name)
+		}
+	}
+	if p.kind == host && !p.sure && !r.isTo() {
+		return // more likely the name of a file, or a member of something
+	}
+	if n := len(r.all) + len(r.here); by == "" && n >= mostPlaces || n >= 2*mostPlaces {
+		return
+	}
+	r.here = append(r.here, argued{key: p.key, kind: p.kind, name: string(p.name), sure: p.sure, by: by})
+}
+
+func (r *recall) named(uint64, strength) {}
+
+// above returns who said the host that name is a part of, when what was put
+// before it is long enough to carry something: a name that is looked up reaches
+// whoever owns its end.
+func (r *recall) above(name []byte) (by string) {
+	long := false
+	for {
+		i := bytes.IndexByte(name, '.')
+		if i < 0 || bytes.IndexByte(name[i+1:], '.') < 0 {
+			return ""
+		}
+		long = long || i >= longLabel
+		name = name[i+1:]
+		if long {
+			if by := r.memory.sayer(r.sight.hash(host, name)); by != "" {
+				return by
+			}
+		}
+	}
+}
+
+// conclude adds what the memory says to the facts.
+func (r *recall) conclude() {
+	if r == nil {
+		return
+	}
+	l, c := r.look, r.look.call
+	for i := range r.all {
+		if a := &r.all[i]; a.by != "" && (r.deed != reads || r.sends) && r.counts(a) {
+			l.addFact(gate.Fact{
+				Name: Planted, Detail: fmt.Sprintf("%s was named by server %s before the agent named it", a.name, a.by),
+				Member: a.member, Place: a.name, By: a.by,
+			})
+		}
+	}
+	if c.Method == "tools/call" {
+		r.prompted()
+		if r.memory.has(&r.memory.harms, r.tool) {
+			l.add(Acts, "its definition says that it destroys", "")
+		}
+	}
+	if r.sends && c.Profile != gate.Development {
+		for _, to := range r.destinations() {
+			if !r.memory.has(&r.memory.sent, to.key) {
+				l.addFact(gate.Fact{
+					Name: NewPlace, Detail: fmt.Sprintf("nothing was sent to %s before in this session", to.name),
+					Member: to.member, Place: to.name,
+				})
+			}
+		}
+	}
+}
+
+// counts decides whether a place is one that the call may carry something to. Of
+// what neither sends nor acts only arguments count that are addresses: when a
+// file is written that speaks of a host, nothing goes there.
+func (r *recall) counts(a *argued) bool {
+	strong := r.sends || r.deed == acts
+	switch a.kind {
+	case mailbox:
+		return strong || a.addressed || a.isTo && !a.prose
+	case host:
+		return a.addressed || strong && !(a.prose && publicHosts[a.name])
+	}
+	return (strong || a.isTo) && !a.counter
+}
+
+// destinations returns where the call sends to: the addresses among its
+// arguments, else what the tool itself stands for.
+func (r *recall) destinations() []argued {
+	var to []argued
+	for i := range r.all {
+		if a := &r.all[i]; a.addressed && r.counts(a) {
+			to = append(to, *a)
+		}
+	}
+	if len(to) == 0 {
+		c := r.look.call
+		to = []argued{{key: r.tool, name: c.Server + "/" + c.Subject}}
+	}
+	return to
+}
+
+// prompted notes whether the text of a server named the tool.
+func (r *recall) prompted() {
+	c := r.look.call
+	name := r.sight.clean([]byte(c.Subject))
+	exact, letters := r.sight.toolKeys(name)
+	used := r.memory.has(&r.memory.used, r.tool)
+	if by, is := r.memory.namer([2]uint64{exact, letters}, c.Server, r.deed == reads, used); is {
+		r.look.addFact(gate.Fact{Name: Prompted, Detail: fmt.Sprintf("text from server %s named this tool", by), By: by})
+	}
+}
+
+// done gives back what recall looked with.
+func (r *recall) done(f *Finder) {
+	if r != nil {
+		f.release(r.sight)
+	}
+}
+
+// Forwarded takes note that c was sent on to its server: what it sent to is no
+// new place any more.
+func (f *Finder) Forwarded(c *gate.Call) {
+	if c.Method != "tools/call" {
+		return
+	}
+	l := look{finder: f, call: c}
+	r := f.recall(&l, false)
+	if r == nil {
+		return
+	}
+	defer r.done(f)
+	r.memory.note(&r.memory.used, r.tool)
+	l.recall = r
+	if !r.mayStillSend() {
+		return
+	}
+	for _, raw := range [][]byte{c.Arguments(), c.Envelope.InputResponses.Of(c.Line)} {
+		if len(raw) > 0 {
+			w := walk{raw: raw}
+			// What can't be read to its end was not forwarded.
+			_ = w.run(argumentsOnly{&l})
+		}
+	}
+	if r.sends {
+		for _, to := range r.destinations() {
+			r.memory.note(&r.memory.sent, to.key)
+		}
+	}
+}
+
+// mayStillSend reports whether the call sends, or its arguments may show that it
+// does.
+func (r *recall) mayStillSend() bool {
+	if r.sends || r.deed == acts {
+		return r.sends
+	}
+	arguments := r.look.call.Arguments()
+	for _, part := range []string{"ethod", "ETHOD", "erb", "ERB", `\`} { // of the names in methodNames, or spelled otherwise
+		if bytes.Contains(arguments, []byte(part)) {
+			return true
+		}
+	}
+	return false
+}
+
+// argumentsOnly walks arguments for recall alone.
+type argumentsOnly struct{ *look }
+
+func (argumentsOnly) pair(*walk, span, span) {}
+func (a argumentsOnly) member(w *walk, name span) {
+	a.recall.member(w, unquoted(w.raw[name.start:name.end]))
+}
+func (a argumentsOnly) value(w *walk, kind jsontext.Kind, v span) {
+	raw := w.raw[v.start:v.end]
+	switch kind {
+	case '0':
+		a.recall.argument(w, w.name(), raw, false)
+	case '"':
+		a.recall.argument(w, w.name(), unquoted(raw), isOneOf(proseNames, w.name()))
+	}
+}

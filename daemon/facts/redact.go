@@ -1,0 +1,223 @@
+package facts
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Redact returns values, one raw JSON value, with each secret it recognises and
+// each member that paths name replaced by what mask returns for it. All other
+// bytes stay as they are. values itself is not changed; without anything to
+// replace it is returned as it is.
+//
+// A path names a member from the outermost object down: `auth.token`;
+// `items.*.secret`, where * stands for any member or element; arrays are also
+// gone through where the path says nothing of them, so `items.secret` means the
+// same. Names are compared without regard to case, since one redaction too many
+// does no harm.
+//
+// mask is given the secret itself, unescaped: the part of a string that is
+// secret, or what a named member says (the raw JSON of one that is no string).
+// Where a secret is disguised, or was not to be told apart in reasonable time,
+// that is the whole string. What mask returns may be any text. What is not JSON
+// comes back as one masked string.
+func Redact(values []byte, paths []string, mask func(secret []byte) string) []byte {
+	return (&redactor{mask: mask, budget: budget}).redacted(values, paths)
+}
+
+func (r *redactor) redacted(values []byte, paths []string) []byte {
+	for _, p := range paths {
+		if p = strings.TrimSpace(p); p != "" {
+			r.paths = append(r.paths, strings.Split(strings.ToLower(p), "."))
+		}
+	}
+	w := walk{raw: values}
+	if err := w.run(r); err != nil {
+		return quoted(r.mask(values), true)
+	}
+	return r.spliced(values)
+}
+
+// redactor notes what is to be replaced while it walks.
+type redactor struct {
+	paths  [][]string
+	mask   func([]byte) string
+	budget int
+	edits  []edit
+}
+
+// edit is a string or a part of one that is replaced.
+type edit struct {
+	span
+	secret []byte
+	whole  bool // marks included
+}
+
+func (r *redactor) member(w *walk, name span) { r.text(w, name) }
+
+// enter takes what a path names as a whole.
+func (r *redactor) enter(w *walk) bool { return !r.named(w) }
+
+func (r *redactor) value(w *walk, kind jsontext.Kind, v span) {
+	if r.named(w) {
+		r.whole(w, v)
+		return
+	}
+	switch kind {
+	case '"':
+		if _, is := judgeMember(w.name(), unquoted(w.raw[v.start:v.end])); is {
+			r.whole(w, v)
+			return
+		}
+		r.text(w, v)
+	case '0':
+		if _, is := judgeMember(w.name(), w.raw[v.start:v.end]); is {
+			r.whole(w, v)
+		}
+	}
+}
+
+func (r *redactor) pair(w *walk, name, value span) {
+	v := w.raw[value.start:value.end]
+	if v[0] == '"' {
+		v = unquoted(v)
+	}
+	if _, is := judgeMember(unquoted(w.raw[name.start:name.end]), v); is {
+		r.whole(w, value)
+	}
+}
+
+// whole replaces a value.
+func (r *redactor) whole(w *walk, v span) {
+	said := w.raw[v.start:v.end]
+	if said[0] == '"' {
+		said = unquoted(said)
+	}
+	r.edits = append(r.edits, edit{v, said, true})
+}
+
+// text replaces the secrets in a string.
+func (r *redactor) text(w *walk, v span) {
+	raw := w.raw[v.start:v.end]
+	text := unquoted(raw)
+	if len(text) < 6 {
+		return
+	}
+	var found []span
+	disguised := false
+	eachReading(text, func(reading []byte, as readAs) bool {
+		s := scan{engine: theEngine(), text: reading, budget: &r.budget, secret: func(f find) bool {
+			disguised = disguised || as != asWritten
+			found = append(found, span{f.start, f.end})
+			return !disguised
+		}}
+		disguised = !s.run() || disguised
+		return !disguised
+	})
+	if disguised {
+		r.whole(w, v)
+		return
+	}
+	found = merged(text, found)
+	for i, s := range within(raw, found) {
+		s.start += v.start
+		s.end += v.start
+		r.edits = append(r.edits, edit{s, text[found[i].start:found[i].end], false})
+	}
+}
+
+// merged sorts finds, carries each on to the end of the token it ends in, and
+// joins those that touch.
+func merged(text []byte, found []span) []span {
+	slices.SortFunc(found, func(a, b span) int { return a.start - b.start })
+	out := found[:0]
+	for _, f := range found {
+		if isRun[text[f.end-1]] {
+			f.end += lengthOfRun(text[f.end:])
+		}
+		if n := len(out); n > 0 && f.start <= out[n-1].end {
+			out[n-1].end = max(out[n-1].end, f.end)
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// named reports whether a path names where the walk is.
+func (r *redactor) named(w *walk) bool {
+	if len(r.paths) == 0 {
+		return false
+	}
+	var at []string
+	for _, f := range w.frames {
+		switch {
+		case f.object && f.name.end > 0:
+			at = append(at, strings.ToLower(string(unquoted(w.raw[f.name.start:f.name.end]))))
+		case !f.object:
+			at = append(at, "")
+		}
+	}
+	return slices.ContainsFunc(r.paths, func(p []string) bool { return covers(p, at) })
+}
+
+// covers reports whether the path leads to at, in which an element of an array
+// is "". A member's own name may hold dots.
+func covers(path, at []string) bool {
+	if len(at) == 0 {
+		return len(path) == 0
+	}
+	if at[0] == "" {
+		return covers(path, at[1:]) || len(path) > 0 && path[0] == "*" && covers(path[1:], at[1:])
+	}
+	if len(path) == 0 {
+		return false
+	}
+	if path[0] == "*" && covers(path[1:], at[1:]) {
+		return true
+	}
+	for n := 1; n <= len(path); n++ {
+		if strings.Join(path[:n], ".") == at[0] && covers(path[n:], at[1:]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *redactor) spliced(values []byte) []byte {
+	if len(r.edits) == 0 {
+		return values
+	}
+	// What lies within another replacement goes with it.
+	slices.SortFunc(r.edits, func(a, b edit) int {
+		if a.start != b.start {
+			return a.start - b.start
+		}
+		return b.end - a.end
+	})
+	var out []byte
+	at := 0
+	for _, e := range r.edits {
+		if e.start < at {
+			continue
+		}
+		out = append(append(out, values[at:e.start]...), quoted(r.mask(e.secret), e.whole)...)
+		at = e.end
+	}
+	return append(out, values[at:]...)
+}
+
+// quoted writes text as a JSON string, or as a part of one.
+func quoted(text string, marks bool) []byte {
+	out, err := jsontext.AppendQuote(nil, text)
+	if err != nil { // invalid UTF-8 was replaced
+		out, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD"))
+	}
+	if marks {
+		return out
+	}
+	return bytes.TrimSuffix(bytes.TrimPrefix(out, []byte{'"'}), []byte{'"'})
+}

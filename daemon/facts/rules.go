@@ -1,0 +1,213 @@
+package facts
+
+import (
+	"bytes"
+	"math"
+	"regexp"
+	"sort"
+	"sync"
+)
+
+// rule is one form that a secret is known by.
+type rule struct {
+	id       string
+	keywords []string // lower case; without one of them there is no find
+	expr     string
+	anchored bool     // a find begins where the keyword does
+	boundary bool     // anchored: not in the middle of a word
+	heads    []string // anchored: one of these stands there in exactly this case; none: any case will do
+	reach    int      // bytes that a match takes at most; 0: no such number
+	run      int      // every find holds so many letters, digits, _, - and = in a row
+	entropy  float64  // bits a character that the secret must exceed
+	group    int      // which group is the secret; 0: the first that isn't empty
+	need     string   // a second literal near the keyword, in lower case
+
+	allow      []string // expressions that excuse a secret
+	allowMatch []string // expressions that excuse a whole match
+}
+
+// find is a secret in a text.
+type find struct {
+	start, end int
+	kind       string // for a person: `github-pat`, `password`
+	looked     int    // bytes looked at for it by what is no borrowed rule, whose cost the budget knows
+}
+
+const (
+	windowBefore = 160  // what a rule that is not anchored may need before its keyword
+	windowAfter  = 600  // and after it
+	longest      = 8192 // how far a find that runs to the end of the window is followed
+)
+
+// compiled is a rule whose expressions are compiled when first needed: most
+// never are, and all together cost 5 ms and 5 MB.
+type compiled struct {
+	*rule
+	once       sync.Once
+	expr       *regexp.Regexp
+	allow      []*regexp.Regexp
+	allowMatch []*regexp.Regexp
+}
+
+func (c *compiled) ready() {
+	c.once.Do(func() {
+		expr := c.rule.expr
+		if c.anchored {
+			expr = `\A(?:` + expr + `)`
+		}
+		c.expr = regexp.MustCompile(expr)
+		c.allow = compileAll(c.rule.allow)
+		c.allowMatch = compileAll(c.rule.allowMatch)
+	})
+}
+
+func compileAll(exprs []string) []*regexp.Regexp {
+	var out []*regexp.Regexp
+	for _, e := range exprs {
+		out = append(out, regexp.MustCompile(e))
+	}
+	return out
+}
+
+var excuses = sync.OnceValue(func() []*regexp.Regexp { return compileAll(borrowedAllow) })
+
+// match looks for the rule in text[from:to] and returns where the secret lies
+// in text; a find without an end is none. open says that the match ran up to
+// the end of the window, so that more of it may follow; ok, that what was found
+// is no example, placeholder or the like.
+func (c *compiled) match(text []byte, from, to int) (f find, open, ok bool) {
+	c.ready()
+	m := c.expr.FindSubmatchIndex(text[from:to])
+	if m == nil {
+		return find{}, false, false
+	}
+	start, end := m[0], m[1]
+	if g := c.secretGroup(m); g > 0 {
+		start, end = m[2*g], m[2*g+1]
+	}
+	window := text[from:to]
+	open = m[1] == len(window) && to < len(text)
+	ok = c.believable(window[start:end], window[m[0]:m[1]])
+	return find{start: from + start, end: from + end, kind: c.id}, open, ok
+}
+
+// begins reports whether text begins as a find of an anchored rule must.
+func (r *rule) begins(text []byte) bool {
+	for _, h := range r.heads {
+		if len(text) >= len(h) && string(text[:len(h)]) == h {
+			return true
+		}
+	}
+	return len(r.heads) == 0
+}
+
+// needs reports whether text holds the second literal of the rule.
+func (r *rule) needs(text []byte) bool {
+	return r.need == "" || containsFold(text, r.need)
+}
+
+// cost is what a try on n bytes costs: expressions without a bound go over
+// them several times.
+func (r *rule) cost(n int) int {
+	if r.reach == 0 {
+		return 4 * n
+	}
+	return n
+}
+
+func (c *compiled) secretGroup(m []int) int {
+	if c.group > 0 {
+		return c.group
+	}
+	for g := 1; 2*g < len(m); g++ {
+		if m[2*g+1] > m[2*g] {
+			return g
+		}
+	}
+	return 0
+}
+
+func (c *compiled) believable(secret, match []byte) bool {
+	if c.entropy > 0 && entropy(secret) <= c.entropy {
+		return false
+	}
+	for _, stop := range borrowedStop {
+		if bytes.Contains(bytes.ToLower(secret), []byte(stop)) {
+			return false
+		}
+	}
+	return !anyMatch(excuses(), secret) && !anyMatch(c.allow, secret) && !anyMatch(c.allowMatch, match)
+}
+
+func anyMatch(exprs []*regexp.Regexp, text []byte) bool {
+	for _, e := range exprs {
+		if e.Match(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// entropy returns the Shannon entropy of b in bits a byte.
+func entropy(b []byte) float64 {
+	var counts [256]int
+	for _, c := range b {
+		counts[c]++
+	}
+	sum := 0.0
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(b))
+			sum -= p * math.Log2(p)
+		}
+	}
+	return sum
+}
+
+// runs knows where a text has long runs of letters, digits, _, - and =. Looking
+// here first saves most expressions: prose has no such runs.
+type runs struct {
+	known bool
+	list  []span
+}
+
+const shortestRun = 8
+
+// reach reports whether a run of n bytes touches text[from:to]. Short ones are
+// not kept account of.
+func (r *runs) reach(n int, text []byte, from, to int) bool {
+	if n < shortestRun {
+		return true
+	}
+	if !r.known {
+		r.known = true
+		for i := 0; i < len(text); i++ {
+			start := i
+			for i < len(text) && (isRun[text[i]] || text[i] == '=') {
+				i++
+			}
+			if i-start >= shortestRun {
+				r.list = append(r.list, span{start, i})
+			}
+		}
+	}
+	for i := sort.Search(len(r.list), func(i int) bool { return r.list[i].end > from }); i < len(r.list) && r.list[i].start < to; i++ {
+		if r.list[i].end-r.list[i].start >= n {
+			return true
+		}
+	}
+	return false
+}
+
+var isRun = func() (table [256]bool) {
+	for c := range table {
+		table[c] = isWord(byte(c)) || c == '-'
+	}
+	return table
+}()
+
+func isWord(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

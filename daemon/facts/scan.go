@@ -1,0 +1,220 @@
+package facts
+
+import "sync"
+
+// engine is what a text is scanned with: the words to look out for, and what
+// each of them may be the sign of. It is made once and then only read.
+type engine struct {
+	words *automaton
+	uses  [][]use
+	size  []int // length of each word
+	rules []compiled
+}
+
+// use is what a keyword may be a sign of.
+type use struct {
+	kind useKind
+	rule int
+}
+
+type useKind uint8
+
+const (
+	useRule   useKind = iota // one of the borrowed rules
+	useName                  // a name whose value is a secret, as `password=...`
+	useScheme                // `Bearer ...`, `Basic ...`
+	useURL                   // user:pass@host
+	useKey                   // a private key
+	usePlace                 // a place where credentials live
+)
+
+var theEngine = sync.OnceValue(newEngine)
+
+func newEngine() *engine {
+	e := &engine{rules: make([]compiled, len(borrowed))}
+	index := map[string]int{}
+	var words []string
+	add := func(word string, u use) {
+		n, ok := index[word]
+		if !ok {
+			n = len(words)
+			index[word] = n
+			words = append(words, word)
+			e.uses = append(e.uses, nil)
+			e.size = append(e.size, len(word))
+		}
+		e.uses[n] = append(e.uses[n], u)
+	}
+	for i := range borrowed {
+		e.rules[i].rule = &borrowed[i]
+		for _, k := range borrowed[i].keywords {
+			add(k, use{useRule, i})
+		}
+	}
+	for kind, words := range map[useKind][]string{
+		useName: nameKeywords, useScheme: {"bearer", "basic "}, useURL: {"://"},
+		useKey: {"-----begin", "private-lines:"}, usePlace: placeKeywords,
+	} {
+		for _, w := range words {
+			add(w, use{kind: kind})
+		}
+	}
+	e.words = newAutomaton(words)
+	return e
+}
+
+// scan is one pass over one text.
+type scan struct {
+	*engine
+	text   []byte
+	budget *int            // bytes that expressions may still be tried on, shared by all texts of a call
+	secret func(find) bool // called for each secret; false ends the search for more
+	place  func(start int) // called with where a word for a place begins; nil for none
+	runs   runs            //
+	wait   map[int]span    // windows of rules that are not anchored, joined where they touch
+	named  int             // end of the name judged last
+	done   int             // end of the secret found last
+	prose  bool            // the text is for people
+	over   bool            // the budget ran out
+	work   int             // bytes looked at for forms
+}
+
+// run makes the pass. It reports whether all was looked at that had to be.
+func (s *scan) run() bool {
+	s.words.scan(s.text, func(word, end int) {
+		start := end - s.size[word]
+		for _, u := range s.uses[word] {
+			if u.kind == usePlace {
+				if s.place != nil {
+					s.place(start)
+				}
+			} else if s.secret != nil && start >= s.done {
+				s.look(u, start, end)
+			}
+		}
+	})
+	for r, w := range s.wait {
+		if s.secret != nil {
+			s.window(r, w)
+		}
+	}
+	return !s.over
+}
+
+func (s *scan) look(u use, start, end int) {
+	var f find
+	var ok bool
+	switch u.kind {
+	case useRule:
+		s.try(u.rule, start)
+		return
+	case useName:
+		if end <= s.named {
+			return
+		}
+		f, s.named, ok = assigned(s.text, start, end)
+	case useScheme:
+		f, ok = schemed(s.text, start, end)
+	case useURL:
+		f, ok = inURL(s.text, end, s.prose)
+	case useKey:
+		f, ok = privateKey(s.text, start, end)
+	}
+	s.work += f.looked
+	if ok {
+		s.report(f)
+	}
+}
+
+func (s *scan) report(f find) {
+	s.done = max(s.done, f.end)
+	if s.secret != nil && !s.secret(f) {
+		s.secret = nil
+	}
+}
+
+// try tries a borrowed rule whose keyword begins at start.
+func (s *scan) try(n, start int) {
+	r := &s.rules[n]
+	if !r.anchored {
+		w := span{max(0, start-windowBefore), min(len(s.text), start+windowAfter)}
+		old, waiting := s.wait[n]
+		if waiting && old.end >= w.start {
+			w.start = old.start
+		} else if waiting {
+			s.window(n, old)
+		}
+		if s.wait == nil {
+			s.wait = map[int]span{}
+		}
+		s.wait[n] = w
+		return
+	}
+	if r.boundary && start > 0 && isWord(s.text[start-1]) || !r.begins(s.text[start:]) {
+		return
+	}
+	size := r.reach + 1
+	if r.reach == 0 {
+		size = max(windowAfter, lengthOfRun(s.text[start:min(len(s.text), start+longest)]))
+	}
+	to := min(len(s.text), start+size)
+	if !s.runs.reach(r.run, s.text, start, to) || !r.needs(s.text[start:to]) || !s.afford(r.cost(to-start)) {
+		return
+	}
+	f, open, ok := r.match(s.text, start, to)
+	if open {
+		// The window may have cut it.
+		if to = min(len(s.text), start+longest); !s.afford(r.cost(to - start)) {
+			return
+		}
+		f, _, ok = r.match(s.text, start, to)
+	}
+	if ok {
+		s.report(f)
+	}
+}
+
+// window tries a rule that is not anchored on a stretch of the text.
+func (s *scan) window(n int, w span) {
+	delete(s.wait, n)
+	r := &s.rules[n]
+	w.end = min(len(s.text), w.end+lengthOfRun(s.text[w.end:min(len(s.text), w.end+longest)]))
+	if !s.runs.reach(r.run, s.text, w.start, w.end) || !r.needs(s.text[w.start:w.end]) {
+		return
+	}
+	for from := w.start; from < w.end && s.secret != nil; {
+		if !s.afford(r.cost(w.end - from)) {
+			return
+		}
+		f, _, ok := r.match(s.text, from, w.end)
+		if f.end == 0 {
+			return
+		}
+		if ok {
+			s.report(f)
+		}
+		from = f.end
+	}
+}
+
+// afford takes n bytes off the budget and reports whether they were there.
+// What it protects against is a text made of keywords.
+func (s *scan) afford(n int) bool {
+	if *s.budget < n {
+		s.over, s.secret = true, nil
+		return false
+	}
+	*s.budget -= n
+	return true
+}
+
+// lengthOfRun returns how many bytes at the head of text may belong to a token
+// that began before it.
+func lengthOfRun(text []byte) int {
+	for i, c := range text {
+		if !isRun[c] && c != '+' && c != '/' && c != '=' && c != '.' {
+			return i
+		}
+	}
+	return len(text)
+}

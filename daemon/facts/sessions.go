@@ -1,0 +1,71 @@
+package facts
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+// sessions holds the memory of each session.
+type sessions struct {
+	mu   sync.Mutex // guards what follows
+	each map[owner]*memory
+}
+
+// owner is whose a memory is: there is one for the servers of a session, and one
+// for each shim without a session.
+type owner struct{ session, shim string }
+
+func ownerOf(session, attachment string) owner {
+	if session != "" {
+		return owner{session: session}
+	}
+	return owner{shim: attachment}
+}
+
+// of returns a session's memory, new when there is none.
+func (s *sessions) of(session, attachment string) *memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := ownerOf(session, attachment)
+	m := s.each[key]
+	if m == nil {
+		m = newMemory()
+		s.each[key] = m
+	}
+	return m
+}
+
+// Forget drops what is remembered of a session, or of a shim without one.
+func (f *Finder) Forget(session, attachment string) {
+	f.sessions.mu.Lock()
+	defer f.sessions.mu.Unlock()
+	delete(f.sessions.each, ownerOf(session, attachment))
+}
+
+// sight returns a sight to look with; release gives it back.
+func (f *Finder) sight() *sight {
+	if s, ok := f.sights.Get().(*sight); ok {
+		return s
+	}
+	return &sight{seed: f.seed}
+}
+
+// keptBuffer is how large a buffer may be to be used again.
+const keptBuffer = 256 << 10
+
+func (f *Finder) release(s *sight) {
+	s.text, s.to = nil, nil
+	if cap(s.cleaner.out) <= keptBuffer && cap(s.decoded) <= keptBuffer {
+		f.sights.Put(s)
+	}
+}
+
+// ownTool is the key of a tool together with its server.
+func (f *Finder) ownTool(server, tool string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	_, _ = h.WriteString(server)
+	_ = h.WriteByte(0)
+	_, _ = h.WriteString(tool)
+	return h.Sum64()
+}

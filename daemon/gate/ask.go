@@ -1,0 +1,176 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// asked is a call that waits for a person.
+type asked struct {
+	call   *Call
+	ruling Ruling
+	held   Held
+}
+
+// ask puts the question that w comes to, unless a grant lets the call through. The
+// record of it has been written when ask returns, unless known says that an earlier
+// daemon did.
+func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Record) (Verdict, *asked) {
+	ruling := w.ruling
+	question := &Question{Call: w.shown, Ruling: ruling, Facts: w.facts, Subject: c.Digest()}
+	if known == nil && g.granted(ctx, question, r) {
+		return g.forward(ctx, c, r, ruling.Redact), nil
+	}
+	held, err := g.Approver.Ask(ctx, question)
+	if err != nil {
+		return g.deny(ctx, c, r, refusedQuestion(ruling, err)), nil
+	}
+	a := &asked{c, ruling, held}
+	if answer, ok := answered(ctx, held); ok {
+		return g.conclude(ctx, a, answer, nil), nil
+	}
+	r.Approval = held.ID()
+	if known == nil {
+		r.Verdict = "hold"
+		if err := g.Recorder.Record(ctx, r, c.values(), ruling.Redact); err != nil {
+			withdraw(ctx, held)
+			return g.unrecorded(c, err), nil
+		}
+	}
+	return Verdict{Seq: c.Seq, Move: Ask, Reason: ruling.Reason, Approval: held.ID()}, a
+}
+
+// granted reports whether a grant lets a call through, and says so in its record.
+// When that can't be found out a person is asked.
+func (g *Gate) granted(ctx context.Context, q *Question, r *record.Record) bool {
+	if g.Grants == nil {
+		return false
+	}
+	grant, err := g.Grants.Use(ctx, q)
+	if err != nil {
+		g.Logger.Error("look for a grant", "server_id", q.Call.Server, "method", q.Call.Method, "tool", q.Call.Subject, "err", err)
+	}
+	if grant == nil || err != nil {
+		return false
+	}
+	r.Gate, r.Approval, r.Grant, r.Decider = "ask", grant.Approval, grant.ID, grant.Decider
+	return true
+}
+
+// answered returns the answer to a question that has one already.
+func answered(ctx context.Context, held Held) (Answer, bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	answer, err := held.Wait(ctx)
+	return answer, err == nil
+}
+
+// await waits for the person. It returns false when ctx ended first and no
+// verdict is due: whoever ended it has taken the call back or will ask again.
+func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
+	answer, err := a.held.Wait(ctx)
+	if ctx.Err() != nil {
+		return Verdict{}, false
+	}
+	return g.conclude(ctx, a, answer, err), true
+}
+
+// conclude makes a verdict of a person's answer. The gates are asked once more:
+// the set in force may be another one by then.
+func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed error) Verdict {
+	c := a.call
+	var unusable error
+	if failed == nil && answer.Approved && answer.Edit != nil {
+		c, unusable = c.with(answer.Edit)
+	}
+	policy := g.policy(c)
+	w := g.weigh(ctx, policy, c)
+	ruling := w.ruling
+	switch {
+	case failed != nil:
+		ruling = refusedQuestion(a.ruling, failed)
+	case !answer.Approved:
+		ruling = unapproved(a.ruling, answer)
+	case unusable != nil:
+		ruling = refusedQuestion(a.ruling, nil)
+		ruling.Reason = fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable)
+	case ruling.Move == Ask && ruling.Workflow != a.ruling.Workflow:
+		ruling = Ruling{
+			Move: Deny, Gate: "ask", Rule: ruling.Rule, Code: mcp.CodeRule,
+			Reason: fmt.Sprintf("it was approved (%s), but the rules changed meanwhile and ask someone else; repeat the call", answer.ID),
+		}
+	}
+	if c != a.call && ruling.Move == Deny {
+		ruling.Reason = fmt.Sprintf("with the arguments that a person put in place of the agent's (%s): %s", answer.ID, ruling.Reason)
+	}
+	r := c.record(policy, w.facts, ruling)
+	r.Approval = a.held.ID()
+	if ruling.Move == Deny {
+		r.Parked = ruling.Parked
+		v := g.deny(ctx, c, r, ruling)
+		v.Approval = r.Approval
+		return v
+	}
+	r.Gate, r.Rule, r.Policies, r.Reason = "ask", a.ruling.Rule, a.ruling.Policies, ""
+	if c != a.call {
+		r.Reason = "with the arguments that " + answer.Decider + " put in place of the agent's"
+	}
+	v := g.forward(ctx, c, r, ruling.Redact)
+	v.Approval = r.Approval
+	if v.Move == Forward && c == a.call { // else what the agent would carry on is not what was approved
+		c.retries.approved(c, a.ruling, r.Approval)
+	}
+	if c != a.call && v.Move == Forward {
+		v.Replaced = true
+		v.Notice = fmt.Sprintf("A person changed the arguments of this call before it was executed (%s); this is the result of the changed call.", answer.ID)
+	}
+	return v
+}
+
+// withdraw takes back a question that was filed and can't be answered any more.
+func withdraw(ctx context.Context, held Held) {
+	gone, cancel := context.WithCancelCause(ctx)
+	cancel(ErrWithdrawn)
+	// The answer to a withdrawn question is of no use to anyone.
+	_, _ = held.Wait(gone)
+}
+
+func refusedQuestion(ruling Ruling, err error) Ruling {
+	d := Ruling{Move: Deny, Gate: "ask", Rule: ruling.Rule, Policies: ruling.Policies, Redact: ruling.Redact, Code: mcp.CodeGate}
+	switch {
+	case errors.Is(err, ErrFull):
+		d.Reason = "too many calls are waiting for a person; repeat it when some are answered"
+	case errors.Is(err, ErrBurst):
+		d.Reason = "too many questions were put to a person in a short time; wait a minute before you repeat it"
+	default:
+		d.Reason = fmt.Sprintf("a person must be asked and could not be (%v)", err)
+	}
+	return d
+}
+
+func unapproved(ruling Ruling, answer Answer) Ruling {
+	d := Ruling{Move: Deny, Gate: "ask", Rule: ruling.Rule, Policies: ruling.Policies, Redact: ruling.Redact, Code: mcp.CodeRejected}
+	switch answer.State {
+	case "expired":
+		d.Code = mcp.CodeExpired
+		d.Reason = fmt.Sprintf("nobody answered %s in time", answer.ID)
+	case "withdrawn":
+		d.Reason = fmt.Sprintf("the question %s was taken back", answer.ID)
+	case StateParked:
+		d.Code, d.Parked = mcp.CodeExpired, true
+		d.Reason = fmt.Sprintf("waiting for a person (%s)", answer.ID)
+	case StateSpent:
+		d.Code = mcp.CodeGate
+		d.Reason = fmt.Sprintf("an equal call was let through by %s, and a yes is for one call; repeat it to have a person asked again", answer.ID)
+	default:
+		d.Reason = fmt.Sprintf("a person refused it (%s)", answer.ID)
+		if answer.Note != "" {
+			d.Reason += ": " + answer.Note
+		}
+	}
+	return d
+}

@@ -1,0 +1,204 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+const (
+	sampling = `{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`
+	page     = `{"method":"elicitation/create","params":{"mode":"url","url":"https://example.com","elicitationId":"e","message":"m"}}`
+	form     = `{"method":"elicitation/create","params":{"mode":"form","message":"m"}}`
+)
+
+// byMethod forwards everything but what it names.
+func byMethod(rulings map[string]Ruling) func(*Call) Ruling {
+	return func(c *Call) Ruling {
+		if r, ok := rulings[c.Method]; ok {
+			return r
+		}
+		return Ruling{Move: Forward, Gate: "rule"}
+	}
+}
+
+var (
+	denies   = Ruling{Move: Deny, Gate: "rule", Rule: "r", Code: mcp.CodeRule, Reason: "not here"}
+	opsAsks  = Ruling{Move: Ask, Gate: "rule", Rule: "r1", Workflow: "ops", Reason: "sampling costs"}
+	alsoOps  = Ruling{Move: Ask, Gate: "rule", Rule: "r2", Workflow: "ops", Reason: "pages lie"}
+	bossAsks = Ruling{Move: Ask, Gate: "rule", Rule: "r3", Workflow: "boss", Reason: "money"}
+)
+
+// An ask is judged alike in whatever it comes: as the request that it could have
+// been.
+func TestAsksInsideAnswers(t *testing.T) {
+	inside := func(asks ...string) string {
+		var all []string
+		for i, a := range asks {
+			all = append(all, fmt.Sprintf(`"q%d":%s`, i, a))
+		}
+		return `"inputRequests":{` + strings.Join(all, ",") + `}`
+	}
+	result := func(asks ...string) string {
+		return `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required",` + inside(asks...) + `,"requestState":"s" }}`
+	}
+	task := func(asks ...string) string {
+		return `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t",` + inside(asks...) + `}}`
+	}
+	pages := func(mode string) string {
+		return `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":[{` + mode + `"elicitationId":"e","url":"https://example.com","message":"m"}]}}}`
+	}
+	for _, tt := range []struct {
+		name    string
+		line    string
+		answers string
+		rulings map[string]Ruling
+		move    Move
+		told    string // part of the answer
+		asked   string // method of what a person is shown
+		shown   string // part of its params
+	}{
+		{"none needs a word", result(sampling, form), "tools/call", nil, Forward, "", "", ""},
+		{"one is refused", result(form, sampling), "tools/call", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"isError":true,"resultType":"complete"`, "", ""},
+		{"of a read", result(sampling), "resources/read", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"error":{"code":-31001`, "", ""},
+		{"of a prompt", result(sampling), "prompts/get", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"error":{"code":-31001`, "", ""},
+		{"of a task", result(sampling), "tasks/get", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"error":{"code":-31001`, "", ""},
+		{"told of a task", task(sampling), "", map[string]Ruling{"sampling/createMessage": denies}, Deny, ``, "", ""},
+		{"a task tells that it works", `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t"}}`, "", map[string]Ruling{"": denies}, Forward, ``, "", ""},
+		{"one needs a person", result(form, sampling), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks}, Ask, ``,
+			"elicitation/create, sampling/createMessage", `{"1":{"method":"elicitation/create","params":{"mode":"form","message":"m"}},"2":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}`},
+		{"the only one needs a person", result(sampling), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks}, Ask, ``, "sampling/createMessage", `{"messages":[],"maxTokens":1}`},
+		{"told of a task, one needs a person", task(page), "", map[string]Ruling{"elicitation/create": alsoOps}, Ask, ``, "elicitation/create", `"url":"https://example.com"`},
+		{"two need the same", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": alsoOps}, Ask, ``,
+			"sampling/createMessage, elicitation/create", `{"1":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}},"2":{"method":"elicitation/create","params":{"mode":"url",`},
+		{"two need different ones", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": bossAsks}, Deny, `different people have to be asked (ops, boss)`, "", ""},
+		{"one is refused beside one that needs a person", result(sampling, page), "tools/call", map[string]Ruling{"sampling/createMessage": opsAsks, "elicitation/create": denies}, Deny, `not here`, "", ""},
+		{"nobody can be asked", result(sampling), "tools/call", map[string]Ruling{"sampling/createMessage": {Move: Ask, Unable: "presence"}}, Deny, `could not be (presence)`, "", ""},
+		{"a type that nobody knows", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"acme"}}`, "tools/call", nil, Deny, `unknown type`, "", ""},
+		{"asks that can't be read", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":[]}}`, "tools/call", nil, Deny, `can't be read`, "", ""},
+		{"what is no ask", result(`{"params":{}}`), "tools/call", nil, Deny, `can't be read`, "", ""},
+
+		{"as many as may be", result(slices.Repeat([]string{form}, mostAsks)...), "tools/call", nil, Forward, ``, "", ""},
+		{"one more", result(slices.Repeat([]string{form}, mostAsks+1)...), "tools/call", nil, Deny, `more than 64`, "", ""},
+
+		{"a page", pages(`"mode":"url",`), "tools/call", nil, Forward, "", "", ""},
+		{"a page that is refused", pages(`"mode":"url",`), "tools/call", map[string]Ruling{"elicitation/create": denies}, Deny, `"isError":true}}`, "", ""},
+		{"to a read", pages(`"mode":"url",`), "resources/read", map[string]Ruling{"elicitation/create": denies}, Deny, `"error":{"code":-31001`, "", ""},
+		{"a page that needs a person", pages(`"mode":"url",`), "tools/call", map[string]Ruling{"elicitation/create": bossAsks}, Ask, ``, "elicitation/create", `"url":"https://example.com"`},
+		{"a page that calls itself a form", pages(`"mode":"form",`), "tools/call", nil, Deny, `leads to no page`, "", ""},
+		{"a page that calls itself nothing", pages(``), "tools/call", nil, Deny, `leads to no page`, "", ""},
+		{"pages that can't be read", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":{}}}}`, "tools/call", nil, Deny, `not an array`, "", ""},
+		{"no pages", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m"}}`, "tools/call", map[string]Ruling{"elicitation/create": denies}, Forward, ``, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHouse()
+			h.rule = byMethod(tt.rulings)
+			a := h.gate.Attach(context.Background(), shimX, nil)
+			defer a.Close(true)
+			c := collect(a)
+			s := Submission{Seq: 1, Side: wire.FromServer, Line: []byte(tt.line), Answers: tt.answers, Modern: !strings.Contains(tt.line, "-32042")}
+			a.Submit(s)
+			v := <-c
+			if v.Move != tt.move || !strings.Contains(string(v.Answer), tt.told) || v.Move == Forward && string(v.Line) != tt.line {
+				t.Fatalf("got %v %s %s, want %v with %s", v.Move, v.Line, v.Answer, tt.move, tt.told)
+			}
+			if tt.answers == "" && v.Answer != nil {
+				t.Errorf("a notification is answered: %s", v.Answer)
+			}
+			if tt.asked == "" {
+				return
+			}
+			if r := h.records[0]; r.Verdict != "hold" || r.Direction != "server_to_agent" || r.Approval != "A-1" {
+				t.Errorf("recorded %+v", r)
+			}
+			if q := h.question.Call; q.Method != tt.asked || !strings.Contains(string(q.Params()), tt.shown) {
+				t.Errorf("a person is shown %s %s", q.Method, q.Params())
+			}
+			h.answers <- Answer{ID: "A-1", Approved: true}
+			if v := <-c; v.Move != Forward || string(v.Line) != tt.line || v.Replaced {
+				t.Errorf("after a yes: got %v %s", v.Move, v.Line)
+			}
+			s.Seq = 2
+			a.Submit(s)
+			<-c
+			h.answers <- Answer{ID: "A-1", State: "rejected", Note: "no"}
+			if v := <-c; v.Move != Deny || tt.answers != "" && !strings.Contains(string(v.Answer), "a person refused it (A-1): no") && !strings.Contains(string(v.Answer), "A person refused it (A-1): no") {
+				t.Errorf("after a no: got %v %s", v.Move, v.Answer)
+			}
+		})
+	}
+}
+
+// A question about an answer ends like any other: taken back with its call, judged
+// again by the rules of the moment, and asked anew of a successor, who finds the
+// same subject.
+func TestAnswersWaitLikeCalls(t *testing.T) {
+	line := []byte(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":` + sampling + `}}}`)
+	s := Submission{Seq: 1, Side: wire.FromServer, Line: line, Answers: "tools/call", Modern: true}
+	held := func(t *testing.T) (*house, *Attachment, <-chan Verdict) {
+		h := newHouse()
+		h.rule = byMethod(map[string]Ruling{"sampling/createMessage": opsAsks})
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		c := collect(a)
+		a.Submit(s)
+		if v := <-c; v.Move != Ask || v.Approval != "A-1" {
+			t.Fatalf("got %+v", v)
+		}
+		return h, a, c
+	}
+	t.Run("taken back", func(t *testing.T) {
+		h, a, c := held(t)
+		a.Cancel(1)
+		a.Close(false) // waits for what is held
+		if len(c) > 0 || h.verdicts() != "call:hold" {
+			t.Errorf("a verdict, or a record: %s", h.verdicts())
+		}
+	})
+	t.Run("the rules change", func(t *testing.T) {
+		h, a, c := held(t)
+		defer a.Close(true)
+		h.set(func() { h.rule = byMethod(map[string]Ruling{"sampling/createMessage": denies}) })
+		h.answers <- Answer{ID: "A-1", Approved: true}
+		if v := <-c; v.Move != Deny {
+			t.Errorf("got %v", v.Move)
+		}
+	})
+	t.Run("development answers yes at once", func(t *testing.T) {
+		h := newHouse()
+		h.profile, h.rule = Development, byMethod(map[string]Ruling{"sampling/createMessage": opsAsks})
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		defer a.Close(true)
+		c := collect(a)
+		a.Submit(s)
+		if v := <-c; v.Move != Forward || h.verdicts() != "call:forward:WOULD_ASK" {
+			t.Errorf("got %v, %s", v.Move, h.verdicts())
+		}
+	})
+	t.Run("the next daemon", func(t *testing.T) {
+		h, a, _ := held(t)
+		a.Close(false)
+		before := h.question.Subject
+		h2, a2, c2 := held(t)
+		if h2.question.Subject != before {
+			t.Error("the subject is another one")
+		}
+		h2.answers <- Answer{ID: "A-1", Approved: true}
+		<-c2
+		a2.Close(true)
+		other := s
+		other.Line = []byte(strings.Replace(string(line), `"maxTokens":1`, `"maxTokens":9`, 1))
+		h3 := newHouse()
+		h3.rule = h2.rule
+		a3 := h3.gate.Attach(context.Background(), shimX, nil)
+		defer a3.Close(true)
+		a3.Submit(other)
+		if h3.question.Subject == before {
+			t.Error("another answer has the same subject")
+		}
+	})
+}

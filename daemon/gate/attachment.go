@@ -1,0 +1,300 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Shim is what the daemon knows of one shim.
+type Shim struct {
+	Attachment string
+	Session    string // only when the shim descends from that wrap
+	Agent      string
+	Project    string
+	Cwd        string // folder that the shim was started in
+	Server     string
+	Launch     string
+	Command    []string
+	Patience   time.Duration // after how long the agent gives a call up; 0 where nobody knows
+	Limit      Profile       // the loosest profile of the session; empty: that of the set in force
+	Requested  Profile       // may only tighten; empty asks for nothing
+	Calls      *atomic.Int64 // counts the calls that were judged, for all shims that share it; nil: nobody counts
+}
+
+// Submission is one line that a shim wants judged.
+type Submission struct {
+	Seq     uint64
+	Side    wire.Side
+	Line    []byte // owned by the attachment from here on
+	Answers string // for a result: the method of the request it answers
+	Call    uint64 // for a result: the seq of that request, 0 when it was not judged
+	Modern  bool   // for what is not a request
+}
+
+// remembered is how many verdicts an attachment keeps, so that a shim that
+// lost the stream before it read one gets the same again. A shim has at most a
+// window of lines and its held calls unanswered.
+const remembered = 4096
+
+// Attachment judges what one shim submits, each seq once however often the
+// shim's stream tears. Its methods may be called at any time.
+type Attachment struct {
+	gate   *Gate
+	shim   Shim
+	ctx    context.Context // ends when the attachment does; the cause says how
+	cancel context.CancelCauseFunc
+	wait   sync.WaitGroup // of the calls that are held
+
+	// A stream may tear while a line of it is being judged, and the next stream
+	// bring the same line: it waits, and finds it judged. Taken before mu.
+	submitting sync.Mutex
+
+	mu        sync.Mutex // guards what follows
+	sink      func(Verdict)
+	held      map[uint64]hold
+	done      map[uint64]settled
+	order     []uint64 // keys of done, oldest first
+	earlier   map[uint64]record.Record
+	judged    uint64
+	denied    uint64
+	revisions []string // see Call
+
+	tasks tasks
+	shown shown
+
+	retries retries // has a lock of its own
+
+	notes      int       // written since notesSince
+	notesSince time.Time // see mayNote
+	notesLeft  uint64    // not written
+}
+
+type hold struct {
+	cancel   context.CancelCauseFunc
+	approval string
+	reason   string
+}
+
+// settled is what is kept of a call with a final verdict.
+type settled struct {
+	verdict Verdict // without its Line
+	digest  [32]byte
+	call    Call // without Line, for the record of its outcome
+	at      time.Time
+}
+
+// Attach starts an attachment. earlier holds the records of calls that a
+// daemon before this one judged for the same attachment; it may be nil.
+// ctx ending leaves held questions open, as a daemon that stops should.
+func (g *Gate) Attach(ctx context.Context, shim Shim, earlier map[uint64]record.Record) *Attachment {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return &Attachment{
+		gate: g, shim: shim, ctx: ctx, cancel: cancel, earlier: earlier,
+		held: map[uint64]hold{}, done: map[uint64]settled{},
+	}
+}
+
+// Shim returns who is attached.
+func (a *Attachment) Shim() Shim { return a.shim }
+
+// Bind makes sink the receiver of verdicts, nil for nobody: they are kept then
+// and sent when the shim asks again. sink must not block.
+func (a *Attachment) Bind(sink func(Verdict)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.sink = sink
+}
+
+// Counts returns how many calls were judged, how many of them denied, and how
+// many are held now.
+func (a *Attachment) Counts() (judged, denied uint64, held int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.judged, a.denied, len(a.held)
+}
+
+// Close ends the attachment. When gone is true the shim will not come back and
+// its questions are withdrawn; else they stay open. It returns when no call is
+// held any more.
+func (a *Attachment) Close(gone bool) {
+	cause := context.Canceled
+	if gone {
+		cause = ErrWithdrawn
+	}
+	a.cancel(cause)
+	a.wait.Wait()
+	if gone && a.gate.Pins != nil {
+		a.gate.Pins.Left(a.shim.Attachment)
+	}
+}
+
+// Submit judges one line. The verdict goes to the sink, before Submit returns
+// unless a person is asked.
+func (a *Attachment) Submit(s Submission) {
+	digest := sha256.Sum256(s.Line)
+	a.submitting.Lock()
+	defer a.submitting.Unlock()
+	if a.again(s, digest) {
+		return
+	}
+	c, refusal := a.call(s)
+	if refusal != nil {
+		a.settle(c, digest, a.unreadable(c, refusal))
+		return
+	}
+	if member, _ := mcp.ListOf(c.Method); member != "" && c.Envelope.Kind == wire.Result {
+		a.settle(c, digest, a.gate.result(a.ctx, a, c))
+		return
+	}
+	a.listening(c)
+	a.runs(c)
+	var known *record.Record
+	if r, ok := a.earlier[s.Seq]; ok && r.Digest == hex.EncodeToString(digest[:]) {
+		if v, ok := a.gate.recorded(c, &r); ok {
+			a.gate.remember(c, v.Move)
+			a.settle(c, digest, v)
+			return
+		}
+		known = &r
+	}
+	v, asked := a.gate.judge(a.ctx, c, known)
+	if asked == nil {
+		a.settle(c, digest, v)
+		return
+	}
+	a.hold(asked, digest, v)
+}
+
+// again answers a line that was submitted before: with its verdict, or with
+// the word that a person is being asked.
+func (a *Attachment) again(s Submission, digest [32]byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h, ok := a.held[s.Seq]; ok {
+		a.tell(Verdict{Seq: s.Seq, Move: Ask, Reason: h.reason, Approval: h.approval})
+		return true
+	}
+	d, ok := a.done[s.Seq]
+	if !ok || d.verdict.Replaced {
+		return false
+	}
+	v := d.verdict
+	if v.Move == Forward {
+		if d.digest != digest { // a shim that changes its mind is not one of ours
+			v = Verdict{Seq: s.Seq, Move: Deny, Reason: "another line was judged under this number"}
+		}
+		v.Line = s.Line
+	}
+	a.tell(v)
+	return true
+}
+
+// call reads a submitted line with the same reader that the shim used: what
+// the daemon judges is what it read itself.
+func (a *Attachment) call(s Submission) (*Call, error) {
+	c := &Call{
+		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
+		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
+		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
+		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries,
+	}
+	err := wire.Read(s.Line, s.Side, &c.Envelope)
+	if err != nil {
+		return c, err
+	}
+	a.mu.Lock()
+	c.Revisions, c.Method = a.revisions, c.Envelope.Method
+	a.mu.Unlock()
+	switch c.Envelope.Kind {
+	case wire.Result, wire.Error:
+		c.Method = s.Answers
+		return c, nil
+	case wire.Request:
+		c.Modern = c.Envelope.Modern
+	}
+	if refusal := mcp.Check(s.Side, &c.Envelope, s.Line); refusal != nil {
+		return c, refusal
+	}
+	c.Subject, err = mcp.SubjectOf(&c.Envelope, s.Line)
+	if mcp.SubjectKind(c.Method) == mcp.Task {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		c.Task = a.tasks.tools[c.Subject]
+	}
+	return c, err
+}
+
+// unreadable refuses a line that a shim of ours would not have submitted.
+func (a *Attachment) unreadable(c *Call, err error) Verdict {
+	ruling := Ruling{Move: Deny, Gate: "accident", Reason: err.Error(), Code: mcp.CodeInvalid}
+	return a.gate.deny(a.ctx, c, c.record(a.gate.Policy(), nil, ruling), ruling)
+}
+
+// hold waits for the person in a goroutine that Close waits for.
+func (a *Attachment) hold(asked *asked, digest [32]byte, v Verdict) {
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	a.mu.Lock()
+	a.held[v.Seq] = hold{cancel: cancel, approval: v.Approval, reason: v.Reason}
+	a.tell(v)
+	a.mu.Unlock()
+	a.wait.Go(func() {
+		defer cancel(nil)
+		final, ok := a.gate.await(ctx, asked)
+		if !ok {
+			a.mu.Lock()
+			delete(a.held, v.Seq)
+			a.mu.Unlock()
+			return
+		}
+		a.settle(asked.call, digest, final)
+	})
+}
+
+// settle keeps a final verdict and sends it.
+func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
+	kept := settled{verdict: v, digest: digest, call: *c, at: time.Now()}
+	kept.verdict.Line, kept.call.Line = nil, nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.held, v.Seq)
+	if _, ok := a.done[v.Seq]; !ok {
+		a.order = append(a.order, v.Seq)
+		a.judged++
+		if v.Move == Deny {
+			a.denied++
+		}
+		if a.shim.Calls != nil && c.Envelope.Kind == wire.Request {
+			a.shim.Calls.Add(1)
+		}
+	}
+	a.done[v.Seq] = kept
+	if len(a.order) > remembered {
+		delete(a.done, a.order[0])
+		a.order = a.order[1:]
+	}
+	a.tell(v)
+}
+
+func (a *Attachment) tell(v Verdict) {
+	if a.sink != nil {
+		a.sink(v)
+	}
+}
+
+// Cancel takes back a submitted line that has no final verdict: its question
+// is withdrawn and no verdict follows. It does nothing to any other.
+func (a *Attachment) Cancel(seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h, ok := a.held[seq]; ok {
+		h.cancel(ErrWithdrawn)
+	}
+}

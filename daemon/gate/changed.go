@@ -1,0 +1,232 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// What an agent may know of changes when a set comes into force, and when a
+// person accepts a definition. The agent is told that its list is another one, as
+// its server would tell it: in the legacy era if the server has said that it does
+// tell, in the modern one on each subscription that the server has acknowledged.
+
+// Both are bounded, whatever servers list and agents subscribe to.
+const (
+	mostShown   = 8192
+	mostListens = 64
+)
+
+// shown is what an attachment's agent knows of its server's lists, and how it can
+// be told that one has changed. The attachment's mutex guards it.
+type shown struct {
+	elements map[element]bool // whether the agent was shown it
+	more     map[string]bool  // by list: not all is in elements
+	set      string           // digest of the set that was looked at last
+	tells    map[string]bool  // by list: the server of the legacy era tells
+	listens  []*listen
+	deliver  func(line []byte)
+}
+
+// element is one element of the list that a method gives.
+type element struct{ list, name string }
+
+// listen is an open subscriptions/listen.
+type listen struct {
+	seq   uint64
+	id    string // of the request, without quotes
+	mark  []byte // raw subscriptionId; nil before the server has acknowledged
+	lists map[string]bool
+}
+
+// DeliverTo makes deliver the receiver of lines that are for the agent and answer
+// nothing it asked, nil for nobody. deliver must not block.
+func (a *Attachment) DeliverTo(deliver func(line []byte)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shown.deliver = deliver
+}
+
+// shows takes note of what of a list the agent gets to see; why says of each
+// element why it does not.
+func (a *Attachment) shows(c *Call, elements []wire.Element, why []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := &a.shown
+	if s.elements == nil {
+		s.elements, s.more = map[element]bool{}, map[string]bool{}
+	}
+	for i, e := range elements {
+		if e.Bad || e.Twice {
+			continue
+		}
+		at := element{c.Method, e.ID}
+		if _, known := s.elements[at]; !known && len(s.elements) >= mostShown {
+			s.more[c.Method] = true
+			continue
+		}
+		s.elements[at] = why[i] == "" || c.Profile == Development
+	}
+}
+
+// Refresh looks again at what the agent may know of, and tells it of the lists
+// that have changed. Without a shim to tell it waits for the next call.
+func (a *Attachment) Refresh() {
+	a.submitting.Lock() // a list on its way is noted first
+	told := a.refresh()
+	a.submitting.Unlock()
+	for _, notification := range told {
+		if a.mayNote(a.ctx) {
+			r := a.about(record.KindMessage)
+			r.Direction, r.Method = Direction(wire.FromServer), notification
+			r.Reason = "said by ThoughtGate: what the agent may know of has changed"
+			a.write(a.ctx, r, nil)
+		}
+	}
+}
+
+// refresh returns the notifications that were sent.
+func (a *Attachment) refresh() (told []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := &a.shown
+	if s.deliver == nil {
+		return nil
+	}
+	c := a.nothing()
+	policy := a.gate.policy(c)
+	c.Profile = c.inForce(policy)
+	changed := map[string]bool{}
+	for e, was := range s.elements {
+		if may := a.gate.shows(policy, c, e); may != was {
+			s.elements[e], changed[e.list] = may, true
+		}
+	}
+	for list := range s.more {
+		changed[list] = changed[list] || s.set != "" && s.set != policy.Digest()
+	}
+	s.set = policy.Digest()
+	for _, notification := range mcp.ListNotifications() {
+		if slices.ContainsFunc(mcp.ListsOf(notification), func(list string) bool { return changed[list] }) && s.tell(notification) {
+			told = append(told, notification)
+		}
+	}
+	return told
+}
+
+// nothing is a call of nothing in particular, by which it is asked what holds for
+// the attachment.
+func (a *Attachment) nothing() *Call {
+	s := &a.shim
+	return &Call{
+		Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd,
+		Server: s.Server, Launch: s.Launch, Command: s.Command, Limit: s.Limit, Profile: s.Requested, Side: wire.FromServer,
+	}
+}
+
+// shows reports whether an agent may see an element now.
+func (g *Gate) shows(policy Policy, c *Call, e element) bool {
+	if c.Profile == Development {
+		return true
+	}
+	_, kind := mcp.ListOf(e.list)
+	return policy.Visible(c, kind, e.name) && (g.Pins == nil || !g.Pins.Holds(c, e.list, e.name))
+}
+
+// tell tells the agent that the lists of a notification are no longer what they
+// were, in each way that there is; it reports whether there is one.
+func (s *shown) tell(notification string) (told bool) {
+	if s.tells[notification] {
+		s.deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, notification))
+		told = true
+	}
+	for _, l := range s.listens {
+		if l.mark != nil && l.lists[notification] {
+			s.deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{"_meta":{%q:%s}}}`, notification, subscriptionID, l.mark))
+			told = true
+		}
+	}
+	return told
+}
+
+const subscriptionID = "io.modelcontextprotocol/subscriptionId"
+
+// listening takes note of a subscription that the agent asks for.
+func (a *Attachment) listening(c *Call) {
+	if c.Method != "subscriptions/listen" || c.Envelope.Kind != wire.Request {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.shown.listens) < mostListens {
+		a.shown.listens = append(a.shown.listens, &listen{seq: c.Seq, id: bare(c.Envelope.ID.Of(c.Line))})
+	}
+}
+
+// bare is an id as it reads, whether it was written as a text or as a number: a
+// subscription is named by the id of its request, and servers write either.
+func bare(raw []byte) string {
+	if text, err := wire.Unquote(wire.Span{End: len(raw)}, raw); err == nil {
+		return text
+	}
+	return string(raw)
+}
+
+// ended forgets the subscriptions for which over holds.
+func (s *shown) ended(over func(*listen) bool) {
+	left := s.listens[:0]
+	for _, l := range s.listens {
+		if !over(l) {
+			left = append(left, l)
+		}
+	}
+	clear(s.listens[len(left):])
+	s.listens = left
+}
+
+// learn takes note of what a message that passes says of the ways to tell the
+// agent of a list.
+func (a *Attachment) learn(method string, e *wire.Envelope, line []byte) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := &a.shown
+	switch {
+	case method == "initialize" && e.Kind == wire.Result:
+		s.tells = map[string]bool{}
+		for _, notification := range mcp.ListNotifications() {
+			s.tells[notification] = isTrue(line, e.Result, "capabilities", mcp.ListCapability(notification), "listChanged")
+		}
+	case method == "notifications/subscriptions/acknowledged" && e.Meta.Present():
+		mark, err := wire.Member(line, e.Meta, subscriptionID)
+		if err != nil || !mark.Present() {
+			return
+		}
+		for _, l := range s.listens {
+			if l.id != bare(mark.Of(line)) {
+				continue
+			}
+			l.mark, l.lists = append([]byte(nil), mark.Of(line)...), map[string]bool{}
+			for _, notification := range mcp.ListNotifications() {
+				l.lists[notification] = isTrue(line, e.Notifications, mcp.ListCapability(notification)+"ListChanged")
+			}
+		}
+	case method == "notifications/cancelled" && e.RequestID.Present():
+		id := bare(e.RequestID.Of(line))
+		s.ended(func(l *listen) bool { return l.id == id })
+	}
+}
+
+// isTrue reports whether the member at the end of a path is true.
+func isTrue(line []byte, at wire.Span, path ...string) bool {
+	for _, name := range path {
+		next, err := wire.Member(line, at, name)
+		if err != nil || !next.Present() {
+			return false
+		}
+		at = next
+	}
+	return string(at.Of(line)) == "true"
+}

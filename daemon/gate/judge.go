@@ -1,0 +1,252 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Gate judges calls. Its fields are set once, before the first call.
+type Gate struct {
+	Policy   func() Policy // the set in force; asked once per judgement
+	Scope    Scope         // what the project adds to it; nil for nothing
+	Facts    Facts
+	Pins     Pins // nil: definitions are not compared
+	Approver Approver
+	Grants   Grants // nil: nothing is granted ahead
+	Recorder Recorder
+	Listener Listener // nil: nobody wants to know what tools take
+	Logger   *slog.Logger
+}
+
+// Verdict is what becomes of one submitted line.
+type Verdict struct {
+	Seq      uint64
+	Move     Move   // Ask means that a person is being asked and a final verdict follows
+	Line     []byte // Forward: what is to be written
+	Replaced bool   // Line is not what was submitted
+	Notice   string // Forward: what the agent is told before the result's content
+	Answer   []byte // Deny: what whoever asked is told; nil for nothing
+	Reason   string
+	Approval string
+}
+
+// judge takes c through the gates as far as that goes without waiting. The
+// record of the verdict has been written when it returns. When the verdict is
+// Ask, the second result is what to wait for.
+func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdict, *asked) {
+	policy := g.policy(c)
+	c.Profile = c.inForce(policy)
+	g.observe(c)
+	w := g.weigh(ctx, policy, c)
+	ruling := w.ruling
+	r := c.record(policy, w.facts, ruling)
+
+	if c.Profile == Development {
+		return g.wouldHave(ctx, c, r, ruling), nil
+	}
+	switch ruling.Move {
+	case Forward:
+		return g.forward(ctx, c, r, ruling.Redact), nil
+	case Deny:
+		return g.deny(ctx, c, r, ruling), nil
+	}
+	if ruling.Unable != "" {
+		return g.deny(ctx, c, r, refusedQuestion(ruling, errors.New(ruling.Unable))), nil
+	}
+	if approval := c.retries.carriesOn(c, ruling); approval != "" {
+		r.Gate, r.Reason, r.Approval = "ask", "carries on what was approved", approval
+		v := g.forward(ctx, c, r, ruling.Redact)
+		v.Approval = approval
+		return v, nil
+	}
+	return g.ask(ctx, c, w, r, known)
+}
+
+// weighed is what the gates visible, rule and permit say.
+type weighed struct {
+	facts  []Fact
+	ruling Ruling
+	shown  *Call // what a person is asked about
+}
+
+// weigh takes c through the gates visible, rule and permit, by what it is: a
+// request as it stands, an answer by what the server asks in it.
+func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
+	switch {
+	case c.carriesAsks():
+		return g.weighAsks(ctx, policy, c)
+	case c.Method == "subscriptions/listen" && c.Profile != Development:
+		return g.weighListen(ctx, policy, c)
+	}
+	facts, ruling := g.rule(ctx, policy, c)
+	return weighed{facts, ruling, c}
+}
+
+// inForce is the profile that c is judged under: what the session was opened
+// with, else what the set says, and tighter when the shim asked for that.
+func (c *Call) inForce(policy Policy) Profile {
+	if c.Limit != "" {
+		return c.Profile.Tighter(c.Limit)
+	}
+	return c.Profile.Tighter(policy.Profile())
+}
+
+// rule runs the gates visible, rule and permit. An accident becomes a denial.
+func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling) {
+	pinned := g.pinned(c)
+	facts := append(g.Facts.Of(c), pinned.Facts...)
+	ruling, err := policy.Rule(ctx, c, facts)
+	if err != nil {
+		g.Logger.Error("judge call", "server_id", c.Server, "method", c.Method, "tool", c.Subject, "err", err)
+		return facts, Ruling{
+			Move: Deny, Gate: "accident", Code: mcp.CodePolicy,
+			Reason: fmt.Sprintf("the policy could not be evaluated (%v)", err), Redact: ruling.Redact,
+		}
+	}
+	ruling = pinned.over(ruling)
+	if i := slices.IndexFunc(facts, func(f Fact) bool { return f.Name == "ours" }); i >= 0 && ruling.Move == Forward {
+		ruling.Move, ruling.Gate = Ask, "ask"
+		ruling.Rule, ruling.Policies = "built in: ours", nil
+		ruling.Reason = fmt.Sprintf("it names ThoughtGate's own files or a wrapped configuration: %s", facts[i].Detail)
+		policy.Whom(&ruling)
+	}
+	return facts, ruling
+}
+
+func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
+	r.Verdict = "forward"
+	if err := g.Recorder.Record(ctx, r, c.values(), redact); err != nil {
+		return g.unrecorded(c, err)
+	}
+	if c.Side == wire.FromAgent && !c.carriesAsks() {
+		g.Facts.Forwarded(c)
+	}
+	c.retries.answered(c)
+	return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Replaced: c.spliced}
+}
+
+func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
+	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason = "deny", ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason
+	if err := g.Recorder.Record(ctx, r, c.values(), ruling.Redact); err != nil {
+		return g.unrecorded(c, err)
+	}
+	return Verdict{
+		Seq: c.Seq, Move: Deny, Reason: ruling.Reason,
+		Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, r.Approval)),
+	}
+}
+
+// wouldHave forwards a call of the development profile and writes down what
+// production would have done with it (F-023).
+func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
+	word := ""
+	switch {
+	case ruling.Move == Ask:
+		word, r.Auto = wouldAsk, true
+	case ruling.Gate == gatePin:
+		word = wouldHold
+	case ruling.Hidden:
+		word = wouldHide
+	case ruling.Move == Deny:
+		word = wouldBlock
+	}
+	if word != "" {
+		g.would(c, r, word, ruling.Reason)
+	}
+	return g.forward(ctx, c, r, ruling.Redact)
+}
+
+// unrecorded refuses because nothing can be written down, whatever the profile.
+func (g *Gate) unrecorded(c *Call, err error) Verdict {
+	ruling := Ruling{
+		Move: Deny, Gate: "accident", Code: mcp.CodeGate,
+		Reason: fmt.Sprintf("it could not be recorded (%v), and nothing is forwarded unrecorded", err),
+	}
+	return Verdict{
+		Seq: c.Seq, Move: Deny, Reason: ruling.Reason,
+		Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, "")),
+	}
+}
+
+// Digest is what a person's yes is good for: SHA-256 over the server, the
+// launch, the definition of what is called, the method and the raw bytes of
+// params without _meta, or of the answer that a server gives, each behind its
+// length so that no two calls share one.
+func (c *Call) Digest() [32]byte {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(c.Server), []byte(c.Launch), c.Definition[:], []byte(c.Method), c.said()} {
+		fmt.Fprintf(h, "%d:", len(part))
+		h.Write(part)
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// said is what a message says beyond its envelope.
+func (c *Call) said() []byte {
+	switch c.Envelope.Kind {
+	case wire.Result:
+		return c.Envelope.Result.Of(c.Line)
+	case wire.Error:
+		return c.Envelope.Error.Of(c.Line)
+	}
+	return c.Params()
+}
+
+// Params returns the raw params with an empty _meta: progress tokens and traces
+// differ between repetitions of one call, and say nothing to a person.
+func (c *Call) Params() []byte {
+	e := &c.Envelope
+	if !e.Meta.Present() {
+		return e.Params.Of(c.Line)
+	}
+	return slices.Concat(c.Line[e.Params.Start:e.Meta.Start], []byte("{}"), c.Line[e.Meta.End:e.Params.End])
+}
+
+// values is what is kept beside the record of c: of an answer what it asks.
+func (c *Call) values() []byte {
+	e := &c.Envelope
+	switch {
+	case e.Kind == wire.Result:
+		return e.InputRequests.Of(c.Line)
+	case e.Kind == wire.Error:
+		return e.Error.Of(c.Line)
+	case e.Arguments.Present():
+		return e.Arguments.Of(c.Line)
+	}
+	return e.Params.Of(c.Line)
+}
+
+// record starts the audit record of a verdict on c.
+func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record {
+	digest := sha256.Sum256(c.Line)
+	r := &record.Record{
+		Kind: record.KindCall, Attachment: c.Attachment, Call: c.Seq, ID: c.ID,
+		Session: c.Session, Agent: c.Agent, Server: c.Server, Launch: c.Launch,
+		Direction: Direction(c.Side), Method: c.Method, Tool: c.Subject, MessageID: string(c.Envelope.ID.Of(c.Line)),
+		Gate: ruling.Gate, Rule: ruling.Rule, Policies: ruling.Policies, Reason: ruling.Reason,
+		Profile: string(c.Profile), Set: policy.Digest(), Digest: hex.EncodeToString(digest[:]),
+		LatencyUS: time.Since(c.Received).Microseconds(),
+	}
+	for _, f := range facts {
+		r.Facts = append(r.Facts, f.Name)
+	}
+	return r
+}
+
+// Direction is how records name the way a message goes.
+func Direction(side wire.Side) string {
+	if side == wire.FromServer {
+		return "server_to_agent"
+	}
+	return "agent_to_server"
+}

@@ -1,0 +1,161 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Outcome writes down what became of a call that was judged. A failure to
+// write is logged: there is nothing left to refuse.
+func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
+	a.mu.Lock()
+	d, ok := a.done[seq]
+	a.shown.ended(func(l *listen) bool { return l.seq == seq })
+	a.mu.Unlock()
+	r := a.about(record.KindOutcome)
+	r.Call, r.ID, r.Verdict = seq, correlation(a.shim.Attachment, seq), outcome
+	if ok {
+		r.Method, r.Tool, r.Profile = d.call.Method, d.call.Subject, string(d.call.Profile)
+		r.LatencyUS = time.Since(d.at).Microseconds()
+	}
+	a.write(ctx, r, nil)
+}
+
+// observe takes note of what a server says in a line that it wants judged: its
+// questions, and results that are looked into. What the agent says is taken note
+// of when its facts are asked for.
+func (g *Gate) observe(c *Call) {
+	if c.Side == wire.FromServer {
+		g.Facts.Observe(&Message{
+			Session: c.Session, Attachment: c.Attachment, Server: c.Server, Side: c.Side, Method: c.Method, Text: c.Line,
+		})
+	}
+}
+
+// remember takes note of a message that an earlier daemon has judged: its memory
+// has not survived it.
+func (g *Gate) remember(c *Call, move Move) {
+	g.observe(c)
+	if c.carriesAsks() {
+		return
+	}
+	g.Facts.Of(c)
+	if move == Forward && c.Side == wire.FromAgent {
+		g.Facts.Forwarded(c)
+	}
+}
+
+// Hear takes note of what passes unjudged, before it is forwarded: line or a
+// piece of it, of which missing bytes are in no piece.
+func (a *Attachment) Hear(side wire.Side, method string, line []byte, missing uint64) {
+	if method == "notifications/subscriptions/acknowledged" && side == wire.FromServer {
+		var e wire.Envelope
+		if wire.Read(line, side, &e) == nil { // a piece of a line is none
+			a.learn(method, &e, line)
+		}
+	}
+	a.gate.Facts.Observe(&Message{
+		Session: a.shim.Session, Attachment: a.shim.Attachment, Server: a.shim.Server,
+		Side: side, Method: method, Text: line, Missing: missing,
+	})
+}
+
+// Message writes down a message that passed unjudged.
+func (a *Attachment) Message(ctx context.Context, side wire.Side, method string, line []byte) {
+	if list := mcp.ListChanged(method); list != "" && side == wire.FromServer && a.gate.Pins != nil {
+		a.gate.Pins.Relist(a.shim.Attachment, list)
+	}
+	var e wire.Envelope
+	err := wire.Read(line, side, &e)
+	if err == nil {
+		a.learn(method, &e, line)
+	}
+	if err == nil && method == "server/discover" && e.Kind == wire.Result {
+		a.mu.Lock()
+		a.revisions = mcp.Supported(&e, line)
+		a.mu.Unlock()
+	}
+	if !a.mayNote(ctx) {
+		return
+	}
+	r := a.about(record.KindMessage)
+	r.Direction, r.Method = Direction(side), method
+	var values []byte
+	if err == nil {
+		r.MessageID = string(e.ID.Of(line))
+		values = e.Params.Of(line)
+		if e.Kind == wire.Result {
+			values = e.Result.Of(line)
+		}
+	}
+	a.write(ctx, r, values)
+}
+
+// Refused writes down a line that the shim's strict reader refused.
+func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string, prefix []byte) {
+	if !a.mayNote(ctx) {
+		return
+	}
+	r := a.about(record.KindRefused)
+	r.Direction, r.Reason, r.Verdict = Direction(side), reason, "deny"
+	r.Digest = fmt.Sprintf("prefix:%x", prefix)
+	a.write(ctx, r, nil)
+}
+
+// What passes or is refused unjudged is written down as it comes, but not
+// without end: a peer that writes nonsense as fast as it can must not fill the
+// disk with the record of it.
+const (
+	notesInARow = 200
+	notesRefill = time.Minute
+)
+
+// mayNote reports whether one more note may be written now. What was left out
+// is written down as a number, with the first note that may be written again.
+func (a *Attachment) mayNote(ctx context.Context) bool {
+	a.mu.Lock()
+	if now := time.Now(); now.Sub(a.notesSince) > notesRefill {
+		a.notesSince, a.notes = now, 0
+	}
+	a.notes++
+	may, left := a.notes <= notesInARow, uint64(0)
+	if may {
+		left, a.notesLeft = a.notesLeft, 0
+	} else {
+		a.notesLeft++
+	}
+	a.mu.Unlock()
+	if left > 0 {
+		r := a.about(record.KindRefused)
+		r.Reason = fmt.Sprintf("%d more messages that passed or were refused are not on record", left)
+		a.write(ctx, r, nil)
+	}
+	return may
+}
+
+func (a *Attachment) about(kind record.Kind) *record.Record {
+	return &record.Record{
+		Kind: kind, Attachment: a.shim.Attachment, Session: a.shim.Session, Agent: a.shim.Agent,
+		Server: a.shim.Server, Launch: a.shim.Launch, Profile: string(a.Profile()),
+	}
+}
+
+func (a *Attachment) write(ctx context.Context, r *record.Record, values []byte) {
+	if err := a.gate.Recorder.Record(ctx, r, values, nil); err != nil && !errors.Is(err, context.Canceled) {
+		a.gate.Logger.Error("record", "kind", r.Kind, "server_id", r.Server, "err", err)
+	}
+}
+
+// correlation names a call in refusals, questions and records alike.
+func correlation(attachment string, seq uint64) string {
+	if len(attachment) > 8 {
+		attachment = attachment[:8]
+	}
+	return fmt.Sprintf("c-%s-%d", attachment, seq)
+}

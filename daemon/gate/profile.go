@@ -1,0 +1,34 @@
+package gate
+
+import "github.com/thoughtgate/thoughtgated/internal/record"
+
+// What production would have done, as the records and the log of the development
+// profile say it (F-023).
+const (
+	wouldBlock = "WOULD_BLOCK"
+	wouldAsk   = "WOULD_ASK"
+	wouldHide  = "WOULD_HIDE"
+	wouldHold  = "WOULD_HOLD"
+)
+
+// would notes in r and in the log what production would have done with c, which
+// goes through.
+func (g *Gate) would(c *Call, r *record.Record, word, reason string) {
+	r.Would, r.Forwarded = word, true
+	g.Logger.Warn("development profile forwards", "governance_decision", word, "server_id", c.Server,
+		"direction", Direction(c.Side), "method", c.Method, "tool", c.Subject, "message_id", r.MessageID,
+		"policy_reason", reason, "profile", string(c.Profile), "forwarded", true)
+}
+
+// InForce is the profile of calls whose session was opened with limit, which may
+// be empty, when their shim asks for nothing.
+func (g *Gate) InForce(limit Profile) Profile {
+	c := Call{Limit: limit}
+	return c.inForce(g.Policy())
+}
+
+// Profile is the profile that the shim's calls are judged under now.
+func (a *Attachment) Profile() Profile {
+	c := Call{Limit: a.shim.Limit, Profile: a.shim.Requested}
+	return c.inForce(a.gate.Policy())
+}

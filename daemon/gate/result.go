@@ -1,0 +1,134 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// result takes out of a list that a server gives what the agent may not know of.
+func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
+	policy := g.policy(c)
+	c.Profile = c.inForce(policy)
+	g.observe(c)
+	member, kind := mcp.ListOf(c.Method)
+	v := g.list(ctx, a, policy, c, member, kind)
+	g.listed(c, &v, kind)
+	return v
+}
+
+// list takes out of a list what the agent may not know of. Every other byte
+// stays, so that an untouched page arrives as it was sent.
+func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, member, kind string) Verdict {
+	r := c.record(policy, nil, Ruling{Gate: "visible"})
+	list, err := wire.ReadList(c.Line, &c.Envelope, member)
+	if err != nil {
+		return g.deny(ctx, c, r, Ruling{
+			Move: Deny, Gate: "accident", Code: mcp.CodeGate,
+			Reason: fmt.Sprintf("the server's list could not be read (%v)", err),
+		})
+	}
+	why := make([]string, len(list.Elements))
+	for i, e := range list.Elements {
+		if why[i] = unfit(kind, e); why[i] == "" && !policy.Visible(c, kind, e.ID) {
+			why[i] = notVisible
+		}
+	}
+	held, facts, err := g.hold(ctx, c, &list, why)
+	if err != nil {
+		g.Logger.Error("compare definitions", "server_id", c.Server, "method", c.Method, "err", err)
+	}
+	if err != nil && c.Profile != Development {
+		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
+	}
+	r.Facts = facts
+	a.shows(c, list.Elements, why)
+	var withheld []string
+	edits := list.Items.Cut(func(i int) bool {
+		if why[i] != "" {
+			withheld = append(withheld, fmt.Sprintf("%q (%s)", list.Elements[i].ID, why[i]))
+		}
+		return why[i] != ""
+	})
+	if len(withheld) == 0 {
+		return g.forwardResult(ctx, c, r, c.Line)
+	}
+	r.Reason = "withheld " + strings.Join(withheld, ", ")
+	if c.Profile == Development {
+		word := wouldHide
+		if held {
+			word = wouldHold
+		}
+		g.would(c, r, word, r.Reason)
+		return g.forwardResult(ctx, c, r, c.Line)
+	}
+	if c.Modern { // the agent must not hold on to a list that a reload may change
+		short, err := shortLived(c.Line, c.Envelope.Result)
+		if err != nil {
+			return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
+		}
+		edits = append(edits, short...)
+	}
+	line, err := wire.Splice(c.Line, edits...)
+	if err != nil {
+		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
+	}
+	return g.forwardResult(ctx, c, r, line)
+}
+
+// maxTTL is how long, in milliseconds, a client of the modern era may keep a
+// list from which something was taken.
+const maxTTL = 60_000
+
+// shortLived returns the edits that keep a filtered list out of shared caches
+// and bound how long it is kept (MCP 2026-07-28, caching).
+func shortLived(line []byte, result wire.Span) ([]wire.Edit, error) {
+	scope, err := wire.Set(line, result, "cacheScope", []byte(`"private"`))
+	if err != nil {
+		return nil, err
+	}
+	old, err := wire.Member(line, result, "ttlMs")
+	if err != nil {
+		return nil, err
+	}
+	if ttl, err := strconv.ParseUint(string(old.Of(line)), 10, 64); err == nil && ttl <= maxTTL {
+		return []wire.Edit{scope}, nil
+	}
+	ttl, err := wire.Set(line, result, "ttlMs", strconv.AppendInt(nil, maxTTL, 10))
+	return []wire.Edit{scope, ttl}, err
+}
+
+// notVisible is why an element is withheld of which the agent may not know.
+const notVisible = "not visible"
+
+// unfit says why an element of a list of that kind is withheld whatever the
+// rules say: a name that two things have, or none that can be told apart, names
+// nothing that can be judged, and one with characters that are not seen is
+// refused when it is used.
+func unfit(kind string, e wire.Element) string {
+	clear := mcp.ClearName
+	if kind == "resources" {
+		clear = mcp.ClearURI
+	}
+	switch {
+	case e.Bad, !clear(e.ID):
+		return "no clear name"
+	case e.Twice:
+		return "its name comes twice"
+	}
+	return ""
+}
+
+func (g *Gate) forwardResult(ctx context.Context, c *Call, r *record.Record, line []byte) Verdict {
+	r.Verdict = "forward"
+	if err := g.Recorder.Record(ctx, r, nil, nil); err != nil {
+		return g.unrecorded(c, err)
+	}
+	return Verdict{Seq: c.Seq, Move: Forward, Line: line, Replaced: !bytes.Equal(line, c.Line)}
+}

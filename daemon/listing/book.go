@@ -1,0 +1,257 @@
+// Package listing remembers what servers list of their tools: which there are,
+// and what each takes. Policies are checked against that, also after a restart.
+//
+// A server is known by its id and by what was launched under it. It can list
+// whatever it likes, now this and now that, so what is kept is bounded; and the
+// lists come while calls wait, so that whatever is slow is done behind their
+// back.
+package listing
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/shape"
+)
+
+// How much is kept of what servers list. What is beyond is as if it had not been
+// listed.
+const (
+	maxTools    = 1024                // of a server as it was launched
+	maxName     = 256                 // bytes of a tool's name
+	maxLaunched = 256 << 10           // bytes of what is kept of a server as it was launched
+	maxBytes    = 4 << 20             // of everything; those listed longest ago go
+	overhead    = 256                 // bytes that a launch counts, and each tool, beside what is written of it
+	keptFor     = 90 * 24 * time.Hour // after which a launch is forgotten
+	keptAgain   = time.Hour           // after which it is written down that a launch was listed again
+)
+
+// Store keeps listings over a restart; see store.DB.
+type Store interface {
+	KeepListing(context.Context, *store.Listing) error
+	DropListing(ctx context.Context, server, launch string) error
+	Listings(context.Context) ([]store.Listing, error)
+}
+
+// Book is what servers have listed. It is safe for concurrent use.
+type Book struct {
+	store Store
+	log   *slog.Logger
+	news  func([]*shape.Tool)
+
+	wake chan struct{} // holds one when there is something to do
+	done chan struct{} // closed when the goroutine has ended
+
+	mu       sync.RWMutex // guards what follows
+	launches map[launchKey]*launched
+	bytes    int // of all launches
+	dirty    map[launchKey]bool
+	fresh    []*shape.Tool // not told yet
+	closing  bool
+}
+
+// launchKey names a server as it was launched.
+type launchKey struct{ server, launch string }
+
+// launched is what is known of one.
+type launched struct {
+	tools  map[string]*listed
+	bytes  int
+	listed time.Time
+	kept   time.Time // listed, as it stands on disk
+}
+
+// listed is a tool, its shape as it is written down, and the digest of the schema
+// that it was read from; zero for one that comes from disk.
+type listed struct {
+	tool   *shape.Tool
+	takes  []byte
+	digest [sha256.Size]byte
+}
+
+// Open returns a book of what an earlier daemon kept in db. news is told of tools
+// that are new or changed, from a goroutine of the book's. Close must be called.
+func Open(db Store, log *slog.Logger, news func([]*shape.Tool)) (*Book, error) {
+	b := &Book{
+		store: db, log: log, news: news, launches: map[launchKey]*launched{}, dirty: map[launchKey]bool{},
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	ctx := context.Background() // it is local, and takes a moment
+	all, err := db.Listings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, kept := range all { // the last one first, so that the oldest are let go
+		if time.Since(kept.Listed) > keptFor || !b.take(&kept) {
+			if err := db.DropListing(ctx, kept.Server, kept.Launch); err != nil {
+				return nil, err
+			}
+		}
+	}
+	go b.run()
+	return b, nil
+}
+
+// take takes one launch up that was kept, and reports false when it can't be
+// used.
+func (b *Book) take(kept *store.Listing) bool {
+	g := &launched{tools: map[string]*listed{}, bytes: overhead, listed: kept.Listed, kept: kept.Listed}
+	for _, t := range kept.Tools {
+		tool := &shape.Tool{Server: kept.Server, Launch: kept.Launch, Name: t.Tool, Fault: t.Fault}
+		if t.Takes != nil {
+			var err error
+			if tool.Takes, err = shape.Decode(t.Takes); err != nil {
+				return false // another version wrote it; the next list tells
+			}
+		}
+		g.tools[t.Tool] = &listed{tool: tool, takes: t.Takes}
+		g.bytes += g.tools[t.Tool].size()
+	}
+	if b.bytes+g.bytes > maxBytes {
+		return false
+	}
+	b.bytes += g.bytes
+	b.launches[launchKey{kept.Server, kept.Launch}] = g
+	return true
+}
+
+// Tool implements shape.Tools.
+func (b *Book) Tool(server, launch, name string) *shape.Tool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if g := b.launches[launchKey{server, launch}]; g != nil {
+		if t := g.tools[name]; t != nil {
+			return t.tool
+		}
+	}
+	return nil
+}
+
+// Listings implements shape.Tools.
+func (b *Book) Listings() []shape.Listing {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	all := make([]shape.Listing, 0, len(b.launches))
+	for key, g := range b.launches {
+		one := shape.Listing{Server: key.server, Launch: key.launch, Listed: g.listed}
+		for _, t := range g.tools {
+			one.Tools = append(one.Tools, t.tool)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// Listed learns the tools of one page of a list; c is its result. A schema that
+// is as it was costs a hash.
+func (b *Book) Listed(c *gate.Call, tools []gate.Definition) {
+	key := launchKey{c.Server, c.Launch}
+	var changed []*listed
+	for _, t := range tools {
+		if len(t.Name) > maxName {
+			continue
+		}
+		digest := sha256.Sum256(t.InputSchema)
+		if b.unchanged(key, t.Name, digest) {
+			continue
+		}
+		one := &listed{tool: &shape.Tool{Server: c.Server, Launch: c.Launch, Name: t.Name}, digest: digest}
+		takes, err := shape.Read(t.InputSchema)
+		if err != nil {
+			one.tool.Fault = err.Error()
+		} else {
+			one.tool.Takes, one.takes = takes, takes.Encode()
+		}
+		changed = append(changed, one)
+	}
+	b.learn(key, changed)
+}
+
+func (b *Book) unchanged(key launchKey, name string, digest [sha256.Size]byte) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	g := b.launches[key]
+	return g != nil && g.tools[name] != nil && g.tools[name].digest == digest
+}
+
+// learn takes over tools that are new or changed.
+func (b *Book) learn(key launchKey, changed []*listed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closing {
+		return
+	}
+	g := b.launches[key]
+	if g == nil {
+		g = &launched{tools: map[string]*listed{}, bytes: overhead}
+		b.launches[key] = g
+		b.bytes += overhead
+	}
+	g.listed = time.Now()
+	dirty := g.listed.Sub(g.kept) > keptAgain
+	for _, t := range changed {
+		if b.put(g, t) {
+			b.fresh = append(b.fresh, t.tool)
+			dirty = true
+		}
+	}
+	if dirty {
+		b.dirty[key] = true
+	}
+	b.shrink(key)
+	b.rouse()
+}
+
+// put puts a tool among those of its launch, and reports whether that changed
+// anything. b.mu is held.
+func (b *Book) put(g *launched, t *listed) bool {
+	before, there := g.tools[t.tool.Name]
+	switch {
+	case !there && len(g.tools) >= maxTools:
+		return false
+	case there && string(before.takes) == string(t.takes) && before.tool.Fault == t.tool.Fault:
+		before.digest = t.digest // it was taken up from disk, or only its words changed
+		return false
+	}
+	if g.bytes+t.size()-before.size() > maxLaunched {
+		t.tool.Takes, t.takes, t.tool.Fault = nil, nil, "the input schemas of the server are too large together"
+	}
+	more := t.size() - before.size()
+	g.tools[t.tool.Name] = t
+	g.bytes += more
+	b.bytes += more
+	return true
+}
+
+// size is what a tool counts; nil counts nothing.
+func (t *listed) size() int {
+	if t == nil {
+		return 0
+	}
+	return overhead + len(t.takes) + len(t.tool.Name)
+}
+
+// shrink forgets the launches that were listed longest ago, but not key, until
+// what is kept is within the limit. b.mu is held.
+func (b *Book) shrink(key launchKey) {
+	for b.bytes > maxBytes {
+		var oldest launchKey
+		var at time.Time
+		for other, g := range b.launches {
+			if other != key && (at.IsZero() || g.listed.Before(at)) {
+				oldest, at = other, g.listed
+			}
+		}
+		if at.IsZero() {
+			return
+		}
+		b.bytes -= b.launches[oldest].bytes
+		delete(b.launches, oldest)
+		b.dirty[oldest] = true
+	}
+}

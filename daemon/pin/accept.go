@@ -1,0 +1,207 @@
+package pin
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Acceptance is a person's word on one definition.
+type Acceptance struct {
+	Ref
+	Digest []byte // of the definition that they were shown
+}
+
+// By is whose word it is.
+type By struct {
+	Decider string // who, as the kernel saw them
+	Surface string // where, as they say
+}
+
+// Accept accepts definitions that wait: all of them, or none. What was accepted
+// is on record and on disk when it returns.
+//
+// Errors are gate.ErrNotFound; gate.ErrDecided, when it is accepted already;
+// gate.ErrChanged, when something else waits by now than what was shown; and
+// those of the record and the disk.
+func (b *Book) Accept(ctx context.Context, accepted []Acceptance, by By) ([]Pin, error) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	now := b.o.Now().UTC().Truncate(time.Microsecond)
+	decided := make([]decision, 0, len(accepted))
+	for _, a := range accepted {
+		d, err := b.decide(ctx, a, by, now)
+		if err != nil {
+			return nil, fmt.Errorf("accept %s %q of server %q: %w", a.Kind, a.Name, a.Server, err)
+		}
+		decided = append(decided, d)
+	}
+	return b.settle(ctx, nil, decided, by)
+}
+
+// decision is a pin as it will be.
+type decision struct {
+	id     launchID
+	t      thing
+	k      *pinned
+	record *record.Record // nil when it goes on waiting
+}
+
+// decide checks one acceptance. b.changing is held.
+func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (decision, error) {
+	id, t := launchID{a.Server, a.Launch}, thing{a.Kind, a.Name}
+	b.mu.RLock()
+	k := b.pinned(id, t)
+	var p Pin
+	if k != nil {
+		p = b.describe(id, t, k)
+	}
+	b.mu.RUnlock()
+	switch {
+	case k == nil:
+		return decision{}, gate.ErrNotFound
+	case p.Why == "" && slices.Equal(a.Digest, p.Accepted[:]):
+		return decision{}, fmt.Errorf("it is accepted: %w", gate.ErrDecided)
+	case p.Why == "" || !slices.Equal(a.Digest, p.Waiting[:]):
+		return decision{}, fmt.Errorf("another definition waits by now: %w", gate.ErrChanged)
+	}
+	d := k.offered
+	if d == nil {
+		d = k.accepted
+	}
+	r := by.record(id)
+	r.Method = methodOf(t.kind)
+	r.Tool, r.Digest, r.Reason = t.name, hex.EncodeToString(d.digest[:]), string(p.Why)
+	if p.Why == Changed {
+		before, err := b.text(ctx, k.accepted)
+		if err != nil {
+			return decision{}, err
+		}
+		after, err := b.text(ctx, d)
+		if err != nil {
+			return decision{}, err
+		}
+		if before != nil && after != nil {
+			changes := Changes(before, after)
+			r.Reason += fmt.Sprintf(" (%s): %s", grade(changes), summary(changes))
+		}
+	}
+	if len(p.Smells) > 0 {
+		r.Reason += ": " + sayAll(p.Smells)
+	}
+	return decision{id, t, &pinned{accepted: d, since: now, decider: by.Decider}, r}, nil
+}
+
+// AcceptServer accepts a stranger, and with it the definitions that wait only
+// because it was one: as if its id had been new. It returns how many those were.
+// Errors are as for Accept.
+func (b *Book) AcceptServer(ctx context.Context, server, launchHash string, by By) (int, error) {
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	now := b.o.Now().UTC().Truncate(time.Microsecond)
+	b.mu.RLock()
+	l := b.launches[launchID{server, launchHash}]
+	var decided []decision
+	if l != nil {
+		decided = b.passes(l, by, now)
+	}
+	b.mu.RUnlock()
+	switch {
+	case l == nil:
+		return 0, fmt.Errorf("accept server %q: %w", server, gate.ErrNotFound)
+	case l.Accepted:
+		return 0, fmt.Errorf("accept server %q: %w", server, gate.ErrDecided)
+	}
+	row := l.Launch
+	row.Accepted, row.Decider = true, by.Decider
+	if _, err := b.settle(ctx, &row, decided, by); err != nil {
+		return 0, fmt.Errorf("accept server %q: %w", server, err)
+	}
+	n := 0
+	for _, d := range decided {
+		if d.record != nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// passes decides about a stranger's definitions as at first sight. b.mu is held.
+func (b *Book) passes(l *launch, by By, now time.Time) []decision {
+	id := launchID{l.Server, l.Launch.Launch}
+	var decided []decision
+	for t, k := range l.pins {
+		if k.offered == nil || k.why != Stranger {
+			continue
+		}
+		if len(b.smells(id.server, k.offered)) > 0 { // it waits on, for another reason
+			waits := *k
+			waits.why = Smelly
+			decided = append(decided, decision{id: id, t: t, k: &waits})
+			continue
+		}
+		r := by.record(id)
+		r.Method = methodOf(t.kind)
+		r.Tool, r.Digest, r.Reason = t.name, hex.EncodeToString(k.offered.digest[:]), string(Stranger)
+		decided = append(decided, decision{id, t, &pinned{accepted: k.offered, since: now, decider: by.Decider}, r})
+	}
+	return decided
+}
+
+// record begins the record of somebody's word.
+func (by By) record(id launchID) *record.Record {
+	return &record.Record{
+		Kind: record.KindPin, Verdict: "accepted", Server: id.server, Launch: id.launch,
+		Decider: by.Decider, Surface: by.Surface,
+	}
+}
+
+// settle writes down what was decided, puts it on disk, and makes it count.
+// b.changing is held.
+func (b *Book) settle(ctx context.Context, server *store.Launch, decided []decision, by By) ([]Pin, error) {
+	var change store.PinChange
+	if server != nil {
+		change.Launches = append(change.Launches, *server)
+		r := by.record(launchID{server.Server, server.Launch})
+		r.Reason = fmt.Sprintf("the server, started by %q", server.Command)
+		if err := b.o.Recorder.Record(ctx, r, nil, nil); err != nil {
+			return nil, fmt.Errorf("record: %w", err)
+		}
+	}
+	for _, d := range decided {
+		p, err := d.k.toStore(d.id, d.t)
+		if err != nil {
+			return nil, err
+		}
+		change.Pins = append(change.Pins, p)
+		if d.record == nil {
+			continue
+		}
+		if err := b.o.Recorder.Record(ctx, d.record, nil, nil); err != nil {
+			return nil, fmt.Errorf("record: %w", err)
+		}
+	}
+	if b.db != nil {
+		if err := b.db.KeepPins(ctx, change); err != nil {
+			return nil, err
+		}
+	}
+	defer b.o.Changed()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if server != nil {
+		b.launches[launchID{server.Server, server.Launch}].Launch = *server
+	}
+	var all []Pin
+	for _, d := range decided {
+		b.set(b.launches[d.id], d.t, d.k)
+		all = append(all, b.describe(d.id, d.t, d.k))
+	}
+	return all, nil
+}

@@ -1,0 +1,241 @@
+package pin
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+)
+
+// listed says what kind of thing a list is of, for the lists that are pinned.
+// Resources come and go with what they hold; they are not.
+var listed = map[string]Kind{"tools/list": Tool, "prompts/list": Prompt, "resources/templates/list": Template}
+
+// called returns what a call is made of.
+func called(c *gate.Call) (thing, bool) {
+	switch c.Method {
+	case "tools/call":
+		return thing{Tool, c.Subject}, true
+	case "prompts/get":
+		return thing{Prompt, c.Subject}, true
+	case "completion/complete":
+		switch mcp.ReferenceKind(&c.Envelope, c.Line) {
+		case mcp.Prompt:
+			return thing{Prompt, c.Subject}, true
+		case mcp.Resource:
+			return thing{Template, c.Subject}, true
+		}
+	}
+	return thing{}, false
+}
+
+// Of implements gate.Pins.
+func (b *Book) Of(c *gate.Call) gate.Pinned {
+	t, ok := called(c)
+	if !ok {
+		return gate.Pinned{}
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	p := b.status(c, t)
+	if t.kind == Tool && destructive(b.annotations(c, t)) {
+		p.Facts = append(p.Facts, gate.Fact{Name: "acts", Detail: "its definition says that it destroys", By: c.Server})
+	}
+	return p
+}
+
+// Holds implements gate.Pins.
+func (b *Book) Holds(c *gate.Call, method, name string) bool {
+	kind, ok := listed[method]
+	if !ok {
+		return false
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.status(c, thing{kind, name}).Held != ""
+}
+
+// Annotations returns what the definition that c is made under claims of it, a
+// raw JSON object: of the one accepted, or of the one shown while pins are off;
+// nil when it claims nothing.
+func (b *Book) Annotations(c *gate.Call) []byte {
+	t, ok := called(c)
+	if !ok {
+		return nil
+	}
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.annotations(c, t)
+}
+
+// annotations is Annotations of a thing. b.mu is held.
+func (b *Book) annotations(c *gate.Call, t thing) []byte {
+	if k := b.pinned(launchID{c.Server, c.Launch}, t); k != nil && k.accepted != nil && b.mode != config.PinOff {
+		return k.accepted.Annotations
+	}
+	if o, ok := b.view(c).shown(t); ok {
+		return o.def.Annotations
+	}
+	return nil
+}
+
+// destructive reports whether a tool's annotations say that it destroys. A server
+// that says nothing, or that it only reads, is not taken at its word: a claim can
+// make things stricter and nothing else.
+func destructive(annotations []byte) bool {
+	var claims struct {
+		Destructive any `json:"destructiveHint"`
+	}
+	return len(annotations) > 0 && json.Unmarshal(annotations, &claims) == nil && claims.Destructive == true
+}
+
+// pinned returns what is known of a thing, nil for nothing. b.mu is held.
+func (b *Book) pinned(id launchID, t thing) *pinned {
+	if l := b.launches[id]; l != nil {
+		return l.pins[t]
+	}
+	return nil
+}
+
+// view returns what the server behind a call, or behind a list, has shown; nil
+// for nothing. b.mu is held.
+func (b *Book) view(c *gate.Call) *view {
+	v := b.views[c.Attachment]
+	if v == nil || v.launch != (launchID{c.Server, c.Launch}) {
+		return nil
+	}
+	return v
+}
+
+// shown returns what was shown of a thing.
+func (v *view) shown(t thing) (offer, bool) {
+	if v == nil {
+		return offer{}, false
+	}
+	o, ok := v.offers[t]
+	return o, ok
+}
+
+// status says how it stands with a thing that an attachment may call. b.mu is
+// held.
+func (b *Book) status(c *gate.Call, t thing) gate.Pinned {
+	if len(t.name) > maxName {
+		return gate.Pinned{Held: fmt.Sprintf("its name is longer than %d bytes", maxName)}
+	}
+	k := b.pinned(launchID{c.Server, c.Launch}, t)
+	v := b.view(c)
+	o, shown := v.shown(t)
+	switch {
+	case shown && o.unfit != "":
+		return gate.Pinned{Digest: o.def.digest, Held: unfitFor(t, o.unfit)}
+	case !shown && v.isFull(t.kind):
+		return gate.Pinned{Held: tooMany(t.kind)}
+	}
+	def, why := b.standing(launchID{c.Server, c.Launch}, k, o, shown)
+	if def == nil {
+		return gate.Pinned{}
+	}
+	p := gate.Pinned{Digest: def.digest}
+	if b.mode == config.PinHold && why != "" || why == LookAlike {
+		p.Held = b.because(c, t, why)
+	}
+	if why == Changed {
+		p.Facts = append(p.Facts, gate.Fact{Name: "changed", Detail: "its definition is not the one that was accepted", By: c.Server})
+	}
+	if smells := b.smells(c.Server, def); len(smells) > 0 {
+		p.Facts = append(p.Facts, gate.Fact{Name: "smelly", Detail: sayAll(smells), By: c.Server})
+	}
+	return p
+}
+
+// standing returns the definition that counts for an attachment, and why it
+// waits, if it does. b.mu is held.
+func (b *Book) standing(id launchID, k *pinned, o offer, shown bool) (*definition, Reason) {
+	if b.mode == config.PinOff {
+		return o.def, onlyLookAlike(o.why)
+	}
+	if k == nil {
+		k = &pinned{}
+	}
+	switch {
+	case !shown || o.stale: // what the newest of its kind has shown counts
+	case o.ok || k.accepted.is(o.def):
+		return o.def, b.seen(id.server, k, o.def)
+	case k.offered.is(o.def):
+		return o.def, k.why
+	case o.why != "":
+		return o.def, o.why
+	case k.accepted != nil: // shown while pins were off
+		return o.def, Changed
+	}
+	if k.offered != nil {
+		return k.offered, k.why
+	}
+	return k.accepted, b.seen(id.server, k, k.accepted)
+}
+
+// seen says whether an accepted definition waits all the same: it was accepted
+// because nothing was wrong with it, and names a tool that has turned up since
+// at another server. What a person has accepted does not. b.mu is held.
+func (b *Book) seen(server string, k *pinned, d *definition) Reason {
+	if d != nil && k.decider == "" && b.shadowed(server, d, nil) != "" {
+		return Smelly
+	}
+	return ""
+}
+
+func onlyLookAlike(why Reason) Reason {
+	if why == LookAlike {
+		return why
+	}
+	return ""
+}
+
+// smells returns what a person should know of a definition. b.mu is held.
+func (b *Book) smells(server string, d *definition) []Smell {
+	smells := d.Smells
+	if name := b.shadowed(server, d, nil); name != "" {
+		smells = append(slices.Clip(smells), Smell{What: shadows, Quote: name})
+	}
+	return smells
+}
+
+// shadowed returns a name in d that is the name of another server's tool, and of
+// none of its own; nor of one of page, which are its own as well. b.mu is held.
+func (b *Book) shadowed(server string, d *definition, page map[string]bool) string {
+	for _, word := range d.Mentions {
+		servers := b.names[word]
+		if _, own := servers[server]; !own && len(servers) > 0 && !page[word] {
+			return word
+		}
+	}
+	return ""
+}
+
+func (v *view) isFull(kind Kind) bool { return v != nil && slices.Contains(v.full, kind) }
+
+// because tells a model, and whoever reads the record, why a definition waits.
+// Nothing that the server wrote is in it but the name.
+func (b *Book) because(c *gate.Call, t thing, why Reason) string {
+	look := fmt.Sprintf("a person has to look at it: `tgctl tools diff %s`", gate.ShellWord(c.Server+"/"+t.name))
+	switch why {
+	case Changed:
+		return fmt.Sprintf("the definition of this %s changed since it was accepted, and %s", t.kind, look)
+	case LookAlike:
+		return fmt.Sprintf("the name of this %s looks like that of another one, and %s", t.kind, look)
+	case Stranger:
+		return fmt.Sprintf("the server %s was started by another command than the one known by that name, and a person has to accept it: `tgctl servers`", gate.ShellWord(c.Server))
+	}
+	return fmt.Sprintf("the definition of this %s holds what may be meant to mislead a model, and %s", t.kind, look)
+}
+
+func unfitFor(t thing, why string) string {
+	return fmt.Sprintf("the server's list does not say clearly which %s this is (%s)", t.kind, why)
+}
+
+func tooMany(kind Kind) string {
+	return fmt.Sprintf("its server lists more %ss than are kept", kind)
+}

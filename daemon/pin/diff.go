@@ -1,0 +1,226 @@
+package pin
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Grade says how much a change can do.
+type Grade string
+
+const (
+	High Grade = "high" // what a model is told, or what a call carries
+	Low  Grade = "low"  // how it is shown to people
+)
+
+// Change is one difference between two definitions.
+type Change struct {
+	Path   string // as inputSchema.properties.path.description
+	Grade  Grade
+	Before []byte // raw JSON; nil where there was nothing
+	After  []byte // likewise
+	Note   string // what it means, where that is not plain
+}
+
+const (
+	// mostChanges is how many changes are told apart; the last one then says
+	// that there are more.
+	mostChanges = 100
+	// deepest is how deep within a definition changes are told apart.
+	deepest = 12
+)
+
+// low are the members of a definition that are for people, or are claims that
+// loosen nothing.
+var low = map[string]bool{"annotations": true, "title": true, "icons": true}
+
+// Changes returns what differs between two definitions, each a JSON object as
+// a server gave it, in the order of the second. There is always something when
+// their bytes differ.
+func Changes(before, after []byte) []Change {
+	var d differ
+	d.compare(nil, before, after)
+	if len(d.changes) == 0 && !bytes.Equal(before, after) {
+		d.add(Change{Grade: Low, Note: "only the way it is written differs: spaces, escapes, or the order of members"})
+	}
+	return d.changes
+}
+
+// differ collects changes.
+type differ struct {
+	changes []Change
+	more    int
+}
+
+func (d *differ) add(c Change) {
+	if len(d.changes) < mostChanges {
+		d.changes = append(d.changes, c)
+		return
+	}
+	d.more++
+	last := &d.changes[mostChanges-1]
+	if d.more == 1 {
+		*last = Change{Grade: High}
+		d.more++
+	}
+	last.Note = fmt.Sprintf("%d more changes", d.more)
+}
+
+// compare compares what stands at path before and after; nil is nothing.
+func (d *differ) compare(path []string, before, after []byte) {
+	if before != nil && after != nil {
+		if sameValue(before, after) {
+			return
+		}
+		if before[0] == '{' && after[0] == '{' && len(path) < deepest {
+			d.objects(path, before, after)
+			return
+		}
+		if isRequired(path) && before[0] == '[' && after[0] == '[' {
+			d.required(path, before, after)
+			return
+		}
+	}
+	d.add(Change{Path: strings.Join(path, "."), Grade: gradeOf(path), Before: before, After: after})
+}
+
+// objects compares two objects member by member.
+func (d *differ) objects(path []string, before, after []byte) {
+	old, _ := membersOf(before)
+	now, order := membersOf(after)
+	for _, name := range order {
+		d.compare(append(slices.Clip(path), name), old[name], now[name])
+	}
+	_, order = membersOf(before)
+	for _, name := range order {
+		if now[name] == nil {
+			d.compare(append(slices.Clip(path), name), old[name], nil)
+		}
+	}
+}
+
+// required compares two lists of required arguments as sets.
+func (d *differ) required(path []string, before, after []byte) {
+	old, now := textsOf(before), textsOf(after)
+	found := false
+	each := func(names, others []string, note string, to func(c *Change, raw []byte)) {
+		for _, name := range names {
+			if slices.Contains(others, name) {
+				continue
+			}
+			found = true
+			c := Change{Path: strings.Join(path, "."), Grade: High, Note: note}
+			raw, _ := jsontext.AppendQuote(nil, name)
+			to(&c, raw)
+			d.add(c)
+		}
+	}
+	each(now, old, "a new required argument", func(c *Change, raw []byte) { c.After = raw })
+	each(old, now, "no longer required", func(c *Change, raw []byte) { c.Before = raw })
+	if !found {
+		d.add(Change{Path: strings.Join(path, "."), Grade: gradeOf(path), Before: before, After: after})
+	}
+}
+
+// isRequired reports whether a path is that of a list of required arguments: of
+// a tool, at any depth.
+func isRequired(path []string) bool {
+	return len(path) > 1 && path[0] == "inputSchema" && path[len(path)-1] == "required"
+}
+
+func gradeOf(path []string) Grade {
+	if len(path) > 0 && low[path[0]] {
+		return Low
+	}
+	return High
+}
+
+// membersOf returns the members of an object and the order of their names.
+func membersOf(raw []byte) (values map[string][]byte, order []string) {
+	values = map[string][]byte{}
+	// What is here was read strictly when it came: it is an object.
+	_ = wire.Members(raw, wire.Span{End: len(raw)}, func(name []byte, value wire.Span) error {
+		order = append(order, string(name))
+		values[string(name)] = value.Of(raw)
+		return nil
+	})
+	return values, order
+}
+
+// textsOf returns the strings in an array; what is none as it is written.
+func textsOf(raw []byte) []string {
+	items, _ := wire.Elements(raw, wire.Span{End: len(raw)})
+	var texts []string
+	for _, item := range items {
+		text, err := wire.Unquote(item, raw)
+		if err != nil {
+			text = string(item.Of(raw))
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// sameValue reports whether two JSON values differ in nothing but blanks,
+// escapes and the order of members. Numbers are compared as they are written.
+func sameValue(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, y := jsontext.Value(bytes.Clone(a)), jsontext.Value(bytes.Clone(b))
+	options := []jsontext.Options{
+		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false), jsontext.ReorderRawObjects(true),
+	}
+	if x.Canonicalize(options...) != nil || y.Canonicalize(options...) != nil {
+		return false
+	}
+	return bytes.Equal(x, y)
+}
+
+// summary says in a few words what changed: the paths of the first members.
+func summary(changes []Change) string {
+	var paths []string
+	for _, c := range changes {
+		path, _, _ := strings.Cut(c.Path, ".")
+		if path == "" {
+			path = c.Note
+		}
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	if len(paths) > 6 {
+		paths = append(paths[:6], "…")
+	}
+	return strings.Join(paths, ", ")
+}
+
+// grade is that of the gravest change.
+func grade(changes []Change) Grade {
+	for _, c := range changes {
+		if c.Grade == High {
+			return High
+		}
+	}
+	return Low
+}
+
+// text returns a definition as it was offered, nil when it was not kept. b.mu is
+// held, or b.changing.
+func (b *Book) text(ctx context.Context, d *definition) ([]byte, error) {
+	if d == nil || d.raw != nil || b.db == nil || d.digest == [sha256.Size]byte{} {
+		if d == nil {
+			return nil, nil
+		}
+		return d.raw, nil
+	}
+	return b.db.Definition(ctx, d.digest[:])
+}

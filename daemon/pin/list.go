@@ -1,0 +1,300 @@
+package pin
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// sight is one look at one page of a list: what was known before, and what is
+// to be known afterwards. Book.changing is held all the while, so that nothing
+// else changes in between.
+type sight struct {
+	b    *Book
+	c    *gate.Call
+	kind Kind
+	mode config.PinMode
+	now  time.Time
+	id   launchID
+	l    *launch // a new one when fresh
+	view *view   // of the attachment, before; may be nil
+
+	fresh   bool
+	page    map[string]bool   // names on it, folded
+	twins   map[string]string // names that look like another's
+	pins    map[thing]*pinned // that change
+	offers  map[thing]offer   // that change or come
+	full    bool
+	first   []string // accepted at first sight, for the record
+	records []*record.Record
+}
+
+// Listed implements gate.Pins. What it answers is written down and on disk when
+// it returns. With an error, what is not accepted is held all the same.
+func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered) ([]gate.Pinned, error) {
+	kind, ok := listed[c.Method]
+	if !ok {
+		return make([]gate.Pinned, len(offered)), nil
+	}
+	b.changing.Lock()
+	defer b.changing.Unlock()
+	s, err := b.sight(c, kind)
+	if err != nil {
+		return nil, err
+	}
+	s.look(offered, s.definitions(offered))
+	if err := s.keep(ctx); err != nil {
+		s.holdAll()
+		return nil, err
+	}
+	s.apply()
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	answer := make([]gate.Pinned, len(offered))
+	for i := range offered {
+		answer[i] = b.status(c, thing{kind, offered[i].Name})
+	}
+	return answer, nil
+}
+
+// sight begins a look at a list.
+func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	s := &sight{
+		b: b, c: c, kind: kind, mode: b.mode, now: b.o.Now().UTC().Truncate(time.Microsecond), id: launchID{c.Server, c.Launch},
+		view: b.view(c), page: map[string]bool{}, pins: map[thing]*pinned{}, offers: map[thing]offer{},
+	}
+	if s.l = b.launches[s.id]; s.l != nil || s.mode == config.PinOff {
+		return s, nil
+	}
+	ids := map[string]bool{}
+	for id := range b.launches {
+		ids[id.server] = true
+	}
+	if len(ids) >= maxServers && !ids[c.Server] {
+		return nil, fmt.Errorf("the definitions of more than %d servers are kept already", maxServers)
+	}
+	s.fresh = true
+	s.l = &launch{
+		Launch: store.Launch{Server: c.Server, Launch: c.Launch, Command: c.Command, First: s.now, Seen: s.now, Accepted: !ids[c.Server]},
+		pins:   map[thing]*pinned{},
+	}
+	if !s.l.Accepted {
+		r := s.record("stranger")
+		r.Reason = fmt.Sprintf("a server of this id was started by another command before; this one is %q", c.Command)
+		s.records = append(s.records, r)
+	}
+	return s, nil
+}
+
+// look decides about every element; defs are their definitions.
+func (s *sight) look(offered []gate.Offered, defs []*definition) {
+	s.b.mu.RLock()
+	defer s.b.mu.RUnlock()
+	names := make([]string, 0, len(offered))
+	for i := range offered {
+		s.page[fold(offered[i].Name)] = true
+		if offered[i].Unfit == "" && len(offered[i].Name) <= maxName {
+			names = append(names, offered[i].Name)
+		}
+	}
+	if s.kind != Template {
+		s.twins = twins(s.inPlace(), names)
+	}
+	known, size := s.count(), s.size()
+	for i := range offered {
+		o := &offered[i]
+		t := thing{s.kind, o.Name}
+		if len(o.Name) > maxName {
+			continue // a call by that name is refused as well
+		}
+		if !s.knows(t) {
+			if known >= maxNames || size+len(o.Raw) > maxBytes {
+				s.full = true
+				continue
+			}
+			known++
+			size += min(len(o.Raw), maxKept)
+		}
+		s.offers[t] = s.offer(t, o.Unfit, defs[i])
+	}
+	if len(s.first) > 0 {
+		r := s.record("accepted")
+		r.Reason = "at first sight: " + strings.Join(s.first, ", ")
+		s.records = append(s.records, r)
+	}
+}
+
+// inPlace returns the names that were accepted, or shown to the agent, before.
+func (s *sight) inPlace() []string {
+	var names []string
+	if s.l != nil && s.mode != config.PinOff {
+		for t, k := range s.l.pins {
+			if t.kind == s.kind && k.accepted != nil {
+				names = append(names, t.name)
+			}
+		}
+	}
+	if s.view != nil {
+		for t, o := range s.view.offers {
+			if t.kind == s.kind && o.inPlace() {
+				names = append(names, t.name)
+			}
+		}
+	}
+	return names
+}
+
+func (s *sight) knows(t thing) bool {
+	if s.l != nil && s.l.pins[t] != nil {
+		return true
+	}
+	_, ok := s.view.shown(t)
+	return ok
+}
+
+// count returns how many names of this kind are known.
+func (s *sight) count() int {
+	n := 0
+	if s.l != nil {
+		for t := range s.l.pins {
+			if t.kind == s.kind {
+				n++
+			}
+		}
+	}
+	if s.view != nil {
+		for t := range s.view.offers {
+			if t.kind == s.kind && (s.l == nil || s.l.pins[t] == nil) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// size returns how many bytes of definitions are kept of this server.
+func (s *sight) size() int {
+	n := 0
+	if s.l != nil {
+		for _, k := range s.l.pins {
+			for _, d := range k.definitions() {
+				n += min(d.Size, maxKept)
+			}
+		}
+	}
+	return n
+}
+
+// offer decides about one element.
+func (s *sight) offer(t thing, unfit string, d *definition) offer {
+	if unfit != "" {
+		return offer{def: d, unfit: unfit}
+	}
+	_, twin := s.twins[t.name]
+	if s.mode == config.PinOff {
+		if twin {
+			return offer{def: d, why: LookAlike}
+		}
+		return offer{def: d}
+	}
+	k := s.l.pins[t]
+	if k == nil {
+		k = &pinned{}
+	}
+	if k.accepted.is(d) {
+		if k.offered != nil && !s.b.shows(s.c.Attachment, s.id, t, k.offered) { // it was taken back
+			s.pins[t] = &pinned{accepted: k.accepted, since: k.since, decider: k.decider}
+		}
+		return offer{def: d, ok: true}
+	}
+	if old, _ := s.view.shown(t); old.ok && !old.stale && old.def.is(d) {
+		return offer{def: d, ok: true}
+	}
+	why, decider := s.judge(t, k, d, twin)
+	if why == "" {
+		s.first = append(s.first, fmt.Sprintf("%q %x", t.name, d.digest[:8]))
+		s.pins[t] = &pinned{accepted: d, since: s.now, decider: decider}
+		return offer{def: d, ok: true}
+	}
+	if !k.offered.is(d) || k.why != why {
+		s.pins[t] = &pinned{accepted: k.accepted, since: k.since, decider: k.decider, offered: d, noticed: s.now, why: why}
+		r := s.record("held")
+		r.Tool, r.Digest, r.Reason = t.name, hex.EncodeToString(d.digest[:]), string(why)
+		r.Method = methodOf(t.kind)
+		if smells := s.b.smells(s.id.server, d); len(smells) > 0 {
+			r.Reason += ": " + sayAll(smells)
+		}
+		s.records = append(s.records, r)
+	}
+	return offer{def: d, why: why}
+}
+
+// judge says why a definition that was not accepted waits; empty when it need
+// not. The second result is who has accepted the same of a server of this id.
+func (s *sight) judge(t thing, k *pinned, d *definition, twin bool) (Reason, string) {
+	switch {
+	case twin:
+		return LookAlike, ""
+	case k.accepted != nil:
+		return Changed, ""
+	case !s.l.Accepted:
+		if decider, ok := s.b.acceptedElsewhere(s.id.server, t, d); ok {
+			return "", decider
+		}
+		return Stranger, ""
+	case len(d.Smells) > 0, s.b.shadowed(s.id.server, d, s.page) != "":
+		return Smelly, ""
+	}
+	return "", ""
+}
+
+// acceptedElsewhere reports whether the same definition was accepted of another
+// launch of this server, and by whom. b.mu is held.
+func (b *Book) acceptedElsewhere(server string, t thing, d *definition) (decider string, ok bool) {
+	for id, l := range b.launches {
+		if id.server == server && l.Accepted {
+			if k := l.pins[t]; k != nil && k.accepted.is(d) {
+				return k.decider, true
+			}
+		}
+	}
+	return "", false
+}
+
+// shows reports whether the server of another attachment shows d. b.mu is held.
+func (b *Book) shows(but string, id launchID, t thing, d *definition) bool {
+	for attachment, v := range b.views {
+		if attachment != but && v.launch == id && v.offers[t].def.is(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// methodOf is how records say what kind of thing a name is: a tool's needs no
+// word.
+func methodOf(kind Kind) string {
+	for method, k := range listed {
+		if k == kind && k != Tool {
+			return method
+		}
+	}
+	return ""
+}
+
+// record begins a record about the server of this list.
+func (s *sight) record(verdict string) *record.Record {
+	return &record.Record{
+		Kind: record.KindPin, Verdict: verdict, Attachment: s.c.Attachment, Session: s.c.Session, Agent: s.c.Agent,
+		Server: s.id.server, Launch: s.id.launch, Method: s.c.Method, Profile: string(s.c.Profile),
+	}
+}

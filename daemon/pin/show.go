@@ -1,0 +1,195 @@
+package pin
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// Ref names a pin.
+type Ref struct {
+	Server string
+	Launch string
+	Kind   Kind
+	Name   string
+}
+
+// Pin is what is known of one tool, prompt or template.
+type Pin struct {
+	Ref
+	Why    Reason // it waits for a person; empty when it does not
+	Held   bool   // it is withheld while it waits
+	Smells []Smell
+
+	Accepted [sha256.Size]byte // zero: none ever was
+	Since    time.Time
+	Decider  string // who accepted it; empty at first sight
+
+	Waiting [sha256.Size]byte // of what waits; zero for nothing
+	Noticed time.Time
+}
+
+// Server is one launch of a server.
+type Server struct {
+	ID       string
+	Launch   string
+	Command  []string
+	First    time.Time
+	Seen     time.Time // to the hour
+	Stranger bool
+	Decider  string // who accepted it; empty for the first of its id
+	Pins     int
+	Waiting  int
+}
+
+// Diff is a pin with its definitions.
+type Diff struct {
+	Pin
+	Before  []byte // the definition accepted, as it was offered; nil when there is none, or it was too long to be kept
+	After   []byte // what waits, likewise
+	Changes []Change
+}
+
+// List returns what is known of a server's tools, prompts and templates, or of
+// all servers' when server is empty, in the order of servers and names.
+func (b *Book) List(server string) []Pin {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var all []Pin
+	for id, l := range b.launches {
+		if server != "" && id.server != server {
+			continue
+		}
+		for t, k := range l.pins {
+			all = append(all, b.describe(id, t, k))
+		}
+	}
+	slices.SortFunc(all, func(x, y Pin) int {
+		return cmp.Or(cmp.Compare(x.Server, y.Server), cmp.Compare(x.Launch, y.Launch), -cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name))
+	})
+	return all
+}
+
+// describe tells of one pin. b.mu is held.
+func (b *Book) describe(id launchID, t thing, k *pinned) Pin {
+	p := Pin{Ref: Ref{id.server, id.launch, t.kind, t.name}, Since: k.since, Decider: k.decider, Noticed: k.noticed}
+	def := k.accepted
+	if k.accepted != nil {
+		p.Accepted = k.accepted.digest
+		if p.Why = b.seen(id.server, k, k.accepted); p.Why != "" {
+			p.Waiting = p.Accepted
+		}
+	}
+	if k.offered != nil {
+		p.Waiting, p.Why, def = k.offered.digest, k.why, k.offered
+	}
+	if def != nil {
+		p.Smells = b.smells(id.server, def)
+	}
+	p.Held = p.Why != "" && (b.mode == config.PinHold || p.Why == LookAlike)
+	return p
+}
+
+// Diff returns a pin and what differs between its definitions, or
+// gate.ErrNotFound.
+func (b *Book) Diff(ctx context.Context, r Ref) (Diff, error) {
+	b.changing.Lock() // so that the texts are those of the pin
+	defer b.changing.Unlock()
+	b.mu.RLock()
+	id, t := launchID{r.Server, r.Launch}, thing{r.Kind, r.Name}
+	k := b.pinned(id, t)
+	if k == nil {
+		b.mu.RUnlock()
+		return Diff{}, fmt.Errorf("%s %q of server %q: %w", r.Kind, r.Name, r.Server, gate.ErrNotFound)
+	}
+	d := Diff{Pin: b.describe(id, t, k)}
+	b.mu.RUnlock()
+	var err error
+	if d.Before, err = b.text(ctx, k.accepted); err != nil {
+		return Diff{}, err
+	}
+	if d.After, err = b.text(ctx, k.offered); err != nil {
+		return Diff{}, err
+	}
+	if d.Before != nil && d.After != nil {
+		d.Changes = Changes(d.Before, d.After)
+	}
+	return d, nil
+}
+
+// Servers returns every server and launch that is known, in the order of their
+// ids, the launches first seen first.
+func (b *Book) Servers() []Server {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	var all []Server
+	for id, l := range b.launches {
+		s := Server{
+			ID: id.server, Launch: id.launch, Command: slices.Clone(l.Command), First: l.First, Seen: l.Seen,
+			Stranger: !l.Accepted, Decider: l.Decider, Pins: len(l.pins),
+		}
+		for t, k := range l.pins {
+			if b.describe(id, t, k).Why != "" {
+				s.Waiting++
+			}
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(x, y Server) int {
+		return cmp.Or(cmp.Compare(x.ID, y.ID), x.First.Compare(y.First), cmp.Compare(x.Launch, y.Launch))
+	})
+	return all
+}
+
+// Waiting returns how many definitions wait for a person.
+func (b *Book) Waiting() int {
+	n := 0
+	for _, s := range b.Servers() {
+		n += s.Waiting
+	}
+	return n
+}
+
+// mostWarnings is how many servers are warned of by name.
+const mostWarnings = 8
+
+// Warnings tells of servers at which a person should look.
+func (b *Book) Warnings() []string {
+	b.mu.RLock()
+	mode := b.mode
+	b.mu.RUnlock()
+	if mode == config.PinOff {
+		return nil
+	}
+	strangers, waiting := map[string]int{}, map[string]int{}
+	for _, s := range b.Servers() {
+		if s.Stranger {
+			strangers[s.ID]++
+		}
+		waiting[s.ID] += s.Waiting
+	}
+	maps.DeleteFunc(waiting, func(_ string, n int) bool { return n == 0 })
+	var all []string
+	for _, id := range slices.Sorted(maps.Keys(waiting)) {
+		what := "withheld until a person has looked"
+		if mode == config.PinWarn {
+			what = "let through all the same, since pins.mode is warn"
+		}
+		all = append(all, fmt.Sprintf("server %q has definitions (%d) that nobody has accepted; they are %s: `tgctl tools --server %s`",
+			id, waiting[id], what, gate.ShellWord(id)))
+	}
+	for _, id := range slices.Sorted(maps.Keys(strangers)) {
+		all = append(all, fmt.Sprintf("server %q was started by another command than the one known by that name: `tgctl servers`", id))
+	}
+	if left := len(all) - mostWarnings; left > 1 {
+		all = append(all[:mostWarnings], fmt.Sprintf("%d more servers have definitions that wait, or are strangers: `tgctl servers`", left))
+	}
+	return all
+}

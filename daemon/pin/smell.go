@@ -1,0 +1,269 @@
+package pin
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Smell is something in a definition for which a person should look at it
+// before an agent does.
+type Smell struct {
+	What  string `json:"what"`            // as "it gives orders to a model"
+	Quote string `json:"quote,omitempty"` // what was found, in somebody else's words: for a person, never for a model
+	Where string `json:"where,omitempty"` // path of the member, as inputSchema.properties.path.description
+}
+
+// String says all of it on one line, for a person.
+func (s Smell) String() string {
+	text := s.What
+	if s.Quote != "" {
+		text += fmt.Sprintf(" (%q)", s.Quote)
+	}
+	if s.Where != "" {
+		text += ", in " + s.Where
+	}
+	return text
+}
+
+// sayAll says what some smells are, on one line.
+func sayAll(smells []Smell) string {
+	var all []string
+	for _, s := range smells {
+		all = append(all, s.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+const (
+	orders      = "it gives orders to a model"
+	unseen      = "it has text that a person would not see"
+	credentials = "it names a place where credentials are kept"
+	shadows     = "it names the tool of another server"
+	tooLong     = "it is longer than anybody reads"
+)
+
+const (
+	// mostSmells is how many smells of one definition are told: a person is not
+	// helped by the ninth.
+	mostSmells = 8
+	// mostMentions is how many words of one definition are kept that may be the
+	// names of other tools.
+	mostMentions = 256
+	longestQuote = 80
+)
+
+// nose looks at one definition.
+type nose struct {
+	about    about
+	members  map[string]bool // names of members: a word that is one names no tool
+	mentions map[string]bool
+	budget   *int // bytes that may still be looked at
+}
+
+// sniff finds out what is to be known of a definition. budget bounds, over many
+// of them, how many bytes are looked at; when it is spent that is a smell.
+func sniff(name string, raw []byte, budget *int) about {
+	n := nose{about: about{Size: len(raw)}, members: map[string]bool{}, mentions: map[string]bool{}, budget: budget}
+	n.name(name)
+	switch {
+	case len(raw) > maxKept:
+		n.smell(tooLong, fmt.Sprintf("%d bytes", len(raw)), "")
+	case *budget < len(raw):
+		n.smell(tooLong, "with the others of its list", "")
+	default:
+		*budget -= len(raw)
+		n.walk(raw)
+		n.about.Annotations = annotationsOf(raw)
+	}
+	for word := range n.mentions {
+		if !n.members[word] && word != strings.ToLower(name) && len(n.about.Mentions) < mostMentions {
+			n.about.Mentions = append(n.about.Mentions, word)
+		}
+	}
+	slices.Sort(n.about.Mentions)
+	return n.about
+}
+
+// maxAnnotations is how many bytes of annotations are kept; claims as long as
+// that claim nothing.
+const maxAnnotations = 4 << 10
+
+func annotationsOf(raw []byte) []byte {
+	at, err := wire.Member(raw, wire.Span{End: len(raw)}, "annotations")
+	if err != nil || !at.Present() || at.Len() > maxAnnotations || raw[at.Start] != '{' {
+		return nil
+	}
+	return bytes.Clone(at.Of(raw))
+}
+
+func (n *nose) smell(what, quote, where string) {
+	if len(quote) > longestQuote {
+		quote = strings.ToValidUTF8(quote[:longestQuote], "") + "…"
+	}
+	for _, s := range n.about.Smells {
+		if s.What == what && s.Where == where {
+			return
+		}
+	}
+	if len(n.about.Smells) < mostSmells {
+		n.about.Smells = append(n.about.Smells, Smell{what, quote, where})
+	}
+}
+
+// name looks at what the thing is called.
+func (n *nose) name(name string) {
+	if shown := string(display.Name(name)); shown != name {
+		n.smell(unseen, shown, "name")
+	}
+}
+
+// walk looks at every string of the definition, names of members included.
+func (n *nose) walk(raw []byte) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	for {
+		token, err := d.ReadToken()
+		if err != nil {
+			return // the end; the line was read strictly before
+		}
+		if token.Kind() != '"' {
+			continue
+		}
+		text := token.String()
+		if kind, length := d.StackIndex(d.StackDepth()); kind == '{' && length%2 == 1 {
+			n.members[strings.ToLower(text)] = true
+		}
+		n.text(text, func() string { return dotted(d.StackPointer()) })
+	}
+}
+
+// dotted writes a JSON pointer as people write paths.
+func dotted(p jsontext.Pointer) string {
+	var parts []string
+	for part := range p.Tokens() {
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, ".")
+}
+
+func (n *nose) text(text string, where func() string) {
+	if len(text) < 3 {
+		return
+	}
+	if found := notSeen(text); found != "" {
+		n.smell(unseen, found, where())
+	}
+	folded := display.Folded(text)
+	n.told(folded, where)
+	for _, run := range encoded.FindAllString(text, 16) {
+		if decoded := decode(run); decoded != "" {
+			n.told(display.Folded(decoded), where)
+		}
+	}
+	n.words(text)
+}
+
+// told looks for what a model is told in folded text.
+func (n *nose) told(folded string, where func() string) {
+	for i := range phrases {
+		if found := phrases[i].find(folded); found != "" {
+			n.smell(phrases[i].what, found, where())
+		}
+	}
+}
+
+// encoded is a run of what may be base64.
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{24,}={0,2}`)
+
+// decode returns what a run of base64 stands for, if that is text.
+func decode(run string) string {
+	run = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(run, "="))
+	if len(run)%4 == 1 { // no base64 has such a length: the last letter is something else's
+		run = run[:len(run)-1]
+	}
+	b, err := base64.RawStdEncoding.DecodeString(run)
+	if err != nil || bytes.ContainsFunc(b, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) }) {
+		return ""
+	}
+	return string(b)
+}
+
+// notSeen returns what in text a person who reads it would not see, or not see
+// as what it is.
+func notSeen(text string) string {
+	if at := strings.Index(text, "<!--"); at >= 0 {
+		return text[at:]
+	}
+	var before rune
+	blanks, lines := 0, 0
+	for i, r := range text {
+		switch {
+		case r == '\n':
+			lines++
+			blanks++
+		case unicode.IsSpace(r):
+			blanks++
+		case wire.Unseen(r) && !belongs(r, before):
+			return fmt.Sprintf("U+%04X before %.20q", r, text[i+len(string(r)):])
+		default:
+			if blanks >= 200 || lines >= 30 {
+				return text[i:] // moved out of sight
+			}
+			blanks, lines = 0, 0
+		}
+		before = r
+	}
+	return display.Disguised(text)
+}
+
+// belongs reports whether a character that is not seen is where it should be:
+// in an emoji, or between letters of a script that needs it.
+func belongs(r, before rune) bool {
+	switch r {
+	case '\ufe0e', '\ufe0f':
+		return before > ' ' && !unicode.IsLetter(before)
+	case '\u200c', '\u200d':
+		return before == '\ufe0f' || unicode.In(before, unicode.So, unicode.Sk, unicode.Mn, unicode.Mc) || before >= 0x590 && unicode.IsLetter(before)
+	}
+	return false
+}
+
+// words keeps those that could be the name of a tool and nothing else: they have
+// an underscore, a hyphen or a dot in them, or a capital behind a small letter.
+func (n *nose) words(text string) {
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool {
+		return r >= 0x80 || !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || r == '_' || r == '-' || r == '.')
+	}) {
+		word = strings.Trim(word, "_-.")
+		if i := strings.LastIndex(word, "__"); i >= 0 { // as agents write it: mcp__server__tool
+			word = word[i+2:]
+		}
+		if compound(word) && len(n.mentions) < 4*mostMentions {
+			n.mentions[strings.ToLower(word)] = true
+		}
+	}
+}
+
+// compound reports whether a word is made of several, as the names of tools
+// mostly are and words of a language are not.
+func compound(word string) bool {
+	if len(word) < 5 || len(word) > maxName {
+		return false
+	}
+	for i := 1; i < len(word); i++ {
+		c := word[i]
+		if c == '_' || c == '-' || c == '.' || 'A' <= c && c <= 'Z' && 'a' <= word[i-1] && word[i-1] <= 'z' {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+)
+
+// manyPolicies writes n policies, each about a tool of its own, into as many
+// files as they need.
+func manyPolicies(n int) map[string]string {
+	files := map[string]string{config.FileName: "schema: 1\ngovernance: {defaults: {action: policy}}\n"}
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "permit (principal, action == ThoughtGate::Action::\"s%d/t%d\", resource) when { context.arguments.n < 10 };\n", i%50, i)
+		if b.Len() > maxFile-256 || i == n-1 {
+			files[filepath.Join("policies", fmt.Sprintf("p%05d.cedar", i))] = b.String()
+			b.Reset()
+		}
+	}
+	return files
+}
+
+const benchArguments = `{"n":5,"path":"/home/u/project/src/main.go","text":"lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor incididunt ut labore","tags":["a","b","c"]}`
+
+// manySet is a set of n policies of which one is about the tool s3/t3, and that
+// tool has been listed or not.
+func manySet(tb testing.TB, n int, listed bool) *Set {
+	tb.Helper()
+	files := manyPolicies(n)
+	if n == 0 {
+		files[config.FileName] = "schema: 1\ngovernance: {}\n"
+	}
+	cfg, ds := config.Load(folder(tb, files), func(string) string { return "" })
+	if cfg == nil {
+		tb.Fatal(ds)
+	}
+	var opts []Option
+	if listed {
+		opts = append(opts, WithTools(toolsOf(tb, `s3 t3 {"type":"object","properties":{"n":{"type":"integer"},"path":{"type":"string"},"text":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}}},"required":["n"]}`)))
+	}
+	s, ds := Load(cfg, opts...)
+	if s == nil {
+		tb.Fatal(ds)
+	}
+	return s
+}
+
+func BenchmarkRule(b *testing.B) {
+	for _, n := range []int{0, 10, 100, 1000, 10_000} {
+		for _, listed := range []bool{false, true} {
+			b.Run(fmt.Sprintf("policies=%d/listed=%v", n, listed), func(b *testing.B) {
+				s := manySet(b, n, listed)
+				c := toolCall(b, "s3", "t3", benchArguments)
+				if n > 0 {
+					if got := judge(s, c); !strings.HasPrefix(got, "forward; permit") {
+						b.Fatal(got)
+					}
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, err := s.Rule(context.Background(), c, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// maxAllocations is how many allocations a decision may take that looks at the
+// arguments of benchArguments.
+const maxAllocations = 60
+
+// A decision costs the same whether ten policies are there or ten thousand.
+// Allocations tell what a clock on a busy machine can't.
+func TestDecisionsAreFlat(t *testing.T) {
+	for _, listed := range []bool{false, true} {
+		few := -1.0
+		for _, n := range []int{10, 10_000} {
+			s := manySet(t, n, listed)
+			c := toolCall(t, "s3", "t3", benchArguments)
+			got := testing.AllocsPerRun(100, func() {
+				if r, err := s.Rule(context.Background(), c, nil); err != nil || r.Gate != "permit" {
+					t.Fatal(r, err)
+				}
+			})
+			if got > maxAllocations {
+				t.Errorf("%d policies: a decision takes %v allocations, want at most %d", n, got, maxAllocations)
+			}
+			if few < 0 {
+				few = got
+			} else if got != few {
+				t.Errorf("a decision takes %v allocations with 10 policies and %v with %d", few, got, n)
+			}
+			w := []cedar.EntityUID{actionOf("s3/t3"), actionTools, actionCall}
+			if found := s.index.candidates(w, []cedar.EntityUID{cedar.NewEntityUID(typeTool, "s3/t3"), cedar.NewEntityUID(typeServer, "s3")}); len(found) != 1 || len(found[0].policies) != 1 {
+				t.Errorf("of %d policies %v are looked at", n, found)
+			}
+		}
+	}
+}
+
+// Whoever writes the arguments must not be able to spend much of our time.
+// Cedar hashes a set by the sum of its items, so that all of these collide.
+func BenchmarkHostileArguments(b *testing.B) {
+	var sets strings.Builder
+	for i := range maxCompound {
+		if i > 0 {
+			sets.WriteByte(',')
+		}
+		fmt.Fprintf(&sets, "[%d,%d]", i+1, 100_000-i)
+	}
+	raw := []byte("{")
+	for i := range 10 {
+		raw = fmt.Appendf(raw, "%q:[%s],", fmt.Sprint("a", i), sets.String())
+	}
+	raw[len(raw)-1] = '}'
+	for b.Loop() {
+		if _, _, err := convert(raw, true, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// Detail is all that a set says, for a person who reads it.
+type Detail struct {
+	Sources   []Entry
+	Rules     []Entry // the defaults last
+	Policies  []Entry
+	Workflows []Workflow
+}
+
+// Entry is one thing that a set says.
+type Entry struct {
+	gate.Cited
+	Sources  []string // the servers that a rule is about; empty: all
+	Agents   []string // likewise
+	Methods  []string // likewise
+	Workflow string   // who is asked
+}
+
+// Workflow is one that something in the set names, or could.
+type Workflow struct {
+	Name     string
+	File     string // where it is written; empty for the one that is built in
+	Line     int
+	Asks     string // local, slack
+	Timeout  time.Duration
+	Require  string
+	Surfaces []string
+	Redact   []string
+}
+
+// Detail returns what the set says.
+func (s *Set) Detail() Detail {
+	var d Detail
+	for i := range s.cfg.Sources {
+		d.Sources = append(d.Sources, sourceEntry(&s.cfg.Sources[i]))
+	}
+	for i := range s.rules {
+		r := &s.rules[i]
+		e := Entry{Cited: citedRule(r), Sources: globs(r.Source), Agents: globs(r.Agent), Methods: globs(r.Method)}
+		if r.action == config.Approve {
+			e.Workflow = r.ask.workflow
+		}
+		d.Rules = append(d.Rules, e)
+	}
+	for _, def := range []struct {
+		name   string
+		action *config.Action
+		rule   *rule
+	}{{"defaults.action", &s.cfg.Governance.Defaults.Action, &s.defaults}, {"defaults.asks", &s.cfg.Governance.Defaults.Asks, &s.forAsks}} {
+		e := Entry{Cited: s.citedDefault(def.name, def.action)}
+		if *def.action == config.Approve {
+			e.Workflow = def.rule.ask.workflow
+		}
+		d.Rules = append(d.Rules, e)
+	}
+	for _, p := range s.policies {
+		e := Entry{Cited: p.cited()}
+		if p.ask != nil {
+			e.Workflow = p.ask.workflow
+		}
+		d.Policies = append(d.Policies, e)
+	}
+	d.Workflows = s.workflows(&d)
+	return d
+}
+
+func globs(list []config.Glob) []string {
+	var words []string
+	for _, g := range list {
+		words = append(words, g.String())
+	}
+	return words
+}
+
+// sourceEntry says what is known of a server, and what of it is exposed.
+func sourceEntry(source *config.Source) Entry {
+	var says []string
+	if !source.Command.IsZero() {
+		says = append(says, "only as "+source.Command.String())
+	}
+	does := "expose"
+	switch e := &source.Expose; {
+	case !source.Enabled:
+		does = "hide"
+	case e.Mode != config.ExposeAll:
+		does = string(e.Mode)
+		for _, part := range []struct {
+			what  string
+			globs []config.Glob
+		}{{"tools", e.Tools}, {"resources", e.Resources}, {"prompts", e.Prompts}} {
+			if len(part.globs) > 0 {
+				says = append(says, fmt.Sprintf("%s %s", part.what, strings.Join(globs(part.globs), " ")))
+			}
+		}
+	}
+	at := source.Place
+	return Entry{Cited: gate.Cited{
+		Kind: "source", Name: source.ID.String(), File: at.File, Line: at.Line, Column: at.Column, Does: does, Says: strings.Join(says, "; "),
+	}}
+}
+
+// workflows lists those that are written and those that the entries name.
+func (s *Set) workflows(d *Detail) []Workflow {
+	var names []string
+	for name := range s.cfg.Approval {
+		names = append(names, name)
+	}
+	for _, e := range slices.Concat(d.Rules, d.Policies) {
+		if e.Workflow != "" {
+			names = append(names, e.Workflow)
+		}
+	}
+	slices.Sort(names)
+	var all []Workflow
+	for _, name := range slices.Compact(names) {
+		_, w := s.cfg.Workflow(name)
+		one := Workflow{
+			Name: name, File: w.Place.File, Line: w.Place.Line, Asks: string(w.Destination.Type), Timeout: w.Timeout,
+			Require: string(w.Require), Redact: w.RedactFields,
+		}
+		for _, surface := range w.Surfaces {
+			one.Surfaces = append(one.Surfaces, string(surface))
+		}
+		all = append(all, one)
+	}
+	return all
+}

@@ -1,0 +1,178 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+)
+
+// How large policy files may be. Cedar's parser has no limits of its own.
+const (
+	maxFile    = 64 << 10
+	maxAnyFile = 1 << 20 // the configuration and a schema
+	maxNesting = 100     // levels of brackets and of if
+	maxFiles   = 4096
+)
+
+// loadPolicies reads all Cedar files.
+func (l *loader) loadPolicies() {
+	if l.cfg.Path != "" {
+		l.files = append(l.files, File{Path: l.cfg.Path, Digest: l.cfg.FileDigest, Text: l.cfg.Text()})
+	}
+	first := map[string]*policy{}
+	paths := l.policyPaths()
+	if len(paths) > maxFiles {
+		l.report(config.Place{File: l.cfg.Path}, config.Error, "", "", "%d Cedar files; at most %d are read", len(paths), maxFiles)
+		return
+	}
+	for _, path := range paths {
+		for _, p := range l.policyFile(path) {
+			if before := first[p.id]; before != nil {
+				l.report(p.place, config.Error, "", fmt.Sprintf("the other one stands in %v", before.place), "the policy id %q is there twice", p.id)
+				continue
+			}
+			first[p.id] = p
+			p.order = len(l.policies)
+			l.policies = append(l.policies, p)
+		}
+	}
+}
+
+// policyPaths lists the Cedar files that the configuration names, sorted, each
+// once.
+func (l *loader) policyPaths() []string {
+	if l.cfg.Path == "" {
+		return nil // the built-in default is not beside anything
+	}
+	var paths []string
+	for i := range l.cfg.Cedar.Policies {
+		place := l.cfg.Place(&l.cfg.Cedar.Policies[i])
+		pattern := l.cfg.Cedar.Policies[i]
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(filepath.Dir(l.cfg.Path), pattern)
+		}
+		paths = append(paths, l.matching(pattern, place)...)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// matching lists the files that pattern names. filepath.Glob would not do: it
+// passes over a folder that can't be read, and with it over every forbid there.
+func (l *loader) matching(pattern string, place config.Place) []string {
+	folder, base := filepath.Split(pattern)
+	if !strings.ContainsAny(base, "*?[") {
+		return []string{pattern}
+	}
+	glob, err := config.NewGlob(base)
+	if err != nil {
+		l.report(place, config.Error, "V-009", "", "%q: %v", base, err)
+		return nil
+	}
+	entries, err := os.ReadDir(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && place.Line == 0:
+		return nil // nobody wrote this pattern
+	case err != nil:
+		hint := ""
+		if strings.ContainsAny(folder, "*?[") {
+			hint = "wildcards may stand in the last part of a path only"
+		}
+		l.report(place, config.Error, "V-013", hint, "read the folder of the policies: %v", err)
+		return nil
+	}
+	var paths []string
+	for _, e := range entries {
+		hidden := strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") // an editor's, mostly
+		if !hidden && !e.IsDir() && glob.Match(e.Name()) {
+			paths = append(paths, filepath.Join(folder, e.Name()))
+		}
+	}
+	if len(paths) == 0 && place.Line > 0 {
+		l.report(place, config.Warning, "", "", "no file matches %s", pattern)
+	}
+	return paths
+}
+
+// policyFile reads one file of policies.
+func (l *loader) policyFile(path string) []*policy {
+	here := config.Place{File: path}
+	text, err := config.ReadFile(path, maxFile)
+	if err != nil {
+		l.report(here, config.Error, "V-013", "", "the policies can't be read: %v", err)
+		return nil
+	}
+	l.files = append(l.files, File{Path: path, Digest: digestOf(text), Text: l.keep(text)})
+	return l.parsePolicies(path, text)
+}
+
+// maxKept is how much text of policies is kept, so that a person can be shown how
+// a file differs from what is in force.
+const maxKept = 4 << 20
+
+// keep returns text, or nil when much has been kept already.
+func (l *loader) keep(text []byte) []byte {
+	kept := len(text)
+	for _, f := range l.files {
+		kept += len(f.Text)
+	}
+	if kept > maxKept {
+		return nil
+	}
+	return text
+}
+
+// parsePolicies parses the text of one file.
+func (l *loader) parsePolicies(path string, text []byte) []*policy {
+	if d := config.CheckText(path, text); d != nil {
+		l.found = append(l.found, *d)
+		return nil
+	}
+	if at := tooDeep(text); at >= 0 {
+		l.report(placeAt(path, text, at), config.Error, "", "", "nested deeper than %d levels", maxNesting)
+		return nil
+	}
+	list, err := cedar.NewPolicyListFromBytes(path, text)
+	if err != nil {
+		l.parseError(config.Place{File: path}, err)
+		return nil
+	}
+	var policies []*policy
+	for _, c := range list {
+		if p := l.policy(path, text, c); p != nil {
+			policies = append(policies, p)
+		}
+	}
+	return policies
+}
+
+var (
+	parsePlace    = regexp.MustCompile(`<input>:(\d+):(\d+):? ?`)
+	parseExpected = regexp.MustCompile(`"(?:[^"\\]|\\.)*": exact got (.+) want (.+)`)
+)
+
+// parseError tells of a parser's error at its place.
+func (l *loader) parseError(here config.Place, err error) {
+	message := err.Error()
+	if m := parsePlace.FindStringSubmatch(message); m != nil {
+		// The pattern holds digits only, and a file has no more lines than an int counts.
+		here.Line, _ = strconv.Atoi(m[1])
+		here.Column, _ = strconv.Atoi(m[2])
+	}
+	message = parsePlace.ReplaceAllString(message, "")
+	for _, prefix := range []string{"parser error: ", "parse error at "} {
+		message = strings.TrimPrefix(message, prefix)
+	}
+	message = parseExpected.ReplaceAllString(message, `found "$1", expected "$2"`)
+	l.report(here, config.Error, "", "", "not valid Cedar: %s", strings.ToValidUTF8(message, "\uFFFD"))
+}

@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// pageCalls are the pages that show a configuration, but for docs/policies.md,
+// with calls and what becomes of them under each that they show, in the form of
+// that page.
+var pageCalls = map[string]string{
+	"README.md": `
+files  tool read_file                 {}  forward
+files  tool write_file                {}  ask
+files  tool delete_file               {}  deny
+chat   tool post with secret          {}  ask
+files  tool write_file with secret    {}  ask
+files  tool delete_file with secret   {}  ask
+files  tool read_file with secret-place  {}  ask`,
+	"docs/quickstart.md": `
+files  tool read_file          {}  forward
+files  tool write_file         {}  ask
+files  tool delete_file        {}  deny
+chat   tool post with secret   {}  ask`,
+	"docs/approvals.md": `
+github  tool delete_repo  {}  ask
+github  tool read_repo    {}  forward`,
+	"docs/tools.md": `
+github  tool read_repo                {}  forward
+github  tool delete_repo with acts    {}  ask`,
+	"docs/facts.md": `
+mail  tool send with secret        {}  ask
+mail  tool send with secret-place  {}  ask
+mail  tool send with planted       {}  ask
+mail  tool send with prompted      {}  ask
+mail  tool send with acts          {}  ask
+mail  tool send with new-place     {}  ask
+mail  tool send with sends         {}  forward
+mail  tool send with outside       {}  forward
+mail  tool send                    {}  forward`,
+}
+
+// Every configuration that a page shows loads without a word and does what the
+// page is read to say.
+func TestPages(t *testing.T) {
+	const top = "../.."
+	pages, err := filepath.Glob(filepath.Join(top, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"} {
+		pages = append(pages, filepath.Join(top, name))
+	}
+	for _, page := range pages {
+		name, err := filepath.Rel(top, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page == filepath.FromSlash(docs) {
+			continue // TestDocumentation
+		}
+		shown := 0
+		for _, f := range fences(t, page) {
+			if f.kind != "yaml" {
+				continue
+			}
+			shown++
+			checkSample(t, f, f.text, "", &listed{})
+			s := load(t, f.text, "")
+			checkCalls(t, fence{line: f.line, text: pageCalls[name]}, s)
+		}
+		if want := pageCalls[name] != ""; want != (shown > 0) {
+			t.Errorf("%s shows %d configurations; pageCalls says what they do: %v", name, shown, want)
+		}
+	}
+}
+
+// docs/facts.md shows what holds without a file.
+func TestFactsPageIsTheDefault(t *testing.T) {
+	for _, f := range fences(t, "../../docs/facts.md") {
+		if f.kind != "yaml" {
+			continue
+		}
+		cfg, ds := config.Parse("/x/thoughtgate.yaml", []byte(f.text), os.Getenv)
+		if cfg == nil {
+			t.Fatal(ds)
+		}
+		shown, ds := Load(cfg)
+		if shown == nil {
+			t.Fatal(ds)
+		}
+		holds, ds := Load(config.Default())
+		if holds == nil {
+			t.Fatal(ds)
+		}
+		for _, fact := range []string{"secret", "secret-place", "planted", "prompted", "acts", "sends", "new-place", "changed", "smelly", "outside", "ours"} {
+			for _, c := range []*gate.Call{toolCall(t, "x", "y", `{}`), fromServer(t, "x", "sampling/createMessage", `{"messages":[],"maxTokens":1}`)} {
+				facts := []gate.Fact{{Name: fact}}
+				got, gotErr := shown.Rule(context.Background(), c, facts)
+				want, wantErr := holds.Rule(context.Background(), c, facts)
+				if got.Move != want.Move || got.Reason != want.Reason || gotErr != nil || wantErr != nil {
+					t.Errorf("%s: the page says %s, the default %s", fact, inShort(got, gotErr), inShort(want, wantErr))
+				}
+			}
+		}
+		return
+	}
+	t.Error("the page shows no configuration")
+}

@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/cedar-policy/cedar-go/x/exp/ast"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+)
+
+// policy is one Cedar policy of a Set.
+type policy struct {
+	id     string
+	place  config.Place
+	order  int // by file and position
+	cedar  *cedar.Policy
+	uses   members // of the context
+	reason string  // of @reason
+	ask    *asking // of @approval, for a permit; nil for none
+
+	head      scope
+	reading   reading
+	arguments []*looks  // what it looks at in the arguments
+	text      []byte    // of the file it stands in
+	examined  *sync.Map // findings by the signature of a trial
+}
+
+// named names the policy to a person, with its place.
+func (p *policy) named() string {
+	if strings.Contains(p.id, p.place.String()) {
+		return p.id
+	}
+	return fmt.Sprintf("%q (%s)", p.id, p.place)
+}
+
+// newPolicy is a policy of which nothing is known but what Cedar parsed.
+func newPolicy(c *cedar.Policy) *policy {
+	tree := (*ast.Policy)(c.AST())
+	p := &policy{
+		cedar: c, uses: usedBy(c), reading: read(tree.Conditions),
+		head: scope{tree.Principal, tree.Action, tree.Resource}, examined: &sync.Map{},
+	}
+	p.arguments = argumentsIn(&p.reading.context)
+	return p
+}
+
+// asking is a workflow as a Ruling names it.
+type asking struct {
+	workflow string
+	timeout  time.Duration
+	validity time.Duration
+	redact   []string
+	surfaces []string
+	presence bool
+	unable   string // why nobody can be asked so
+}
+
+// asking returns the workflow of this name, as config.Config.Workflow does.
+func (l *loader) asking(name string) *asking {
+	name, w := l.cfg.Workflow(name)
+	if w == nil {
+		return nil
+	}
+	a := &asking{workflow: name, timeout: w.Timeout, validity: w.Validity, redact: w.RedactFields, presence: w.Require == config.RequirePresence, unable: unable(w)}
+	for _, s := range w.Surfaces {
+		a.surfaces = append(a.surfaces, string(s))
+	}
+	return a
+}
+
+// unable says why this version can't ask in the way that a workflow wants:
+// rather nobody than anybody.
+func unable(w *config.Workflow) string {
+	switch {
+	case w.Require == config.RequirePresence:
+		return "the workflow requires presence, which this version of ThoughtGate cannot check yet"
+	case w.Destination.Type == config.DestinationSlack:
+		return "the workflow asks on Slack, which this version of ThoughtGate cannot do yet"
+	}
+	return ""
+}
+
+// The annotations that mean something here. Others are the writer's own.
+const (
+	annotationID       = "id"
+	annotationApproval = "approval"
+	annotationReason   = "reason"
+)
+
+// policy checks one parsed policy, nil when it can't be used.
+func (l *loader) policy(path string, text []byte, c *cedar.Policy) *policy {
+	at := c.Position()
+	p := newPolicy(c)
+	p.place, p.text = config.Place{File: path, Line: at.Line, Column: at.Column}, text
+	errors := len(l.found)
+	p.id = l.positionID(p.place)
+	for key, value := range c.Annotations() {
+		l.annotation(p, string(key), string(value))
+	}
+	l.checkNames(p)
+	if len(l.found) > errors {
+		return nil
+	}
+	return p
+}
+
+// positionID names a policy without @id by file and position, as
+// policies/db.cedar:12. The column is told where the policy doesn't begin its
+// line, so that no two policies share an id.
+func (l *loader) positionID(p config.Place) string {
+	file := p.File
+	if rel, err := filepath.Rel(filepath.Dir(l.cfg.Path), file); err == nil && filepath.IsLocal(rel) {
+		file = filepath.ToSlash(rel)
+	}
+	if p.Column > 1 {
+		return fmt.Sprintf("%s:%d:%d", file, p.Line, p.Column)
+	}
+	return fmt.Sprintf("%s:%d", file, p.Line)
+}
+
+func (l *loader) annotation(p *policy, key, value string) {
+	switch key {
+	case annotationID:
+		if value == "" || len(value) > 128 || strings.TrimSpace(value) != value || strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+			l.report(p.place, config.Error, "", "", "@id(%q) must be 1 to 128 visible characters", value)
+			return
+		}
+		p.id = value
+	case annotationReason:
+		if len(value) > 1024 || strings.ContainsFunc(value, unicode.IsControl) {
+			l.report(p.place, config.Error, "", "", "@reason must be one line of at most 1024 bytes")
+			return
+		}
+		p.reason = value
+	case annotationApproval:
+		l.approval(p, value)
+	default:
+		// A slip here would turn "ask" into "permit" without a word.
+		known := []string{annotationApproval, annotationReason, annotationID}
+		if near := config.Nearest(key, known); near != "" && len(key) > 2 {
+			l.report(p.place, config.Error, "", fmt.Sprintf("did you mean @%s?", near), "the annotation @%s means nothing here", key)
+		}
+	}
+}
+
+func (l *loader) approval(p *policy, name string) {
+	if p.cedar.Effect() == cedar.Forbid {
+		l.report(p.place, config.Error, "", "write a permit with @approval, and a forbid without", "@approval is for permits; a forbid refuses, it doesn't ask")
+		return
+	}
+	if name == "" && len(l.cfg.Approval) > 1 {
+		l.report(p.place, config.Error, "V-006b", "", "@approval names no workflow, and there are %d", len(l.cfg.Approval))
+		return
+	}
+	if p.ask = l.asking(name); p.ask == nil || name == config.DefaultWorkflow && len(l.cfg.Approval) > 0 && l.cfg.Approval[name] == nil {
+		l.report(p.place, config.Error, "V-006", l.meantWorkflow(name), "there is no workflow %q", name)
+	}
+}
+
+func (l *loader) meantWorkflow(name string) string {
+	var known []string
+	for k := range l.cfg.Approval {
+		known = append(known, k)
+	}
+	slices.Sort(known)
+	if near := config.Nearest(name, known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return ""
+}

@@ -1,0 +1,183 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// Project is what the files of one project say. It is immutable and safe for
+// concurrent use. A nil Project says nothing.
+type Project struct {
+	layers []*Set // the nearest first
+	digest string
+}
+
+// NewProject puts the files of a project together, the nearest first. Each is
+// judged apart, so that one in a subfolder can't loosen what one above it says.
+func NewProject(files ...*config.Project) *Project {
+	p := &Project{}
+	h := sha256.New()
+	for _, f := range files {
+		cfg := f.Config()
+		s := newSet(cfg)
+		s.digest = cfg.Digest
+		l := &loader{Set: s}
+		l.compileRules()
+		for i := range s.rules {
+			s.rules[i].label = foreign(s.rules[i].Place.String())
+		}
+		s.defaults.label, s.forAsks.label = foreign(s.defaults.label), foreign(s.forAsks.label)
+		p.layers = append(p.layers, s)
+		fmt.Fprintf(h, "%s\n", cfg.Digest)
+	}
+	p.digest = hex.EncodeToString(h.Sum(nil))
+	return p
+}
+
+// foreign marks what a project's file says as the repository's. Its patterns
+// are left out: they are words that somebody else chose, and a person and a model
+// read what this ends up in.
+func foreign(what string) string { return what + " of the repository" }
+
+// Rules is how many rules the files have.
+func (p *Project) Rules() int {
+	n := 0
+	for _, s := range p.layers {
+		n += len(s.rules)
+	}
+	return n
+}
+
+// Digest is the hex SHA-256 over the contents of the files.
+func (p *Project) Digest() string { return p.digest }
+
+// rule is the strictest of what the files say of a call.
+func (p *Project) rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (strictest gate.Ruling, err error) {
+	strictest.Move = gate.Forward
+	for _, s := range p.layers {
+		r, err := s.Rule(ctx, c, facts)
+		if err != nil {
+			return gate.Ruling{}, err
+		}
+		if strictness(&r) <= strictness(&strictest) {
+			continue
+		}
+		does := "denies it"
+		switch {
+		case r.Hidden:
+			does = "hides it"
+			r.Rule = foreign("source (" + s.cfg.Source(c.Server).Place.String() + ")")
+		case r.Move == gate.Ask:
+			does = "asks about it"
+		}
+		r.Reason = fmt.Sprintf("the project's own file %s %s", shown(s.cfg.Path), does)
+		strictest = r
+	}
+	return strictest, nil
+}
+
+// scoped is a Set within a project.
+type scoped struct {
+	*Set
+	project *Project
+	broken  error
+}
+
+var _ gate.Explainer = (*scoped)(nil)
+
+// In returns the set as it holds within a project: the project's files are
+// judged apart, and the stricter answer counts. With a reason why they could not
+// be read, every call is an accident; what an agent may know of is then left as it
+// is without them, so that it comes to call and is told the reason.
+func (s *Set) In(p *Project, broken error) gate.Policy {
+	if p == nil && broken == nil {
+		return s
+	}
+	return &scoped{s, p, broken}
+}
+
+// Rule implements gate.Policy.
+func (s *scoped) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
+	own, err := s.Set.Rule(ctx, c, facts)
+	if err != nil || own.Move == gate.Deny {
+		return own, err
+	}
+	if s.broken != nil {
+		return gate.Ruling{Redact: s.redact}, s.broken
+	}
+	theirs, err := s.project.rule(ctx, c, facts)
+	if err != nil {
+		return gate.Ruling{Redact: s.redact}, err
+	}
+	if strictness(&theirs) <= strictness(&own) {
+		return own, nil
+	}
+	if theirs.Move == gate.Ask { // whom to ask and how is the user's to say
+		question(&theirs, s.defaults.ask, theirs.Reason)
+	}
+	theirs.Redact = s.redact
+	return theirs, nil
+}
+
+// Explain implements gate.Explainer.
+func (s *scoped) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate.Explained {
+	e := s.Set.Explain(ctx, c, facts)
+	ruling, err := s.Rule(ctx, c, facts)
+	move, by := outcome(e.Ruling, e.Err)
+	switch {
+	case e.Err != nil || e.Ruling.Move == gate.Deny:
+		return e
+	case s.broken != nil:
+		e.Ruling, e.Err = ruling, err
+		e.Steps = append([]gate.Step{{Change: "the project's own file, which is not valid", Move: move, By: by}}, e.Steps...)
+	case err != nil || strictness(&ruling) > strictness(&e.Ruling):
+		e.Ruling, e.Err = ruling, err
+		theirs := s.project.cited(ctx, c, facts)
+		e.Cited = append(theirs, e.Cited...)
+		e.Steps = append([]gate.Step{{Change: "without what the repository says: " + ruling.Rule, Move: move, By: by}}, e.Steps...)
+	}
+	return e
+}
+
+// cited cites what of the files decides, the nearest first.
+func (p *Project) cited(ctx context.Context, c *gate.Call, facts []gate.Fact) []gate.Cited {
+	var all []gate.Cited
+	for _, s := range p.layers {
+		if r, err := s.Rule(ctx, c, facts); err != nil || r.Move == gate.Forward {
+			continue
+		}
+		for _, cited := range s.Explain(ctx, c, facts).Cited {
+			cited.Theirs, cited.Name = true, ""
+			all = append(all, cited)
+		}
+	}
+	return all
+}
+
+// Visible implements gate.Policy.
+func (s *scoped) Visible(c *gate.Call, kind, name string) bool {
+	if !s.Set.Visible(c, kind, name) {
+		return false
+	}
+	if s.project != nil {
+		for _, layer := range s.project.layers {
+			if !layer.Visible(c, kind, name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Digest implements gate.Policy: the set's own, and behind a + the project's.
+func (s *scoped) Digest() string {
+	if s.project == nil {
+		return s.digest
+	}
+	return s.digest + "+" + s.project.digest
+}

@@ -1,0 +1,223 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// The four gates, said plainly. This is what the gates are held against on many
+// random cases: it knows nothing of how they work, and a configuration reaches it
+// as it was drawn and not as it was read.
+
+// refConfig is a configuration in the terms of this file.
+type refConfig struct {
+	profile   string // production or development
+	sources   []refSource
+	rules     []refRule
+	action    string // of the defaults: forward, deny, approve, policy
+	asks      string
+	unknown   string // refuse or forward; empty follows the profile
+	workflows []string
+	policies  []refPolicy
+	digest    string // of the set it was made into
+}
+
+type refSource struct {
+	id       string // a pattern, as all that is matched: a word, or one that ends in *
+	disabled bool
+	mode     string // all, allowlist, blocklist
+	tools    []string
+}
+
+type refRule struct {
+	match, source, agent, method string // empty: any; of method: any that acts
+	when                         []string
+	action, approval             string
+}
+
+type refPolicy struct {
+	forbid    bool
+	agent     string // empty: any
+	action    string // empty: any; call, tools/call, a method, or server/tool
+	server    string // empty: any
+	condition string // empty: holds; fact F, profile, calls > at, "has n" and n > at, "n" > at
+	at        int
+	asks      string // a workflow; empty: doesn't ask
+}
+
+// refCall is a call in the terms of this file.
+type refCall struct {
+	method, server, agent, name string
+	mode                        string // of an elicitation
+	n                           any    // the argument n: nil, an int, or a text
+	facts                       []string
+	requested                   string // profile
+	calls                       int    // that the agent has made before
+}
+
+func (c *refCall) asking() bool {
+	return c.method == "sampling/createMessage" || c.method == "elicitation/create" || c.method == "roots/list"
+}
+
+func (c *refCall) acts() bool {
+	return c.method == "tools/call" || c.method == "resources/read" || c.method == "prompts/get"
+}
+
+// refOutcome is what becomes of a call before a person has answered.
+type refOutcome struct {
+	move     string // forward, deny, ask
+	gate     string // visible, rule, permit, accident, ask
+	workflow string
+}
+
+// profileOf is the profile in force: the tighter of what is asked for and what is
+// allowed.
+func (cfg *refConfig) profileOf(c *refCall) string {
+	if c.requested == "production" || cfg.profile == "production" {
+		return "production"
+	}
+	return "development"
+}
+
+// reference says what becomes of a call.
+func reference(cfg *refConfig, c *refCall) refOutcome {
+	// Gate one: may the agent know of this at all?
+	for _, s := range cfg.sources {
+		if !fits(s.id, c.server) {
+			continue
+		}
+		listed := c.method == "tools/call" && slices.ContainsFunc(s.tools, func(p string) bool { return fits(p, c.name) })
+		if s.disabled || c.acts() && (s.mode == "allowlist" && !listed || s.mode == "blocklist" && listed) {
+			return refOutcome{"deny", "visible", ""}
+		}
+		break // the first source counts
+	}
+
+	// Gate two: the first rule that matches, else a default.
+	action, workflow, gate := cfg.rule(c)
+	if action == "deny" {
+		return refOutcome{"deny", gate, ""}
+	}
+
+	// Gate three: the policies. One that fails is an accident, whatever the others
+	// say; one that forbids, forbids; and where the rule says so, one must permit.
+	permits, asking := 0, ""
+	forbidden := false
+	for _, p := range cfg.policies {
+		holds, failed := cfg.holds(&p, c)
+		switch {
+		case failed:
+			return refOutcome{"deny", "accident", ""}
+		case holds && p.forbid:
+			forbidden = true
+		case holds:
+			permits++
+			if asking == "" {
+				asking = p.asks
+			}
+		}
+	}
+	switch {
+	case forbidden, action == "policy" && permits == 0:
+		return refOutcome{"deny", "permit", ""}
+	case action == "approve":
+		return refOutcome{"ask", "rule", workflow}
+	case asking != "":
+		return refOutcome{"ask", "permit", asking}
+	case slices.Contains(c.facts, "ours"):
+		return refOutcome{"ask", "ask", cfg.workflow()} // our own files, whatever the rules say
+	case action == "policy":
+		return refOutcome{"forward", "permit", ""}
+	}
+	return refOutcome{"forward", "rule", ""}
+}
+
+// workflow is who is asked when nothing says who.
+func (cfg *refConfig) workflow() string {
+	if len(cfg.workflows) > 0 {
+		return cfg.workflows[0]
+	}
+	return "default"
+}
+
+// rule is the second gate: what is to be done, and whom to ask.
+func (cfg *refConfig) rule(c *refCall) (action, workflow, gate string) {
+	only := cfg.workflow()
+	for _, r := range cfg.rules {
+		methods := r.method == "" && c.acts() || r.method != "" && fits(r.method, c.method)
+		facts := len(r.when) == 0 || slices.ContainsFunc(r.when, func(f string) bool { return slices.Contains(c.facts, f) })
+		if methods && facts && fits(r.match, c.name) && fits(r.source, c.server) && fits(r.agent, c.agentType()) {
+			if r.approval != "" {
+				return r.action, r.approval, "rule"
+			}
+			return r.action, only, "rule"
+		}
+	}
+	switch {
+	case c.acts():
+		return cfg.action, only, "rule"
+	case c.method == "roots/list", c.method == "elicitation/create" && c.mode != "url":
+		return "forward", "", "rule"
+	case c.asking():
+		return cfg.asks, only, "rule"
+	}
+	// A method that nobody knows.
+	if cfg.unknown == "forward" || cfg.unknown == "" && cfg.profileOf(c) == "development" {
+		return "forward", "", "rule"
+	}
+	return "deny", "", "rule"
+}
+
+// holds says whether a policy is about a call and its condition holds, or can't
+// be told.
+func (cfg *refConfig) holds(p *refPolicy, c *refCall) (holds, failed bool) {
+	if p.agent != "" && (c.asking() || p.agent != c.agentType()) || p.server != "" && (c.asking() || p.server != c.server) {
+		return false, false
+	}
+	tool := c.method == "tools/call" && p.action == c.server+"/"+c.name
+	if p.action != "" && p.action != "call" && p.action != c.method && !tool {
+		return false, false
+	}
+	kind, fact, _ := strings.Cut(p.condition, " ")
+	n, isNumber := c.n.(int)
+	switch {
+	case kind == "fact":
+		return slices.Contains(c.facts, fact), false
+	case kind == "profile":
+		return cfg.profileOf(c) == "production", false
+	case kind == "calls":
+		return c.calls > p.at, false
+	case kind == "has" && c.n == nil:
+		return false, false
+	case kind == "has", kind == "n":
+		return isNumber && n > p.at, !isNumber
+	}
+	return true, false
+}
+
+func (c *refCall) agentType() string {
+	if c.agent == "" {
+		return "unknown"
+	}
+	return c.agent
+}
+
+// afterAnswer says what becomes of a call that was held, when the person has
+// answered and cfg is in force then.
+func afterAnswer(held refOutcome, approved bool, cfg *refConfig, c *refCall) string {
+	enforced := *c // only in production is anything held, and that stays so
+	enforced.requested = "production"
+	now := reference(cfg, &enforced)
+	if !approved || now.move == "deny" || now.move == "ask" && now.workflow != held.workflow {
+		return "deny"
+	}
+	return "forward"
+}
+
+// fits matches a pattern: a word, one that ends in *, or nothing for anything.
+func fits(pattern, text string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(text, prefix)
+	}
+	return pattern == "" || pattern == text
+}

@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+func TestFilesDigestAndChanges(t *testing.T) {
+	path := folder(t, map[string]string{
+		config.FileName:     "schema: 1\nprofile: ${P:-production}\n",
+		"policies/a.cedar":  "permit (principal, action, resource);\n",
+		"policies/b.cedar":  "// nothing\n",
+		"policies/.#a":      "an editor's",
+		"policies/c.cedar~": "an editor's",
+	})
+	build := func(profile string) *Set {
+		t.Helper()
+		cfg, ds := config.Load(path, func(string) string { return profile })
+		if cfg == nil {
+			t.Fatal(ds)
+		}
+		s, ds := Load(cfg)
+		if s == nil {
+			t.Fatal(ds)
+		}
+		return s
+	}
+	s := build("")
+	dir := filepath.Dir(path)
+	var files []string
+	for _, f := range s.Files() {
+		rel, err := filepath.Rel(dir, f.Path)
+		if err != nil || len(f.Digest) != 64 {
+			t.Errorf("file: got %+v", f)
+		}
+		files = append(files, rel)
+	}
+	if got, want := strings.Join(files, " "), "thoughtgate.yaml policies/a.cedar policies/b.cedar"; got != want {
+		t.Errorf("files: got %s, want %s", got, want)
+	}
+	if got := s.Changed(); len(got) > 0 {
+		t.Errorf("nothing has changed: got %v", got)
+	}
+	if again := build(""); again.Digest() != s.Digest() {
+		t.Error("the same files have another digest")
+	}
+	if other := build("development"); other.Digest() == s.Digest() {
+		t.Error("another value of a variable has the same digest")
+	}
+
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("policies/a.cedar", "forbid (principal, action, resource);\n")
+	write("policies/new.cedar", "")
+	if err := os.Remove(filepath.Join(dir, "policies/b.cedar")); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Join(dir, "policies/a.cedar"), filepath.Join(dir, "policies/b.cedar"), filepath.Join(dir, "policies/new.cedar")}
+	if got := s.Changed(); !slices.Equal(got, want) {
+		t.Errorf("changed: got %v, want %v", got, want)
+	}
+	if changed := build(""); changed.Digest() == s.Digest() {
+		t.Error("another policy has the same digest")
+	}
+	d := s.Describe()
+	if d.Source != path || d.Policies != 1 || d.Digest != s.Digest() || len(d.Files) != 3 {
+		t.Errorf("Describe: got %+v", d)
+	}
+}
+
+// A policy file is held to the same care as the configuration.
+func TestPolicyFilesOfOthers(t *testing.T) {
+	path := folder(t, map[string]string{config.FileName: "schema: 1\n", "policies/a.cedar": "permit (principal, action, resource);\n"})
+	if err := os.Chmod(filepath.Join(filepath.Dir(path), "policies/a.cedar"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cfg, ds := config.Load(path, os.Getenv)
+	if cfg == nil {
+		t.Fatal(ds)
+	}
+	if s, ds := Load(cfg); s != nil || len(ds) != 1 || !strings.Contains(ds[0].String(), "can be written by everybody") {
+		t.Errorf("got %v", ds)
+	}
+}
+
+// A set is judged by from many goroutines at once.
+func TestConcurrentUse(t *testing.T) {
+	s := load(t, cedarYAML, cedarPolicies)
+	calls := []*gate.Call{
+		toolCall(t, "prod", "delete_db", `{}`), toolCall(t, "db", "update", `{"table":"users"}`),
+		fromAgent(t, "fs", "resources/read", `{"uri":"file:///etc/x"}`), toolCall(t, "fs", "pay", `{}`),
+	}
+	want := make([]string, len(calls))
+	for i, c := range calls {
+		want[i] = judge(s, c)
+	}
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			for range 50 {
+				for i, c := range calls {
+					if got := inShort(s.Rule(context.Background(), c, nil)); got != want[i] {
+						t.Errorf("got %s, want %s", got, want[i])
+					}
+					s.Visible(c, "tools", c.Subject)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}

@@ -1,0 +1,253 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// How large arguments may be that policies look at. Cedar keeps arrays as sets
+// that find an element by a hash of little strength; whoever writes the
+// arguments can make elements collide, and then the cost is that of comparing
+// each with each. The limits keep that to a tenth of a second.
+const (
+	maxDepth    = 100    // levels of objects and arrays
+	maxValues   = 16_384 // values of any kind
+	maxItems    = 4_096  // items of an array
+	maxCompound = 512    // objects and arrays among the items of an array
+)
+
+// errTooLarge is wrapped by errors about arguments beyond the limits.
+var errTooLarge = errors.New("the arguments are larger than policies can look at")
+
+// convert turns the raw JSON object raw, nil for none, into Cedar records. args
+// holds its members: strings, booleans, integers as Long, other numbers as
+// decimal when four digits after the point say them exactly, and else, like
+// integers beyond 64 bits, their text; arrays as sets, objects as records, and
+// null left out. lists has the same shape, but only of what leads to arrays,
+// and in place of each its JSON text without blanks, in which order counts; it is
+// empty unless withLists is set. Members of the object that wanted returns false
+// for are passed over and don't count; where wanted is nil all are wanted.
+func convert(raw []byte, withLists bool, wanted func(name string) bool) (args, lists cedar.Record, err error) {
+	if raw == nil {
+		return cedar.Record{}, cedar.Record{}, nil
+	}
+	c := converter{dec: jsontext.NewDecoder(bytes.NewBuffer(raw)), lists: withLists, wanted: wanted}
+	tok, err := c.next()
+	if err != nil {
+		return args, lists, err
+	}
+	if tok.Kind() != '{' {
+		return args, lists, errors.New("the arguments are not an object")
+	}
+	args, lists, err = c.object(1, nil)
+	return args, lists, err
+}
+
+type converter struct {
+	dec    *jsontext.Decoder
+	lists  bool // write arrays as text, too
+	wanted func(name string) bool
+	values int
+}
+
+// next reads a token and counts it.
+func (c *converter) next() (jsontext.Token, error) {
+	tok, err := c.dec.ReadToken()
+	if err != nil {
+		return tok, fmt.Errorf("read the arguments: %w", err)
+	}
+	if c.values++; c.values > 2*maxValues { // a member is two tokens
+		return tok, fmt.Errorf("%w: more than %d values", errTooLarge, maxValues)
+	}
+	return tok, nil
+}
+
+// object reads what follows a {. When text isn't nil, the object is inside an
+// array, and is written there too.
+func (c *converter) object(depth int, text *[]byte) (cedar.Record, cedar.Record, error) {
+	if depth > maxDepth {
+		return cedar.Record{}, cedar.Record{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
+	}
+	members, lists := cedar.RecordMap{}, cedar.RecordMap{}
+	put(text, "{")
+	for first := true; ; first = false {
+		tok, err := c.next()
+		if err != nil {
+			return cedar.Record{}, cedar.Record{}, err
+		}
+		if tok.Kind() == '}' {
+			put(text, "}")
+			return cedar.NewRecord(members), cedar.NewRecord(lists), nil
+		}
+		name := tok.String()
+		if depth == 1 && c.wanted != nil && !c.wanted(name) {
+			if err := c.dec.SkipValue(); err != nil {
+				return cedar.Record{}, cedar.Record{}, fmt.Errorf("read the arguments: %w", err)
+			}
+			continue
+		}
+		if text != nil {
+			if !first {
+				put(text, ",")
+			}
+			quote(text, name)
+			put(text, ":")
+		}
+		value, list, err := c.value(depth, text)
+		if err != nil {
+			return cedar.Record{}, cedar.Record{}, err
+		}
+		if value != nil {
+			members[cedar.String(name)] = value
+		}
+		if list != nil {
+			lists[cedar.String(name)] = list
+		}
+	}
+}
+
+// array reads what follows a [ and returns it as a set and as text.
+func (c *converter) array(depth int, text *[]byte) (cedar.Set, error) {
+	if depth > maxDepth {
+		return cedar.Set{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
+	}
+	var items []cedar.Value
+	compound := 0
+	put(text, "[")
+	for first := true; c.dec.PeekKind() != ']'; first = false {
+		if !first {
+			put(text, ",")
+		}
+		if k := c.dec.PeekKind(); k == '{' || k == '[' {
+			compound++
+		}
+		item, _, err := c.value(depth, text)
+		if err != nil {
+			return cedar.Set{}, err
+		}
+		if item != nil {
+			items = append(items, item)
+		}
+		if len(items) > maxItems || compound > maxCompound {
+			return cedar.Set{}, fmt.Errorf("%w: an array of more than %d items, or %d that are objects or arrays", errTooLarge, maxItems, maxCompound)
+		}
+	}
+	if _, err := c.next(); err != nil {
+		return cedar.Set{}, err
+	}
+	put(text, "]")
+	return cedar.NewSet(items...), nil
+}
+
+// value reads one value of what is depth levels deep. list is what stands for
+// it in lists, nil for nothing; inside of an array it is always nil.
+func (c *converter) value(depth int, text *[]byte) (value, list cedar.Value, err error) {
+	tok, err := c.next()
+	if err != nil {
+		return nil, nil, err
+	}
+	switch tok.Kind() {
+	case '{':
+		record, lists, err := c.object(depth+1, text)
+		if err == nil && text == nil && lists.Len() > 0 {
+			list = lists
+		}
+		return record, list, err
+	case '[':
+		outermost := text == nil && c.lists
+		if outermost {
+			text = new([]byte)
+		}
+		set, err := c.array(depth+1, text)
+		if outermost {
+			list = cedar.String(*text)
+		}
+		return set, list, err
+	case '"':
+		s := tok.String()
+		quote(text, s)
+		return cedar.String(s), nil, nil
+	case '0':
+		s := tok.String()
+		put(text, s)
+		return number(s), nil, nil
+	case 't', 'f':
+		put(text, tok.String())
+		return cedar.Boolean(tok.Bool()), nil, nil
+	case 'n':
+		put(text, "null")
+		return nil, nil, nil
+	}
+	return nil, nil, fmt.Errorf("read the arguments: unexpected %v", tok.Kind())
+}
+
+func put(text *[]byte, s string) {
+	if text != nil {
+		*text = append(*text, s...)
+	}
+}
+
+func quote(text *[]byte, s string) {
+	if text == nil {
+		return
+	}
+	// It fails for invalid UTF-8 only, which no decoded string has.
+	*text, _ = jsontext.AppendQuote(*text, s)
+}
+
+// number converts a JSON number, given as it was written.
+func number(s string) cedar.Value {
+	if !strings.ContainsAny(s, ".eE") {
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return cedar.Long(n)
+		}
+		return cedar.String(s)
+	}
+	if d, ok := decimal(s); ok {
+		return d
+	}
+	return cedar.String(s)
+}
+
+// decimal converts a number with a fraction or an exponent when that is exact.
+func decimal(s string) (cedar.Decimal, bool) {
+	mantissa, exponent := s, 0
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		e, err := strconv.Atoi(s[i+1:])
+		if err != nil || e < -1000 || e > 1000 {
+			return cedar.Decimal{}, false
+		}
+		mantissa, exponent = s[:i], e
+	}
+	negative := strings.HasPrefix(mantissa, "-")
+	whole, frac, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	digits := strings.TrimLeft(whole+frac, "0")
+	exponent += 4 - len(frac) // of ten thousandths
+	if trimmed := strings.TrimRight(digits, "0"); trimmed != digits {
+		exponent += len(digits) - len(trimmed)
+		digits = trimmed
+	}
+	if digits == "" {
+		digits, exponent = "0", 0
+	}
+	if exponent < 0 || len(digits)+exponent > 19 {
+		return cedar.Decimal{}, false
+	}
+	n, err := strconv.ParseUint(digits+strings.Repeat("0", exponent), 10, 64)
+	if err != nil || n > math.MaxInt64 {
+		return cedar.Decimal{}, false
+	}
+	value := int64(n)
+	if negative {
+		value = -value
+	}
+	d, err := cedar.NewDecimal(value, -4)
+	return d, err == nil
+}

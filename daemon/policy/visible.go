@@ -1,0 +1,89 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cedar-policy/cedar-go"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+)
+
+// Visible reports whether an agent may know of a tool, prompt or resource that
+// the server of c lists; kind is tools, prompts or resources, as mcp.ListOf says.
+// It is for lists, and a courtesy: the gate at the call decides.
+func (s *Set) Visible(c *gate.Call, kind, name string) bool {
+	source := s.cfg.Source(c.Server)
+	if source == nil {
+		return true
+	}
+	if !source.Enabled || otherProgram(source, c) {
+		return false
+	}
+	var on cedar.EntityType
+	names := []string{name}
+	switch kind {
+	case "tools":
+		on = typeTool
+	case "prompts":
+		on = typePrompt
+	case "resources":
+		on = typeResource
+		if clean := parseURI(name).clean; clean != name {
+			names = append(names, clean)
+		}
+	}
+	return exposed(&source.Expose, on, names)
+}
+
+// exposed reports whether what is named may be known of, under each spelling.
+func exposed(e *config.Expose, on cedar.EntityType, names []string) bool {
+	var globs []config.Glob
+	switch on {
+	case typeTool:
+		globs = e.Tools
+	case typePrompt:
+		globs = e.Prompts
+	case typeResource:
+		globs = e.Resources
+	}
+	for _, name := range names {
+		listed := config.MatchAny(globs, name)
+		if e.Mode == config.Allowlist && !listed || e.Mode == config.Blocklist && listed {
+			return false
+		}
+	}
+	return true
+}
+
+// hidden is the gate visible. It returns true with the ruling when the call
+// ends there.
+func (s *Set) hidden(sub *subject, c *gate.Call) (gate.Ruling, bool) {
+	source := s.cfg.Source(sub.server)
+	if source == nil || s.shows {
+		return gate.Ruling{}, false
+	}
+	r := gate.Ruling{
+		Move: gate.Deny, Hidden: true, Gate: "visible", Code: mcp.CodeInvalidParams, Redact: s.redact,
+		Rule: fmt.Sprintf("source %q (%s)", source.ID, source.Place),
+	}
+	switch {
+	case !source.Enabled:
+		r.Reason = fmt.Sprintf("server %s is switched off", shown(sub.server))
+	case otherProgram(source, c):
+		r.Reason = fmt.Sprintf("server %s was started by another command than its source is tied to", shown(sub.server))
+	case sub.class == acts && !exposed(&source.Expose, sub.on, sub.names):
+		r.Reason = fmt.Sprintf("server %s does not expose it", shown(sub.server))
+	default:
+		return gate.Ruling{}, false
+	}
+	return r, true
+}
+
+// otherProgram reports that the server was started by a command that its id is
+// not tied to.
+func otherProgram(source *config.Source, c *gate.Call) bool {
+	return !source.Command.IsZero() && !source.Command.Match(strings.Join(c.Command, " "))
+}

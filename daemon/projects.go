@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/api"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/policy"
+)
+
+// projects finds what the folders that agents work in have to say, and keeps
+// it until a file there is another one. It is safe for concurrent use.
+//
+// Unlike the user's own configuration these files are in force as they stand on
+// disk: they come and go with a checkout, and can only tighten.
+type projects struct {
+	log *slog.Logger
+	now func() time.Time
+
+	mu      sync.Mutex // guards what follows; not held while the disk is asked
+	folders map[string]folder
+	files   map[string]*projectFile
+}
+
+// mostFolders is how many folders are remembered. Shims name them.
+const mostFolders = 1024
+
+// folder is where a project lies. It is found once: a .git that comes later, in
+// a folder below, must not take the files above it out of force.
+type folder struct {
+	path, root string
+	project    *policy.Project // of these files, nil for none
+	of         []*projectFile
+}
+
+// projectFile is one file as it was read. It is not changed.
+type projectFile struct {
+	path     string
+	is       stamp
+	project  *config.Project // nil when it can't be used
+	problems []config.Diagnostic
+}
+
+// stamp tells one state of a file from another.
+type stamp struct {
+	dev, ino         uint64
+	size             int64
+	modified, status time.Time
+}
+
+func newProjects(log *slog.Logger) *projects {
+	return &projects{log: log, now: time.Now, folders: map[string]folder{}, files: map[string]*projectFile{}}
+}
+
+// scope is a gate.Scope. Without a policy.Set there is nothing to narrow.
+func (p *projects) scope(path string) func(gate.Policy) gate.Policy {
+	project, err := p.in(path)
+	return func(set gate.Policy) gate.Policy {
+		if s, ok := set.(*policy.Set); ok {
+			return s.In(project, err)
+		}
+		return set
+	}
+}
+
+// in returns what the files of the project that path lies in say, nil when
+// there are none. An error says which of them can't be used.
+func (p *projects) in(path string) (*policy.Project, error) {
+	f := p.folder(path)
+	var all []*projectFile
+	var parsed []*config.Project
+	for _, name := range config.FindProject(f.path, f.root) {
+		file := p.file(name)
+		if file.project == nil {
+			return nil, refusal(file)
+		}
+		all = append(all, file)
+		parsed = append(parsed, file.project)
+	}
+	switch {
+	case len(all) == 0:
+		return nil, nil
+	case slices.Equal(all, f.of):
+		return f.project, nil
+	}
+	f.project, f.of = policy.NewProject(parsed...), all
+	p.mu.Lock()
+	p.folders[path] = f
+	p.mu.Unlock()
+	return f.project, nil
+}
+
+// refusal says why nothing is judged in a project. Nothing of the file itself
+// is repeated: a model reads this.
+func refusal(f *projectFile) error {
+	where := ""
+	if d := f.problems[0]; d.Line > 0 {
+		where = fmt.Sprintf(", line %d", d.Line)
+	}
+	return fmt.Errorf("the project's own file %q is not valid%s; `tgctl policy check` with its path says why", f.path, where)
+}
+
+// folder returns where path lies, which is looked up once.
+func (p *projects) folder(path string) folder {
+	p.mu.Lock()
+	f, ok := p.folders[path]
+	p.mu.Unlock()
+	if ok {
+		return f
+	}
+	f.path = filepath.Clean(path)
+	if real, err := filepath.EvalSymlinks(f.path); err == nil {
+		f.path = real
+	}
+	f.root = config.Root(f.path)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.folders) >= mostFolders {
+		clear(p.folders)
+		clear(p.files)
+	}
+	p.folders[path] = f
+	return f
+}
+
+// file returns the file at path as it is now, which exists or can't be looked at.
+func (p *projects) file(path string) *projectFile {
+	is, err := stampOf(path)
+	if err != nil {
+		return &projectFile{path: path, problems: []config.Diagnostic{{File: path, Severity: config.Error, Message: err.Error()}}}
+	}
+	p.mu.Lock()
+	f := p.files[path]
+	p.mu.Unlock()
+	if f != nil && f.is == is {
+		return f
+	}
+	// Clocks of file systems tick slowly. A file that was written just now can be
+	// written again and look the same: it is read each time until it has aged.
+	if p.now().Sub(is.status) < time.Second {
+		is = stamp{}
+	}
+	f = &projectFile{path: path, is: is}
+	f.project, f.problems = config.LoadProject(path)
+	p.mu.Lock()
+	old := p.files[path]
+	p.files[path] = f
+	p.mu.Unlock()
+	p.tell(old, f)
+	return f
+}
+
+// tell logs that a file is in force, or is not and why, once for each content.
+func (p *projects) tell(old, now *projectFile) {
+	switch {
+	case now.project == nil:
+		if old == nil || !slices.Equal(old.problems, now.problems) {
+			for _, d := range now.problems {
+				p.log.Error("a project's file refuses every call of the project", "path", now.path, "err", d.String())
+			}
+		}
+	case old == nil || old.project == nil || old.project.Config().Digest != now.project.Config().Digest:
+		p.log.Info("a project's file is in force", "path", now.path, "digest", now.project.Config().Digest,
+			"rules", len(now.project.Config().Governance.Rules))
+	}
+}
+
+func stampOf(path string) (stamp, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return stamp{}, fmt.Errorf("the project's file can't be looked at: %w", err)
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return stamp{}, errors.New("the project's file can't be told from another")
+	}
+	return stamp{uint64(s.Dev), s.Ino, info.Size(), info.ModTime(), changed(s)}, nil
+}
+
+// describe tells of the files that count in the folders, each once.
+func (p *projects) describe(folders []string) []api.ProjectFile {
+	var all []api.ProjectFile
+	for _, path := range folders {
+		f := p.folder(path)
+		for _, name := range config.FindProject(f.path, f.root) {
+			if slices.ContainsFunc(all, func(have api.ProjectFile) bool { return have.Path == name }) {
+				continue
+			}
+			file := p.file(name)
+			one := api.ProjectFile{Path: name, Problems: file.problems}
+			if file.project != nil {
+				cfg := file.project.Config()
+				one.Digest, one.Rules = cfg.Digest, len(cfg.Governance.Rules)
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// paths names the files that have counted so far.
+func (p *projects) paths() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.files))
+}

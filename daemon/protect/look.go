@@ -1,0 +1,236 @@
+package protect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+)
+
+// look looks at the files of one protection, unless they are what they were, and
+// mends what has drifted where that was agreed to.
+func (g *Guard) look(id string) {
+	g.work.Lock()
+	defer g.work.Unlock()
+	g.mu.Lock()
+	k := g.kept[id]
+	g.mu.Unlock()
+	if k == nil {
+		return
+	}
+	if k.ending {
+		if _, err := g.end(g.ctx, k, ""); err != nil {
+			g.found(k, nil, k.drift, err.Error())
+		}
+		return
+	}
+	if k.is.Busy() {
+		return
+	}
+	now := stamps(append(k.is.Watched(g.Lookup), k.is.Line.Shim))
+	if k.seen != nil && maps.Equal(now, k.seen) {
+		return
+	}
+	drift, problem, again := g.check(k)
+	if again {
+		now = nil
+	}
+	g.found(k, now, drift, problem)
+}
+
+// found notes what a look has found, and writes down what is new: on record when
+// servers may run ungoverned, else in the log.
+func (g *Guard) found(k *kept, seen map[string]stamp, drift agentconf.Decay, problem string) {
+	g.mu.Lock()
+	news := problem != "" && problem != k.problem
+	k.seen, k.drift, k.problem, k.checked = seen, drift, problem, time.Now()
+	g.mu.Unlock()
+	if !news {
+		return
+	}
+	g.Logger.Warn("a protection is not as it should be", "agent", k.is.Agent, "problem", problem)
+	if drift.None() {
+		return
+	}
+	if err := g.note(g.ctx, k.is, "drifted", "", problem); err != nil {
+		g.Logger.Error("record the drift of a protection", "agent", k.is.Agent, "err", err)
+	}
+}
+
+// check finds out what has drifted, and mends it if it may. again says that the
+// answer does not hold for long.
+func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again bool) {
+	plan, err := g.plan(k)
+	var locked *agentconf.LockedError
+	switch {
+	case errors.As(err, &locked): // a wrap has lines in the file as well, and tells of what it sees
+		return k.drift, k.problem, true
+	case err != nil:
+		return k.drift, err.Error(), true
+	}
+	drift = plan.Decay()
+	if info, err := os.Stat(k.is.Line.Shim); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return drift, fmt.Sprintf("there is no program at %s any more: the agent can't start its servers", k.is.Line.Shim), true
+	}
+	if k.is.Line.Socket != g.Socket {
+		return drift, fmt.Sprintf("its lines name the socket %s, and this daemon listens at %s", k.is.Line.Socket, g.Socket), true
+	}
+	if drift.None() {
+		return drift, "", false
+	}
+	lost := describe(drift)
+	switch {
+	case !k.is.Repair:
+		return drift, lost, false
+	case !g.mayRepair(k):
+		return drift, fmt.Sprintf("%s; that was put right %d times within %d minutes and was undone each time, so it stays for now",
+			lost, mostRepairs, int(repairSpan.Minutes())), true
+	}
+	switch err := g.repair(k, plan, lost); {
+	case errors.As(err, &locked):
+		return drift, fmt.Sprintf("%s; not put right yet: %v", lost, err), true
+	case err != nil:
+		return drift, fmt.Sprintf("%s, and that could not be put right: %v", lost, err), true
+	}
+	return agentconf.Decay{}, "", true // once more: somebody may have written in between
+}
+
+// plan is the rewrite as it should be.
+func (g *Guard) plan(k *kept) (*agentconf.Plan, error) {
+	agent, err := agentconf.AgentFor(k.is.Agent, nil)
+	if err != nil {
+		return nil, err
+	}
+	env := k.is.Env(g.Lookup)
+	for _, other := range g.List() {
+		if other.Protection.ID != k.is.ID {
+			env.Lasting = append(env.Lasting, other.Protection)
+		}
+	}
+	plan, err := agentconf.NewPlan(agent, env, k.is.Line.Shim)
+	if err != nil {
+		return nil, err
+	}
+	return plan, plan.Prepare(k.is.Line)
+}
+
+// describe says what has drifted, for people.
+func describe(d agentconf.Decay) string {
+	var parts []string
+	if len(d.Lost) > 0 {
+		parts = append(parts, "the lines of "+strings.Join(d.Lost, ", ")+" were taken out")
+	}
+	if len(d.Added) > 0 {
+		parts = append(parts, strings.Join(d.Added, ", ")+" came in since and is not governed")
+	}
+	if d.Other {
+		parts = append(parts, "an entry is not as it was written")
+	}
+	return strings.Join(parts, "; ")
+}
+
+// mayRepair reports whether the lines were not put back too often just now.
+func (g *Guard) mayRepair(k *kept) bool {
+	var late []time.Time
+	for _, at := range k.repairs {
+		if time.Since(at) < repairSpan {
+			late = append(late, at)
+		}
+	}
+	k.repairs = late
+	return len(late) < mostRepairs
+}
+
+// repair makes the rewrite again, and writes down that servers may have run
+// without us.
+func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
+	tried := false
+	_, err := plan.Protect(k.is, func(next *agentconf.Protection) error {
+		tried = true
+		return g.put(g.ctx, next, k.since)
+	})
+	if !tried { // it can't be done, or whoever protects or repairs just now has done it
+		return err
+	}
+	g.mu.Lock()
+	k.repairs = append(k.repairs, time.Now())
+	if err == nil {
+		k.total++
+	}
+	g.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	g.Logger.Warn("put the lines of a protected agent back", "agent", k.is.Agent, "reason", lost)
+	if err := g.note(g.ctx, k.is, "repaired", "", lost+"; until now they may have been started ungoverned"); err != nil {
+		g.Logger.Error("record a repair", "agent", k.is.Agent, "err", err)
+	}
+	return nil
+}
+
+// End puts the files of a protection back and forgets it. The error is
+// gate.ErrLocked, and nothing has changed, while a wrap has one of them. What
+// can't be finished is tried again, by the next daemon too.
+func (g *Guard) End(ctx context.Context, who, id string) ([]agentconf.Report, error) {
+	g.work.Lock()
+	defer g.work.Unlock()
+	g.mu.Lock()
+	k := g.kept[id]
+	g.mu.Unlock()
+	if k == nil {
+		return nil, fmt.Errorf("unprotect: there is no protection %s: %w", id, gate.ErrNotFound)
+	}
+	if err := g.markEnding(ctx, k, true); err != nil {
+		return nil, err
+	}
+	reports, err := g.end(ctx, k, who)
+	var locked *agentconf.LockedError
+	if errors.As(err, &locked) {
+		return nil, errors.Join(fmt.Errorf("unprotect: %w: %w", gate.ErrLocked, err), g.markEnding(ctx, k, false))
+	}
+	return reports, err
+}
+
+func (g *Guard) markEnding(ctx context.Context, k *kept, ending bool) error {
+	text, err := k.is.Text()
+	if err != nil {
+		return err
+	}
+	err = g.Store.PutProtection(ctx, &store.Protection{ID: k.is.ID, Agent: k.is.Agent, Since: k.since, Ending: ending, Text: text})
+	if err != nil {
+		return fmt.Errorf("unprotect: %w", err)
+	}
+	g.mu.Lock()
+	k.ending, k.seen = ending, nil
+	g.mu.Unlock()
+	return nil
+}
+
+// end puts the files back. g.work is held.
+func (g *Guard) end(ctx context.Context, k *kept, who string) ([]agentconf.Report, error) {
+	reports, err := k.is.Restore()
+	if err != nil {
+		return reports, err
+	}
+	if err := g.Store.DeleteProtection(ctx, k.is.ID); err != nil {
+		return reports, err
+	}
+	g.mu.Lock()
+	delete(g.kept, k.is.ID)
+	g.mu.Unlock()
+	var said []string
+	for _, r := range reports {
+		said = append(said, fmt.Sprintf("%s: %s", r.Path, r.State))
+	}
+	if err := g.note(ctx, k.is, "unprotected", who, strings.Join(said, "; ")); err != nil {
+		g.Logger.Error("record the end of a protection", "agent", k.is.Agent, "err", err)
+	}
+	return reports, nil
+}

@@ -1,0 +1,264 @@
+// Package protect watches over the agents that people have protected: those
+// whose files are rewritten for good, so that every start is governed.
+//
+// Such a file is the agent's own, and agents and people write to it. A line of
+// ours that gets lost that way means that a server is started without us, and
+// nobody is asked. So the files are looked at again, at a calm pace and whenever a
+// protected server joins, what is missing is told, and where the person agreed to
+// that beforehand, it is put back.
+package protect
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+const (
+	// every is the pause between two looks at the files. A look at one that has
+	// not changed is a stat.
+	every = 15 * time.Second
+
+	// mostRepairs is how often the lines of one agent are put back within
+	// repairSpan. Somebody who takes them out again and again is told of, not
+	// fought.
+	mostRepairs = 5
+	repairSpan  = 10 * time.Minute
+)
+
+// Store keeps protections over a restart; see store.DB.
+type Store interface {
+	PutProtection(context.Context, *store.Protection) error
+	DeleteProtection(ctx context.Context, id string) error
+	Protections(context.Context) ([]store.Protection, error)
+}
+
+// Options are what a guard needs of others.
+type Options struct {
+	Store    Store
+	Recorder gate.Recorder
+	Logger   *slog.Logger
+	Lookup   func(name string) (string, bool) // of the daemon's environment
+	Socket   string                           // where shims find the daemon
+	Every    time.Duration                    // between two looks; 0 for 15 s
+}
+
+// Guard is the one list of protections. It is safe for concurrent use.
+type Guard struct {
+	Options
+	ctx    context.Context // the guard's lifetime
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+	poke   chan struct{}
+
+	work sync.Mutex // held while files are looked at or written, or a protection changes; taken before mu
+	mu   sync.Mutex // guards what follows
+	kept map[string]*kept
+}
+
+// kept is one protection. Its fields are written with both of the guard's locks
+// held, and read with either.
+type kept struct {
+	is      *agentconf.Protection
+	files   []string // that is about
+	since   time.Time
+	ending  bool
+	seen    map[string]stamp // of what is watched, when it was looked at; nil to look again
+	drift   agentconf.Decay
+	problem string
+	repairs []time.Time // that were tried within the last repairSpan
+	total   int         // of those that succeeded
+	checked time.Time
+}
+
+// New returns a guard that looks after what an earlier daemon knew. Close ends
+// it.
+func New(o Options) (*Guard, error) {
+	if o.Every == 0 {
+		o.Every = every
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &Guard{Options: o, ctx: ctx, cancel: cancel, poke: make(chan struct{}, 1), kept: map[string]*kept{}}
+	saved, err := o.Store.Protections(ctx)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("read the protections of an earlier daemon: %w", err)
+	}
+	for _, s := range saved {
+		p, err := agentconf.ParseProtection(s.Text)
+		if err != nil {
+			// One that a newer program wrote is left to that; its lines stay, and
+			// without it the file's rules apply to them.
+			o.Logger.Error("a protection can't be read; its agent is not looked after", "protection", s.ID, "agent", s.Agent, "err", err)
+			continue
+		}
+		g.kept[s.ID] = &kept{is: p, files: p.Files(), since: s.Since, ending: s.Ending}
+	}
+	g.wait.Go(g.run)
+	return g, nil
+}
+
+// Close ends the guard. Protections are left to the next daemon.
+func (g *Guard) Close() {
+	g.cancel()
+	g.wait.Wait()
+}
+
+// run looks at everything at once, and then every now and then.
+func (g *Guard) run() {
+	tick := time.NewTicker(g.Every)
+	defer tick.Stop()
+	for {
+		for _, id := range g.ids() {
+			if g.ctx.Err() != nil {
+				return
+			}
+			g.look(id)
+		}
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-tick.C:
+		case <-g.poke:
+		}
+	}
+}
+
+func (g *Guard) ids() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Sorted(maps.Keys(g.kept))
+}
+
+// Put keeps what a person has protected, or protected again. It is on disk when
+// Put returns; the files are written afterwards.
+func (g *Guard) Put(ctx context.Context, who, id string, text []byte) error {
+	p, err := agentconf.ParseProtection(text)
+	if err == nil && (p.ID != id || len(p.Journal) == 0) {
+		err = fmt.Errorf("it is not that of %q, or names no file", id)
+	}
+	if err != nil {
+		return fmt.Errorf("protect: %w: %w", gate.ErrInvalid, err)
+	}
+	g.work.Lock()
+	defer g.work.Unlock()
+	since, verdict := time.Now(), "protected"
+	g.mu.Lock()
+	if old := g.kept[id]; old != nil {
+		since, verdict = old.since, "protected again"
+	}
+	g.mu.Unlock()
+	if err := g.note(ctx, p, verdict, who, fmt.Sprintf("rewrites %q", p.Paths())); err != nil {
+		return err
+	}
+	return g.put(ctx, p, since)
+}
+
+// put keeps p on disk and in memory. g.work is held.
+func (g *Guard) put(ctx context.Context, p *agentconf.Protection, since time.Time) error {
+	text, err := p.Text()
+	if err != nil {
+		return err
+	}
+	if err := g.Store.PutProtection(ctx, &store.Protection{ID: p.ID, Agent: p.Agent, Since: since, Text: text}); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := g.kept[p.ID]
+	if k == nil {
+		k = &kept{since: since}
+		g.kept[p.ID] = k
+	}
+	k.is, k.files, k.seen, k.ending = p, p.Files(), nil, false
+	return nil
+}
+
+// Of returns the agent that a shim belongs to which names a protection and one of
+// its servers, and has the files looked at soon: its agent has just been started.
+func (g *Guard) Of(id, server string) (agent string, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	k := g.kept[id]
+	if k == nil || !k.is.Covers(server) {
+		return "", false
+	}
+	g.Look()
+	return k.is.Agent, true
+}
+
+// Look has the files looked at now. It does not wait for that.
+func (g *Guard) Look() {
+	select {
+	case g.poke <- struct{}{}:
+	default: // somebody has asked already
+	}
+}
+
+// State is a protection as it stands.
+type State struct {
+	Protection *agentconf.Protection
+	Since      time.Time
+	Decay      agentconf.Decay
+	Problem    string
+	Repairs    int // since the daemon was started
+	Checked    time.Time
+	Ending     bool
+}
+
+// List returns the protections, oldest first, as they were at the last look.
+func (g *Guard) List() []State {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []State
+	for _, k := range g.kept {
+		all = append(all, State{k.is, k.since, k.drift, k.problem, k.total, k.checked, k.ending})
+	}
+	slices.SortFunc(all, func(a, b State) int { return a.Since.Compare(b.Since) })
+	return all
+}
+
+// Files returns every file that a protection is about.
+func (g *Guard) Files() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []string
+	for _, k := range g.kept {
+		all = append(all, k.files...)
+	}
+	return all
+}
+
+// note writes down what happened to a protection.
+func (g *Guard) note(ctx context.Context, p *agentconf.Protection, verdict, who, reason string) error {
+	return g.Recorder.Record(context.WithoutCancel(ctx), &record.Record{
+		Kind: record.KindSession, Session: p.ID, Agent: p.Agent, Verdict: verdict, Decider: who, Reason: reason,
+	}, nil, nil)
+}
+
+// stamp tells whether a file is what it was without reading it.
+type stamp struct {
+	size    int64
+	changed time.Time
+	mode    os.FileMode
+}
+
+func stamps(paths []string) map[string]stamp {
+	all := map[string]stamp{}
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			all[path] = stamp{info.Size(), info.ModTime(), info.Mode()}
+		}
+	}
+	return all
+}

@@ -1,0 +1,151 @@
+package rehearse
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Answer is what would become of a Line.
+type Answer struct {
+	Verdict   string // forward, ask, deny
+	Hidden    bool   // deny, as if there were no such thing
+	Observed  bool   // it had been answered, and nothing in the answer is judged
+	Forwarded bool   // it goes through all the same, since the profile is development
+	Profile   gate.Profile
+	Gate      string // visible, rule, permit, ask, accident
+	Rule      string // as in records
+	Policies  []string
+	Reason    string
+	Facts     []gate.Fact
+	Set       string // digest
+
+	// Ask: whom, how long, and where from.
+	Workflow string
+	Timeout  time.Duration
+	Surfaces []string
+	// Grant is what a yes that lasts would cover; empty unless a person is asked.
+	Grant string
+
+	Why *gate.Explained // nil unless asked for, or when no rule was looked at
+}
+
+// answer puts together what was seen while l was judged.
+func (s *Stage) answer(ctx context.Context, l *Line, seen sighting, why bool) *Answer {
+	a := &Answer{Verdict: verdict(seen.verdict.Move)}
+	if r := seen.record; r != nil {
+		a.fromRecord(r)
+	}
+	if seen.verdict.Reason != "" {
+		a.Reason = seen.verdict.Reason
+	}
+	if j := seen.judged; j != nil {
+		a.Facts = j.facts
+		a.Hidden = a.Verdict == "deny" && a.Gate == "visible"
+		if why {
+			if e, ok := j.policy.(gate.Explainer); ok {
+				explained := e.Explain(ctx, &j.call, j.facts)
+				a.Why = &explained
+				a.explainBuiltIn()
+			}
+		}
+	}
+	if member, _ := mcp.ListOf(l.Method); member != "" && l.Result != nil {
+		a.ofList(l, seen.held)
+	}
+	if a.Verdict == "ask" && l.Result == nil {
+		a.asking(l, seen)
+	}
+	return a
+}
+
+func (a *Answer) fromRecord(r *record.Record) {
+	a.Profile, a.Gate, a.Rule, a.Policies, a.Reason, a.Set = gate.Profile(r.Profile), r.Gate, r.Rule, r.Policies, r.Reason, r.Set
+	for _, name := range r.Facts {
+		a.Facts = append(a.Facts, gate.Fact{Name: name})
+	}
+	switch r.Would {
+	case "":
+	case "WOULD_ASK":
+		a.Verdict, a.Forwarded = "ask", true
+	default:
+		a.Verdict, a.Forwarded = "deny", true
+	}
+}
+
+// ofList is what becomes of a list: it goes through, and what is held back of it
+// waits for a person.
+func (a *Answer) ofList(l *Line, held []string) {
+	if a.Gate == "accident" {
+		return
+	}
+	a.Verdict = "forward"
+	if len(held) == 0 {
+		return
+	}
+	a.Verdict = "ask"
+	for i, name := range held {
+		held[i] = l.Server + "/" + name
+	}
+	a.Grant = "the definitions of " + strings.Join(held, ", ")
+}
+
+// builtIn is how the rule of a record begins that nobody wrote.
+const builtIn = "built in: "
+
+// explainBuiltIn puts what is built in before what was written and overruled.
+func (a *Answer) explainBuiltIn() {
+	name, ok := strings.CutPrefix(a.Rule, builtIn)
+	if !ok || a.Why == nil {
+		return
+	}
+	e := a.Why
+	step := gate.Step{Change: "accepting the definition: tgctl tools accept", Move: e.Ruling.Move, By: e.Ruling.Rule}
+	if a.Verdict == "ask" {
+		step.Change = "nothing that is written can change it, but the call could name something else"
+	}
+	e.Cited = append([]gate.Cited{{Kind: "built in", Name: name, Does: a.Verdict}}, e.Cited...)
+	e.Steps = append([]gate.Step{step}, e.Steps...)
+}
+
+// asking fills in whom a question goes to.
+func (a *Answer) asking(l *Line, seen sighting) {
+	var r gate.Ruling
+	switch {
+	case seen.question != nil:
+		r = seen.question.Ruling
+	case seen.judged != nil && seen.judged.ruling.Move == gate.Ask:
+		r = seen.judged.ruling
+	}
+	a.Workflow, a.Timeout, a.Surfaces = r.Workflow, r.Timeout, r.Surfaces
+	a.Grant = grant(l, a.Facts)
+}
+
+func verdict(m gate.Move) string {
+	if m == gate.Ask || m == gate.Deny {
+		return m.String()
+	}
+	return "forward"
+}
+
+// grant says what a yes that lasts would cover: the thing, and the place that
+// the question is about.
+func grant(l *Line, facts []gate.Fact) string {
+	what := l.Server + "/" + l.Subject
+	if l.Method != "tools/call" {
+		what = strings.TrimSpace(l.Server + " " + l.Method + " " + l.Subject)
+	}
+	for _, f := range facts {
+		if f.Place != "" {
+			if f.Place == what { // a send that names no place counts its tool
+				return what
+			}
+			return what + " to " + f.Place
+		}
+	}
+	return what
+}

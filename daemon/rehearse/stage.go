@@ -1,0 +1,297 @@
+package rehearse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// mostShims is how many shims one stage plays at most. What servers said is
+// kept for each session.
+const mostShims = 4096
+
+// Stage is a gate on which calls are rehearsed. It is for one goroutine.
+type Stage struct {
+	fresh  func() gate.Gate
+	gate   gate.Gate
+	policy gate.Policy
+	shims  map[shimKey]*shim
+	seq    uint64
+
+	line *Line // that is being judged
+
+	mu   sync.Mutex // guards what follows
+	seen sighting
+}
+
+// shimKey tells the shims apart that a stage plays.
+type shimKey struct{ session, server, agent, project string }
+
+// shim is one that a stage plays.
+type shim struct {
+	attachment *gate.Attachment
+	last       []byte     // the params of the call judged last
+	waits      *gate.Call // that call, unless it was forwarded
+	defined    []byte     // the definition listed last
+}
+
+// sighting is what the parts of the gate said while one line was judged.
+type sighting struct {
+	verdict  gate.Verdict
+	record   *record.Record
+	question *gate.Question
+	judged   *judgement
+	held     []string // names of definitions that wait for a person
+}
+
+// judgement is one question to the policy.
+type judgement struct {
+	policy gate.Policy
+	call   gate.Call
+	facts  []gate.Fact
+	ruling gate.Ruling
+	err    error
+}
+
+// New returns a stage on which calls are judged by the gate that fresh returns,
+// which must have pins and a memory of facts of its own each time. Who is asked
+// and what is written down are played. Close ends the stage.
+func New(fresh func() gate.Gate) *Stage {
+	g := fresh()
+	s := &Stage{fresh: fresh, gate: g, policy: g.Policy(), shims: map[shimKey]*shim{}}
+	s.gate.Policy = func() gate.Policy { return &tap{s.policy, s} }
+	if g.Scope != nil {
+		s.gate.Scope = func(project string) func(gate.Policy) gate.Policy {
+			narrow := g.Scope(project)
+			return func(p gate.Policy) gate.Policy { return &tap{narrow(p.(*tap).Policy), s} }
+		}
+	}
+	s.gate.Facts = &assumed{g.Facts, s}
+	if g.Pins != nil {
+		s.gate.Pins = &watched{g.Pins, s}
+	}
+	s.gate.Approver, s.gate.Recorder = nobody{s}, blackboard{s}
+	s.gate.Logger = slog.New(slog.DiscardHandler)
+	return s
+}
+
+// Close ends the stage.
+func (s *Stage) Close() {
+	for _, sh := range s.shims {
+		sh.attachment.Close(true)
+	}
+}
+
+// Judge says what would become of l, and with why also why. What l says is
+// remembered in its session. An error says that l makes no sense.
+func (s *Stage) Judge(ctx context.Context, l Line, why bool) (*Answer, error) {
+	if err := l.complete(); err != nil {
+		return nil, err
+	}
+	sh, err := s.shim(&l)
+	if err != nil {
+		return nil, err
+	}
+	s.line = &l
+	if l.Definition != nil && !bytes.Equal(l.Definition, sh.defined) {
+		sh.defined = l.Definition
+		list := fmt.Appendf(nil, `{"tools":[%s]}`, l.Definition)
+		s.submit(sh, gate.Submission{Side: wire.FromServer, Line: answer(s.seq+1, list), Answers: "tools/list"})
+	}
+	if l.Result != nil {
+		return s.observe(ctx, sh, &l, why), nil
+	}
+	return s.call(ctx, sh, &l, why), nil
+}
+
+// call judges a call.
+func (s *Stage) call(ctx context.Context, sh *shim, l *Line, why bool) *Answer {
+	sh.last = l.params()
+	row := mcp.Lookup(l.side(), &wire.Envelope{Kind: kindOf(l), Method: l.Method})
+	if row.Treatment == mcp.Pass || row.Treatment == mcp.Filter || row.Treatment == mcp.Inspect {
+		hear(ctx, sh, l.side(), l.Method, l.request(s.seq+1))
+		return &Answer{Verdict: "forward", Reason: "messages of this kind pass unjudged"}
+	}
+	seen := s.submit(sh, gate.Submission{Side: l.side(), Line: l.request(s.seq + 1)})
+	if sh.waits = nil; seen.judged != nil && seen.verdict.Move != gate.Forward {
+		sh.waits = &seen.judged.call
+	}
+	return s.answer(ctx, l, seen, why)
+}
+
+func kindOf(l *Line) wire.Kind {
+	if l.side() == wire.FromServer && !mcp.IsAsk(l.Method) {
+		return wire.Notification
+	}
+	return wire.Request
+}
+
+// observe lets what was answered pass as it would: a list and a result that asks
+// for something are judged, the rest is told. The call that it answers comes
+// before it, unless it was judged just now; and since it was answered it was sent
+// on, whatever it was judged to be: somebody has said yes.
+func (s *Stage) observe(ctx context.Context, sh *shim, l *Line, why bool) *Answer {
+	if l.isCall() && !bytes.Equal(sh.last, l.params()) {
+		s.call(ctx, sh, l, false)
+	}
+	if sh.waits != nil && sh.waits.Side == wire.FromAgent && bytes.Equal(sh.last, l.params()) {
+		s.gate.Facts.Forwarded(sh.waits)
+		sh.waits = nil
+	}
+	from := wire.FromServer
+	if l.side() == wire.FromServer {
+		from = wire.FromAgent
+	}
+	line := l.answer(s.seq + 1)
+	if submitted(from, l.Method, line) {
+		return s.answer(ctx, l, s.submit(sh, gate.Submission{Side: from, Line: line, Answers: l.Method}), why)
+	}
+	hear(ctx, sh, from, l.Method, line)
+	return &Answer{Verdict: "forward", Observed: true}
+}
+
+// hear tells the gate of what passes unjudged, as a shim does.
+func hear(ctx context.Context, sh *shim, from wire.Side, method string, line []byte) {
+	sh.attachment.Hear(from, method, line, 0)
+	sh.attachment.Message(ctx, from, method, line)
+}
+
+// submitted reports whether a shim has an answer judged.
+func submitted(from wire.Side, method string, line []byte) bool {
+	switch mcp.LookupResult(from, method, false).Treatment {
+	case mcp.Filter:
+		return true
+	case mcp.Inspect:
+		var e wire.Envelope
+		if wire.Read(line, from, &e) != nil {
+			return true
+		}
+		kind, err := wire.Unquote(e.ResultType, line)
+		return e.ResultType.Present() && (err != nil || kind != "complete") || e.InputRequests.Present()
+	}
+	return false
+}
+
+// submit has one message judged and returns what was seen of it.
+func (s *Stage) submit(sh *shim, m gate.Submission) sighting {
+	s.seq++
+	m.Seq = s.seq
+	s.mu.Lock()
+	s.seen = sighting{}
+	s.mu.Unlock()
+	sh.attachment.Submit(m)
+	sh.attachment.Cancel(m.Seq) // a question that was put is for nobody
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+// shim returns the one that l comes through.
+func (s *Stage) shim(l *Line) (*shim, error) {
+	key := shimKey{l.Session, l.Server, l.Agent, l.Project}
+	if sh := s.shims[key]; sh != nil {
+		return sh, nil
+	}
+	if len(s.shims) >= mostShims {
+		return nil, fmt.Errorf("more than %d sessions and servers; begin anew", mostShims)
+	}
+	sh := &shim{attachment: s.gate.Attach(context.Background(), gate.Shim{
+		Attachment: fmt.Sprintf("rehearsal-%d", len(s.shims)), Session: l.Session, Agent: l.Agent, Project: l.Project,
+		Server: l.Server, Command: l.Command,
+	}, nil)}
+	sh.attachment.Bind(func(v gate.Verdict) { s.note(func(seen *sighting) { seen.verdict = v }) })
+	s.shims[key] = sh
+	return sh, nil
+}
+
+func (s *Stage) note(f func(*sighting)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.seen)
+}
+
+// tap is a policy that is listened to.
+type tap struct {
+	gate.Policy
+	stage *Stage
+}
+
+func (t *tap) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
+	r, err := t.Policy.Rule(ctx, c, facts)
+	t.stage.note(func(seen *sighting) {
+		if seen.judged == nil || err != nil || r.Move != gate.Forward { // of several asks in one result the one that counts
+			seen.judged = &judgement{t.Policy, *c, facts, r, err}
+		}
+	})
+	return r, err
+}
+
+// assumed finds facts, and takes some to be true.
+type assumed struct {
+	gate.Facts
+	stage *Stage
+}
+
+func (a *assumed) Of(c *gate.Call) []gate.Fact {
+	facts := a.Facts.Of(c)
+	for _, name := range a.stage.line.Assume {
+		if !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == name }) {
+			facts = append(facts, gate.Fact{Name: name, Detail: "taken to be so"})
+		}
+	}
+	return facts
+}
+
+// watched are pins that are listened to.
+type watched struct {
+	gate.Pins
+	stage *Stage
+}
+
+func (w *watched) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered) ([]gate.Pinned, error) {
+	pinned, err := w.Pins.Listed(ctx, c, offered)
+	w.stage.note(func(seen *sighting) {
+		for i, p := range pinned {
+			if p.Held != "" {
+				seen.held = append(seen.held, offered[i].Name)
+			}
+		}
+	})
+	return pinned, err
+}
+
+// nobody is who is asked on a stage.
+type nobody struct{ stage *Stage }
+
+func (n nobody) Ask(_ context.Context, q *gate.Question) (gate.Held, error) {
+	n.stage.note(func(seen *sighting) { seen.question = q })
+	return unheard{}, nil
+}
+
+type unheard struct{}
+
+func (unheard) ID() string { return "" }
+
+func (unheard) Wait(ctx context.Context) (gate.Answer, error) {
+	<-ctx.Done()
+	return gate.Answer{}, errors.New("nobody is asked on a stage")
+}
+
+// blackboard is where a stage's records are written.
+type blackboard struct{ stage *Stage }
+
+func (b blackboard) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+	if r.Kind == record.KindCall {
+		b.stage.note(func(seen *sighting) { seen.record = r })
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package rehearse
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+)
+
+// Result is what came of one test.
+type Result struct {
+	Test        *config.Test
+	Answer      *Answer
+	Differences []Difference // none: it is as expected
+}
+
+// Difference is one thing that is not as expected.
+type Difference struct{ What, Want, Got string }
+
+// Test judges the tests of a file, in their order. Those without a session are
+// each judged on a stage of their own. A test that only says what passed has a
+// result if it makes no sense.
+func (s *Stage) Test(ctx context.Context, f *config.TestFile) []Result {
+	var all []Result
+	for i := range f.Tests {
+		t := &f.Tests[i]
+		on := s
+		if t.Session == "" {
+			on = New(s.fresh)
+		}
+		answer, err := on.Judge(ctx, lineOf(f, t), t.Expect != "")
+		if on != s {
+			on.Close()
+		}
+		switch {
+		case err != nil:
+			all = append(all, Result{t, &Answer{}, []Difference{{"verdict", want(t), err.Error()}}})
+		case t.Expect != "":
+			all = append(all, Result{t, answer, differences(t, answer)})
+		}
+	}
+	return all
+}
+
+func want(t *config.Test) string {
+	if t.Expect == "" {
+		return "something that can pass"
+	}
+	return string(t.Expect)
+}
+
+func lineOf(f *config.TestFile, t *config.Test) Line {
+	l := Line{
+		Server: t.Server, Method: t.Method, Subject: t.Subject(), Arguments: t.Arguments, Params: t.Params,
+		Result: t.Result, Definition: t.Definition, Agent: t.Agent, Session: t.Session, Project: f.Project,
+		Command: t.Command,
+	}
+	for _, fact := range t.Assume {
+		l.Assume = append(l.Assume, string(fact))
+	}
+	return l
+}
+
+func differences(t *config.Test, a *Answer) []Difference {
+	var all []Difference
+	got := a.Verdict
+	if a.Hidden {
+		got = string(config.ExpectHide)
+	}
+	if got != string(t.Expect) && !(a.Hidden && t.Expect == config.ExpectDeny) {
+		all = append(all, Difference{"verdict", string(t.Expect), got})
+	}
+	if t.Gate != "" && t.Gate != a.Gate {
+		all = append(all, Difference{"gate", t.Gate, a.Gate})
+	}
+	if t.Workflow != "" && t.Workflow != a.Workflow && got == string(t.Expect) {
+		all = append(all, Difference{"workflow", t.Workflow, a.Workflow})
+	}
+	if !each(t.Policy, func(id string) bool { return slices.Contains(a.Policies, id) }) {
+		all = append(all, Difference{"policy", strings.Join(t.Policy, ", "), strings.Join(a.Policies, ", ")})
+	}
+	names := a.FactNames()
+	if !each(t.Facts, func(f config.Fact) bool { return slices.Contains(names, string(f)) }) {
+		wanted := make([]string, len(t.Facts))
+		for i, f := range t.Facts {
+			wanted[i] = string(f)
+		}
+		all = append(all, Difference{"facts", strings.Join(wanted, ", "), strings.Join(names, ", ")})
+	}
+	if !strings.Contains(a.Reason, t.Reason) {
+		all = append(all, Difference{"reason", t.Reason, a.Reason})
+	}
+	return all
+}
+
+// each reports whether ok holds for each of list.
+func each[T any](list []T, ok func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(one T) bool { return !ok(one) })
+}
+
+// FactNames lists the facts by name, each once.
+func (a *Answer) FactNames() []string {
+	var names []string
+	for _, f := range a.Facts {
+		if !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}

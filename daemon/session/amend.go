@@ -1,0 +1,69 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// Ungoverned is a server that the agent of a session starts past us.
+type Ungoverned struct {
+	Server string
+	Path   string // of the configuration, as the agent knows it
+	How    string // added or changed
+}
+
+// Amend keeps how files of an open session are put back that the wrap is about to
+// rewrite, each in the place of one of the same path, and which servers run past
+// the session now, in the place of what was said before. It is on disk, and in
+// the record, when Amend returns.
+func (r *Registry) Amend(ctx context.Context, wrap Process, id string, files []File, ungoverned []Ungoverned) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sessions[id]
+	switch {
+	case s == nil:
+		return fmt.Errorf("amend session %s: %w", id, gate.ErrNotFound)
+	case s.Wrap != wrap:
+		return fmt.Errorf("amend session %s: it belongs to process %d: %w", id, s.Wrap.PID, gate.ErrForbidden)
+	case !s.present: // what is kept now could be put back any moment
+		return fmt.Errorf("amend session %s: it is not open: %w", id, gate.ErrNotRunning)
+	}
+	before := s.files
+	s.files = merge(s.files, files)
+	if err := r.save(ctx, s); err != nil {
+		s.files = before
+		return fmt.Errorf("amend session %s: %w", id, err)
+	}
+	if len(files) > 0 {
+		if err := r.note(ctx, s, "amended", filesOf(files)); err != nil {
+			return fmt.Errorf("amend session %s: %w", id, err)
+		}
+	}
+	for _, u := range ungoverned {
+		if slices.Contains(s.ungoverned, u) {
+			continue
+		}
+		r.log.Warn("a server runs past its session", "session", id, "server_id", u.Server, "path", u.Path, "how", u.How)
+		if err := r.note(ctx, s, "ungoverned", fmt.Sprintf("server %q in %s was %s", u.Server, u.Path, u.How)); err != nil {
+			return fmt.Errorf("amend session %s: %w", id, err)
+		}
+	}
+	s.ungoverned = slices.Clone(ungoverned)
+	return nil
+}
+
+// merge returns old with each of next in the place of the one of its path.
+func merge(old, next []File) []File {
+	all := slices.Clone(old)
+	for _, f := range next {
+		if i := slices.IndexFunc(all, func(have File) bool { return have.Path == f.Path }); i >= 0 {
+			all[i] = f
+		} else {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,75 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// What a wrap rewrites later is put back with the rest, also by the next daemon,
+// and what runs past it is listed and in the record, once.
+func TestAmend(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	open(t, r, aWrap)
+	late := Ungoverned{Server: "late", Path: "/cfg.json", How: "added"}
+	amend := func(files []File, ungoverned ...Ungoverned) {
+		t.Helper()
+		if err := r.Amend(context.Background(), aWrap, anID, files, ungoverned); err != nil {
+			t.Fatal(err)
+		}
+	}
+	amend(nil, late)
+	amend([]File{{Path: "/cfg.json", Journal: []byte("J2")}, {Path: "/new.json", Journal: []byte("N")}}, late)
+	st := r.List()[0]
+	if len(st.Files) != 2 || string(st.Files[0].Journal) != "J2" || st.Files[1].Path != "/new.json" || !slices.Equal(st.Ungoverned, []Ungoverned{late}) {
+		t.Errorf("listed as %+v", st)
+	}
+	if got := strings.Join(w.notes, " "); got != "session:opened session:ungoverned session:amended" {
+		t.Errorf("recorded %s", got)
+	}
+	amend(nil)
+	if st := r.List()[0]; len(st.Ungoverned) > 0 || len(st.Files) != 2 {
+		t.Errorf("listed as %+v", st)
+	}
+	if files := w.saved[anID].Files; len(files) != 2 {
+		t.Errorf("saved as %+v", files)
+	}
+
+	r.Close() // with the wrap there: it is killed only now
+	next := w.registry(t)
+	defer next.Close()
+	w.eventually(t, "both are restored", func() bool {
+		slices.Sort(w.restored)
+		return slices.Equal(w.restored, []string{"J2", "N"})
+	})
+}
+
+func TestAmendRefused(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	amend := func(wrap Process, id string) error {
+		return r.Amend(context.Background(), wrap, id, []File{{Path: "/x"}}, nil)
+	}
+	if err := amend(aWrap, anID); !errors.Is(err, gate.ErrNotFound) {
+		t.Errorf("no session: %v", err)
+	}
+	s := open(t, r, aWrap)
+	if err := amend(Process{PID: 1000009, Start: 7}, anID); !errors.Is(err, gate.ErrForbidden) {
+		t.Errorf("another process: %v", err)
+	}
+	w.set(func() { w.held = true }) // it is not restored yet
+	r.Leave(s)
+	if err := amend(aWrap, anID); !errors.Is(err, gate.ErrNotRunning) {
+		t.Errorf("after its end: %v", err)
+	}
+	if files := w.saved[anID].Files; len(files) != 1 || files[0].Path != "/cfg.json" {
+		t.Errorf("saved as %+v", files)
+	}
+	w.set(func() { w.held = false })
+}

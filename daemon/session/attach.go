@@ -1,0 +1,285 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Hello is what a shim tells of itself, and what the kernel tells of it.
+type Hello struct {
+	Shim     gate.Shim
+	Reattach bool
+	Build    string
+	Peer     Process
+	Parent   Process   // the agent; zero when it has gone or is a wrap
+	Line     []Process // the peer's ancestors, nearest first
+}
+
+// Joined is one shim at the daemon, also while its stream is torn.
+type Joined struct {
+	Attachment *gate.Attachment
+
+	// What follows does not change.
+	shim   gate.Shim
+	build  string
+	peer   Process
+	parent Process
+	since  time.Time
+	agent  *agent
+	run    *run
+	key    string // of the run
+	lasts  string // the protection whose line started it, empty for another
+
+	// The registry's mutex guards what follows.
+	server   Process
+	stream   int    // counts the streams it has had
+	attached bool   // one of them is open
+	asked    string // why it should leave, empty when it need not
+	leave    func(reason string)
+}
+
+// drain asks the shim to leave, now or when it comes back. The registry's
+// mutex is held.
+func (j *Joined) drain(reason string) {
+	j.asked = reason
+	if j.leave != nil {
+		j.leave(reason)
+	}
+}
+
+// Join takes a shim in, or takes it back in when it lost its stream. The returned
+// number names the stream.
+func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, error) {
+	seen := r.behind(&h)
+	r.mu.Lock()
+	if r.closing {
+		r.mu.Unlock()
+		return nil, 0, fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
+	}
+	id := h.Shim.Attachment
+	j, again := r.joined[id], false
+	if j != nil {
+		if j.peer != h.Peer || j.shim.Server != h.Shim.Server {
+			r.mu.Unlock()
+			return nil, 0, fmt.Errorf("attachment %s belongs to process %d: %w", id, j.peer.PID, gate.ErrForbidden)
+		}
+		again = true
+	} else {
+		lasts := ""
+		h.Shim, lasts = r.member(h)
+		if h.Shim.Patience == 0 && h.Shim.Agent != "" && r.patience != nil {
+			h.Shim.Patience = r.patience(h.Shim.Agent)
+		}
+		var earlier map[uint64]record.Record
+		if h.Reattach {
+			earlier = r.earlier(id)
+		}
+		j = &Joined{shim: h.Shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts}
+		r.belong(j)
+		j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
+		r.joined[id] = j
+	}
+	j.stream++
+	j.attached, j.leave = true, to.Leave
+	stream, asked := j.stream, j.asked
+	j.Attachment.Bind(to.Verdict)
+	j.Attachment.DeliverTo(to.Deliver)
+	r.tell(j, false)
+	r.changed.Broadcast()
+	r.mu.Unlock()
+
+	if asked != "" {
+		to.Leave(asked)
+	}
+	if again {
+		r.Refresh() // it could not be told of what has changed meanwhile
+	}
+	verdict := "attached"
+	if again || h.Reattach {
+		verdict = "reattached"
+	}
+	err := r.recorder.Record(ctx, &record.Record{
+		Kind: record.KindAttach, Attachment: id, Session: j.shim.Session, Agent: j.shim.Agent,
+		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: verdict, Profile: string(j.Attachment.Profile()), Reason: fmt.Sprintf("%q", j.shim.Command),
+	}, nil, nil)
+	if err != nil {
+		r.log.Error("record the attachment", "server_id", j.shim.Server, "err", err)
+	}
+	return j, stream, nil
+}
+
+// tell informs the session of j, if it has one. r.mu is held.
+func (r *Registry) tell(j *Joined, gone bool) {
+	s := r.sessions[j.shim.Session]
+	if s == nil {
+		return
+	}
+	n := 0
+	for _, other := range r.of(j.shim.Session) {
+		if !gone || other != j {
+			n++
+		}
+	}
+	select {
+	case s.events <- Event{Attachment: j.shim.Attachment, Server: j.shim.Server, Gone: gone, Attached: n}:
+	default: // nobody listens; the next one carries the count
+	}
+}
+
+// Started notes the leader of the group that the shim started, on disk too.
+func (r *Registry) Started(j *Joined, server Process) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j.server == server {
+		return
+	}
+	j.server = server
+	if s := r.sessions[j.shim.Session]; s != nil {
+		if err := r.save(r.ctx, s); err != nil {
+			r.log.Error("note the server process", "server_id", j.shim.Server, "err", err)
+		}
+	}
+}
+
+// Part is called when a stream has ended; said is true when the shim said
+// goodbye. A shim that did not may come back; until it does, or is surely
+// dead, its questions stay open and its server is left alone.
+func (r *Registry) Part(j *Joined, stream int, said bool) {
+	r.mu.Lock()
+	if j.stream != stream || !j.attached { // a newer stream has taken over
+		r.mu.Unlock()
+		return
+	}
+	j.attached, j.leave = false, nil
+	j.Attachment.Bind(nil)
+	j.Attachment.DeliverTo(nil)
+	closing := r.closing
+	r.mu.Unlock()
+	if closing {
+		return
+	}
+	if said {
+		r.detach(j, "left")
+		return
+	}
+	r.wait.Go(func() { r.await(j, stream) })
+}
+
+// await waits for a shim whose stream tore: until it is back, or dead, or has
+// had its time. Then its server's group is ended.
+func (r *Registry) await(j *Joined, stream int) {
+	over := time.Now().Add(Reattach + 5*time.Second)
+	for alive(j.peer) && time.Now().Before(over) {
+		if !r.pause(look) {
+			return // the next daemon looks after it
+		}
+		r.mu.Lock()
+		back := j.stream != stream
+		r.mu.Unlock()
+		if back {
+			return
+		}
+	}
+	r.mu.Lock()
+	server := j.server
+	r.mu.Unlock()
+	if !alive(j.peer) { // a living shim ends its server itself
+		endGroup(r.ctx, server, r.log)
+	}
+	r.detach(j, "lost")
+}
+
+// detach forgets a shim that will not come back.
+func (r *Registry) detach(j *Joined, how string) {
+	r.withdraw(j.shim.Attachment) // first: it knows why
+	j.Attachment.Close(true)
+	r.mu.Lock()
+	r.tell(j, true)
+	delete(r.joined, j.shim.Attachment)
+	r.leave(j)
+	if s := r.sessions[j.shim.Session]; s != nil && j.server.PID != 0 {
+		if err := r.save(r.ctx, s); err != nil {
+			r.log.Error("note the end of a server", "server_id", j.shim.Server, "err", err)
+		}
+	}
+	r.over(j.shim.Session, j.shim.Attachment)
+	r.changed.Broadcast()
+	r.mu.Unlock()
+	err := r.recorder.Record(context.WithoutCancel(r.ctx), &record.Record{
+		Kind: record.KindDetach, Attachment: j.shim.Attachment, Session: j.shim.Session, Agent: j.shim.Agent,
+		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: how, Profile: string(j.Attachment.Profile()),
+	}, nil, nil)
+	if err != nil {
+		r.log.Error("record the detachment", "server_id", j.shim.Server, "err", err)
+	}
+}
+
+// endServer ends the group of a server that an earlier daemon knew of, once
+// its shim is dead. A shim that lives looks after it, here or with a later daemon.
+func (r *Registry) endServer(old store.Server) {
+	over := time.Now().Add(Reattach + 5*time.Second)
+	for alive(old.Shim) {
+		if time.Now().After(over) || !r.pause(look) {
+			return
+		}
+	}
+	endGroup(r.ctx, old.Leader, r.log)
+}
+
+// Attached describes one shim.
+type Attached struct {
+	Shim     gate.Shim
+	Profile  gate.Profile // in force
+	Lasts    string       // the protection whose line started it
+	Build    string
+	Peer     Process
+	Server   Process
+	Since    time.Time
+	Detached bool
+	Judged   uint64
+	Denied   uint64
+	Held     int
+}
+
+// Attachments returns the shims, oldest first.
+func (r *Registry) Attachments() []Attached {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []Attached
+	for _, j := range r.joined {
+		judged, denied, held := j.Attachment.Counts()
+		all = append(all, Attached{j.shim, j.Attachment.Profile(), j.lasts, j.build, j.peer, j.server, j.since, !j.attached, judged, denied, held})
+	}
+	slices.SortFunc(all, func(a, b Attached) int { return a.Since.Compare(b.Since) })
+	return all
+}
+
+// Agent reports why the process with these ancestors (itself first) may not
+// decide anything: it descends from a wrapped agent, from the parent of a
+// shim, or from something that a shim started. It is empty for anybody else.
+func (r *Registry) Agent(line []Process) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(line) == 0 {
+		return ""
+	}
+	for _, s := range r.sessions {
+		if slices.Contains(line[1:], s.Wrap) {
+			return fmt.Sprintf("it runs below the wrapped agent %s", s.Spec.Agent)
+		}
+	}
+	for _, j := range r.joined {
+		for _, p := range []Process{j.parent, j.peer, j.server} {
+			if p.PID != 0 && slices.Contains(line, p) {
+				return fmt.Sprintf("it runs below the agent that uses server %s", j.shim.Server)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,58 @@
+package session
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A wrap that is killed takes its agent with it, as a terminal does that is
+// closed: the agent must not run on, and start servers anew, with a configuration
+// that is governed no longer. Where the system can tell a child of its parent's
+// death, the agent itself hears of it from there. What it started, and that may
+// be all that is left of an agent which was launched by a script, hears it from us.
+
+// hangUpWithin is how long a wrap whose stream tore may take to be seen dead.
+const hangUpWithin = 2 * time.Second
+
+// hangUp hangs up on what a killed wrap has left of its agent. A wrap that lives,
+// or that has closed its session, is left alone.
+func (r *Registry) hangUp(s *Session) {
+	for over := time.Now().Add(hangUpWithin); alive(s.Wrap); {
+		if r.keepsAgent(s) || time.Now().After(over) || !r.pause(look) {
+			return
+		}
+	}
+	if r.keepsAgent(s) || s.terminal == 0 {
+		return
+	}
+	shims := map[int]bool{} // which are asked to leave
+	r.mu.Lock()
+	for _, j := range r.of(s.Spec.ID) {
+		shims[int(j.peer.PID)] = true
+	}
+	r.mu.Unlock()
+	if n := hangUpMarked(s.Spec.ID, s.terminal, shims); n > 0 {
+		r.log.Warn("hung up on what a killed wrap left of its agent", "session", s.Spec.ID, "processes", n)
+	}
+}
+
+// keepsAgent reports whether the agent of a session is not ours to end: its wrap
+// has closed it, or is back.
+func (r *Registry) keepsAgent(s *Session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.sessions[s.Spec.ID]
+	return s.closed || now != nil && now.present
+}
+
+// terminalOf returns the session of processes, in the sense of setsid(2), that a
+// process belongs to: that of its terminal, if it has one. It is 0 when it has
+// gone.
+func terminalOf(p Process) int {
+	sid, err := unix.Getsid(int(p.PID))
+	if err != nil || !alive(p) {
+		return 0
+	}
+	return sid
+}

@@ -1,0 +1,102 @@
+package session
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// wrapOf starts a process that plays a killed wrap: it has started what its script
+// says, in a terminal session of its own that dir is the folder of.
+func wrapOf(t *testing.T, script string) (wrap Process, dir string, kill func()) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", script+"; read line")
+	cmd.Env = append(os.Environ(), "THOUGHTGATE_SESSION="+anID)
+	cmd.Dir = t.TempDir()
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := sock.ProcessOf(int32(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"inside", "outside", "other"} {
+		pid := awaitPID(t, cmd.Dir+"/"+name)
+		t.Cleanup(func() {
+			if s, ok := readStat(pid); ok && s.state != 'Z' {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+		})
+	}
+	return Process{PID: p.PID, Start: p.Start}, cmd.Dir, func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		in.Close()
+	}
+}
+
+func awaitPID(t *testing.T, path string) int {
+	t.Helper()
+	for over := time.Now().Add(20 * time.Second); time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
+		text, err := os.ReadFile(path)
+		if pid, bad := strconv.Atoi(string(text[:max(0, len(text)-1)])); err == nil && bad == nil {
+			return pid
+		}
+	}
+	t.Fatalf("%s never came", path)
+	return 0
+}
+
+// What an agent runs in its own terminal is hung up on when its wrap is killed;
+// what has left that, what does not carry the mark, and what runs on after a wrap
+// that has closed its session, is not.
+func TestHangUp(t *testing.T) {
+	const script = `
+		sh -c 'echo $$ > inside; exec sleep 1000' &
+		setsid sh -c 'echo $$ > outside; exec sleep 1000' &
+		env -u THOUGHTGATE_SESSION sh -c 'echo $$ > other; exec sleep 1000' &
+		while ! [ -s inside -a -s outside -a -s other ]; do sleep 0.01; done`
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip(err)
+	}
+	for _, closed := range []bool{false, true} {
+		w := newWorld()
+		r := w.registry(t)
+		wrap, dir, kill := wrapOf(t, script)
+		s := open(t, r, wrap)
+		if closed {
+			if _, _, err := r.Drain(context.Background(), anID, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kill()
+		r.Leave(s)
+		w.eventually(t, "the files are restored", func() bool { return len(w.saved) == 0 })
+		r.hangUps.Wait()
+		lives := func(name string) bool {
+			s, ok := readStat(awaitPID(t, dir+"/"+name))
+			return ok && s.state != 'Z'
+		}
+		for over := time.Now().Add(20 * time.Second); !closed && lives("inside"); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(over) {
+				t.Fatal("what the agent left runs on")
+			}
+		}
+		if closed != lives("inside") || !lives("outside") || !lives("other") {
+			t.Errorf("closed %v: inside lives %v, outside %v, other %v", closed, lives("inside"), lives("outside"), lives("other"))
+		}
+		r.Close()
+	}
+}

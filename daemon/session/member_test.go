@@ -1,0 +1,116 @@
+package session
+
+import (
+	"context"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+const aProtection = "1a571a571a571a571a571a571a571a57"
+
+// covering is a registry that knows of a protection of Claude Code's server files
+// and mail.
+func covering(t *testing.T, w *world) *Registry {
+	r := w.registry(t)
+	r.covers = func(id, server string) (string, bool) {
+		return "claude-code", id == aProtection && (server == "files" || server == "mail")
+	}
+	return r
+}
+
+// enter joins a shim that names a session and is the child of parent.
+func enter(t *testing.T, r *Registry, attachment, session, server string, peer Process, line ...Process) *Joined {
+	t.Helper()
+	h := Hello{Shim: gate.Shim{Attachment: attachment, Session: session, Server: server, Project: "/p"}, Peer: peer, Line: append([]Process{peer}, line...)}
+	if len(line) > 0 {
+		h.Parent = line[0]
+	}
+	j, _, err := r.Join(context.Background(), h, Stream{Verdict: func(gate.Verdict) {}, Deliver: func([]byte) {}, Leave: func(string) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// The shims of one run of a protected agent are one session, those of another run
+// another; what a daemon that comes later calls them is the same.
+func TestProtectedRuns(t *testing.T) {
+	agent, other := Process{PID: 1000100, Start: 1}, Process{PID: 1000200, Start: 1}
+	w := newWorld()
+	r := covering(t, w)
+	a := enter(t, r, "attachment-of-files-1", aProtection, "files", Process{PID: 1000101, Start: 2}, agent)
+	b := enter(t, r, "attachment-of-mail-11", aProtection, "mail", Process{PID: 1000102, Start: 2}, agent)
+	c := enter(t, r, "attachment-of-files-2", aProtection, "files", Process{PID: 1000201, Start: 2}, other)
+	if a.shim.Agent != "claude-code" || a.shim.Session == "" || a.shim.Session == aProtection || a.shim.Limit != "" || a.lasts != aProtection {
+		t.Errorf("got %+v", a.shim)
+	}
+	if a.shim.Session != b.shim.Session || a.shim.Session == c.shim.Session {
+		t.Errorf("sessions %s, %s and %s", a.shim.Session, b.shim.Session, c.shim.Session)
+	}
+	runs := r.AgentRuns()
+	if len(runs) != 2 || runs[0].Attached != 2 || runs[0].PID != agent.PID || runs[0].Protection != aProtection || runs[1].Attached != 1 {
+		t.Errorf("got %+v", runs)
+	}
+	for _, at := range r.Attachments() {
+		if at.Lasts != aProtection {
+			t.Errorf("%s: protection %q", at.Shim.Server, at.Lasts)
+		}
+	}
+	// Its memory goes with its last shim.
+	r.Part(a, 1, true)
+	if len(w.forgot) != 0 {
+		t.Errorf("forgot %q", w.forgot)
+	}
+	r.Part(b, 1, true)
+	if len(w.forgot) != 1 || w.forgot[0] != b.shim.Session+"/"+b.shim.Attachment {
+		t.Errorf("forgot %q", w.forgot)
+	}
+	r.Close()
+	next := covering(t, newWorld())
+	defer next.Close()
+	again := enter(t, next, "attachment-of-files-1", aProtection, "files", Process{PID: 1000101, Start: 2}, agent)
+	if again.shim.Session != a.shim.Session {
+		t.Errorf("the next daemon calls it %s, not %s", again.shim.Session, a.shim.Session)
+	}
+}
+
+// What a shim says of a protection is a claim: one that names another server, or a
+// protection that nobody knows, belongs to nothing.
+func TestProtectedClaims(t *testing.T) {
+	r := covering(t, newWorld())
+	defer r.Close()
+	agent := Process{PID: 1000100, Start: 1}
+	for _, test := range []struct{ session, server string }{{aProtection, "evil"}, {anID, "files"}, {"", "files"}} {
+		j := enter(t, r, "attachment-"+anID, test.session, test.server, Process{PID: 1000101, Start: 2}, agent)
+		if j.shim.Session != "" || j.shim.Agent != "" || j.lasts != "" {
+			t.Errorf("%+v: got %+v", test, j.shim)
+		}
+		r.Part(j, 1, true)
+	}
+	if runs := r.AgentRuns(); len(runs) != 0 {
+		t.Errorf("got %+v", runs)
+	}
+}
+
+// Below a wrap of its agent a protected server is the wrap's.
+func TestProtectedBelowAWrap(t *testing.T) {
+	r := covering(t, newWorld())
+	defer r.Close()
+	spec := aSpec
+	spec.Agent, spec.Profile = "claude-code", gate.Development
+	s, err := r.Open(context.Background(), aWrap, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := Process{PID: 1000100, Start: 1}
+	j := enter(t, r, "attachment-of-files-1", aProtection, "files", Process{PID: 1000101, Start: 2}, agent, aWrap)
+	if j.shim.Session != anID || j.shim.Project != "/p" || j.shim.Limit != gate.Development || j.lasts != aProtection {
+		t.Errorf("got %+v", j.shim)
+	}
+	if runs := r.AgentRuns(); len(runs) != 0 {
+		t.Errorf("a run beside the wrap: %+v", runs)
+	}
+	r.Part(j, 1, true)
+	r.Leave(s)
+}

@@ -1,0 +1,101 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// A wrap that died left its files rewritten. Its lock went with it, so whoever
+// gets the lock may put them back.
+
+// retry is the pause between two looks at a lock that is held: short while
+// somebody is surely about to let it go, long when it seems to be kept.
+func retry(since time.Time) time.Duration {
+	if time.Since(since) < 3*time.Second {
+		return 50 * time.Millisecond
+	}
+	return time.Second
+}
+
+// adopt restores the files of s as soon as its lock is free, unless its wrap
+// comes back before, and then forgets the session.
+func (r *Registry) adopt(s *Session) {
+	since := time.Now()
+	for {
+		r.mu.Lock()
+		taken := r.sessions[s.Spec.ID] != s || s.present
+		r.mu.Unlock()
+		if taken {
+			return
+		}
+		done, problem := r.restore(s)
+		r.mu.Lock()
+		news := problem != "" && problem != s.problem
+		s.problem = problem
+		r.mu.Unlock()
+		if news {
+			r.log.Warn("a wrap is gone and a file is not put back yet", "session", s.Spec.ID, "problem", problem)
+		}
+		if done {
+			r.forget(s)
+			return
+		}
+		if !r.pause(retry(since)) {
+			return
+		}
+	}
+}
+
+// restore puts back every file of s, and reports whether nothing is left to do.
+func (r *Registry) restore(s *Session) (done bool, problem string) {
+	if s.Spec.Keep {
+		return true, ""
+	}
+	r.mu.Lock()
+	files := s.files
+	r.mu.Unlock()
+	done = true
+	for _, f := range files {
+		report, free, err := r.restorer.Restore(f.Journal)
+		switch {
+		case err != nil:
+			done, problem = false, fmt.Sprintf("restore %s: %v", f.Path, err)
+		case !free:
+			done = false // its wrap lives, or another has begun: no problem yet
+		case report != "":
+			r.log.Warn("restored after a wrap that ended early", "session", s.Spec.ID, "path", f.Path, "report", report)
+			if err := r.note(context.WithoutCancel(r.ctx), s, "restored", f.Path+": "+report); err != nil {
+				r.log.Error("record the restore", "session", s.Spec.ID, "err", err)
+			}
+		}
+	}
+	return done, problem
+}
+
+// forget drops a session that has nothing left to guard.
+func (r *Registry) forget(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions[s.Spec.ID] != s || s.present {
+		return
+	}
+	delete(r.sessions, s.Spec.ID)
+	r.endRun(s.Spec.ID)
+	if err := r.store.DeleteSession(r.ctx, s.Spec.ID); err != nil {
+		r.log.Error("forget session", "session", s.Spec.ID, "err", err)
+	}
+	if err := r.note(context.WithoutCancel(r.ctx), s, "closed", ""); err != nil {
+		r.log.Error("record the end of a session", "session", s.Spec.ID, "err", err)
+	}
+	r.over(s.Spec.ID, "")
+	r.changed.Broadcast()
+}
+
+// over lets go of what is remembered of a session, once it is closed and its
+// last shim has gone, in whatever order, or of a shim without one. r.mu is held.
+func (r *Registry) over(session, attachment string) {
+	if session == "" || r.sessions[session] == nil && len(r.of(session)) == 0 {
+		r.forgets(session, attachment)
+	}
+}

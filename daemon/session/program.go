@@ -1,0 +1,138 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+const (
+	// hashWait is how long a call waits for the hash of a program.
+	hashWait = time.Second
+	// maxProgram is the longest program that is hashed, in bytes.
+	maxProgram = 2 << 30
+	// maxPrograms is how many are remembered.
+	maxPrograms = 256
+)
+
+// program is the executable of an agent, and its hash once it was computed.
+type program struct {
+	done chan struct{} // closed when what follows is set
+	sum  string
+	err  error
+}
+
+// hash returns the hex SHA-256 of the program, empty when there is none.
+func (p *program) hash() (string, error) {
+	if p == nil {
+		return "", nil
+	}
+	select {
+	case <-p.done:
+		return p.sum, p.err
+	default:
+	}
+	timer := time.NewTimer(hashWait)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+		return p.sum, p.err
+	case <-timer.C:
+		return "", errHashing
+	}
+}
+
+// errHashing is why there is no hash yet.
+var errHashing = errors.New("the SHA-256 of the agent's program is still being computed; repeat the call")
+
+// file names a program as it lies on disk. One that was changed has another
+// time of change, whatever its owner says of when it was modified.
+type file struct {
+	path     string
+	dev, ino uint64
+	size     int64
+	modified unix.Timespec
+	changed  unix.Timespec
+}
+
+// programs computes the hash of each program once, in goroutines of its own.
+type programs struct {
+	ctx  context.Context // ends the goroutines
+	wait sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	seen   map[file]*program
+	closed bool
+}
+
+func newPrograms(ctx context.Context) *programs {
+	return &programs{ctx: ctx, seen: map[file]*program{}}
+}
+
+// of returns the program that a process runs, nil when it can't be looked at.
+// What is hashed is what runs, also when another file has taken its name.
+func (ps *programs) of(p sock.Process) *program {
+	f, err := openProgram(p)
+	if err != nil {
+		return nil
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
+		_ = f.Close() // nothing was written
+		return nil
+	}
+	key := file{p.Exe, uint64(stat.Dev), uint64(stat.Ino), stat.Size, modified(&stat), changed(&stat)}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if known := ps.seen[key]; known != nil || ps.closed {
+		_ = f.Close() // likewise
+		return known
+	}
+	if len(ps.seen) >= maxPrograms {
+		clear(ps.seen)
+	}
+	one := &program{done: make(chan struct{})}
+	ps.seen[key] = one
+	ps.wait.Go(func() {
+		one.sum, one.err = sum(ps.ctx, f)
+		_ = f.Close() // likewise
+		close(one.done)
+	})
+	return one
+}
+
+// sum computes the hex SHA-256 of a file, unless ctx ends.
+func sum(ctx context.Context, f io.Reader) (string, error) {
+	h := sha256.New()
+	for total := int64(0); ; {
+		n, err := io.CopyN(h, f, 4<<20)
+		total += n
+		switch {
+		case errors.Is(err, io.EOF):
+			return hex.EncodeToString(h.Sum(nil)), nil
+		case err != nil:
+			return "", fmt.Errorf("read it: %w", err)
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case total > maxProgram:
+			return "", fmt.Errorf("it has more than %d bytes", int64(maxProgram))
+		}
+	}
+}
+
+// close waits for the goroutines, which end with ps.ctx. None begins after it.
+func (ps *programs) close() {
+	ps.mu.Lock()
+	ps.closed = true
+	ps.mu.Unlock()
+	ps.wait.Wait()
+}

@@ -1,0 +1,197 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Registry is the one list of sessions and attachments. It is safe for
+// concurrent use.
+type Registry struct {
+	gate     *gate.Gate
+	recorder gate.Recorder
+	store    Store
+	restorer Restorer
+	log      *slog.Logger
+	earlier  func(attachment string) map[uint64]record.Record
+	withdraw func(attachment string)
+	forgets  func(session, attachment string)
+	covers   func(protection, server string) (agent string, ok bool)
+	patience func(agent string) time.Duration
+
+	ctx    context.Context // the registry's lifetime
+	cancel context.CancelFunc
+	wait   sync.WaitGroup
+
+	hangUps sync.WaitGroup // those under way, which are over by themselves
+
+	refresh  chan struct{} // holds a token when agents may see other things than before
+	programs *programs
+	known    sync.Map // know, by attachment
+
+	mu       sync.Mutex // guards what follows
+	changed  sync.Cond
+	sessions map[string]*Session
+	joined   map[string]*Joined
+	runs     map[string]*run
+	closing  bool
+}
+
+// Options are what a registry needs of others.
+type Options struct {
+	Gate     *gate.Gate
+	Recorder gate.Recorder
+	Store    Store
+	Restorer Restorer
+	Logger   *slog.Logger
+	// Earlier returns what an earlier daemon has recorded for an attachment.
+	Earlier func(attachment string) map[uint64]record.Record
+	// Withdraw takes back the open questions of an attachment that will not
+	// come back.
+	Withdraw func(attachment string)
+	// Forget drops what is remembered of a session that is over, or of a shim
+	// without one.
+	Forget func(session, attachment string)
+	// Protected returns the agent that is protected under an id, if the server is
+	// one of those whose entries were rewritten. It must not block.
+	Protected func(id, server string) (agent string, ok bool)
+	// Patience is after how long an agent of a type gives up a call, 0 where
+	// nobody knows; nil: nobody ever does.
+	Patience func(agent string) time.Duration
+}
+
+// New returns a registry that has taken up what an earlier daemon left: the
+// files of sessions whose wrap has gone are being restored when it returns.
+// Close ends it.
+func New(o Options) (*Registry, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &Registry{
+		gate: o.Gate, recorder: o.Recorder, store: o.Store, restorer: o.Restorer, log: o.Logger,
+		earlier: o.Earlier, withdraw: o.Withdraw, forgets: o.Forget, covers: o.Protected, patience: o.Patience, ctx: ctx, cancel: cancel,
+		sessions: map[string]*Session{}, joined: map[string]*Joined{}, runs: map[string]*run{}, programs: newPrograms(ctx),
+		refresh: make(chan struct{}, 1),
+	}
+	r.changed.L = &r.mu
+	saved, err := o.Store.Sessions(ctx)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("read the sessions of an earlier daemon: %w", err)
+	}
+	for _, old := range saved {
+		s := newSession(Spec{
+			ID: old.ID, Agent: old.Agent, Command: old.Command, Project: old.Project,
+			Profile: gate.Profile(old.Profile), Files: old.Files, Keep: old.Keep,
+		}, old.Wrap, old.Opened)
+		r.sessions[s.Spec.ID] = s
+		for _, server := range old.Servers {
+			r.wait.Go(func() { r.endServer(server) })
+		}
+		r.wait.Go(func() { r.adopt(s) })
+	}
+	r.wait.Go(r.refreshes)
+	return r, nil
+}
+
+// Refresh has all agents told of lists that are not what they were shown, since
+// another set is in force or a definition was accepted. It waits for nothing.
+func (r *Registry) Refresh() {
+	select {
+	case r.refresh <- struct{}{}:
+	default: // one that has not begun yet will see this, too
+	}
+}
+
+func (r *Registry) refreshes() {
+	for {
+		select {
+		case <-r.ctx.Done():
+			return
+		case <-r.refresh:
+		}
+		r.mu.Lock()
+		joined := slices.Collect(maps.Values(r.joined))
+		r.mu.Unlock()
+		for _, j := range joined {
+			j.Attachment.Refresh()
+		}
+	}
+}
+
+func newSession(spec Spec, wrap Process, opened time.Time) *Session {
+	return &Session{
+		Spec: spec, Wrap: wrap, Opened: opened, events: make(chan Event, 16), ended: make(chan struct{}),
+		files: spec.Files, ungoverned: spec.Ungoverned,
+	}
+}
+
+// Stream is how a shim is spoken to. Its functions are called from other
+// goroutines and must not block; they are not called any more once the stream's
+// Part was called.
+type Stream struct {
+	Verdict func(gate.Verdict)
+	Deliver func(line []byte) // for the agent
+	Leave   func(reason string)
+}
+
+// List returns the sessions, oldest first, each with how many shims it has and
+// what keeps its files from being restored.
+func (r *Registry) List() []State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []State
+	for _, s := range r.sessions {
+		all = append(all, State{s, len(r.of(s.Spec.ID)), s.present, s.problem, s.files, s.ungoverned})
+	}
+	slices.SortFunc(all, func(a, b State) int { return a.Session.Opened.Compare(b.Session.Opened) })
+	return all
+}
+
+// State is a session as it stands now.
+type State struct {
+	Session  *Session
+	Attached int
+	Present  bool   // its wrap is there
+	Problem  string // why its files are not restored yet
+
+	Files      []File // that are rewritten: those of Spec, and what was amended since
+	Ungoverned []Ungoverned
+}
+
+// Close ends the registry. Shims and files are left to the next daemon.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	r.closing = true
+	var all []*Joined
+	for _, j := range r.joined {
+		all = append(all, j)
+	}
+	r.mu.Unlock()
+	r.cancel()
+	for _, j := range all {
+		j.Attachment.Close(false)
+	}
+	r.wait.Wait()
+	r.hangUps.Wait()
+	r.programs.close()
+}
+
+// look is the pause between two looks at a process.
+const look = 50 * time.Millisecond
+
+// pause waits for d, and reports false when the registry ended meanwhile.
+func (r *Registry) pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,237 @@
+// Package session knows who is at the daemon: the wraps that people opened and
+// the shims that joined.
+//
+// A wrap is a stream; a shim is a stream. When one tears, what it guarded is
+// still there: rewritten files of a wrap, the server of a shim. This package
+// takes over then. It restores the files once the wrap's lock is free, it ends
+// a server whose shim has died, and it remembers both on disk, so that a
+// daemon that was killed as well does it at its next start.
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// drainLimit is how long a session's shims may take to leave.
+const drainLimit = 10 * time.Second
+
+// Reattach is how long something that lost the daemon may take to come back.
+const Reattach = 15 * time.Second
+
+// Process names a process beyond the reuse of its pid.
+type Process = store.Process
+
+// File is one file that a session has rewritten; its journal is opaque here.
+type File = store.File
+
+// Spec is what a wrap tells of itself.
+type Spec struct {
+	ID      string
+	Agent   string
+	Command []string
+	Project string
+	Profile gate.Profile // empty: what the configuration says
+	Files   []File
+	Keep    bool // leave the files as they are
+	// Ungoverned are the servers that came up before the session was taken up again.
+	Ungoverned []Ungoverned
+}
+
+// Restorer puts rewritten files back. Restore reports false when the lock of
+// the file is held: then its wrap lives, or another has begun. It must be safe
+// to call again after it was interrupted.
+type Restorer interface {
+	Restore(journal []byte) (report string, free bool, err error)
+}
+
+// Store keeps sessions and server processes over a restart; see store.DB.
+type Store interface {
+	PutSession(context.Context, *store.Session) error
+	DeleteSession(ctx context.Context, id string) error
+	Sessions(context.Context) ([]store.Session, error)
+}
+
+// Event tells that a shim of a session came or went.
+type Event struct {
+	Attachment string
+	Server     string
+	Gone       bool
+	Attached   int // how many there are now
+}
+
+// Session is one wrapped run of an agent.
+type Session struct {
+	Spec   Spec
+	Wrap   Process
+	Opened time.Time
+
+	terminal int // that the wrap belongs to; 0 when that is not known
+	events   chan Event
+	ended    chan struct{} // closed when the stream that opened it has ended
+
+	// The registry's mutex guards what follows.
+	present    bool   // the wrap's stream is open
+	closed     bool   // the wrap asked for the end
+	problem    string // why the files could not be put back yet
+	files      []File // those of Spec, and what was amended since
+	ungoverned []Ungoverned
+}
+
+// Events returns the comings and goings of the session's shims. Events that
+// nobody reads are dropped; each carries the count.
+func (s *Session) Events() <-chan Event { return s.events }
+
+// Open starts a session, or takes one up again that the same wrap opened with
+// an earlier stream or an earlier daemon. It is on disk when Open returns.
+// Leave must be called when the wrap's stream ends.
+func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing {
+		return nil, fmt.Errorf("open session: the daemon is stopping: %w", gate.ErrNotRunning)
+	}
+	opened, again := time.Now(), false
+	if old := r.sessions[spec.ID]; old != nil {
+		if old.Wrap != wrap {
+			return nil, fmt.Errorf("open session %s: it belongs to process %d: %w", spec.ID, old.Wrap.PID, gate.ErrForbidden)
+		}
+		if old.present {
+			return nil, fmt.Errorf("open session %s: it is open: %w", spec.ID, gate.ErrLocked)
+		}
+		opened, again = old.Opened, true
+	}
+	s := newSession(spec, wrap, opened)
+	s.terminal = terminalOf(wrap)
+	if err := r.save(ctx, s); err != nil {
+		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
+	}
+	s.present = true
+	r.sessions[spec.ID] = s
+	verdict := "opened"
+	if again {
+		verdict = "reopened"
+		// A shim that came or went meanwhile had nobody to tell.
+		n := len(r.of(spec.ID))
+		s.events <- Event{Gone: n == 0, Attached: n}
+	}
+	if err := r.note(ctx, s, verdict, filesOf(spec.Files)); err != nil {
+		// Nobody will leave a session that was not opened; what an earlier stream
+		// of it has rewritten is to be put back all the same.
+		s.present = false
+		close(s.ended)
+		r.wait.Go(func() { r.adopt(s) })
+		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
+	}
+	return s, nil
+}
+
+func filesOf(files []File) string {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = f.Path
+	}
+	return fmt.Sprintf("with the servers of %q", paths)
+}
+
+// save writes down what is to be known of s after a restart. r.mu is held.
+func (r *Registry) save(ctx context.Context, s *Session) error {
+	saved := &store.Session{
+		ID: s.Spec.ID, Agent: s.Spec.Agent, Command: s.Spec.Command, Project: s.Spec.Project, Profile: string(s.Spec.Profile),
+		Keep: s.Spec.Keep, Wrap: s.Wrap, Opened: s.Opened, Files: s.files,
+	}
+	for _, j := range r.joined {
+		if j.shim.Session == s.Spec.ID && j.server.PID != 0 {
+			saved.Servers = append(saved.Servers, store.Server{Shim: j.peer, Leader: j.server})
+		}
+	}
+	return r.store.PutSession(ctx, saved)
+}
+
+// note writes down what happened to a session.
+func (r *Registry) note(ctx context.Context, s *Session, verdict, reason string) error {
+	return r.recorder.Record(ctx, &record.Record{
+		Kind: record.KindSession, Session: s.Spec.ID, Agent: s.Spec.Agent, Verdict: verdict, Reason: reason,
+		Profile: string(r.gate.InForce(s.Spec.Profile)),
+	}, nil, nil)
+}
+
+// Drain asks the session's shims to leave and waits until they have, for ten
+// seconds at most.
+func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, remaining int, err error) {
+	r.mu.Lock()
+	if r.sessions[id] == nil {
+		r.mu.Unlock()
+		return 0, 0, fmt.Errorf("close session %s: %w", id, gate.ErrNotFound)
+	}
+	r.sessions[id].closed = r.sessions[id].closed || byWrap
+	mine := r.of(id)
+	for _, j := range mine {
+		j.drain("the session is closing")
+	}
+	r.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	remaining = r.until(ctx, func() int { return len(r.of(id)) })
+	return max(0, len(mine)-remaining), remaining, nil
+}
+
+// Owns reports whether the process is the wrap that opened the session.
+func (r *Registry) Owns(p Process, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.sessions[id]
+	return s != nil && s.Wrap == p
+}
+
+// of returns the attachments of a session. r.mu is held.
+func (r *Registry) of(session string) []*Joined {
+	var mine []*Joined
+	for _, j := range r.joined {
+		if j.shim.Session == session {
+			mine = append(mine, j)
+		}
+	}
+	return mine
+}
+
+// until waits until count is zero or ctx ends, and returns it.
+func (r *Registry) until(ctx context.Context, count func() int) int {
+	stop := context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.changed.Broadcast()
+	})
+	defer stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for count() > 0 && ctx.Err() == nil {
+		r.changed.Wait()
+	}
+	return count()
+}
+
+// Leave is called when the stream that opened s has ended. What the wrap has
+// not put back by then is put back here.
+func (r *Registry) Leave(s *Session) {
+	r.mu.Lock()
+	s.present = false
+	closing := r.closing
+	for _, j := range r.of(s.Spec.ID) {
+		if !closing { // a daemon that stops leaves the shims to its successor
+			j.drain("the wrap has ended")
+		}
+	}
+	r.mu.Unlock()
+	close(s.ended)
+	if !closing {
+		r.hangUps.Go(func() { r.hangUp(s) })
+		r.wait.Go(func() { r.adopt(s) })
+	}
+}

@@ -1,0 +1,406 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// world is what a registry stands on, in memory.
+type world struct {
+	mu       sync.Mutex
+	saved    map[string]store.Session
+	held     bool  // the lock of every file is held
+	broken   error // restoring fails
+	restored []string
+	notes    []string
+	dropped  []string // attachments whose questions were taken back
+	forgot   []string // sessions/attachments of which nothing is remembered any more
+}
+
+func newWorld() *world { return &world{saved: map[string]store.Session{}} }
+
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+func (w *world) PutSession(_ context.Context, s *store.Session) error {
+	w.set(func() { w.saved[s.ID] = *s })
+	return nil
+}
+
+func (w *world) DeleteSession(_ context.Context, id string) error {
+	w.set(func() { delete(w.saved, id) })
+	return nil
+}
+
+func (w *world) Sessions(context.Context) ([]store.Session, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []store.Session
+	for _, s := range w.saved {
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func (w *world) Restore(journal []byte) (string, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held {
+		return "", false, nil
+	}
+	if w.broken != nil {
+		return "", true, w.broken
+	}
+	w.restored = append(w.restored, string(journal))
+	return "put back", true, nil
+}
+
+func (w *world) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+	w.set(func() { w.notes = append(w.notes, string(r.Kind)+":"+r.Verdict) })
+	return nil
+}
+
+func (w *world) registry(t *testing.T) *Registry {
+	t.Helper()
+	r, err := New(Options{
+		Gate: &gate.Gate{Policy: func() gate.Policy { return lax{} }, Recorder: w, Logger: slog.New(slog.DiscardHandler)}, Recorder: w, Store: w, Restorer: w,
+		Logger:   slog.New(slog.DiscardHandler),
+		Earlier:  func(string) map[uint64]record.Record { return nil },
+		Withdraw: func(id string) { w.set(func() { w.dropped = append(w.dropped, id) }) },
+		Forget: func(session, attachment string) {
+			w.set(func() { w.forgot = append(w.forgot, session+"/"+attachment) })
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// eventually waits until ok holds of the world.
+func (w *world) eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for over := time.Now().Add(time.Minute); time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
+		w.mu.Lock()
+		done := ok()
+		w.mu.Unlock()
+		if done {
+			return
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t.Fatalf("%s: not within 10 s; restored %q, notes %q, saved %d", what, w.restored, w.notes, len(w.saved))
+}
+
+const anID = "00112233445566778899aabbccddeeff"
+
+var (
+	aWrap = Process{PID: 1000001, Start: 7} // no such process lives
+	aSpec = Spec{ID: anID, Agent: "custom", Project: "/p", Files: []File{{Path: "/cfg.json", Journal: []byte("J")}}}
+)
+
+func open(t *testing.T, r *Registry, wrap Process) *Session {
+	t.Helper()
+	s, err := r.Open(context.Background(), wrap, aSpec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWrapDies(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	s := open(t, r, aWrap)
+	if _, ok := w.saved[anID]; !ok {
+		t.Fatal("the session is not on disk when Open returns")
+	}
+	r.Leave(s)
+	w.eventually(t, "restore", func() bool { return len(w.restored) == 1 && w.restored[0] == "J" && len(w.saved) == 0 })
+	if len(r.List()) != 0 {
+		t.Error("the session is still listed")
+	}
+}
+
+func TestWrapAndDaemonDie(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	open(t, r, aWrap)
+	r.Close() // as a daemon that is gone: nothing was put back
+	if len(w.restored) != 0 {
+		t.Fatal("a daemon that stops restores under a living wrap")
+	}
+	next := w.registry(t)
+	defer next.Close()
+	w.eventually(t, "restore at the next start", func() bool { return len(w.restored) == 1 && len(w.saved) == 0 })
+}
+
+func TestDaemonRestartsUnderAWrap(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	open(t, r, aWrap)
+	r.Close()
+
+	w.held = true // its wrap lives and has the lock
+	next := w.registry(t)
+	defer next.Close()
+	s := open(t, next, aWrap) // it comes back
+	w.set(func() { w.held = false })
+	if _, err := next.Open(context.Background(), aWrap, aSpec); !errors.Is(err, gate.ErrLocked) {
+		t.Errorf("opened twice: got %v", err)
+	}
+	time.Sleep(100 * time.Millisecond) // longer than the pause between two looks
+	if len(w.restored) != 0 {
+		t.Error("restored under a wrap that came back")
+	}
+	next.Leave(s)
+	w.eventually(t, "restore", func() bool { return len(w.restored) == 1 })
+}
+
+// A shim may leave while the wrap is on its way back to a new daemon: the wrap
+// must not wait for it for ever.
+func TestReopenedSessionKnowsItsShims(t *testing.T) {
+	for _, left := range []bool{true, false} {
+		w := newWorld()
+		r := w.registry(t)
+		open(t, r, aWrap)
+		r.Close()
+		w.held = true
+		next := w.registry(t)
+		defer next.Close()
+		j, n, _ := join(t, next, Process{PID: 1000002, Start: 8}, aWrap)
+		want := Event{Attached: 1}
+		if left {
+			next.Part(j, n, true)
+			want = Event{Gone: true}
+		}
+		select {
+		case got := <-open(t, next, aWrap).Events():
+			if got != want {
+				t.Errorf("told %+v, want %+v", got, want)
+			}
+		default:
+			t.Errorf("told nothing, want %+v", want)
+		}
+	}
+}
+
+func TestForeignReopen(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	open(t, r, aWrap)
+	_, err := r.Open(context.Background(), Process{PID: 2, Start: 1}, aSpec)
+	if !errors.Is(err, gate.ErrForbidden) {
+		t.Errorf("another process took the session over: %v", err)
+	}
+}
+
+func TestRestoreFailsThenWorks(t *testing.T) {
+	w := newWorld()
+	w.broken = errors.New("read-only file system")
+	r := w.registry(t)
+	defer r.Close()
+	r.Leave(open(t, r, aWrap))
+	w.eventually(t, "problem", func() bool {
+		w.mu.Unlock()
+		defer w.mu.Lock()
+		l := r.List()
+		return len(l) == 1 && strings.Contains(l[0].Problem, "read-only file system")
+	})
+	w.set(func() { w.broken = nil })
+	w.eventually(t, "restore", func() bool { return len(w.saved) == 0 })
+}
+
+func TestKeep(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	spec := aSpec
+	spec.Keep = true
+	s, err := r.Open(context.Background(), aWrap, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Leave(s)
+	w.eventually(t, "end", func() bool { return len(w.saved) == 0 })
+	if len(w.restored) != 0 {
+		t.Error("restored in spite of --no-restore")
+	}
+}
+
+// join attaches a shim whose process is p.
+func join(t *testing.T, r *Registry, p Process, line ...Process) (*Joined, int, chan string) {
+	t.Helper()
+	asked := make(chan string, 4)
+	j, n, err := r.Join(context.Background(), Hello{
+		Shim: gate.Shim{Attachment: "attachment-" + anID, Session: anID, Server: "files"},
+		Peer: p, Line: append([]Process{p}, line...), Parent: Process{PID: 9, Start: 9},
+	}, Stream{Verdict: func(gate.Verdict) {}, Deliver: func([]byte) {}, Leave: func(reason string) { asked <- reason }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j, n, asked
+}
+
+func TestMembership(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	open(t, r, aWrap)
+	shim := Process{PID: 1000002, Start: 8}
+	j, n, _ := join(t, r, shim, Process{PID: 9, Start: 9}, aWrap)
+	if got := j.shim; got.Session != anID || got.Agent != "custom" || got.Project != "/p" {
+		t.Errorf("a shim below the wrap: got %+v", got)
+	}
+	for line, want := range map[*[]Process]bool{
+		{{PID: 50}, aWrap}:              true,  // below the wrap
+		{aWrap}:                         false, // the wrap itself
+		{{PID: 50}, {PID: 9}}:           false, // the agent's pid, used again
+		{{PID: 50}, {PID: 9, Start: 9}}: true,
+		{{PID: 50}, shim}:               true,
+		{{PID: 50}, {PID: 1, Start: 1}}: false,
+	} {
+		if got := r.Agent(*line) != ""; got != want {
+			t.Errorf("Agent(%v): got %v, want %v", *line, got, want)
+		}
+	}
+	r.Part(j, n, true)
+
+	stray, n, _ := join(t, r, shim, Process{PID: 77, Start: 1})
+	if stray.shim.Session != "" {
+		t.Error("a shim that only claims the session belongs to it")
+	}
+	r.Part(stray, n, true)
+}
+
+func TestDrain(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	open(t, r, aWrap)
+	j, n, asked := join(t, r, Process{PID: 1000002, Start: 8}, aWrap)
+	done := make(chan int)
+	go func() {
+		_, remaining, err := r.Drain(context.Background(), anID, true)
+		if err != nil {
+			t.Error(err)
+		}
+		done <- remaining
+	}()
+	if reason := <-asked; reason == "" {
+		t.Error("asked to leave without a reason")
+	}
+	r.Part(j, n, true)
+	if remaining := <-done; remaining != 0 {
+		t.Errorf("%d shims remain", remaining)
+	}
+}
+
+func TestHijackedAttachment(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	j, n, _ := join(t, r, Process{PID: 1000002, Start: 8})
+	defer r.Part(j, n, true)
+	_, _, err := r.Join(context.Background(), Hello{
+		Shim: gate.Shim{Attachment: "attachment-" + anID, Server: "files"}, Peer: Process{PID: 1000003, Start: 8},
+	}, Stream{})
+	if !errors.Is(err, gate.ErrForbidden) {
+		t.Errorf("another process took the attachment over: %v", err)
+	}
+}
+
+// A shim that was killed leaves its server behind, which must not survive it.
+func TestServerOfADeadShim(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "trap '' TERM; sleep 300 & wait; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	open(t, r, aWrap)
+	j, n, _ := join(t, r, Process{PID: 1000002, Start: 8}, aWrap) // no such process: it is dead
+	s, ok := statOf(cmd.Process.Pid)
+	if !ok {
+		t.Skip("processes can't be looked at here")
+	}
+	r.Started(j, s)
+	r.Part(j, n, false)
+	w.eventually(t, "detach", func() bool { return len(w.dropped) == 1 })
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the server lives on")
+	}
+	if groupLives(s) {
+		t.Error("its group lives on")
+	}
+}
+
+// What is remembered of a session goes when it is closed and its last shim has
+// gone, in whatever order; that of a shim without one goes with it.
+func TestForgets(t *testing.T) {
+	shim := Process{PID: 1000002, Start: 8}
+	forgot := func(w *world) string {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return strings.Join(w.forgot, " ")
+	}
+	for _, shimFirst := range []bool{true, false} {
+		w := newWorld()
+		r := w.registry(t)
+		s := open(t, r, aWrap)
+		j, n, _ := join(t, r, shim, aWrap)
+		if shimFirst {
+			r.Part(j, n, true)
+		} else {
+			r.Leave(s)
+			w.eventually(t, "the end of the session", func() bool { return len(w.saved) == 0 })
+		}
+		if got := forgot(w); got != "" {
+			t.Errorf("shim first: %v: forgot %q while half of it is there", shimFirst, got)
+		}
+		if shimFirst {
+			r.Leave(s)
+		} else {
+			r.Part(j, n, true)
+		}
+		w.eventually(t, "forget", func() bool { return len(w.forgot) == 1 && strings.HasPrefix(w.forgot[0], anID+"/") })
+		r.Close()
+	}
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	j, n, _ := join(t, r, shim)
+	r.Part(j, n, true)
+	w.eventually(t, "forget", func() bool { return len(w.forgot) == 1 && w.forgot[0] == "/attachment-"+anID })
+}
+
+// lax is a policy of which only the profile is asked.
+type lax struct{ gate.Policy }
+
+func (lax) Profile() gate.Profile { return gate.Development }

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// migrations bring the file from version i to version i+1. One that was
+// released is never changed.
+var migrations = []string{
+	`CREATE TABLE questions (
+		n          INTEGER PRIMARY KEY AUTOINCREMENT, -- A-n; never used again
+		state      TEXT    NOT NULL,
+		created    INTEGER NOT NULL,
+		expires    INTEGER NOT NULL,
+		boot       TEXT    NOT NULL,
+		deadline   INTEGER NOT NULL,
+		attachment TEXT    NOT NULL,
+		seq        INTEGER NOT NULL,
+		call       TEXT    NOT NULL,
+		session    TEXT    NOT NULL,
+		agent      TEXT    NOT NULL,
+		project    TEXT    NOT NULL,
+		server     TEXT    NOT NULL,
+		launch     TEXT    NOT NULL,
+		direction  TEXT    NOT NULL,
+		method     TEXT    NOT NULL,
+		tool       TEXT    NOT NULL,
+		profile    TEXT    NOT NULL,
+		params     BLOB,                              -- NULL when the question has ended
+		subject    BLOB    NOT NULL,
+		reason     TEXT    NOT NULL,
+		rule       TEXT    NOT NULL,
+		workflow   TEXT    NOT NULL,
+		facts      TEXT    NOT NULL,                  -- JSON
+		surfaces   TEXT    NOT NULL,                  -- JSON
+		decided    INTEGER NOT NULL,
+		decider    TEXT    NOT NULL,
+		surface    TEXT    NOT NULL,
+		note       TEXT    NOT NULL,
+		UNIQUE (attachment, seq)
+	) STRICT;
+	CREATE INDEX questions_open ON questions (n) WHERE state = 'open';
+	CREATE TABLE sessions (
+		id      TEXT    PRIMARY KEY,
+		agent   TEXT    NOT NULL,
+		command TEXT    NOT NULL, -- JSON
+		project TEXT    NOT NULL,
+		profile TEXT    NOT NULL,
+		keep    INTEGER NOT NULL,
+		pid     INTEGER NOT NULL,
+		started INTEGER NOT NULL,
+		opened  INTEGER NOT NULL,
+		servers TEXT    NOT NULL, -- JSON
+		state   TEXT    NOT NULL
+	) STRICT;
+	CREATE TABLE session_files (
+		session TEXT    NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
+		place   INTEGER NOT NULL,
+		path    TEXT    NOT NULL,
+		journal BLOB    NOT NULL,
+		PRIMARY KEY (session, place)
+	) STRICT;`,
+	`CREATE TABLE launches (
+		server   TEXT    NOT NULL,
+		launch   TEXT    NOT NULL,
+		command  TEXT    NOT NULL, -- JSON
+		first    INTEGER NOT NULL,
+		seen     INTEGER NOT NULL,
+		accepted INTEGER NOT NULL,
+		decider  TEXT    NOT NULL,
+		PRIMARY KEY (server, launch)
+	) STRICT, WITHOUT ROWID;
+	CREATE TABLE definitions (
+		digest BLOB PRIMARY KEY,
+		raw    BLOB,              -- NULL when it was too large
+		about  TEXT NOT NULL      -- JSON
+	) STRICT;
+	CREATE TABLE pins (
+		server   TEXT    NOT NULL,
+		launch   TEXT    NOT NULL,
+		kind     TEXT    NOT NULL,
+		name     TEXT    NOT NULL,
+		accepted BLOB,            -- digest of the definition; NULL when none ever was
+		since    INTEGER NOT NULL,
+		decider  TEXT    NOT NULL,
+		offered  BLOB,            -- likewise, of what waits
+		noticed  INTEGER NOT NULL,
+		why      TEXT    NOT NULL,
+		PRIMARY KEY (server, launch, kind, name),
+		FOREIGN KEY (server, launch) REFERENCES launches ON DELETE CASCADE
+	) STRICT;
+	CREATE INDEX pins_accepted ON pins (accepted);
+	CREATE INDEX pins_offered ON pins (offered);
+	CREATE TABLE views (
+		attachment TEXT PRIMARY KEY,
+		server     TEXT NOT NULL,
+		launch     TEXT NOT NULL,
+		offers     TEXT NOT NULL -- JSON
+	) STRICT;`,
+	`CREATE TABLE listings (
+		server TEXT    NOT NULL,
+		launch TEXT    NOT NULL,
+		listed INTEGER NOT NULL,
+		PRIMARY KEY (server, launch)
+	) STRICT;
+	CREATE TABLE shapes (
+		server TEXT NOT NULL,
+		launch TEXT NOT NULL,
+		tool   TEXT NOT NULL,
+		takes  BLOB,          -- JSON; NULL when fault says why not
+		fault  TEXT NOT NULL,
+		PRIMARY KEY (server, launch, tool),
+		FOREIGN KEY (server, launch) REFERENCES listings ON DELETE CASCADE
+	) STRICT;
+	CREATE TABLE standing (
+		one    INTEGER PRIMARY KEY CHECK (one = 1),
+		digest TEXT NOT NULL
+	) STRICT;`,
+	`CREATE TABLE protections (
+		id     TEXT    PRIMARY KEY,
+		agent  TEXT    NOT NULL,
+		since  INTEGER NOT NULL,
+		ending INTEGER NOT NULL,
+		text   BLOB    NOT NULL
+	) STRICT;`,
+	`CREATE TABLE starts (
+		project  TEXT    NOT NULL,
+		server   TEXT    NOT NULL,
+		digest   BLOB    NOT NULL,
+		shown    TEXT    NOT NULL, -- JSON
+		noticed  INTEGER NOT NULL,
+		accepted INTEGER NOT NULL, -- 0: nobody has agreed
+		decider  TEXT    NOT NULL,
+		PRIMARY KEY (project, server, digest)
+	) STRICT, WITHOUT ROWID;`,
+	`ALTER TABLE questions ADD COLUMN validity INTEGER NOT NULL DEFAULT 0; -- ns that an answer waits for a repetition
+	ALTER TABLE questions ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;    -- a call was told to repeat itself
+	ALTER TABLE questions ADD COLUMN good INTEGER NOT NULL DEFAULT 0;      -- until when the answer waits, 0: it does not
+	ALTER TABLE questions ADD COLUMN spent INTEGER NOT NULL DEFAULT 0;     -- a call has the answer
+	ALTER TABLE questions ADD COLUMN definition BLOB;                      -- digest of what is called; NULL where none is known
+	ALTER TABLE questions ADD COLUMN members TEXT NOT NULL DEFAULT '';     -- JSON: digests of the arguments; empty when it has ended
+	ALTER TABLE questions ADD COLUMN edited INTEGER NOT NULL DEFAULT 0;    -- it was approved with other arguments
+	ALTER TABLE questions ADD COLUMN edit BLOB;                            -- them, while the answer waits
+	CREATE TABLE askers (
+		attachment TEXT    NOT NULL,
+		seq        INTEGER NOT NULL,
+		question   INTEGER NOT NULL REFERENCES questions (n) ON DELETE CASCADE,
+		since      INTEGER NOT NULL,
+		state      TEXT    NOT NULL,
+		PRIMARY KEY (attachment, seq)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX askers_question ON askers (question);
+	INSERT INTO askers SELECT attachment, seq, n, created, CASE state WHEN 'open' THEN 'waits' ELSE 'told' END FROM questions;
+	UPDATE questions SET spent = 1 WHERE state <> 'open';
+	CREATE TABLE grants (
+		n          INTEGER PRIMARY KEY AUTOINCREMENT, -- G-n; never used again
+		created    INTEGER NOT NULL,
+		expires    INTEGER NOT NULL,
+		boot       TEXT    NOT NULL,
+		deadline   INTEGER NOT NULL,
+		times      INTEGER NOT NULL, -- 0: as often as one likes
+		used       INTEGER NOT NULL,
+		ended      INTEGER NOT NULL, -- 0: it is in force
+		end        TEXT    NOT NULL,
+		bounds     TEXT    NOT NULL  -- JSON: what a call must be that it covers, and who gave it
+	) STRICT;`,
+}
+
+// migrate brings the file to the current version, or leaves it as it is.
+func (db *DB) migrate(ctx context.Context) error {
+	return db.together(ctx, func(tx *sql.Tx) error {
+		var version int
+		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+			return err
+		}
+		if version > len(migrations) {
+			return fmt.Errorf("%w: it is of version %d, and this program knows up to %d", gate.ErrVersion, version, len(migrations))
+		}
+		for i, step := range migrations[version:] {
+			if _, err := tx.ExecContext(ctx, step); err != nil {
+				return fmt.Errorf("bring it to version %d: %w", version+i+1, err)
+			}
+		}
+		if version == len(migrations) {
+			return nil
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(migrations)))
+		return err
+	})
+}
+
+// together runs do in one transaction: all of it is kept, or nothing.
+func (db *DB) together(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := db.sql.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		// The error of do says what went wrong.
+		_ = tx.Rollback()
+		return err
+	}
+	return tx.Commit()
+}

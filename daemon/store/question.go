@@ -1,0 +1,294 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// State is how far a question has come.
+type State string
+
+const (
+	StateOpen      State = "open"
+	StateApproved  State = "approved"
+	StateRejected  State = "rejected"
+	StateExpired   State = "expired"
+	StateWithdrawn State = "withdrawn"
+)
+
+// Question is what a person is asked, and what came of it.
+type Question struct {
+	ID      string // as A-17, given by AddQuestion; a name, never used again
+	State   State
+	Created time.Time // UTC, microseconds, as all times here
+	Expires time.Time
+	// Until when the question is open on a clock that nobody can set: how long
+	// the machine, since the boot of that id, had run by then. An empty Boot
+	// means that there is no such clock.
+	Boot     string
+	Deadline time.Duration
+
+	Attachment string
+	Seq        uint64 // the shim's number of the call
+	Call       string // correlation id
+	Session    string
+	Agent      string
+	Project    string
+	Server     string
+	Launch     string
+	Direction  string // as in the record
+	Method     string
+	Tool       string // tool or prompt name, or resource URI
+	Profile    string
+
+	Params  []byte   // raw JSON to be shown; nil when the question has ended
+	Subject [32]byte // what a yes is good for
+
+	Reason   string
+	Rule     string
+	Workflow string
+	Facts    []string
+	Surfaces []string // where a yes may come from; empty: anywhere
+
+	// What a grant that is made of it would go by.
+	Definition [32]byte          // of what is called; zero where none is known
+	Members    map[string][]byte // SHA-256 over the raw bytes of each argument, and of all of them under ""; nil when the question has ended
+
+	Validity time.Duration // for how long its answer waits for a call that was parked
+	Parked   bool          // a call was told to repeat itself
+	Good     time.Time     // until when the answer waits for such a call, on the clock of Boot and Deadline; zero: for none
+	Spent    bool          // a call has the answer, and no other will
+	Waiting  int           // calls that wait for the answer; not kept
+	Edited   bool          // it was approved with other arguments
+	Edit     []byte        // raw JSON of them; nil once a call has them
+	Given    *Grant        // with the answer; not kept here
+
+	Decided time.Time // zero while the question is open
+	Decider string
+	Surface string
+	Note    string
+}
+
+// ParseID returns the number in the id of a question, 0 for what is none.
+func ParseID(id string) uint64 {
+	n, err := strconv.ParseUint(strings.TrimPrefix(id, "A-"), 10, 63)
+	if err != nil || formatID(n) != id {
+		return 0
+	}
+	return n
+}
+
+func formatID(n uint64) string { return fmt.Sprintf("A-%d", n) }
+
+const questionColumns = `state, created, expires, boot, deadline, attachment, seq, call, session, agent, project, server,
+	launch, direction, method, tool, profile, params, subject, reason, rule, workflow, facts, surfaces, decided, decider, surface, note,
+	validity, parked, good, spent, definition, members, edited, edit`
+
+// AddQuestion files an open question, of which its call is the first asker, and
+// gives it its ID.
+func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
+	facts, surfaces, members, err := lists(q)
+	if err != nil {
+		return fmt.Errorf("file question: %w", err)
+	}
+	var n int64
+	err = db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 35)+`)`,
+			q.State, micros(q.Created), micros(q.Expires), q.Boot, int64(q.Deadline), q.Attachment, int64(q.Seq), q.Call,
+			q.Session, q.Agent, q.Project, q.Server, q.Launch, q.Direction, q.Method, q.Tool, q.Profile, q.Params, q.Subject[:],
+			q.Reason, q.Rule, q.Workflow, facts, surfaces, micros(q.Decided), q.Decider, q.Surface, q.Note,
+			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit)
+		if err != nil {
+			return err
+		}
+		if n, err = result.LastInsertId(); err != nil {
+			return err
+		}
+		return putAsker(tx, &Asker{
+			Attachment: q.Attachment, Seq: q.Seq, Question: formatID(uint64(n)), Since: q.Created, State: AskerWaits,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("file question: %w", err)
+	}
+	q.ID = formatID(uint64(n))
+	return nil
+}
+
+// digestOf is how a digest is kept that may not be known.
+func digestOf(digest [32]byte) []byte {
+	if digest == [32]byte{} {
+		return nil
+	}
+	return digest[:]
+}
+
+// lists are the members of a question that are kept as JSON.
+func lists(q *Question) (facts, surfaces, members string, err error) {
+	f, err := json.Marshal(q.Facts)
+	if err != nil {
+		return "", "", "", err
+	}
+	s, err := json.Marshal(q.Surfaces)
+	if err != nil || q.Members == nil {
+		return string(f), string(s), "", err
+	}
+	m, err := json.Marshal(q.Members)
+	return string(f), string(s), string(m), err
+}
+
+// EndQuestion writes down how an open question ended: its State, Decided,
+// Decider, Surface, Note, Spent, Edited, and where an answer waits for a call, Good, Boot,
+// Deadline and Edit. told are its calls that learn of it now. Params and Members are
+// erased. ErrDecided means that it was not open.
+func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error {
+	edit := q.Edit
+	if q.Spent { // the call has it
+		edit = nil
+	}
+	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		result, err := tx.Exec(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, params = NULL,
+			members = '', spent = ?, good = ?, boot = ?, deadline = ?, edited = ?, edit = ? WHERE n = ? AND state = ?`,
+			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Spent, micros(q.Good), q.Boot, int64(q.Deadline), q.Edited, edit,
+			int64(ParseID(q.ID)), StateOpen)
+		if err := one(result, err); err != nil {
+			return err
+		}
+		for i := range told {
+			if err := putAsker(tx, &told[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("end question %s: %w", q.ID, err)
+	}
+	db.erased(context.WithoutCancel(ctx))
+	return nil
+}
+
+// OverruleQuestion writes down that a yes which no call has is a no: State,
+// Decided, Decider, Surface and Note. The Edit is erased. ErrDecided means that it
+// was no yes, or that a call has it.
+func (db *DB) OverruleQuestion(ctx context.Context, q *Question) error {
+	n, _, err := db.change(ctx, `UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, edited = 0, edit = NULL
+		WHERE n = ? AND state = ? AND spent = 0`,
+		q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, int64(ParseID(q.ID)), StateApproved)
+	if err == nil && n == 0 {
+		err = gate.ErrDecided
+	}
+	if err != nil {
+		return fmt.Errorf("overrule question %s: %w", q.ID, err)
+	}
+	db.erased(context.WithoutCancel(ctx))
+	return nil
+}
+
+// one is the error of a statement that must have changed one row; ErrDecided
+// when it changed none.
+func one(result sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, gate.ErrDecided)
+	}
+	return nil
+}
+
+// OpenQuestions returns all questions that are open, oldest first.
+func (db *DB) OpenQuestions(ctx context.Context) ([]Question, error) {
+	return db.questions(ctx, "WHERE state = 'open' ORDER BY n")
+}
+
+// ReadyQuestions returns those that have ended and whose answer waits for a call,
+// oldest first.
+func (db *DB) ReadyQuestions(ctx context.Context) ([]Question, error) {
+	return db.questions(ctx, "WHERE state <> 'open' AND spent = 0 AND good > 0 ORDER BY n")
+}
+
+// EndedQuestions returns the newest questions that have ended, newest first, at
+// most limit.
+func (db *DB) EndedQuestions(ctx context.Context, limit int) ([]Question, error) {
+	return db.questions(ctx, "WHERE state <> 'open' ORDER BY n DESC LIMIT ?", limit)
+}
+
+// Question returns the question with the given ID, or ErrNotFound.
+func (db *DB) Question(ctx context.Context, id string) (Question, error) {
+	return db.question(ctx, id, "WHERE n = ?", int64(ParseID(id)))
+}
+
+// PruneQuestions removes ended questions but for the newest keep.
+func (db *DB) PruneQuestions(ctx context.Context, keep int) error {
+	_, _, err := db.change(ctx, `DELETE FROM questions WHERE state <> 'open' AND n <=
+		(SELECT n FROM questions WHERE state <> 'open' ORDER BY n DESC LIMIT 1 OFFSET ?)`, keep)
+	if err != nil {
+		return fmt.Errorf("prune questions: %w", err)
+	}
+	return nil
+}
+
+func (db *DB) question(ctx context.Context, name, where string, args ...any) (Question, error) {
+	found, err := db.questions(ctx, where, args...)
+	if err == nil && len(found) == 0 {
+		err = gate.ErrNotFound
+	}
+	if err != nil {
+		return Question{}, fmt.Errorf("question %s: %w", name, err)
+	}
+	return found[0], nil
+}
+
+func (db *DB) questions(ctx context.Context, where string, args ...any) ([]Question, error) {
+	var all []Question
+	err := db.each(ctx, `SELECT n, `+questionColumns+` FROM questions `+where, func(scan func(...any) error) error {
+		q, err := scanQuestion(scan)
+		all = append(all, q)
+		return err
+	}, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read questions: %w", err)
+	}
+	return all, nil
+}
+
+func scanQuestion(scan func(...any) error) (Question, error) {
+	var q Question
+	var n, created, expires, deadline, seq, decided, good int64
+	var subject, facts, surfaces, definition, members []byte
+	err := scan(&n, &q.State, &created, &expires, &q.Boot, &deadline, &q.Attachment, &seq, &q.Call, &q.Session,
+		&q.Agent, &q.Project, &q.Server, &q.Launch, &q.Direction, &q.Method, &q.Tool, &q.Profile, &q.Params, &subject,
+		&q.Reason, &q.Rule, &q.Workflow, &facts, &surfaces, &decided, &q.Decider, &q.Surface, &q.Note,
+		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit)
+	if err != nil {
+		return q, err
+	}
+	q.ID, q.Seq, q.Deadline = formatID(uint64(n)), uint64(seq), time.Duration(deadline)
+	q.Created, q.Expires, q.Decided = fromMicros(created), fromMicros(expires), fromMicros(decided)
+	q.Good = fromMicros(good)
+	copy(q.Definition[:], definition)
+	if copy(q.Subject[:], subject) != len(q.Subject) {
+		return q, fmt.Errorf("%s: the subject is cut: %w", q.ID, gate.ErrInvalid)
+	}
+	if err := json.Unmarshal(facts, &q.Facts); err != nil {
+		return q, fmt.Errorf("%s: facts: %w", q.ID, err)
+	}
+	if err := json.Unmarshal(surfaces, &q.Surfaces); err != nil {
+		return q, fmt.Errorf("%s: surfaces: %w", q.ID, err)
+	}
+	if len(members) > 0 {
+		if err := json.Unmarshal(members, &q.Members); err != nil {
+			return q, fmt.Errorf("%s: members: %w", q.ID, err)
+		}
+	}
+	return q, nil
+}

@@ -1,0 +1,189 @@
+// Package store keeps what the daemon must remember over a restart: questions
+// that were put to people, and the sessions whose files must be put back. It is
+// one SQLite file, state.db.
+//
+// It is not evidence: that is the audit log. What a question shows is erased
+// from the file, not merely marked as gone, when the question has ended.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"modernc.org/sqlite" // registers the driver
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// DB is an open state.db. Its methods are safe for concurrent use; what a
+// method wrote is on stable storage when it returns.
+type DB struct {
+	sql *sql.DB
+
+	mu    sync.Mutex
+	stale bool // erased bytes may still stand in the write-ahead log
+}
+
+// Open opens the file at path, which is made, with its folder, when it is not
+// there, and brings it to the current version. gate.ErrVersion means that a newer
+// program wrote it.
+func Open(path string) (*DB, error) {
+	ctx := context.Background() // it is local, and takes a moment
+	path, err := filepath.Abs(path)
+	if err == nil {
+		err = claim(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open state: %w", err)
+	}
+	handle, err := sql.Open("sqlite", source(path))
+	if err != nil {
+		return nil, fmt.Errorf("open state: %w", err)
+	}
+	// One connection: the driver has one lock anyway, and without readers
+	// beside it the write-ahead log can always be emptied.
+	handle.SetMaxOpenConns(1)
+	db := &DB{sql: handle, stale: true}
+	if err := db.migrate(ctx); err != nil {
+		// The first error counts; nothing was written.
+		_ = handle.Close()
+		return nil, fmt.Errorf("open state %s: %w%s", path, err, remedy(path, err))
+	}
+	db.empty(ctx) // what an earlier daemon erased just before it died
+	return db, nil
+}
+
+// remedy says what to do about a file that is no database, or a broken one.
+func remedy(path string, err error) string {
+	var broken *sqlite.Error
+	if !errors.As(err, &broken) {
+		return ""
+	}
+	switch broken.Code() & 0xff {
+	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+		return "; move it away to start with an empty one (" + path + "-wal and -shm with it): open questions are lost, and `tgctl unwrap` puts back what a wrap has left rewritten"
+	}
+	return ""
+}
+
+// claim makes the file if need be, for its owner only, and refuses one that is
+// a link or somebody else's. SQLite gives its other files the same mode.
+func claim(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	var stat unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &stat)
+	switch {
+	case err != nil:
+	case int(stat.Uid) != os.Geteuid():
+		err = fmt.Errorf("%s belongs to another user (uid %d)", path, stat.Uid)
+	default:
+		err = f.Chmod(0o600)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// source names the file to the driver, and how it is kept.
+func source(path string) string {
+	options := url.Values{
+		"_txlock":    {"immediate"},
+		"_defensive": {"1"},
+		"_dqs":       {"0"},
+		"_pragma": {
+			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(ON)",
+			"foreign_keys(ON)", "temp_store(MEMORY)", "trusted_schema(OFF)", "cache_size(-512)",
+		},
+	}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: options.Encode()}
+	return u.String()
+}
+
+// Close closes the file.
+func (db *DB) Close() error {
+	// Closing empties the write-ahead log by itself, unless someone else reads.
+	if err := db.sql.Close(); err != nil {
+		return fmt.Errorf("close state: %w", err)
+	}
+	return nil
+}
+
+// erased is called after a commit that erased something: the write-ahead log
+// holds pages as they were before, until it is emptied.
+func (db *DB) erased(ctx context.Context) {
+	db.mu.Lock()
+	db.stale = true
+	db.mu.Unlock()
+	db.empty(ctx)
+}
+
+// empty empties the write-ahead log if something was erased. When that can't be
+// done now, because another program reads the file or the disk is full, it is
+// done after the next write, or when the file is closed.
+func (db *DB) empty(ctx context.Context) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if !db.stale {
+		return
+	}
+	var busy, pages, done int
+	err := db.sql.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done)
+	db.stale = err != nil || busy != 0
+}
+
+// change runs one statement that writes and returns how many rows it changed.
+func (db *DB) change(ctx context.Context, statement string, args ...any) (int64, sql.Result, error) {
+	// Whether a statement took effect must be known: it is not left half-way
+	// because a caller has gone.
+	result, err := db.sql.ExecContext(context.WithoutCancel(ctx), statement, args...)
+	if err != nil {
+		return 0, nil, err
+	}
+	n, err := result.RowsAffected()
+	return n, result, err
+}
+
+// each calls see for every row of a query, with what reads its columns.
+func (db *DB) each(ctx context.Context, query string, see func(scan func(...any) error) error, args ...any) (err error) {
+	rows, err := db.sql.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := rows.Close(); err == nil {
+			err = closing
+		}
+	}()
+	for rows.Next() {
+		if err := see(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// micros is how times are kept: microseconds of the Unix epoch, 0 for none.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(n int64) time.Time {
+	if n == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(n).UTC()
+}

@@ -1,0 +1,143 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+// crashing answers greetings, and dies of anything else in its first lives.
+func crashing(lives int) script {
+	return func(f *fakeProgram, line string) {
+		if line != "hello" && f.pid < 100+lives {
+			f.exit(child.State{Code: 9})
+			return
+		}
+		answering(f, line)
+	}
+}
+
+// deaf answers greetings only.
+func deaf(f *fakeProgram, line string) {
+	if line == "hello" {
+		answering(f, line)
+	}
+}
+
+func TestDo(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		call    Call
+		crashes int
+		asked   int // how often the program was asked
+		want    error
+		says    string
+	}{
+		{"answered", Call{Name: "tool"}, 0, 1, nil, ""},
+		{"ended under a call", Call{Name: "tool"}, 1, 1, ErrEnded, `call tool of extension "x": the program ended before it answered`},
+		{"ended under one that may be made twice", Call{Name: "list", Idempotent: true}, 1, 2, nil, ""},
+		{"twice, and no third time", Call{Name: "list", Idempotent: true}, 2, 2, ErrEnded, "call list"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				h := keep(t, func(_ *Options[*talk], h *house) { h.script = crashing(test.crashes) })
+				asked := 0
+				var got string
+				err := h.Do(t.Context(), test.call, func(ctx context.Context, c *talk) (err error) {
+					asked++
+					got, err = c.ask(ctx, "work")
+					return err
+				})
+				if !errors.Is(err, test.want) || (err != nil && !strings.Contains(err.Error(), test.says)) {
+					t.Errorf("error %v, want %v and %q", err, test.want, test.says)
+				}
+				if err == nil && got != "work" {
+					t.Errorf("answer %q", got)
+				}
+				if asked != test.asked {
+					t.Errorf("asked %d times, want %d", asked, test.asked)
+				}
+				h.close()
+			})
+		})
+	}
+}
+
+func TestDoErrorsOfTheProgramItself(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := keep(t, nil)
+		refusal := errors.New("no such tool")
+		calls := 0
+		err := h.Do(t.Context(), Call{Idempotent: true}, func(context.Context, *talk) error { calls++; return refusal })
+		if err != refusal || calls != 1 {
+			t.Errorf("error %v after %d calls; want it as it is after one", err, calls)
+		}
+		h.close()
+	})
+}
+
+func TestDoTimeout(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := keep(t, func(_ *Options[*talk], h *house) { h.script = deaf })
+		began := time.Now()
+		ask := func(ctx context.Context, c *talk) error { _, err := c.ask(ctx, "work"); return err }
+		err := h.Do(t.Context(), Call{Name: "tool", Timeout: 30 * time.Second, Idempotent: true}, ask)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in 30s") || time.Since(began) != 30*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		// The time spent waiting for a program counts.
+		h.life(1).exit(child.State{})
+		synctest.Wait()
+		err = h.Do(t.Context(), Call{Name: "tool", Timeout: 100 * time.Millisecond}, ask)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while it is restarting: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := h.Do(ctx, Call{Name: "tool"}, ask); !errors.Is(err, context.Canceled) {
+			t.Errorf("taken back: %v", err)
+		}
+		h.close()
+	})
+}
+
+// A life ends under many calls at once: each is made once more, and each gets
+// the next life's conversation.
+func TestDoWithManyCallers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := keep(t, func(_ *Options[*talk], h *house) { h.script = deaf })
+		first, err := h.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := make(chan error, 50)
+		for range cap(answers) {
+			go func() {
+				asked := 0
+				answers <- h.Do(t.Context(), Call{Idempotent: true}, func(ctx context.Context, c *talk) error {
+					if asked++; asked == 1 {
+						_, err := c.ask(ctx, "work")
+						return err
+					}
+					if c == first {
+						t.Error("the ended conversation was handed out again")
+					}
+					return nil
+				})
+			}()
+		}
+		synctest.Wait()
+		h.life(1).exit(child.State{Code: 1})
+		for range cap(answers) {
+			if err := <-answers; err != nil {
+				t.Error(err)
+			}
+		}
+		h.close()
+	})
+}

@@ -1,0 +1,246 @@
+package supervise
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+var (
+	errExited = errors.New("the program exited")
+	errTalk   = errors.New("the conversation ended")
+)
+
+// drainWait bounds how long the conversation may take to read what a program
+// wrote before it ended.
+const drainWait = 2 * time.Second
+
+// life is one run of the program.
+type life[T any] struct {
+	conn  T
+	ended chan struct{} // closed when nobody should talk to it any more
+}
+
+// live lives one life: it starts the program, lets the two sides talk, and
+// returns when all of it has gone.
+func (p *Process[T]) live(ctx context.Context, b *budget) ending {
+	c, err := p.begin()
+	if err != nil {
+		return ending{err: fmt.Errorf("%s: %w", p.options.Name, err)}
+	}
+	p.mu.Lock()
+	p.status.PID = c.PID()
+	p.mu.Unlock()
+	before := p.tail.mark()
+
+	var work sync.WaitGroup
+	work.Go(func() { child.EscapeStderr(p.tail, c.Stderr()) }) // the tail never fails
+	conn := p.options.Open(c.Stdin(), c.Stdout())
+	talkCtx, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	l := &life[T]{conn: conn, ended: make(chan struct{})}
+	talked := make(chan struct{})
+	var talkErr error // valid once talked is closed
+	work.Go(func() {
+		defer close(talked)
+		talkErr = p.options.Run(talkCtx, conn)
+	})
+
+	end := ending{err: p.greet(ctx, c, l, talked)}
+	greeted := end.err == nil
+	if greeted {
+		end = p.attend(ctx, b, c, l, talked)
+	}
+	close(l.ended)
+	exited := p.finish(ctx, c, conn, greeted && (end.asked || ctx.Err() != nil), talked)
+	await(talked, drainWait)
+	hangUp()
+	work.Wait()
+
+	state := c.Wait()
+	if errors.Is(end.err, errTalk) && talkErr != nil {
+		end.err = fmt.Errorf("%w: %w", errTalk, talkErr)
+	}
+	end.clean = greeted && exited && state == (child.State{})
+	if !end.asked && ctx.Err() == nil {
+		end.err = p.describe(end.err, state, exited, p.tail.last(before))
+	}
+	return end
+}
+
+// begin starts the program, marked so that what it leaves behind is known.
+func (p *Process[T]) begin() (program, error) {
+	spec, err := p.options.Spec()
+	if err != nil {
+		return nil, err
+	}
+	if spec.Mark == "" {
+		spec.Mark = "THOUGHTGATE_CHILD=" + rand.Text()
+	}
+	if spec.DeathSignal == 0 {
+		spec.DeathSignal = syscall.SIGTERM
+	}
+	return p.start(spec)
+}
+
+// greet makes the handshake. It ends early with the program or the conversation.
+func (p *Process[T]) greet(ctx context.Context, c program, l *life[T], talked <-chan struct{}) error {
+	if p.options.Handshake == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, p.options.HandshakeTimeout,
+		timeout(p.options.HandshakeTimeout))
+	defer cancel()
+	cut, give := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-c.Done():
+			give(errExited)
+		case <-talked:
+			give(errTalk)
+		case <-cut.Done():
+		}
+	})
+	err := p.options.Handshake(cut, l.conn)
+	cause := context.Cause(cut)
+	give(nil)
+	watch.Wait()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(cause, errExited):
+		return errExited
+	case p.options.Lost != nil && p.options.Lost(err) && await(c.Done(), drainWait):
+		return errExited // its pipes end a moment before it does
+	case cause != nil && !errors.Is(err, cause):
+		return fmt.Errorf("handshake: %w: %w", cause, err)
+	}
+	return fmt.Errorf("handshake: %w", err)
+}
+
+// attend lets others talk to the program until there is a reason to end, which
+// it returns.
+func (p *Process[T]) attend(ctx context.Context, b *budget, c program, l *life[T], talked <-chan struct{}) ending {
+	p.publish(l, b)
+	defer p.withdraw(ctx)
+	stable := time.NewTimer(b.policy.Stable)
+	defer stable.Stop()
+	sick := make(chan error, 1)
+	checking, enough := context.WithCancel(ctx)
+	var checks sync.WaitGroup
+	defer checks.Wait()
+	defer enough()
+	if p.options.Health.Check != nil {
+		checks.Go(func() { p.check(checking, l, sick) })
+	}
+	for {
+		select {
+		case <-stable.C:
+			p.settle(b)
+		case <-ctx.Done():
+			return ending{}
+		case <-p.again:
+			return ending{asked: true}
+		case err := <-sick:
+			return ending{err: err}
+		case <-c.Done():
+			return ending{err: errExited}
+		case <-talked:
+			return ending{err: errTalk}
+		}
+	}
+}
+
+// finish ends the program and everything it started, and reports whether it
+// had ended by itself. One that is in order is told before.
+func (p *Process[T]) finish(ctx context.Context, c program, conn T, polite bool, talked <-chan struct{}) (exited bool) {
+	select {
+	case <-c.Done():
+		exited = true
+	case <-talked:
+		// The end of its output is mostly the beginning of its own end.
+		exited = await(c.Done(), drainWait)
+	default:
+	}
+	stop, kill := context.WithCancel(context.WithoutCancel(ctx))
+	defer kill()
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	watch.Go(func() {
+		select {
+		case <-p.kill:
+			kill()
+		case <-stop.Done():
+		}
+	})
+	if polite && !exited && p.options.Farewell != nil {
+		bye, cancel := context.WithTimeout(stop, p.options.FarewellTimeout)
+		p.options.Farewell(bye, conn)
+		cancel()
+	}
+	c.Stop(stop, p.options.Grace)
+	kill() // the watch ends
+	return exited
+}
+
+// await reports whether c was closed within d.
+func await(c <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// publish makes the conversation the one that callers get.
+func (p *Process[T]) publish(l *life[T], b *budget) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.life, p.sick, p.fell = l, false, nil
+	select {
+	case <-p.again: // who asked for a new life has it
+	default:
+	}
+	s := Status{State: Running, PID: p.status.PID, Budget: b.left()}
+	if b.used > 0 {
+		s.State, s.Err = Degraded, p.status.Err
+		p.fell = s.Err
+	}
+	p.setLocked(s)
+}
+
+// withdraw takes it away.
+func (p *Process[T]) withdraw(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.life = nil
+	if ctx.Err() == nil && p.options.Policy.Restarts > 0 {
+		s := p.status
+		s.State = Restarting
+		p.setLocked(s)
+	}
+}
+
+// settle gives the budget back to a program that has lasted.
+func (p *Process[T]) settle(b *budget) {
+	b.used = 0
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fell = nil
+	s := p.status
+	s.Budget = b.left()
+	if s.State == Degraded && !p.sick {
+		s.State, s.Err = Running, nil
+	}
+	p.setLocked(s)
+}

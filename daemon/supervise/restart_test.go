@@ -1,0 +1,184 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+func TestRestart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var farewells int
+		h := keep(t, func(o *Options[*talk], _ *house) {
+			o.Farewell = func(context.Context, *talk) { farewells++ }
+		})
+		c, err := h.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// While it runs: another life, without touching the budget.
+		began := time.Now()
+		if err := h.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		next, err := h.Conn(t.Context())
+		if err != nil || next == c || farewells != 1 {
+			t.Errorf("the same conversation %v, %v; %d farewells", next == c, err, farewells)
+		}
+		if s := h.Status(); s.State != Running || s.Budget != 3 || s.Restarts != 1 {
+			t.Errorf("status %+v", s)
+		}
+		// While it waits to be restarted: at once.
+		h.life(2).exit(child.State{Code: 1})
+		synctest.Wait()
+		if err := h.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second/2 {
+			t.Errorf("the restarts took %v", took)
+		}
+		// After it has failed: with the whole budget.
+		for n := 3; n <= 6; n++ {
+			if _, err := h.Conn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			h.life(n).exit(child.State{Code: 1})
+			synctest.Wait()
+		}
+		if got := h.Status().State; got != Failed {
+			t.Fatalf("state %v, want failed", got)
+		}
+		if err := h.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := h.Status(); s.State != Running || s.Budget != 3 {
+			t.Errorf("status %+v", s)
+		}
+		// What fails again says why.
+		h.mu.Lock()
+		h.failing = child.ErrNotExecutable
+		h.mu.Unlock()
+		if err := h.Restart(t.Context()); !errors.Is(err, child.ErrNotExecutable) || !errors.Is(err, ErrFailed) {
+			t.Errorf("restart: %v", err)
+		}
+		if err := h.Restart(t.Context()); !errors.Is(err, ErrFailed) {
+			t.Errorf("second restart: %v", err)
+		}
+		h.close()
+		if err := h.Restart(t.Context()); !errors.Is(err, ErrStopped) {
+			t.Errorf("restart after the end: %v, want ErrStopped", err)
+		}
+	})
+}
+
+func TestHealth(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var well atomic.Bool
+		well.Store(true)
+		h := keep(t, func(o *Options[*talk], h *house) {
+			o.Health.Check = func(ctx context.Context, c *talk) error {
+				_, err := c.ask(ctx, "how are you")
+				return err
+			}
+			o.Health.Every, o.Health.Timeout, o.Health.Failures = 10*time.Second, time.Second, 3
+			h.script = func(f *fakeProgram, line string) {
+				if line == "hello" || well.Load() {
+					answering(f, line)
+				}
+			}
+		})
+		at := func(d time.Duration, state State, says string) {
+			t.Helper()
+			time.Sleep(d)
+			s := h.Status()
+			if s.State != state || !strings.Contains(fmt.Sprint(s.Err), says) {
+				t.Errorf("%v, %v; want %v, %q", s.State, s.Err, state, says)
+			}
+		}
+		at(35*time.Second, Running, "")
+		well.Store(false)
+		at(10*time.Second, Degraded, "does not pass its health check: no answer in 1s")
+		well.Store(true)
+		at(10*time.Second, Running, "")
+		well.Store(false)
+		at(20*time.Second, Degraded, "health check")
+		if h.count() != 1 {
+			t.Fatalf("%d lives after two failures", h.count())
+		}
+		// The third ends the life. Failing checks are no stable life.
+		at(10*time.Second, Degraded, "health check")
+		if h.count() != 2 || h.Status().Budget != 2 {
+			t.Errorf("%d lives, status %+v", h.count(), h.Status())
+		}
+		well.Store(true)
+		at(65*time.Second, Running, "")
+		h.close()
+	})
+}
+
+func TestStopIsGracefulAndHastened(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := keep(t, func(o *Options[*talk], h *house) {
+			o.Farewell = func(ctx context.Context, c *talk) { c.ask(ctx, "bye") }
+			h.begin = func(_ int, f *fakeProgram) { f.leave = time.Hour }
+			h.script = func(f *fakeProgram, line string) {
+				if line != "bye" {
+					answering(f, line)
+				}
+			}
+		})
+		if _, err := h.Conn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		time.AfterFunc(3*time.Second, h.Hasten)
+		h.close()
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("it took %v, want until it was hastened", took)
+		}
+		if got := h.life(1).state.Signal; got != syscall.SIGKILL {
+			t.Errorf("the program ended with %v", h.life(1).state)
+		}
+	})
+}
+
+func TestStopWhileWaiting(t *testing.T) {
+	for _, state := range []State{Restarting, Failed, Starting} {
+		t.Run(state.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				h := keep(t, func(o *Options[*talk], h *house) {
+					if state == Failed {
+						o.Policy.Restarts = 1
+					}
+					if state == Starting {
+						h.script = func(*fakeProgram, string) {}
+					} else {
+						h.failing = errors.New("no")
+					}
+				})
+				time.Sleep(2 * time.Second)
+				if state == Restarting {
+					for h.Status().State != Restarting {
+						time.Sleep(100 * time.Millisecond)
+					}
+				}
+				if got := h.Status().State; got != state {
+					t.Fatalf("state %v", got)
+				}
+				began := time.Now()
+				h.close()
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}

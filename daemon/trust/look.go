@@ -1,0 +1,287 @@
+package trust
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+// What is looked at of one launch is bounded.
+const (
+	maxArguments = 256
+	maxFiles     = 64
+	maxHops      = 4 // from a script to its interpreter, or from one program to the next
+)
+
+// sight is one look at a launch.
+type sight struct {
+	launch  Launch
+	hash    *hasher
+	root    string // of the project
+	planted bool   // what lies in root comes with the project
+	in      bool   // something that runs does, and was named in a way that leads there
+	start   Start
+}
+
+// look looks at a launch, and reports whether it is one of a project.
+func (b *Book) look(l Launch) (Start, bool) {
+	v := &sight{launch: l, hash: &b.files}
+	v.root, v.planted = b.project(l)
+	v.start = Start{Server: l.Server, Project: text(v.root), From: l.From, Command: l.Command, Sets: sorted(l.Sets)}
+	if l.Program == "" {
+		// Nothing can be started, and the shim starts nothing that was not found.
+		return v.start, false
+	}
+	v.program(l.Command, l.Program, 0)
+	if l.From == "" && !v.in {
+		return v.start, false
+	}
+	v.variables()
+	for i := range v.start.Files {
+		v.digest(&v.start.Files[i])
+	}
+	return v.start, true
+}
+
+func sorted(names []string) []string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// program looks at one program of a command line, and at what it runs itself.
+func (v *sight) program(words []string, path string, hops int) {
+	v.add(Program, path)
+	name := words[0]
+	if inside := v.inside(path); inside && !filepath.IsAbs(name) {
+		v.in = true
+		if strings.Contains(name, "/") {
+			v.alarm("the program %s is a file of the project", path)
+		} else {
+			v.alarm("%s is not the program that you may know by that name: PATH leads to %s, which is a file of the project", name, path)
+		}
+	} else if inside {
+		v.alarm("the program %s is a file of the project", path)
+	}
+	v.shebang(path, hops)
+	v.arguments(words, path, hops)
+}
+
+// inside reports whether path, or what it leads to, comes with the project.
+func (v *sight) inside(path string) bool {
+	return v.planted && (within(v.root, path) || within(v.root, realPath(path)))
+}
+
+// shebang looks at what runs a script that names its interpreter.
+func (v *sight) shebang(path string, hops int) {
+	words := firstLine(path)
+	if len(words) == 0 {
+		return
+	}
+	if hops == maxHops {
+		v.gap("%s is run by programs that are run by programs, and not all of them were looked at", path)
+		return
+	}
+	name := words[0]
+	if peeled := behindEnv(words); peeled != nil {
+		name = peeled[0]
+	}
+	found, err := child.Resolve(name, v.launch.Env, v.launch.Cwd)
+	if err != nil {
+		v.gap("%s is run by %s, which was not found", path, name)
+		return
+	}
+	v.add(Interpreter, found)
+	if !filepath.IsAbs(name) && v.inside(found) {
+		v.in = true
+		v.alarm("%s is run by %s, which is a file of the project", path, found)
+	}
+	v.shebang(found, hops+1)
+}
+
+// firstLine returns the words after #! of a script, nil for anything else.
+func firstLine(path string) []string {
+	line, ok := strings.CutPrefix(head(path), "#!")
+	if !ok {
+		return nil
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	return strings.Fields(line)
+}
+
+// isProgram reports whether a file begins as programs do: not everything that may
+// be executed can be.
+func isProgram(path string) bool {
+	begin := head(path)
+	for _, magic := range []string{"#!", "\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe"} {
+		if strings.HasPrefix(begin, magic) {
+			return true
+		}
+	}
+	return false
+}
+
+// head returns the first bytes of a file, as many as the kernel looks at.
+func head(path string) string {
+	// Without O_NONBLOCK opening a named pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	// Nothing was written, so there is nothing that closing could lose.
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	begin := make([]byte, 256)
+	n, _ := io.ReadFull(f, begin) // a short file is read whole
+	return string(begin[:n])
+}
+
+// arguments looks at what the arguments of a program lead to.
+func (v *sight) arguments(words []string, path string, hops int) {
+	if rest := behindEnv(words); rest != nil {
+		v.next(rest, hops)
+		return
+	}
+	args := words[1:]
+	if len(args) > maxArguments {
+		v.gap("only the first %d of its %d arguments were looked at", maxArguments, len(args))
+		args = args[:maxArguments]
+	}
+	script := -1
+	if runs := runnerOf(words[0], path); runs != nil {
+		script = runs(v, args)
+	}
+	for i, arg := range args {
+		v.argument(arg, i == script)
+	}
+}
+
+// next looks at a program that another one starts by name.
+func (v *sight) next(words []string, hops int) {
+	if hops == maxHops {
+		v.gap("%s starts what was not looked at", words[0])
+		return
+	}
+	found, err := child.Resolve(words[0], v.launch.Env, v.launch.Cwd)
+	if err != nil {
+		v.gap("%s was not found", words[0])
+		return
+	}
+	v.program(words, found, hops+1)
+}
+
+// argument looks at the file that an argument names, if it is one that is run.
+func (v *sight) argument(arg string, script bool) {
+	named := arg
+	if !script && strings.HasPrefix(named, "-") {
+		_, value, ok := strings.Cut(named, "=")
+		if !ok {
+			return
+		}
+		named = value
+	}
+	named = strings.TrimPrefix(named, "file://")
+	if named == "" {
+		return
+	}
+	path := named
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(v.launch.Cwd, path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		if script {
+			v.gap("which file %s is was not looked at", named)
+		}
+		return
+	case info.IsDir():
+		if script {
+			v.gap("%s is a folder; what is run in it was not looked at", path)
+			v.in = v.in || !filepath.IsAbs(named) && v.inside(path)
+		}
+		return
+	case script:
+		v.add(Script, path)
+		v.gap("what %s loads was not looked at", path)
+	case isCode(path) || info.Mode()&0o111 != 0 && isProgram(path):
+		v.add(Argument, path)
+	default:
+		return
+	}
+	v.in = v.in || !filepath.IsAbs(named) && v.inside(path)
+}
+
+// add adds a file, once.
+func (v *sight) add(role Role, path string) {
+	same := func(f File) bool { return f.at == path }
+	if slices.ContainsFunc(v.start.Files, same) {
+		return
+	}
+	if len(v.start.Files) == maxFiles {
+		v.gap("more than %d files have to do with it; the others were not looked at", maxFiles)
+		return
+	}
+	v.start.Files = append(v.start.Files, File{Role: role, Path: text(path), at: path})
+}
+
+// digest reads a file. One that can't be read has no digest, and can be accepted
+// as that: it can't be run either, or the person knows why.
+func (v *sight) digest(f *File) {
+	sum, err := v.hash.sum(f.at)
+	if err != nil {
+		v.gap("%s could not be read: %v", f.Path, err)
+	}
+	f.Digest = sum
+}
+
+// variables looks at the environment.
+func (v *sight) variables() {
+	for _, entry := range v.launch.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		does, known := loaders[name]
+		set := slices.Contains(v.start.Sets, name)
+		if !known || does.only && !set {
+			continue
+		}
+		same := func(l Loader) bool { return l.Name == name }
+		if slices.ContainsFunc(v.start.Loaders, same) {
+			continue
+		}
+		v.start.Loaders = append(v.start.Loaders, Loader{name, sumOf(value)})
+		by := "the environment"
+		if set {
+			by = "the project"
+		}
+		v.alarm("%s sets %s, which %s", by, name, does.what)
+	}
+	slices.SortFunc(v.start.Loaders, func(a, b Loader) int { return strings.Compare(a.Name, b.Name) })
+}
+
+func (v *sight) alarm(format string, args ...any) {
+	v.start.Alarms = addOnce(v.start.Alarms, text(fmt.Sprintf(format, args...)))
+}
+
+func (v *sight) gap(format string, args ...any) {
+	v.start.Gaps = addOnce(v.start.Gaps, text(fmt.Sprintf(format, args...)))
+}
+
+// text is s with something to see in place of what is no text: names of files may
+// be any bytes, and what is kept and sent may not.
+func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func addOnce(all []string, one string) []string {
+	if slices.Contains(all, one) {
+		return all
+	}
+	return append(all, one)
+}

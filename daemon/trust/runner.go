@@ -1,0 +1,282 @@
+package trust
+
+import (
+	"iter"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// runner looks at the arguments of a program that runs others' code. It returns
+// which of them names the script that is run, -1 for none that is a file.
+type runner func(v *sight, args []string) int
+
+// runners by the names of their programs, without a version at the end.
+var runners = []struct {
+	programs string
+	runs     runner
+}{
+	{"node nodejs bun deno tsx ts-node electron", script{
+		values:  "-r --require --import --loader --experimental-loader -C --conditions --title --env-file",
+		code:    "-e --eval -p --print",
+		skipped: "run",
+	}.find},
+	{"python pythonw pypy pypy3", script{values: "-W -X -Q", code: "-c", modules: "-m"}.find},
+	{"ruby perl lua luajit Rscript", script{values: "-I -r", code: "-e -E"}.find},
+	{"php", script{values: "-d -c -z", code: "-r -B -R", files: "-f -F"}.find},
+	{"sh bash dash zsh ksh fish ash", script{values: "-o -O --rcfile --init-file", code: "-c"}.find},
+	{"pwsh powershell", script{values: "-ExecutionPolicy", code: "-Command -c -EncodedCommand", files: "-File -f"}.find},
+	{"java", script{values: "-cp -classpath --class-path -p --module-path", modules: "-m --module", files: "-jar"}.find},
+	{"dotnet", script{skipped: "exec run"}.find},
+	{"npx pnpx bunx", fetcher{reads: ".npmrc bunfig.toml", values: "-p --package -w --workspace", code: "-c --call"}.find},
+	{"npm", fetcher{reads: ".npmrc", values: "-p --package -w --workspace --prefix", code: "-c --call", skipped: "exec x", scripts: "start run run-script test restart"}.find},
+	{"pnpm", fetcher{reads: ".npmrc", values: "--package -C --dir", code: "-c", skipped: "dlx exec", scripts: "start run run-script test"}.find},
+	{"yarn", fetcher{reads: ".npmrc .yarnrc .yarnrc.yml", values: "-p --package", skipped: "dlx exec", scripts: "start run test"}.find},
+	{"uvx", fetcher{reads: "uv.toml", values: "--with --index-url --default-index --python -p --from"}.find},
+	{"uv", fetcher{reads: "uv.toml", values: "--with --index-url --default-index --python -p --from --directory --project", skipped: "tool run"}.find},
+	{"pipx", fetcher{values: "--spec --python --index-url --pip-args", skipped: "run"}.find},
+	{"go cargo", fetcher{values: "-C", skipped: "run"}.find},
+	{"docker podman nerdctl", container},
+}
+
+// runnerOf tells what a program is by the name that it was called by, or has; nil
+// for one that runs only itself.
+func runnerOf(name, path string) runner {
+	for _, name := range []string{name, path, realPath(path)} {
+		base := filepath.Base(name)
+		short := strings.TrimRight(base, "0123456789.")
+		for _, r := range runners {
+			if has(r.programs, base) || has(r.programs, short) {
+				return r.runs
+			}
+		}
+	}
+	return nil
+}
+
+// codeEndings are the ends of names of files that are run or loaded.
+var codeEndings = strings.Fields(".js .mjs .cjs .jsx .ts .mts .cts .tsx .py .pyc .pyz .pyw .rb .pl .pm .php .lua .sh .bash .zsh .fish " +
+	".ps1 .jar .war .class .dll .exe .so .dylib .node .wasm .whl .r .R .jl .ex .exs .groovy .kts .scala .go .rs")
+
+func isCode(path string) bool { return slices.Contains(codeEndings, filepath.Ext(path)) }
+
+// behindEnv returns the command line that env(1) starts, nil when words are none
+// of it.
+func behindEnv(words []string) []string {
+	if len(words) == 0 || filepath.Base(words[0]) != "env" {
+		return nil
+	}
+	for i := 1; i < len(words); i++ {
+		word := words[i]
+		switch {
+		case word == "-S" || word == "--split-string":
+			continue
+		case strings.HasPrefix(word, "-S"):
+			return append(strings.Fields(word[len("-S"):]), words[i+1:]...)
+		case word == "-u" || word == "--unset" || word == "-C" || word == "--chdir":
+			i++
+		case strings.HasPrefix(word, "-"):
+		case strings.Contains(word, "="):
+		case len(strings.Fields(word)) > 1: // after -S
+			return append(strings.Fields(word), words[i+1:]...)
+		default:
+			return words[i:]
+		}
+	}
+	return nil
+}
+
+// script is how a program is told which script to run: the first word that is no
+// flag, nor the value of one.
+type script struct {
+	values  string // flags that take the next word
+	code    string // flags whose next word is code itself
+	modules string // flags whose next word names a module
+	files   string // flags whose next word is the script
+	skipped string // words that may stand before it
+}
+
+func (s script) find(v *sight, args []string) int {
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		switch {
+		case word == "-":
+			return -1
+		case word == "--":
+			if i+1 < len(args) {
+				return i + 1
+			}
+			return -1
+		case has(s.files, word):
+			if i+1 < len(args) {
+				return i + 1
+			}
+			return -1
+		case has(s.code, word) || glued(s.code, word):
+			v.gap("its arguments hold code, which is part of what you see; what that code starts or loads was not looked at")
+			return -1
+		case has(s.modules, word):
+			if i+1 < len(args) {
+				v.module(args[i+1])
+			}
+			return -1
+		case has(s.values, word):
+			i++
+		case strings.HasPrefix(word, "-"):
+		case has(s.skipped, word):
+		case remote(word):
+			v.gap("%s is fetched when it starts; what that is was not looked at", word)
+			return -1
+		default:
+			return i
+		}
+	}
+	v.gap("it is told on its standard input, or by a file in its folder, what to run")
+	return -1
+}
+
+// module looks for a module in the folder that the server is started in, where it
+// comes before all that are installed.
+func (v *sight) module(name string) {
+	v.gap("which file the module %s is was not looked at", name)
+	path := filepath.Join(v.launch.Cwd, strings.ReplaceAll(name, ".", "/"))
+	for _, path := range []string{path + ".py", path + "/__init__.py", path + "/__main__.py"} {
+		if isFile(path) && v.inside(path) {
+			v.add(Script, path)
+			v.in = true
+			v.alarm("%s is run in place of a module that is installed: it is a file of the project", path)
+		}
+	}
+}
+
+// fetcher is how a program is told which package to get and run.
+type fetcher struct {
+	values  string // flags that take the next word
+	code    string // flags whose next word is code itself
+	skipped string // words that may stand before the package
+	scripts string // words that run what package.json says
+	reads   string // files of the project that say where packages come from, and more
+}
+
+// pinned tells that a package is named with one exact version, or a digest.
+var pinned = regexp.MustCompile(`(?:@v?|==)\d+\.\d+(?:\.\d+)?[\w.+-]*$|@sha256:[0-9a-f]{64}$|@[0-9a-f]{40}$`)
+
+func (f fetcher) find(v *sight, args []string) int {
+	for path := range v.upwards(strings.Fields(f.reads)...) {
+		v.add(Argument, path)
+		v.in = true
+		v.alarm("%s may say where packages come from, and what is run with them: it is a file of the project", path)
+	}
+	for i := 0; i < len(args); i++ {
+		word := args[i]
+		switch {
+		case has(f.code, word):
+			v.gap("its arguments hold code, which is part of what you see; what that code starts or loads was not looked at")
+			return -1
+		case has(f.values, word):
+			i++
+			if i < len(args) && (word == "-p" || word == "--package" || word == "--from" || word == "--spec" || word == "--with") {
+				v.fetched(args[i])
+			}
+		case strings.HasPrefix(word, "-"):
+		case has(f.skipped, word):
+		case has(f.scripts, word):
+			v.packageScripts()
+			return -1
+		case isCode(word):
+			return i // uv run server.py
+		default:
+			v.fetched(word)
+			v.local(word)
+			return -1
+		}
+	}
+	return -1
+}
+
+// fetched tells of a package that is got when the server starts, or of a folder
+// that is run like one.
+func (v *sight) fetched(name string) {
+	switch {
+	case strings.HasPrefix(name, ".") || filepath.IsAbs(name):
+		v.gap("what is in the folder %s was not looked at", name)
+		v.in = v.in || !filepath.IsAbs(name) && v.inside(filepath.Join(v.launch.Cwd, name))
+	case pinned.MatchString(name):
+		v.gap("the package %s is fetched when it starts; what is in it was not looked at", name)
+	default:
+		v.gap("the package %s is fetched when it starts, in whichever version there is then; what is in it was not looked at", name)
+	}
+}
+
+// packageScripts looks at what a package manager is told to run by a file.
+func (v *sight) packageScripts() {
+	v.gap("it runs what package.json says; what that starts was not looked at")
+	if path := filepath.Join(v.launch.Cwd, "package.json"); isFile(path) {
+		v.add(Argument, path)
+		v.in = v.in || v.inside(path)
+	}
+}
+
+// local finds a program of the project that is run in place of a package.
+func (v *sight) local(name string) {
+	name = strings.TrimSuffix(pinned.ReplaceAllString(name, ""), "@latest")
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	if name == "" || name == "." || name == ".." {
+		return
+	}
+	for path := range v.upwards("node_modules/.bin/"+name, ".venv/bin/"+name) {
+		v.add(Argument, path)
+		v.in = true
+		v.alarm("%s may be run in place of the package: it is a file of the project", path)
+	}
+}
+
+// upwards yields the files of some names in the folder that the server is started
+// in, and in those above it up to the project's.
+func (v *sight) upwards(names ...string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dir := realPath(v.launch.Cwd); v.planted && within(v.root, dir); dir = filepath.Dir(dir) {
+			for _, name := range names {
+				if path := filepath.Join(dir, name); isFile(path) && !yield(path) {
+					return
+				}
+			}
+			if dir == filepath.Dir(dir) {
+				return
+			}
+		}
+	}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// container tells of an image.
+func container(v *sight, _ []string) int {
+	v.gap("what is in the image that it runs was not looked at, nor what is mounted into it")
+	return -1
+}
+
+func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
+
+// glued reports whether word is one of the short flags of a list with its value
+// behind it, as in -c'print(1)'.
+func glued(list, word string) bool {
+	return slices.ContainsFunc(strings.Fields(list), func(flag string) bool {
+		return len(flag) == 2 && len(word) > 2 && strings.HasPrefix(word, flag) && !strings.HasPrefix(word, "--")
+	})
+}
+
+// remote reports whether a script is named by where it is fetched from.
+func remote(word string) bool {
+	for _, scheme := range []string{"http:", "https:", "npm:", "jsr:", "data:"} {
+		if strings.HasPrefix(word, scheme) {
+			return true
+		}
+	}
+	return false
+}

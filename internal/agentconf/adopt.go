@@ -1,0 +1,219 @@
+package agentconf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// Adopt rewrites the servers that [Plan.Drift] tells of, while the agent runs,
+// with the same care as Apply: files that held no server before are locked and
+// backed up first. They are put back with the others. What it can't rewrite stays
+// as it is, and is in the error.
+//
+// commit is given the journal of each file before that is written, in the place
+// of the one that Journals gave for the same path; it must be safe on disk when
+// commit returns.
+func (p *Plan) Adopt(commit func([]Journal) error) error {
+	found, err := p.find()
+	if err != nil {
+		return err
+	}
+	var targets []string
+	for _, s := range found.Sources {
+		if !slices.Contains(targets, s.file.path) && slices.ContainsFunc(s.Entries, func(e *Entry) bool { return p.adoptable(e, s.doc.At(e.Path)) }) {
+			targets = append(targets, s.file.path)
+		}
+	}
+	var failed []error
+	for _, target := range targets {
+		sources := slices.DeleteFunc(slices.Clone(found.Sources), func(s *Source) bool { return s.file.path != target })
+		if err := p.adoptFile(sources, commit); err != nil {
+			failed = append(failed, fmt.Errorf("rewrite %s: %w", sources[0].Path, err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// adoptable reports whether n, an entry that is not ours, may get a line of ours.
+// One that was ours and was damaged is not touched until it is put back.
+func (p *Plan) adoptable(e *Entry, n edit.Node) bool {
+	s, t := formed(n), &taker{shim: p.shim}
+	words, id := shimWords(s.behind())
+	damaged := t.starts(s) || t.marked(s) || words > 0 && id == e.ID
+	return e.Ungoverned == "" && !damaged && !isShim(e.vars.expand(e.Command, p.env), p.shim, p.env)
+}
+
+func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error {
+	f, err := p.take(sources)
+	if err != nil {
+		return err
+	}
+	return f.lock.withAgentLocks(f.agentLocks(), func() error {
+		p.step("agent locked")
+		for range applyTries {
+			if err := p.adoptInto(f, sources, commit); !errors.Is(err, errChanged) {
+				return err
+			}
+		}
+		return fmt.Errorf("%w, %d times over", errChanged, applyTries)
+	})
+}
+
+// take returns the plan's own file, or makes it the plan's: locked, backed up and
+// prepared.
+func (p *Plan) take(sources []*Source) (*planned, error) {
+	s := sources[0]
+	if f := p.fileAt(s.file.path); f != nil {
+		return f, nil
+	}
+	f := &planned{path: s.Path}
+	for _, have := range p.files {
+		if have.display() == f.display() { // its journal is known by this name, and still needed
+			return nil, errors.New("it leads elsewhere than when the session began")
+		}
+	}
+	for _, s := range sources {
+		only := *s
+		only.Entries = slices.DeleteFunc(slices.Clone(s.Entries), func(e *Entry) bool { return !p.adoptable(e, s.doc.At(e.Path)) })
+		f.sources = append(f.sources, &only)
+	}
+	var err error
+	if f.lock, err = takeLock(lockPath(s.file.path), s.Path, holder{Session: p.session}); err != nil {
+		return nil, err
+	}
+	p.warnings = append(p.warnings, sweepTemps(s.file.path)...)
+	if err := p.takeLocked(f, s.file); err != nil {
+		f.lock.release()
+		return nil, err
+	}
+	p.files = append(p.files, f)
+	p.step("taken")
+	return f, nil
+}
+
+func (p *Plan) takeLocked(f *planned, found *file) error {
+	var err error
+	if f.file, err = readFile(found.path); err != nil {
+		return err
+	}
+	if !bytes.Equal(f.file.data, found.data) {
+		return errChanged
+	}
+	if f.backup, err = f.file.copyBeside(backupSuffix); err != nil {
+		return err
+	}
+	p.step("backed up")
+	if err := p.prepare(f, p.line); err != nil {
+		return errors.Join(err, p.discard(f))
+	}
+	return nil
+}
+
+// adoptInto makes the file anew from what it would be without us. What takes that
+// back is then proved as for any rewrite.
+func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) error) error {
+	now, err := readFile(f.file.path)
+	if err != nil {
+		return err
+	}
+	doc, settled, err := parseSettled(now, f.syntax(), settleShortly)
+	now = settled
+	if err != nil {
+		return err
+	}
+	out, err := takeBack(doc, f.before, p.line.Session, p.shim)
+	if err != nil {
+		return err
+	}
+	if out.altered {
+		return errors.New("an entry of ours was altered, and is put back at the end of the session")
+	}
+	base, err := f.syntax().Parse(out.text)
+	if err != nil {
+		return err
+	}
+	entries := p.toAdopt(f, doc, base, sources)
+	text, before, err := rewrite(base, entries, p.line)
+	if err != nil {
+		return err
+	}
+	if err := f.amend(before, commit); err != nil {
+		return err
+	}
+	f.setEntries(entries)
+	p.step("amended")
+	if err := now.replace(text, p.step); err != nil {
+		return err
+	}
+	p.step("adopted")
+	return nil
+}
+
+// toAdopt are the entries of a file that get our line: those that have it, and
+// those that may. base is the file without us.
+func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) []*Entry {
+	var entries []*Entry
+	for _, e := range f.governed() {
+		if base.At(e.Path).Exists() && p.starts(doc.At(e.Path)) && !p.starts(base.At(e.Path)) {
+			entries = append(entries, e)
+		}
+	}
+	for _, s := range sources {
+		for _, e := range s.Entries {
+			n := base.At(e.Path)
+			twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
+			// What may was judged by what was read of it: it must be the same still.
+			if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
+				entries = append(entries, e)
+			}
+		}
+	}
+	return entries
+}
+
+// setEntries makes entries those of f, as they are without our line.
+func (f *planned) setEntries(entries []*Entry) {
+	var sources []*Source
+	for _, s := range f.sources {
+		only := *s
+		only.Entries, entries = entries, nil
+		sources = append(sources, &only)
+	}
+	f.sources = sources
+}
+
+// amend makes the journal of f tell how the entries of the file are before it is
+// written with our line in each, and has it stored.
+func (f *planned) amend(before []entryWas, commit func([]Journal) error) error {
+	j, err := parseJournal(f.journal)
+	if err != nil {
+		return err
+	}
+	journal := f.journal
+	if !slices.EqualFunc(j.Entries, before, sameWas) {
+		// The backup holds the file as it was at first. Only as long as nobody else
+		// has written to it can that be told from what it holds.
+		j.Entries, j.Written = before, ""
+		if journal, err = j.journalText(); err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(journal, f.stored) {
+		if err := commit([]Journal{{f.display(), journal}}); err != nil {
+			return err
+		}
+	}
+	f.journal, f.stored, f.before = journal, journal, before
+	return nil
+}
+
+func sameWas(a, b entryWas) bool {
+	one, failed := json.Marshal(a)
+	two, err := json.Marshal(b)
+	return failed == nil && err == nil && bytes.Equal(one, two)
+}

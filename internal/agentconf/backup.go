@@ -1,0 +1,89 @@
+package agentconf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	backupSuffix = ".thoughtgate-backup"
+	mostCopies   = 1000 // of one kind beside one file
+)
+
+// copyBeside is copyFor for the configuration itself.
+func (f *file) copyBeside(suffix string) (string, error) { return f.copyFor(f.path, suffix) }
+
+// copyFor keeps what f holds in a file beside the configuration at path, named
+// for that, with the mode and owner of f, and reads it back. The copy is there as
+// a whole or not at all. A file of that name with the same content serves as it
+// is; one with another is never touched: the copy gets a number.
+func (f *file) copyFor(path, suffix string) (string, error) {
+	folder := filepath.Dir(path)
+	dir, err := openFolder(folder)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(dir)
+	temp := tempName(filepath.Base(path))
+	if err := f.create(dir, temp, f.data); err != nil {
+		return "", err
+	}
+	defer unix.Unlinkat(dir, temp, 0)
+	for i := range mostCopies {
+		copied := numbered(path+suffix, i)
+		name := filepath.Base(copied)
+		err := unix.Linkat(dir, temp, dir, name, 0) // never over something
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", &fs.PathError{Op: "create", Path: copied, Err: err}
+		}
+		there, failed := readAt(dir, name, copied)
+		if failed == nil && bytes.Equal(there.data, f.data) {
+			return copied, syncOpen(dir, folder)
+		}
+		if err == nil {
+			return "", fmt.Errorf("%s does not read back as it was written", copied)
+		}
+	}
+	return "", fmt.Errorf("there are %d copies %s* already; remove those that are not needed", mostCopies, path+suffix)
+}
+
+// orSwap returns err, unless that says that a file could not be written: then
+// the backup itself is put in its place, which works on a full disk too.
+func (f *file) orSwap(backup *file, err error, step func(string)) error {
+	if err == nil || errors.Is(err, errChanged) || filepath.Dir(backup.path) != filepath.Dir(f.path) ||
+		backup.mode != f.mode || backup.uid != f.uid || backup.gid != f.gid {
+		return err
+	}
+	if failed := f.bringIn(filepath.Base(backup.path), backup.data); failed != nil {
+		return errors.Join(failed, err)
+	}
+	step("backup swapped in")
+	return nil
+}
+
+func numbered(path string, i int) string {
+	if i == 0 {
+		return path
+	}
+	return fmt.Sprintf("%s.%d", path, i)
+}
+
+// backupsOf returns the backups that lie beside a file, the latest first.
+func backupsOf(path string) []*file {
+	var found []*file
+	for i := range mostCopies {
+		f, err := readFile(numbered(path+backupSuffix, i))
+		if errors.Is(err, fs.ErrNotExist) && i > 0 {
+			break
+		}
+		if err == nil {
+			found = append([]*file{f}, found...)
+		}
+	}
+	return found
+}

@@ -1,0 +1,4 @@
+package agentconf
+
+// claudeSystemFolder is where an administrator places settings for Claude Code.
+const claudeSystemFolder = "/Library/Application Support/ClaudeCode"

@@ -1,0 +1,198 @@
+package agentconf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// claudeRules is what Claude Code's own settings say about which servers start.
+type claudeRules struct {
+	off      []string // disabledMcpServers: any scope, by name
+	rejected []string // disabledMcpjsonServers: project scope, by name
+	approved []string // enabledMcpjsonServers
+	all      bool     // enableAllProjectMcpServers
+	prints   bool     // nothing has to be approved in this run
+	lists    serverLists
+	managed  bool // allowManagedMcpServersOnly: of what is allowed, only an administrator's list counts
+}
+
+// readClaudeRules gathers the rules from the state file and from every settings
+// file that Claude Code reads. A settings file that does not parse is told of:
+// Claude Code doesn't heed it either.
+//
+// What a project's own files, and what is remembered of the project, approve
+// counts for nothing until the person has said that the folder is to be trusted.
+// What they reject counts anyway.
+func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
+	rules := &claudeRules{prints: prints(env)}
+	trusted := false
+	var remembered []edit.Node
+	for _, s := range found.Sources {
+		for _, key := range projectKeys(env.Cwd) {
+			remembered = append(remembered, s.doc.At([]string{"projects", key}))
+		}
+		for _, dir := range upwards(realDir(env.Cwd)) { // trust is for all below
+			trusted = trusted || s.doc.At([]string{"projects", dir, "hasTrustDialogAccepted"}).IsTrue()
+		}
+	}
+	for _, project := range remembered {
+		rules.add(project, trusted)
+	}
+	read := func(path string, approves bool) {
+		settings, err := readSettings(path)
+		if err != nil {
+			found.Warnings = append(found.Warnings, fmt.Sprintf("the rules of %s are not known: %v", path, err))
+			return
+		}
+		rules.add(settings, approves)
+		rules.addLists(settings, path)
+		warnOfPlugins(settings, found)
+	}
+	managed, _ := filepath.Glob(filepath.Join(escapeGlob(c.system(env)), "managed-settings.d", "*.json"))
+	for _, path := range append([]string{filepath.Join(c.system(env), "managed-settings.json")}, managed...) {
+		read(path, true)
+		settings, _ := readSettings(path) // what is wrong with it was told
+		rules.managed = rules.managed || settings.Member("allowManagedMcpServersOnly").IsTrue()
+	}
+	administrators := rules.lists
+	for _, name := range []string{"settings.json", "settings.local.json"} {
+		read(filepath.Join(c.folder(env), name), true)
+		for _, key := range projectKeys(env.Cwd) {
+			read(filepath.Join(key, ".claude", name), trusted)
+		}
+	}
+	if rules.managed {
+		rules.lists.allowed, rules.lists.listed = administrators.allowed, administrators.listed
+	}
+	return rules
+}
+
+// prints reports whether the command is told to print an answer and leave: then
+// Claude Code asks for no approval, and starts what waits for one.
+func prints(env Env) bool {
+	for i, word := range env.Command {
+		if word == "--" {
+			return false
+		}
+		if i > 0 && (word == "-p" || word == "--print") {
+			return true
+		}
+	}
+	return false
+}
+
+// readSettings reads a settings file; the node does not exist when there is
+// none.
+func readSettings(path string) (edit.Node, error) {
+	return lookAt(path, lenient)
+}
+
+// add adds the rules of one file. approves says whether its approvals count.
+func (r *claudeRules) add(settings edit.Node, approves bool) {
+	r.off = append(r.off, texts(settings.Member("disabledMcpServers"))...)
+	r.rejected = append(r.rejected, texts(settings.Member("disabledMcpjsonServers"))...)
+	if approves {
+		r.approved = append(r.approved, texts(settings.Member("enabledMcpjsonServers"))...)
+		r.all = r.all || settings.Member("enableAllProjectMcpServers").IsTrue()
+	}
+}
+
+// addLists adds the lists of one file. What several files allow is allowed.
+func (r *claudeRules) addLists(settings edit.Node, path string) {
+	read := func(key string) []serverRule {
+		var rules []serverRule
+		for _, item := range settings.Member(key).Items() {
+			rules = append(rules, serverRule{
+				name: item.Member("serverName").Text(), command: texts(item.Member("serverCommand")), url: item.Member("serverUrl").Text(),
+				place: key + " in " + path,
+			})
+		}
+		return rules
+	}
+	r.lists.denied = append(r.lists.denied, read("deniedMcpServers")...)
+	r.lists.allowed = append(r.lists.allowed, read("allowedMcpServers")...)
+	r.lists.listed = r.lists.listed || settings.Member("allowedMcpServers").Kind() == edit.Array
+}
+
+func warnOfPlugins(settings edit.Node, found *Found) {
+	var names []string
+	for name, on := range settings.Member("enabledPlugins").Members() {
+		if on.IsTrue() {
+			names = append(names, name.Text())
+		}
+	}
+	if len(names) > 0 {
+		found.Warnings = append(found.Warnings, "servers that plugins bring along are not governed: "+strings.Join(names, ", "))
+	}
+}
+
+// warnOfSubagents tells of servers that stand in the files of subagents, or in
+// --agents, and that only those start.
+func (c claudeCode) warnOfSubagents(env Env, found *Found) {
+	dirs := []string{c.folder(env)}
+	for _, key := range projectKeys(env.Cwd) {
+		dirs = append(dirs, filepath.Join(key, ".claude"))
+	}
+	for _, dir := range dirs {
+		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "agents", "*.md"))
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			head, _, _ := strings.Cut(strings.TrimPrefix(string(text), "---\n"), "\n---")
+			if err == nil && strings.Contains("\n"+head, "\nmcpServers:") {
+				found.Warnings = append(found.Warnings, "servers of the subagent in "+path+" are not governed")
+			}
+		}
+	}
+	for i, word := range env.Command {
+		value, direct := strings.CutPrefix(word, "--agents=")
+		if word == "--agents" && i+1 < len(env.Command) {
+			value, direct = env.Command[i+1], true
+		}
+		if direct && strings.Contains(value, `"mcpServers"`) {
+			found.Warnings = append(found.Warnings, "servers of the subagents in --agents are not governed")
+		}
+	}
+}
+
+// judge says of an entry what Claude Code would do with it as it stands.
+func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
+	switch {
+	case slices.Contains(r.off, e.ID):
+		e.Off, e.Because = Disabled, "disabledMcpServers names it"
+	case e.Scope != scopeProject:
+	case slices.Contains(r.rejected, e.ID):
+		e.Off, e.Because = Disabled, "disabledMcpjsonServers names it"
+	case !r.all && !r.prints && !slices.Contains(r.approved, e.ID):
+		e.Off = Pending
+	}
+	c := e.candidate(found.node(e).Member("url").Text(), env)
+	if why := r.lists.refuses(c); why != "" {
+		e.Off, e.Because = Denied, why
+	}
+	switch {
+	case e.Ungoverned != "":
+	case r.lists.deniesCommand(c):
+		// Rewritten, the entry would slip past a rule that names its command. What
+		// names it in another way holds for the rewritten one too.
+		e.Ungoverned = "claude-code's own rules deny its command; it stays as it is, so that they do"
+	case e.Off == Starts && r.lists.exactly(c):
+		found.Warnings = append(found.Warnings, fmt.Sprintf("claude-code allows %s by its exact command (allowedMcpServers), and will not start it through %s: "+
+			"ask for it to be allowed by its name, or start the agent without a wrap", e.ID, shimName))
+	}
+}
+
+// texts returns the items of an array of strings.
+func texts(n edit.Node) []string {
+	var out []string
+	for _, item := range n.Items() {
+		if item.Kind() == edit.String {
+			out = append(out, item.Text())
+		}
+	}
+	return out
+}

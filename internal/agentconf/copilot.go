@@ -1,0 +1,180 @@
+package agentconf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// copilot knows the files of GitHub Copilot CLI.
+//
+// Servers stand in the user's file and, in a folder that is trusted, in one of
+// two files of the project; files named on the command line beat both. Of a name
+// the whole entry of the strongest counts. Those that are switched off, or whose
+// folder is not trusted, are rewritten too: both can change while it runs.
+type copilot struct{}
+
+// scopeAdditional is what the command line names.
+const scopeAdditional = "--additional-mcp-config"
+
+// copilotStdio is how servers that are started may also be called.
+const copilotStdio = "local"
+
+func (copilot) Name() string { return "copilot-cli" }
+
+func (c copilot) Files(env Env) []string {
+	if env.Config != "" {
+		return []string{env.Config}
+	}
+	dir := c.cwd(env)
+	return []string{
+		filepath.Join(c.folder(env), "mcp-config.json"),
+		filepath.Join(dir, projectFile), filepath.Join(dir, ".github", "mcp.json"),
+	}
+}
+
+// folder is where Copilot CLI keeps its settings.
+func (copilot) folder(env Env) string {
+	if dir := env.variable("COPILOT_HOME"); dir != "" {
+		return absolute(dir, env.Cwd)
+	}
+	return filepath.Join(env.Home, ".copilot")
+}
+
+// cwd is the folder in which Copilot CLI will work.
+func (copilot) cwd(env Env) string {
+	dir := env.Cwd
+	for _, to := range env.flags("-C") {
+		dir = absolute(to, dir)
+	}
+	return dir
+}
+
+// projectFile is the one of the project's two files that counts.
+func (c copilot) projectFile(env Env) string {
+	dir := c.cwd(env)
+	path := filepath.Join(dir, projectFile)
+	if _, err := os.Lstat(path); err != nil {
+		path = filepath.Join(dir, ".github", "mcp.json")
+	}
+	return path
+}
+
+func (c copilot) Find(env Env) (*Found, error) {
+	found := &Found{}
+	if env.Config != "" {
+		entries, err := c.add(found, env.Config, scopeUser)
+		if err != nil {
+			return nil, err
+		}
+		c.judge(entries, env, found)
+		return found, nil
+	}
+	var order []*Entry // strongest first
+	for _, named := range slices.Backward(env.flags(scopeAdditional)) {
+		path, isFile := strings.CutPrefix(named, "@")
+		if !isFile {
+			return nil, fmt.Errorf("%s spells servers out on the command line, where they cannot be governed; put them into a file and name that, with @ before it", scopeAdditional)
+		}
+		if rest, below := strings.CutPrefix(path, "~/"); below {
+			path = filepath.Join(env.Home, rest)
+		}
+		entries, err := c.add(found, absolute(path, c.cwd(env)), scopeAdditional)
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, entries...)
+	}
+	for _, at := range []struct{ path, scope string }{
+		{c.projectFile(env), scopeProject}, {filepath.Join(c.folder(env), "mcp-config.json"), scopeUser},
+	} {
+		entries, err := c.add(found, at.path, at.scope)
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, entries...)
+	}
+	c.warnOfPlugins(env, found)
+	c.judge(order, env, found)
+	shadow(order)
+	found.order = order
+	return found, nil
+}
+
+// add adds the servers of one file, if it is there.
+func (copilot) add(found *Found, path, scope string) ([]*Entry, error) {
+	s, err := load(path, lenient)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	found.Sources = append(found.Sources, s)
+	s.vars = dollarVariables
+	return s.addServers(scope, []string{"mcpServers"}, copilotStdio), nil
+}
+
+// judge says of each entry what Copilot CLI would do with it as it stands.
+func (c copilot) judge(order []*Entry, env Env, found *Found) {
+	off := env.flags("--disable-mcp-server")
+	settings, err := lookAt(filepath.Join(c.folder(env), "settings.json"), lenient)
+	if err != nil {
+		found.Warnings = append(found.Warnings, fmt.Sprintf("which servers are switched off is not known: %v", err))
+	}
+	off = append(off, texts(settings.Member("disabledMcpServers"))...)
+	trusted := c.trusted(env)
+	for _, s := range found.Sources {
+		for _, e := range s.Entries {
+			switch {
+			case slices.Contains(off, e.ID), s.doc.At(e.Path).Member("disabled").IsTrue():
+				e.Off = Disabled
+			case e.Scope == scopeProject && !trusted:
+				e.Off, e.Because = Pending, "copilot does not trust this folder"
+			}
+		}
+	}
+	if !trusted && slices.ContainsFunc(order, func(e *Entry) bool { return e.Scope == scopeProject }) {
+		found.Warnings = append(found.Warnings, "copilot does not trust this folder yet, and starts none of its servers until you tell it to")
+	}
+}
+
+// trusted reports whether the servers of the project count.
+func (c copilot) trusted(env Env) bool {
+	if env.variable("COPILOT_ALLOW_ALL") == "true" || env.hasFlag("--trust-folder") {
+		return true
+	}
+	var folders []string
+	for _, name := range []string{"config.json", "settings.json"} {
+		settings, err := lookAt(filepath.Join(c.folder(env), name), lenient)
+		if err != nil {
+			continue
+		}
+		for _, key := range []string{"trustedFolders", "trusted_folders"} {
+			folders = append(folders, texts(settings.Member(key))...)
+		}
+	}
+	above := upwards(realDir(c.cwd(env)))
+	return slices.ContainsFunc(folders, func(dir string) bool { return slices.Contains(above, realDir(dir)) })
+}
+
+// warnOfPlugins tells of what Copilot CLI starts from elsewhere.
+func (c copilot) warnOfPlugins(env Env, found *Found) {
+	var dirs []string
+	for _, pattern := range []string{filepath.Join(c.folder(env), "installed-plugins", "*", "*")} {
+		matches, _ := filepath.Glob(pattern)
+		dirs = append(dirs, matches...)
+	}
+	dirs = append(dirs, env.flags("--plugin-dir")...)
+	var names []string
+	for _, dir := range dirs {
+		for _, file := range []string{projectFile, filepath.Join(".github", "mcp.json")} {
+			root, err := lookAt(filepath.Join(absolute(dir, c.cwd(env)), file), lenient)
+			if err == nil && root.Exists() {
+				names = append(names, filepath.Base(dir))
+			}
+		}
+	}
+	if len(names) > 0 {
+		found.Warnings = append(found.Warnings, "servers that plugins bring along are not governed: "+strings.Join(slices.Compact(names), ", "))
+	}
+}

@@ -1,0 +1,81 @@
+package agentconf
+
+import (
+	"path/filepath"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/jsonc"
+)
+
+// cursor knows the files of Cursor: one of the user's, and one in each folder
+// that is opened, which counts for more. Its command line agent looks into the
+// folders above as well.
+//
+// Whether a server is switched on, and whether it was approved, Cursor keeps
+// elsewhere.
+type cursor struct{}
+
+func (cursor) Name() string { return "cursor" }
+
+func (c cursor) Files(env Env) []string {
+	if env.Config != "" {
+		return []string{env.Config}
+	}
+	files := []string{c.userFile(env)}
+	for _, dir := range c.folders(env) {
+		if path := filepath.Join(dir, ".cursor", "mcp.json"); !slices.Contains(files, path) {
+			files = append(files, path)
+		}
+	}
+	return files
+}
+
+func (cursor) userFile(env Env) string { return filepath.Join(env.Home, ".cursor", "mcp.json") }
+
+// folders are those whose file is read, the strongest first.
+func (cursor) folders(env Env) []string {
+	in := invoked(env)
+	if filepath.Base(launcher(env)) == "cursor-agent" {
+		return upwards(absolute(in.options["workspace"], env.Cwd))
+	}
+	return in.folders
+}
+
+func (c cursor) Find(env Env) (*Found, error) {
+	found := &Found{}
+	if invoked(env).elsewhere {
+		found.Warnings = append(found.Warnings, elsewhereWarning)
+	}
+	var order, user []*Entry // order: strongest first
+	for i, path := range c.Files(env) {
+		s, err := load(path, jsonc.Syntax{})
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			continue
+		}
+		s.vars = editorVariables(env, filepath.Dir(filepath.Dir(path)))
+		found.Sources = append(found.Sources, s)
+		if i == 0 {
+			user = s.addServers(scopeUser, []string{"mcpServers"})
+		} else {
+			order = append(order, s.addServers(scopeProject, []string{"mcpServers"})...)
+		}
+	}
+	shadow(append(order, user...))
+	return found, nil
+}
+
+// elsewhereWarning is what is to be known of an editor that opens something that
+// is not here.
+const elsewhereWarning = "servers on the other host or in the container that is opened are not governed: they are started there"
+
+// editorVariables are those of the editors that are made of VS Code. folder is
+// what they take for the workspace.
+func editorVariables(env Env, folder string) variables {
+	return variables{editorPattern, map[string]string{
+		"${userHome}": env.Home, "${workspaceFolder}": folder, "${workspaceFolderBasename}": filepath.Base(folder),
+		"${pathSeparator}": "/", "${/}": "/",
+	}}
+}

@@ -1,0 +1,99 @@
+package agentconf
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// variables is how an agent writes references to variables in an entry, and
+// what it puts in their place. The zero value stands for an agent that has none.
+//
+// We only ever look: what is expanded is compared and never written, since the
+// agent does that itself when it starts the server, and secrets do not belong
+// into a file.
+type variables struct {
+	pattern *regexp.Regexp    // its groups: the name, whether there is a default, the default; the name again where it can stand without braces
+	own     map[string]string // references that the agent resolves itself, whole, to their values
+}
+
+// reference is one reference to a variable.
+type reference struct {
+	name, fallback string
+	hasDefault     bool
+}
+
+// shellVariables are ${NAME} and ${NAME:-default}. The default ends at the
+// first closing brace, and there is no way to escape one.
+var shellVariables = variables{pattern: regexp.MustCompile(`\$\{([A-Za-z_]\w*)(:-([^}]*))?\}`)}
+
+// editorPattern: ${env:NAME} and the variables of the editor itself. Others, such
+// as ${input:id}, are not ours to know.
+var editorPattern = regexp.MustCompile(`\$\{(?:env:([^}]+)|(?:userHome|workspaceFolder|workspaceFolderBasename|pathSeparator|/))()()\}`)
+
+// dollarVariables are those of the shell, and $NAME as well.
+var dollarVariables = variables{pattern: regexp.MustCompile(`\$(?:\{([A-Za-z_]\w*)(:-([^}]*))?\}|([A-Za-z_]\w*))`)}
+
+// braceVariables are {env:NAME}.
+var braceVariables = variables{pattern: regexp.MustCompile(`\{env:([^}]+)()()\}`)}
+
+func (v variables) references(text string) []reference {
+	if v.pattern == nil {
+		return nil
+	}
+	var refs []reference
+	for _, m := range v.pattern.FindAllStringSubmatch(text, -1) {
+		name := m[1]
+		if len(m) > 4 {
+			name += m[4]
+		}
+		if name != "" {
+			refs = append(refs, reference{name, m[3], m[2] != ""})
+		}
+	}
+	return refs
+}
+
+// expand does what the agent will do with a value. An empty variable counts as
+// set, and one that is not set and has no default stays as it is written.
+func (v variables) expand(text string, env Env) string {
+	if v.pattern == nil || !strings.ContainsAny(text, "{$") {
+		return text
+	}
+	return v.pattern.ReplaceAllStringFunc(text, func(match string) string {
+		refs := v.references(match)
+		if len(refs) == 0 {
+			if value, is := v.own[match]; is {
+				return value
+			}
+			return match
+		}
+		if value, set := env.LookupEnv(refs[0].name); set {
+			return value
+		}
+		if refs[0].hasDefault {
+			return refs[0].fallback
+		}
+		return match
+	})
+}
+
+// unset returns the variables that an entry, which is n, refers to and that have
+// neither a value nor a default.
+func (e *Entry) unset(n edit.Node, env Env) []string {
+	texts := append([]string{e.Command}, e.Args...)
+	for _, value := range e.form.of(n).env().Members() {
+		texts = append(texts, value.Text())
+	}
+	var names []string
+	for _, text := range texts {
+		for _, ref := range e.vars.references(text) {
+			if _, set := env.LookupEnv(ref.name); !set && !ref.hasDefault && !slices.Contains(names, ref.name) {
+				names = append(names, ref.name)
+			}
+		}
+	}
+	return names
+}

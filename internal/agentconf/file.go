@@ -1,0 +1,252 @@
+package agentconf
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFile is in bytes; the largest configuration seen was a hundredth of it.
+const maxFile = 64 << 20
+
+// errChanged says that a file is not what it was when it was read last.
+var errChanged = errors.New("the file was changed by someone else meanwhile")
+
+// file is a configuration as it was read: no link, what it held, and what is to
+// be kept of it.
+type file struct {
+	path string
+	data []byte
+	mode uint32 // permission bits
+	uid  int
+	gid  int
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// readFile reads a regular file of this user. It follows no link at path itself.
+func readFile(path string) (*file, error) {
+	return readAt(unix.AT_FDCWD, path, path)
+}
+
+// readAt reads name in the folder that dir is open on; path is for messages and
+// for later.
+func readAt(dir int, name, path string) (*file, error) {
+	// Without O_NONBLOCK a pipe planted here would hold us for ever.
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		if errors.Is(err, unix.ELOOP) {
+			err = errors.New("is a link where a file was expected")
+		}
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if err := ownRegular(&st); err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
+	}
+	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid)}, nil
+}
+
+// ownRegular refuses what is no regular file, and what belongs to another user:
+// it could not be given back to its owner. The superuser can.
+func ownRegular(st *unix.Stat_t) error {
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return errors.New("is not a regular file")
+	}
+	if uid := os.Geteuid(); uid != 0 && int(st.Uid) != uid {
+		return fmt.Errorf("belongs to another user (%d)", st.Uid)
+	}
+	return nil
+}
+
+// replace puts next in the place of what f holds, in one step, with the mode,
+// owner and extended attributes of f. It returns errChanged, and leaves the
+// file as it is, when that no longer holds what f does. step is told what was
+// just done.
+func (f *file) replace(next []byte, step func(string)) error {
+	folder, base := filepath.Dir(f.path), filepath.Base(f.path)
+	dir, err := openFolder(folder)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	temp, whole := tempName(base), swapName(base, f.data, next)
+	if err := f.create(dir, temp, next); err != nil {
+		return err
+	}
+	step("temp written")
+	if err := unix.Renameat(dir, temp, dir, whole); err != nil {
+		unix.Unlinkat(dir, temp, 0)
+		return &fs.PathError{Op: "rename to", Path: filepath.Join(folder, whole), Err: err}
+	}
+	step("temp named")
+	if err := f.exchange(dir, whole, base, next, step); err != nil {
+		_, failed := settleSwap(f.path, filepath.Join(folder, whole))
+		return errors.Join(err, failed)
+	}
+	step("renamed")
+	if err := syncOpen(dir, folder); err != nil {
+		return err
+	}
+	step("folder synced")
+	return nil
+}
+
+// exchange swaps temp, which holds next, with base, which should hold f.data.
+// When it held something else both are put back: a plain rename would have lost
+// what a faster writer wrote. With an error temp is left, and may hold what such
+// a writer wrote.
+func (f *file) exchange(dir int, temp, base string, next []byte, step func(string)) error {
+	if err := f.unchanged(dir, base); err != nil {
+		return err
+	}
+	step("compared")
+	err := swap(dir, temp, base)
+	if errors.Is(err, errNoSwap) {
+		err = unix.Renameat(dir, temp, dir, base)
+		if err != nil {
+			return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
+		}
+		return nil
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return errChanged
+	}
+	if err != nil {
+		return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
+	}
+	step("swapped")
+	if f.unchanged(dir, temp) == nil {
+		return unix.Unlinkat(dir, temp, 0)
+	}
+	if err := swap(dir, temp, base); err != nil {
+		return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
+	}
+	step("swapped back")
+	// Whoever wrote in between saw our text or meant to replace it: the latest stays.
+	if late, err := readAt(dir, temp, temp); err == nil && !bytes.Equal(late.data, next) {
+		swap(dir, temp, base)
+	}
+	return errChanged
+}
+
+// unchanged looks whether name holds what f does.
+func (f *file) unchanged(dir int, name string) error {
+	now, err := readAt(dir, name, f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return errChanged
+	}
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now.data, f.data) || now.mode != f.mode || now.uid != f.uid || now.gid != f.gid {
+		return errChanged
+	}
+	return nil
+}
+
+// create writes a new file beside f, as f in all but its content, and syncs it.
+// It never opens what is there already.
+func (f *file) create(dir int, name string, data []byte) (err error) {
+	path := filepath.Join(filepath.Dir(f.path), name)
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return &fs.PathError{Op: "create", Path: path, Err: err}
+	}
+	out := os.NewFile(uintptr(fd), path)
+	defer func() {
+		if closing := out.Close(); err == nil {
+			err = closing
+		}
+		if err != nil {
+			unix.Unlinkat(dir, name, 0)
+		}
+	}()
+	if _, err := out.Write(data); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if int(st.Uid) != f.uid || int(st.Gid) != f.gid {
+		if err := unix.Fchown(fd, f.uid, f.gid); err != nil {
+			return &fs.PathError{Op: "keep the owner and group of", Path: f.path, Err: err}
+		}
+	}
+	if err := keepAccessList(fd, f.path); err != nil {
+		return &fs.PathError{Op: "keep the access list of", Path: f.path, Err: err}
+	}
+	if err := unix.Fchmod(fd, f.mode); err != nil {
+		return &fs.PathError{Op: "keep the mode of", Path: f.path, Err: err}
+	}
+	copyAttributes(fd, f.path)
+	return out.Sync()
+}
+
+// copyAttributes copies what extended attributes it may, labels among them. Not
+// every file system has them, and some are the kernel's own.
+func copyAttributes(to int, from string) {
+	fd, err := unix.Open(from, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	names := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(fd, names)
+	if err != nil {
+		return
+	}
+	value := make([]byte, 64<<10)
+	for name := range strings.SplitSeq(strings.TrimRight(string(names[:n]), "\x00"), "\x00") {
+		if n, err := unix.Fgetxattr(fd, name, value); name != "" && err == nil {
+			_ = unix.Fsetxattr(to, name, value[:n], 0) // as far as it goes
+		}
+	}
+}
+
+// escapeGlob is the pattern that matches exactly path.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// syncFolder makes sure that what was created or removed in a folder stays so.
+func syncFolder(path string) error {
+	dir, err := openFolder(path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	return syncOpen(dir, path)
+}
+
+func randomName() string {
+	var b [4]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

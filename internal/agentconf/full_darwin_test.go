@@ -1,0 +1,5 @@
+package agentconf
+
+import "errors"
+
+func mountSmall(string) error { return errors.ErrUnsupported }

@@ -1,0 +1,213 @@
+package agentconf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+	"github.com/thoughtgate/thoughtgated/internal/jsonc"
+)
+
+// gemini knows the files of Gemini CLI.
+//
+// Settings come from an administrator's two files, the user's and the
+// project's, and servers from extensions as well; of a name the whole entry of
+// the strongest counts. There is a way to name another file with settings, but
+// it must belong to the superuser, so the files are rewritten.
+//
+// Nothing starts in a folder that is not trusted. Its servers are rewritten all
+// the same: the person may be asked, and say yes.
+type gemini struct{}
+
+// Scopes of Gemini CLI, the strongest first.
+const (
+	scopeSystem    = "system"
+	scopeDefaults  = "system defaults"
+	scopeExtension = "extension"
+)
+
+var (
+	geminiServers = []string{"mcpServers"}
+	geminiRemote  = []string{"httpUrl", "url", "tcp"}
+)
+
+// geminiSyntax: a trailing comma ends Gemini CLI before it begins.
+var geminiSyntax = jsonc.Syntax{Comments: true}
+
+func (gemini) Name() string { return "gemini" }
+
+func (g gemini) Files(env Env) []string {
+	if env.Config != "" {
+		return []string{env.Config}
+	}
+	files := []string{filepath.Join(g.folder(env), "settings.json")}
+	if path := g.projectFile(env); path != "" {
+		files = append(files, path)
+	}
+	for _, x := range g.extensions(env) {
+		files = append(files, x.path)
+	}
+	return files
+}
+
+// home is what Gemini CLI takes for the person's home.
+func (gemini) home(env Env) string {
+	if dir := env.variable("GEMINI_CLI_HOME"); dir != "" {
+		return absolute(dir, env.Cwd)
+	}
+	return env.Home
+}
+
+func (g gemini) folder(env Env) string { return filepath.Join(g.home(env), ".gemini") }
+
+// projectFile is empty in the home folder, where it would be the user's.
+func (g gemini) projectFile(env Env) string {
+	if realDir(env.Cwd) == realDir(g.home(env)) {
+		return ""
+	}
+	return filepath.Join(env.Cwd, ".gemini", "settings.json")
+}
+
+// systemFiles are an administrator's settings: those that beat all others, and
+// those that any other beats.
+func (gemini) systemFiles(env Env) (settings, defaults string) {
+	settings = filepath.Join(env.managed("/etc/gemini-cli", "/Library/Application Support/GeminiCli"), "settings.json")
+	if path := env.variable("GEMINI_CLI_SYSTEM_SETTINGS_PATH"); path != "" {
+		settings = absolute(path, env.Cwd)
+	}
+	defaults = filepath.Join(filepath.Dir(settings), "system-defaults.json")
+	if path := env.variable("GEMINI_CLI_SYSTEM_DEFAULTS_PATH"); path != "" {
+		defaults = absolute(path, env.Cwd)
+	}
+	return settings, defaults
+}
+
+func (g gemini) Find(env Env) (*Found, error) {
+	found := &Found{}
+	system, defaults := g.systemFiles(env)
+	order, err := found.addManaged(system, scopeSystem, geminiSyntax, geminiServers, geminiRemote...)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range []struct{ path, scope string }{
+		{g.projectFile(env), scopeProject}, {filepath.Join(g.folder(env), "settings.json"), scopeUser},
+	} {
+		if env.Config != "" {
+			if at.scope == scopeProject {
+				continue
+			}
+			at.path = env.Config
+		}
+		if at.path == "" {
+			continue
+		}
+		entries, err := g.add(found, at.path, at.scope, geminiSyntax)
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, entries...)
+	}
+	weakest, err := found.addManaged(defaults, scopeDefaults, geminiSyntax, geminiServers, geminiRemote...)
+	if err != nil {
+		return nil, err
+	}
+	order = append(order, weakest...)
+	if env.Config == "" {
+		order = append(order, g.addExtensions(env, found)...)
+	}
+	rules := g.rules(env, found)
+	for _, e := range order {
+		rules.judge(e)
+	}
+	shadow(order)
+	return found, nil
+}
+
+// add adds the servers of one file, if it is there.
+func (gemini) add(found *Found, path, scope string, syntax edit.Syntax) ([]*Entry, error) {
+	s, err := load(path, syntax)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	found.Sources = append(found.Sources, s)
+	s.vars = dollarVariables
+	entries := s.addServers(scope, geminiServers)
+	s.leaveRemote(entries, geminiRemote...)
+	return entries, nil
+}
+
+// geminiExtension is an extension as it is installed.
+type geminiExtension struct{ name, path string }
+
+// extensions returns the files of the installed extensions. One that is linked
+// lies where its developer works on it.
+func (g gemini) extensions(env Env) []geminiExtension {
+	top := filepath.Join(g.folder(env), "extensions")
+	names, err := os.ReadDir(top)
+	if err != nil {
+		return nil
+	}
+	var all []geminiExtension
+	for _, folder := range names {
+		dir := filepath.Join(top, folder.Name())
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		installed, _ := lookAt(filepath.Join(dir, ".gemini-extension-install.json"), strict)
+		if source := installed.Member("source").Text(); installed.Member("type").Text() == "link" && filepath.IsAbs(source) {
+			dir = source
+		}
+		path := filepath.Join(dir, "gemini-extension.json")
+		if root, err := lookAt(path, strict); err == nil && root.Exists() {
+			all = append(all, geminiExtension{root.Member("name").Text(), path})
+		} else if err != nil {
+			all = append(all, geminiExtension{folder.Name(), path})
+		}
+	}
+	return all
+}
+
+// addExtensions adds the servers of the extensions. One that cannot be read is
+// told of: the others work without it.
+func (g gemini) addExtensions(env Env, found *Found) []*Entry {
+	switches, _ := lookAt(filepath.Join(g.folder(env), "extensions", "extension-enablement.json"), strict)
+	chosen := env.flags("-e", "--extensions")
+	var order []*Entry
+	for _, x := range g.extensions(env) {
+		entries, err := g.add(found, x.path, scopeExtension, strict)
+		if err != nil {
+			found.Warnings = append(found.Warnings, fmt.Sprintf("the servers of the extension %s are not governed: %v", x.name, err))
+			continue
+		}
+		on := geminiEnabled(texts(switches.Member(x.name).Member("overrides")), env.Cwd)
+		if len(chosen) > 0 {
+			on = slices.ContainsFunc(chosen, func(name string) bool { return strings.EqualFold(name, x.name) })
+		}
+		for _, e := range entries {
+			if !on {
+				e.Off = Disabled
+			}
+		}
+		order = append(order, entries...)
+	}
+	return order
+}
+
+// geminiEnabled reports whether an extension is on in a folder. The last rule
+// that matches counts: a folder, `!` before it for off, `*` behind it for all
+// that is below as well.
+func geminiEnabled(rules []string, cwd string) bool {
+	on := true
+	here := strings.TrimSuffix(filepath.ToSlash(cwd), "/") + "/"
+	for _, rule := range rules {
+		dir, off := strings.CutPrefix(rule, "!")
+		above, below := strings.CutSuffix(dir, "*")
+		if here == above || below && strings.HasPrefix(here, above) {
+			on = !off
+		}
+	}
+	return on
+}

@@ -1,0 +1,135 @@
+package agentconf
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+	"github.com/thoughtgate/thoughtgated/internal/yamledit"
+)
+
+// goose knows the files of Goose: the user's, those that a variable names, and
+// one of an administrator. Of an extension of the same name the user's counts.
+//
+// What Goose calls extensions are for the most part servers; some run inside of
+// it, and are left alone. It writes the user's file anew when it changes a
+// setting, without comments.
+type goose struct{}
+
+const (
+	gooseKey       = "extensions"
+	scopeGooseMore = "additional"
+)
+
+// gooseTypes are the types of extensions that are no server's command, and what
+// they are.
+var gooseTypes = map[string]string{
+	"builtin":         "a part of goose itself (builtin)",
+	"platform":        "a part of goose itself (platform)",
+	"frontend":        "run by the program that goose runs in (frontend)",
+	"inline_python":   "run inside of goose (inline_python)",
+	"sse":             "a remote server (sse)",
+	"streamable_http": "a remote server (streamable_http)",
+}
+
+func (goose) Name() string { return "goose" }
+
+func (g goose) Files(env Env) []string {
+	if env.Config != "" {
+		return []string{env.Config}
+	}
+	files := []string{filepath.Join(g.folder(env), "config.yaml")}
+	return append(files, g.additional(env)...)
+}
+
+// folder is where Goose keeps its settings, on macOS too. A relative path counts
+// for nothing.
+func (goose) folder(env Env) string {
+	if root := env.variable("GOOSE_PATH_ROOT"); filepath.IsAbs(root) {
+		return filepath.Join(root, "config")
+	}
+	return filepath.Join(env.xdg("XDG_CONFIG_HOME", ".config"), "goose")
+}
+
+// additional are the files that a variable names, the strongest first.
+func (goose) additional(env Env) []string {
+	var files []string
+	for _, path := range filepath.SplitList(env.variable("GOOSE_ADDITIONAL_CONFIG_FILES")) {
+		if path != "" {
+			files = append(files, absolute(path, env.Cwd))
+		}
+	}
+	slices.Reverse(files)
+	return files
+}
+
+func (g goose) Find(env Env) (*Found, error) {
+	if words := env.flags("--with-extension"); len(words) > 0 {
+		return nil, fmt.Errorf("--with-extension spells servers out on the command line, where they cannot be governed; put them into %s", filepath.Join(g.folder(env), "config.yaml"))
+	}
+	found := &Found{}
+	var order []*Entry // strongest first
+	for i, path := range g.Files(env) {
+		scope := scopeUser
+		if i > 0 {
+			scope = scopeGooseMore
+		}
+		s, err := load(path, yamledit.Syntax{})
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			continue
+		}
+		found.Sources = append(found.Sources, s)
+		s.vars = variables{}
+		order = append(order, g.extensions(s, scope)...)
+	}
+	if env.Config == "" {
+		entries, err := g.administrators(env, found)
+		if err != nil {
+			return nil, err
+		}
+		order = append(order, entries...)
+	}
+	if env.hasFlag("--no-profile") {
+		for _, e := range order {
+			e.Off = Disabled
+		}
+	}
+	shadow(order)
+	if recipes := env.flags("--recipe"); len(recipes) > 0 {
+		found.Warnings = append(found.Warnings, "servers that recipes bring along are not governed: "+strings.Join(recipes, ", "))
+	}
+	return found, nil
+}
+
+// extensions reads the extensions of a file.
+func (goose) extensions(s *Source, scope string) []*Entry {
+	for name, value := range s.doc.At([]string{gooseKey}).Members() {
+		e := gooseForm.read(value)
+		e.ID, e.Scope, e.File, e.Path = name.Text(), scope, s.Path, []string{gooseKey, name.Text()}
+		kind := value.Member("type")
+		if what, other := gooseTypes[kind.Text()]; other && kind.Kind() == edit.String {
+			e.Ungoverned = what
+		}
+		if value.Member("enabled").IsFalse() {
+			e.Off = Disabled
+		}
+		s.Entries = append(s.Entries, e)
+	}
+	return s.Entries
+}
+
+// administrators adds the file of an administrator, which stays as it is.
+func (g goose) administrators(env Env, found *Found) ([]*Entry, error) {
+	path := filepath.Join(env.managed("/etc/goose", "/etc/goose"), "config.yaml")
+	doc, err := lookAtFile(path, yamledit.Syntax{})
+	if doc == nil || err != nil {
+		return nil, err
+	}
+	s := &Source{Path: path, file: &file{path: path}, doc: doc}
+	return found.leaveManaged(s, g.extensions(s, scopeSystem)), nil
+}

@@ -1,0 +1,161 @@
+package agentconf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// journalVersion is raised when an older program could not restore by a newer
+// journal.
+const journalVersion = 2
+
+// fileJournal is what it takes to put one file back. It holds commands and
+// arguments as they were, which may be secret, and no environment.
+type fileJournal struct {
+	Version    int        `json:"v"`
+	Agent      string     `json:"agent"`
+	Syntax     string     `json:"syntax,omitempty"` // as the package edit calls it; empty for json
+	Path       string     `json:"path"`             // as the agent knows it
+	Target     string     `json:"target"`           // links resolved: what is rewritten
+	Backup     string     `json:"backup"`
+	Lock       string     `json:"lock"`
+	AgentLocks []string   `json:"agent_locks,omitempty"`
+	Original   string     `json:"original"` // hex SHA-256 of the file before
+	Written    string     `json:"written"`  // and after
+	Line       Line       `json:"line"`     // what was put in
+	Entries    []entryWas `json:"entries"`
+	Beside     bool       `json:"beside,omitempty"` // lines that last were there before, and stay
+	Superseded []copyWas  `json:"superseded,omitempty"`
+}
+
+// copyWas is a backup that a newer one has taken the place of. Until it is
+// removed it is remembered.
+type copyWas struct {
+	Path     string `json:"path"`
+	Original string `json:"original"` // hex SHA-256 of what it holds
+}
+
+// entryWas is how one entry was before: texts of values in the syntax of the
+// file, empty for what was not there.
+type entryWas struct {
+	Path    []string `json:"path"`
+	ID      string   `json:"id"`
+	Command string   `json:"command"`
+	Args    string   `json:"args,omitempty"`
+	Env     envWas   `json:"env,omitempty"`
+
+	Form      form       `json:"form,omitzero"`
+	Inherited []string   `json:"inherited,omitempty"` // arguments from a weaker scope that were written out behind our words
+	Limits    []limitWas `json:"limits,omitempty"`
+}
+
+// envWas is what an entry's environment was, without what was in it: one of
+// these, or the text of a null.
+type envWas string
+
+const (
+	envAbsent envWas = ""
+	envObject envWas = "object"
+)
+
+func (j *fileJournal) syntax() edit.Syntax { return syntaxNamed(j.Syntax) }
+
+func parseJournal(text []byte) (*fileJournal, error) {
+	var j fileJournal
+	if err := json.Unmarshal(text, &j); err != nil {
+		return nil, fmt.Errorf("read journal: %w", err)
+	}
+	if j.Version < 1 || j.Version > journalVersion {
+		return nil, fmt.Errorf("read journal: it has version %d, and this program knows those up to %d", j.Version, journalVersion)
+	}
+	if j.Target == "" || j.Lock == "" || j.Line.Session == "" {
+		return nil, fmt.Errorf("read journal: it names no file, lock or session")
+	}
+	return &j, nil
+}
+
+// was reads how an entry is before it is rewritten.
+func (e *Entry) was(doc *edit.Document) entryWas {
+	n := e.form.of(doc.At(e.Path))
+	w := entryWas{Path: e.Path, ID: e.ID, Command: n.command().Raw(), Args: n.args().Written(), Limits: raised(n.Node, e.limits)}
+	if n.form != usualForm {
+		w.Form = n.form
+	}
+	switch n.env().Kind() {
+	case edit.Object:
+		w.Env = envObject
+	case edit.Null:
+		w.Env = envWas(n.env().Written())
+	}
+	if !n.args().Exists() && !n.form.isList() {
+		w.Inherited = e.Args
+	}
+	return w
+}
+
+// TryLock takes the lock of the file that a journal is about, without waiting.
+// held reports that another process has it: a wrap that lives, or one that is
+// restoring. Otherwise the caller calls unlock when it is done, which removes
+// the lock file too. Where nothing is left to do, no lock is taken.
+func TryLock(journal []byte) (unlock func(), held bool, err error) {
+	if p, err := parsePointed(journal); err != nil {
+		return nil, false, err
+	} else if p != nil {
+		return p.tryLock()
+	}
+	j, err := parseJournal(journal)
+	if err != nil {
+		return nil, false, err
+	}
+	for {
+		if j.settled() {
+			return func() {}, false, nil
+		}
+		l, err := takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true})
+		var locked *LockedError
+		switch {
+		case errors.As(err, &locked):
+			return nil, true, nil
+		case errors.Is(err, errVanished):
+			continue
+		case errors.Is(err, fs.ErrNotExist): // the folder is gone, and all in it
+			return func() {}, false, nil
+		case err != nil:
+			return nil, false, err
+		}
+		return l.release, false, nil
+	}
+}
+
+// settled reports whether the session of a journal is over and done with, so
+// that nothing needs to be touched for it: nobody holds the lock or died with
+// it, there is no backup, and no line of the session's is left.
+func (j *fileJournal) settled() bool {
+	for _, path := range []string{j.Lock, j.Backup} {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	if real, err := filepath.EvalSymlinks(j.Path); err != nil || real != j.Target {
+		return false
+	}
+	now, err := readFile(j.Target)
+	if err != nil {
+		return false
+	}
+	if digest(now.data) == j.Original {
+		return true
+	}
+	doc, err := j.syntax().Parse(now.data)
+	if err != nil {
+		return false
+	}
+	out, err := takeBack(doc, j.Entries, j.Line.Session, j.Line.Shim)
+	return err == nil && out.lines == 0
+}

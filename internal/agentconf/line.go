@@ -1,0 +1,160 @@
+package agentconf
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// Names of the shim and of what it is told through an entry's environment:
+// agents hand a server little else.
+const (
+	shimName   = "tg-shim"
+	envSocket  = "THOUGHTGATE_SOCKET"
+	envSession = "THOUGHTGATE_SESSION"
+)
+
+// Line is what is put into an entry.
+type Line struct {
+	Shim    string `json:"shim"` // absolute, links resolved
+	Socket  string `json:"socket"`
+	Session string `json:"session"`
+	Profile string `json:"profile,omitempty"` // production or development; empty for what the configuration says
+
+	// Of one entry only, see Entry.
+	From string   `json:"-"`
+	Sets []string `json:"-"`
+}
+
+// check refuses what would not survive being written into a configuration file.
+func (l Line) check() error {
+	for _, s := range []string{l.Shim, l.Socket, l.Session, l.Profile} {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("%q is not UTF-8 and cannot be written into a configuration", s)
+		}
+	}
+	if !filepath.IsAbs(l.Shim) || !filepath.IsAbs(l.Socket) || l.Session == "" {
+		return fmt.Errorf("the line is not complete: shim %q, socket %q, session %q", l.Shim, l.Socket, l.Session)
+	}
+	return nil
+}
+
+// words are the texts that go before the arguments of an entry. The name
+// and the command are moved as they are written, not decoded and encoded.
+func (l Line) words(name, command string, syntax edit.Syntax) []string {
+	words := []string{syntax.Quote("--server-id"), name}
+	if l.Profile != "" {
+		words = append(words, syntax.Quote("--profile"), syntax.Quote(l.Profile))
+	}
+	if l.From != "" {
+		words = append(words, syntax.Quote("--from"), syntax.Quote(l.From))
+		for _, name := range l.Sets {
+			words = append(words, syntax.Quote("--sets"), syntax.Quote(name))
+		}
+	}
+	return append(words, syntax.Quote("--"), command)
+}
+
+// env are the members that go before those of an entry's environment.
+func (l Line) env(syntax edit.Syntax) []edit.Member {
+	return []edit.Member{
+		{Name: envSocket, Value: syntax.Quote(l.Socket)},
+		{Name: envSession, Value: syntax.Quote(l.Session)},
+	}
+}
+
+// shimWords returns how many of args, counted from the first, are ours: up to
+// and including the command of the server. It is 0 when they are not.
+func shimWords(args []edit.Node) (n int, id string) {
+	named := false
+	for n+1 < len(args) {
+		switch args[n].Text() {
+		case "--server-id":
+			id, named = args[n+1].Text(), true
+		case "--profile", "--from", "--sets":
+		case "--":
+			if !named || args[n+1].Kind() != edit.String {
+				return 0, ""
+			}
+			return n + 2, id
+		default:
+			return 0, ""
+		}
+		n += 2
+	}
+	return 0, ""
+}
+
+// isShim reports whether command starts the shim: this one or a copy of it,
+// whatever it is called, or any program of its name. Nothing that a file says
+// about itself is believed.
+func isShim(command, shim string, env Env) bool {
+	if filepath.Base(command) == shimName {
+		return true
+	}
+	path := command
+	if strings.ContainsRune(path, filepath.Separator) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(env.Cwd, path)
+		}
+	} else {
+		path = onPath(command, env)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false
+	}
+	if filepath.Base(real) == shimName {
+		return true
+	}
+	there, err := os.Stat(real)
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat(shim)
+	return err == nil && (os.SameFile(there, ours) || isCopy(real, shim, there, ours))
+}
+
+// isCopy reports whether two programs are the same to the byte.
+func isCopy(a, b string, aInfo, bInfo fs.FileInfo) bool {
+	if !aInfo.Mode().IsRegular() || aInfo.Size() != bInfo.Size() {
+		return false
+	}
+	var sums [2][sha256.Size]byte
+	for i, path := range []string{a, b} {
+		f, err := os.Open(path)
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		h := sha256.New()
+		if _, err := io.Copy(h, f); err != nil {
+			return false
+		}
+		h.Sum(sums[i][:0])
+	}
+	return sums[0] == sums[1]
+}
+
+// onPath returns the program that a bare name stands for, empty when there is
+// none.
+func onPath(name string, env Env) string {
+	list, _ := env.LookupEnv("PATH")
+	for _, dir := range filepath.SplitList(list) {
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(env.Cwd, dir)
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return path
+		}
+	}
+	return ""
+}

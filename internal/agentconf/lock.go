@@ -1,0 +1,216 @@
+package agentconf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	lockSuffix = ".thoughtgate-lock"
+
+	lockEvery = 10 * time.Millisecond
+
+	// BriefPatience is how long whoever only puts a file back may take. That is
+	// milliseconds, unless an agent hangs on to a lock of its own.
+	BriefPatience = agentLockPatience + 3*time.Second
+)
+
+// LockedError says that a configuration is in the hands of another wrap.
+type LockedError struct {
+	Path    string // the configuration
+	PID     int    // of the holder, 0 when it did not say
+	Session string
+	Since   time.Time
+
+	brief bool // the holder will be done in a moment
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("%s is wrapped already, by another process", e.Path)
+	}
+	if e.brief {
+		return fmt.Sprintf("%s is just being rewritten or put back, by process %d", e.Path, e.PID)
+	}
+	return fmt.Sprintf("%s is wrapped already, by process %d since %s", e.Path, e.PID, e.Since.Local().Format(time.DateTime))
+}
+
+// Brief reports whether the lock will be free in a moment: the holder only puts
+// the file back, or has not come to say what it is about. See [BriefPatience].
+func (e *LockedError) Brief() bool { return e.brief || e.PID == 0 }
+
+// fileLock is the right to rewrite one configuration, for as long as this
+// process lives. It lies on a file of its own: editors put new files in the
+// place of the configuration, which would take a lock on it away.
+type fileLock struct {
+	f      *os.File
+	path   string
+	holder holder
+}
+
+// holder is what a lock file says, for people and for whoever holds it next.
+// The lock itself is the kernel's: what a dead holder wrote means nothing.
+type holder struct {
+	PID        int         `json:"pid"`
+	Session    string      `json:"session,omitempty"`
+	Since      time.Time   `json:"since"`
+	Brief      bool        `json:"brief,omitempty"` // for a moment, not for a session
+	AgentLocks []agentLock `json:"agent_locks,omitempty"`
+}
+
+// awaitLock is takeLock for who can wait a moment: a holder that is done soon is
+// waited for.
+func awaitLock(path, config string, who holder) (*fileLock, error) {
+	deadline := time.Now().Add(BriefPatience)
+	tick := time.NewTicker(lockEvery)
+	defer tick.Stop()
+	for {
+		l, err := takeLock(path, config, who)
+		var locked *LockedError
+		if !errors.As(err, &locked) || !locked.Brief() || time.Now().After(deadline) {
+			return l, err
+		}
+		<-tick.C
+	}
+}
+
+// takeLock takes the lock file at path, made if need be, without waiting. The
+// error is a *LockedError when another process has it. config is for messages,
+// and who is noted for whoever comes later.
+func takeLock(path, config string, who holder) (*fileLock, error) {
+	for {
+		if l, err := takeLockOnce(path, config, who); !errors.Is(err, errVanished) {
+			return l, err
+		}
+	}
+}
+
+// errVanished says that the last holder removed the lock file while it was being
+// taken.
+var errVanished = errors.New("the lock file is gone")
+
+func takeLockOnce(path, config string, who holder) (*fileLock, error) {
+	f, err := openLock(path, unix.O_CREAT)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		defer f.Close()
+		return nil, lockedBy(f, config)
+	case err != nil:
+		f.Close()
+		return nil, &fs.PathError{Op: "lock", Path: path, Err: err}
+	case !isAt(f, path):
+		f.Close()
+		return nil, errVanished
+	}
+	for _, left := range readHolder(f).AgentLocks {
+		left.removeIfSame()
+	}
+	who.PID, who.Since = os.Getpid(), time.Now().UTC().Truncate(time.Second)
+	l := &fileLock{f, path, who}
+	l.write()
+	return l, nil
+}
+
+func lockedBy(f *os.File, config string) *LockedError {
+	h := readHolder(f)
+	return &LockedError{config, h.PID, h.Session, h.Since, h.Brief}
+}
+
+// isLocked looks whether another process has a lock, and leaves no trace.
+func isLocked(path, config string) error {
+	f, err := openLock(path, 0)
+	if err != nil {
+		return nil // what is wrong with it is for whoever takes it
+	}
+	defer f.Close()
+	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return lockedBy(f, config)
+	}
+	return nil
+}
+
+// openLock opens a lock file, and nothing that was planted in its place. create
+// is O_CREAT or 0.
+func openLock(path string, create int) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_RDWR|create|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.ELOOP) {
+		err = errors.New("is a link; remove it")
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = ownRegular(&st)
+	}
+	if err == nil && st.Nlink > 1 { // it will be written to: what else would that change?
+		err = errors.New("has another name; remove it")
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+// isAt reports whether f is still what path names.
+func isAt(f *os.File, path string) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Lstat(path)
+	return err == nil && os.SameFile(mine, there)
+}
+
+func readHolder(f *os.File) holder {
+	var h holder
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
+	if err == nil {
+		_ = json.Unmarshal(text, &h) // it only explains; nonsense explains nothing
+	}
+	return h
+}
+
+// write says who holds the lock. On a full disk it stays unsaid.
+func (l *fileLock) write() {
+	text, err := json.Marshal(l.holder)
+	if err != nil {
+		return
+	}
+	if n, err := l.f.WriteAt(append(text, '\n'), 0); err == nil {
+		_ = l.f.Truncate(int64(n))
+	}
+}
+
+// release removes the lock file and lets go of it, in this order: who opened it
+// before finds that it is gone.
+func (l *fileLock) release() {
+	_ = os.Remove(l.path)
+	_ = l.f.Close()
+}
+
+// lockPath returns where the lock of a configuration lies.
+func lockPath(target string) string { return filepath.Clean(target) + lockSuffix }
+
+// joinLock opens a lock file that is held already, by the caller of the caller,
+// so that agent locks can be noted in it. It is nil when there is none.
+func joinLock(path string) *fileLock {
+	f, err := openLock(path, 0)
+	if err != nil {
+		return nil
+	}
+	return &fileLock{f, path, readHolder(f)}
+}

@@ -1,0 +1,282 @@
+package agentconf
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// EC-STDIO-005: a file that is wrapped is not wrapped a second time, and who has
+// it is said.
+func TestLocked(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	w.write(w.project(), `{"mcpServers":{"one":{"command":"x"}}}`)
+	first := w.plan()
+	if err := first.Lock("first"); err != nil {
+		t.Fatal(err)
+	}
+	second := w.plan()
+	err := second.Lock("second")
+	var locked *LockedError
+	if !errors.As(err, &locked) || locked.PID != os.Getpid() || locked.Session != "first" || time.Since(locked.Since) > time.Minute {
+		t.Fatalf("Lock: %v, %+v", err, locked)
+	}
+	wantError(t, err, "is wrapped already, by process ")
+	if _, err := Unwrap(w.state()); !errors.As(err, &locked) {
+		t.Errorf("Unwrap: %v", err)
+	}
+	first.Unlock()
+	if err := second.Lock("second"); err != nil {
+		t.Errorf("after Unlock: %v", err)
+	}
+	second.Unlock()
+	w.wantClean()
+}
+
+// Who finds a file wrapped is told that a wrap has it, as long as one has.
+func TestLockedBeatsWrapped(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	p, _ := w.wrapped()
+	var locked *LockedError
+	if _, err := NewPlan(claudeCode{}, w.env(), w.shim); !errors.As(err, &locked) {
+		t.Errorf("while it is wrapped: %v", err)
+	}
+	p.Unlock()
+	if _, err := NewPlan(claudeCode{}, w.env(), w.shim); !errors.Is(err, ErrWrapped) {
+		t.Errorf("left wrapped: %v", err)
+	}
+}
+
+// A daemon that looks after a session that has just ended is waited for, by a
+// wrap and by a person.
+func TestLockWaitsForRestore(t *testing.T) {
+	waiting := map[string]func(*world) error{
+		"wrap": func(w *world) error {
+			p := w.plan()
+			defer p.Unlock()
+			return p.Lock("s")
+		},
+		"unwrap": func(w *world) error {
+			_, err := Unwrap(w.state())
+			return err
+		},
+	}
+	for name, do := range waiting {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write(w.state(), twoServers)
+			brief, err := takeLock(lockPath(w.state()), w.state(), holder{Brief: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				time.Sleep(50 * time.Millisecond)
+				brief.release()
+			}()
+			if err := do(w); err != nil {
+				t.Error(err)
+			}
+			w.wantClean()
+		})
+	}
+}
+
+// One of several files that is taken leaves none of them locked.
+func TestLockedInPart(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	w.write(w.project(), `{"mcpServers":{"one":{"command":"x"}}}`)
+	other, err := takeLock(lockPath(w.project()), w.project(), holder{Session: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *LockedError
+	if err := w.plan().Lock("mine"); !errors.As(err, &locked) || locked.Path != w.project() {
+		t.Errorf("Lock: %v", err)
+	}
+	other.release()
+	w.wantClean()
+}
+
+func TestTryLock(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	p, journals := w.wrapped()
+	journal := journals[w.state()]
+	if _, held, err := TryLock(journal); !held || err != nil {
+		t.Errorf("while the wrap has it: held %v, %v", held, err)
+	}
+	p.Unlock()
+	unlock, held, err := TryLock(journal)
+	if held || err != nil {
+		t.Fatalf("after: held %v, %v", held, err)
+	}
+	if _, err := Restore(journal); err != nil {
+		t.Error(err)
+	}
+	unlock()
+	w.wantFile(w.state(), twoServers)
+	w.wantClean()
+
+	// Once all is done nothing is touched any more, not even for a moment.
+	w.write(w.state(), strings.Replace(twoServers, "{\n", "{\n\n", 1))
+	unlock, held, err = TryLock(journal)
+	if held || err != nil {
+		t.Fatalf("afterwards: held %v, %v", held, err)
+	}
+	w.wantClean()
+	if report, err := Restore(journal); err != nil || report.State != Untouched {
+		t.Errorf("afterwards: %+v, %v", report, err)
+	}
+	unlock()
+
+	// A project that was removed with all that is in it holds nobody up.
+	if err := os.RemoveAll(w.home); err != nil {
+		t.Fatal(err)
+	}
+	unlock, held, err = TryLock(journal)
+	if held || err != nil {
+		t.Fatalf("folder gone: held %v, %v", held, err)
+	}
+	if report, err := Restore(journal); err != nil || report.State != Missing {
+		t.Errorf("folder gone: %+v, %v", report, err)
+	}
+	unlock()
+}
+
+// EC-STDIO-044: a lock file that a killed wrap left locks nothing.
+func TestStaleLockFile(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	for _, text := range []string{"", "garbage", `{"pid":1,"session":"dead","since":"2026-01-01T00:00:00Z"}`, strings.Repeat("x", 100000)} {
+		w.write(w.state()+lockSuffix, text)
+		p, _ := w.wrapped()
+		w.restore(p)
+		w.wantFile(w.state(), twoServers)
+		w.wantClean()
+	}
+}
+
+// EC-STDIO-043: an editor that saves by putting a new file in the place of the
+// old one does not take the lock away.
+func TestAtomicSaveKeepsLock(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	p, journals := w.wrapped()
+	edited := strings.Replace(w.read(w.state()), "{\n", "{\n  \"edited\": true,\n", 1)
+	w.write(w.state()+"~", edited)
+	if err := os.Rename(w.state()+"~", w.state()); err != nil {
+		t.Fatal(err)
+	}
+	if _, held, err := TryLock(journals[w.state()]); !held || err != nil {
+		t.Errorf("held %v, %v", held, err)
+	}
+	w.restore(p)
+	w.wantFile(w.state(), strings.Replace(twoServers, "{\n", "{\n  \"edited\": true,\n", 1))
+	w.wantClean()
+}
+
+func TestPlantedLock(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	victim := filepath.Join(w.home, "victim")
+	lock := w.state() + lockSuffix
+	plant := map[string]func(){
+		"is a link":             func() { os.Symlink(victim, lock) },
+		"has another name":      func() { os.Link(victim, lock) },
+		"is not a regular file": func() { mkfifo(t, lock) },
+	}
+	for want, do := range plant {
+		w.write(victim, "precious")
+		do()
+		wantError(t, w.plan().Lock("s"), want)
+		w.wantFile(victim, "precious")
+		if err := os.Remove(lock); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The agent's own lock is respected while it is held, taken when its holder
+// must be dead, and taken at once when the dead holder was one of us.
+func TestAgentLock(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	folder := w.state() + ".lock"
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := w.prepared()
+	began := time.Now()
+	go func() { // the agent, which is about to be done
+		time.Sleep(100 * time.Millisecond)
+		os.Remove(folder)
+	}()
+	if err := p.Apply(); err != nil {
+		t.Fatal(err)
+	}
+	if waited := time.Since(began); waited < 50*time.Millisecond || waited >= agentLockPatience {
+		t.Errorf("waited %s for an agent that was writing", waited)
+	}
+
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(folder, old, old); err != nil {
+		t.Fatal(err)
+	}
+	began = time.Now()
+	w.restore(p)
+	if waited := time.Since(began); waited >= agentLockStale {
+		t.Errorf("waited %s for an agent that is dead", waited)
+	}
+	w.wantFile(w.state(), twoServers)
+	w.wantClean()
+}
+
+func TestAgentLockOfOurDead(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	folder := w.state() + ".lock"
+	l, err := takeLock(w.state()+lockSuffix, w.state(), holder{Session: "dead"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = l.withAgentLocks([]string{folder}, func() error {
+		note := w.read(w.state() + lockSuffix)
+		l.f.Close() // killed: the lock file and the folder stay
+		next, err := takeLock(w.state()+lockSuffix, w.state(), holder{})
+		if err != nil {
+			return err
+		}
+		defer next.release()
+		if _, err := os.Stat(folder); err == nil {
+			t.Errorf("the folder of the dead is still there; noted was %s", note)
+		}
+		// What the agent made in its place is not ours to remove.
+		return os.Mkdir(folder, 0o755)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(folder); err != nil {
+		t.Error("the agent's own lock was removed")
+	}
+}
+
+// What is no folder is no lock.
+func TestAgentLockIsAFile(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	w.write(w.state()+".lock", "not a lock")
+	p, _ := w.wrapped()
+	w.restore(p)
+	w.wantFile(w.state(), twoServers)
+	w.wantFile(w.state()+".lock", "not a lock")
+}

@@ -1,0 +1,235 @@
+package agentconf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// opencode knows the files of opencode.
+//
+// There are many, from the user's folder over the project's to what is named in
+// variables, and they are merged member by member: one file may hold a server's
+// command, another its environment, a third nothing but that it is off. A list
+// replaces a list, so whichever command counts is a command as it stands in one
+// of the files. Hence all that are there are rewritten.
+type opencode struct{}
+
+// Scopes of opencode, the strongest first.
+const (
+	scopeManaged  = "managed"
+	scopeContent  = "OPENCODE_CONFIG_CONTENT"
+	scopeDir      = "OPENCODE_CONFIG_DIR"
+	scopeFolder   = "project .opencode"
+	scopeVariable = "OPENCODE_CONFIG"
+)
+
+var opencodeServers = []string{"mcp"}
+
+// inVariable is why a rewrite leaves an entry alone that stands in no file.
+const inVariable = "spelled out in a variable"
+
+func (opencode) Name() string { return "opencode" }
+
+func (o opencode) Files(env Env) []string {
+	var paths []string
+	for _, at := range o.places(env) {
+		paths = append(paths, at.path)
+	}
+	return paths
+}
+
+// opencodePlace is where opencode looks for a file.
+type opencodePlace struct{ path, scope string }
+
+// places are where opencode looks, the strongest first.
+func (o opencode) places(env Env) []opencodePlace {
+	if env.Config != "" {
+		return []opencodePlace{{env.Config, scopeUser}}
+	}
+	var all []opencodePlace
+	in := func(dir, scope string, names ...string) {
+		for _, name := range names {
+			all = append(all, opencodePlace{filepath.Join(dir, name), scope})
+		}
+	}
+	if dir := env.variable("OPENCODE_CONFIG_DIR"); dir != "" {
+		in(absolute(dir, env.Cwd), scopeDir, "opencode.jsonc", "opencode.json")
+	}
+	home := realDir(env.Home)
+	in(filepath.Join(home, ".opencode"), scopeUser, "opencode.jsonc", "opencode.json")
+	if off := env.variable("OPENCODE_DISABLE_PROJECT_CONFIG"); off != "1" && !strings.EqualFold(off, "true") {
+		dirs := o.projectDirs(env)
+		for _, dir := range slices.Backward(dirs) { // unlike the files beside it, the farthest first
+			if dir != home {
+				in(filepath.Join(dir, ".opencode"), scopeFolder, "opencode.jsonc", "opencode.json")
+			}
+		}
+		for _, dir := range dirs {
+			in(dir, scopeProject, "opencode.jsonc", "opencode.json")
+		}
+	}
+	if path := env.variable("OPENCODE_CONFIG"); path != "" {
+		all = append(all, opencodePlace{absolute(path, env.Cwd), scopeVariable})
+	}
+	in(o.folder(env), scopeUser, "opencode.jsonc", "opencode.json", "config.json")
+	return all
+}
+
+// folder is where opencode keeps the user's settings.
+func (opencode) folder(env Env) string {
+	return filepath.Join(env.xdg("XDG_CONFIG_HOME", ".config"), "opencode")
+}
+
+// cwd is the folder in which opencode will work: the one it is started in, or
+// that its first word or a flag names.
+func (opencode) cwd(env Env) string {
+	for _, dir := range env.flags("--dir") {
+		return absolute(dir, env.Cwd)
+	}
+	if len(env.Command) > 1 && !strings.HasPrefix(env.Command[1], "-") {
+		if info, err := os.Stat(absolute(env.Command[1], env.Cwd)); err == nil && info.IsDir() {
+			return absolute(env.Command[1], env.Cwd)
+		}
+	}
+	return env.Cwd
+}
+
+// projectDirs are the folders of the project, the nearest first: up to the one
+// that holds the repository.
+func (o opencode) projectDirs(env Env) []string {
+	all := upwards(realDir(o.cwd(env)))
+	for i, dir := range all {
+		git := filepath.Join(dir, ".git")
+		_, head := os.Stat(filepath.Join(git, "HEAD"))
+		if info, err := os.Lstat(git); err == nil && (head == nil || info.Mode().IsRegular()) {
+			return all[:i+1]
+		}
+	}
+	return all
+}
+
+func (o opencode) Find(env Env) (*Found, error) {
+	found := &Found{}
+	m := &opencodeMerge{enabled: map[string]bool{}, kind: map[string]string{}}
+	dir := env.managed("/etc/opencode", "/Library/Application Support/opencode")
+	for _, name := range []string{"opencode.jsonc", "opencode.json"} {
+		doc, err := lookAtFile(filepath.Join(dir, name), lenient)
+		if err != nil {
+			return nil, err
+		}
+		if doc != nil {
+			m.add(&Source{Path: filepath.Join(dir, name), file: &file{path: filepath.Join(dir, name)}, doc: doc}, scopeManaged)
+		}
+	}
+	if text := env.variable(scopeContent); text != "" && env.Config == "" {
+		doc, err := lenient.Parse([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("the variable %s: %w", scopeContent, err)
+		}
+		m.add(&Source{Path: scopeContent, file: &file{path: scopeContent}, doc: doc}, scopeContent)
+	}
+	for _, at := range o.places(env) {
+		s, err := load(at.path, lenient)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil {
+			m.add(s, at.scope)
+		}
+	}
+	m.settle(found)
+	return found, nil
+}
+
+// opencodeMerge gathers what the files say, the strongest first.
+type opencodeMerge struct {
+	sources []*Source
+	order   []*Entry
+	enabled map[string]bool   // what the strongest says that says anything
+	kind    map[string]string // likewise
+}
+
+func (m *opencodeMerge) add(s *Source, scope string) {
+	m.sources = append(m.sources, s)
+	for name, n := range s.doc.At(opencodeServers).Members() {
+		id := name.Text()
+		if on := n.Member("enabled"); on.IsTrue() || on.IsFalse() {
+			if _, said := m.enabled[id]; !said {
+				m.enabled[id] = on.IsTrue()
+			}
+		}
+		if kind := n.Member("type"); kind.Exists() && m.kind[id] == "" {
+			m.kind[id] = kind.Text()
+		}
+		e := readArrayEntry(n)
+		if e == nil {
+			continue // it adds to what another file says, and starts nothing itself
+		}
+		e.File, e.vars = s.Path, braceVariables
+		e.ID, e.Scope, e.Path = id, scope, append(slices.Clip(opencodeServers), id)
+		switch {
+		case e.Ungoverned != "":
+		case scope == scopeManaged:
+			e.Ungoverned = "an administrator's, from " + s.Path
+		case scope == scopeContent:
+			e.Ungoverned = inVariable
+		}
+		s.Entries, m.order = append(s.Entries, e), append(m.order, e)
+	}
+}
+
+// settle says what becomes of each server, now that all files are read.
+func (m *opencodeMerge) settle(found *Found) {
+	var managed, spelt []string
+	for _, e := range m.order {
+		if on, said := m.enabled[e.ID]; said && !on {
+			e.Off = Disabled
+		}
+		if kind := m.kind[e.ID]; kind != "" && kind != "local" && e.Ungoverned == "" {
+			e.Ungoverned = "a remote server, as another file has it"
+		}
+		switch {
+		case e.Scope == scopeManaged && e.Command != "":
+			managed = append(managed, e.ID)
+		case e.Ungoverned == inVariable:
+			spelt = append(spelt, e.ID)
+		}
+	}
+	if len(managed) > 0 {
+		found.Warnings = append(found.Warnings, "servers that an administrator placed are not governed: "+strings.Join(managed, ", "))
+	}
+	if len(spelt) > 0 {
+		found.unreached = fmt.Sprintf("the variable %s spells out servers (%s)", scopeContent, strings.Join(spelt, ", "))
+	}
+	found.Sources, found.order = m.sources, m.order
+}
+
+// readArrayEntry reads a server whose command is a list: the program and its
+// arguments. It is nil for an entry that says nothing of what is started.
+func readArrayEntry(n edit.Node) *Entry {
+	e := &Entry{form: listForm}
+	command, env := n.Member("command"), n.Member("environment")
+	words := texts(command)
+	switch {
+	case n.Kind() != edit.Object:
+		e.Ungoverned = "not a server: it is no object"
+	case n.Member("type").Text() == "remote":
+		e.Ungoverned = "a remote server"
+	case !command.Exists() && n.Member("url").Exists():
+		e.Ungoverned = "a remote server"
+	case !command.Exists():
+		return nil
+	case len(words) == 0 || words[0] == "" || len(words) != len(command.Items()):
+		e.Ungoverned = "not a server: its command is no list of words"
+	case env.Exists() && env.Kind() != edit.Object && env.Kind() != edit.Null:
+		e.Ungoverned = "not a server: its environment is no object"
+	default:
+		e.Command, e.Args = words[0], words[1:]
+	}
+	return e
+}

@@ -1,0 +1,257 @@
+package agentconf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/aymanbagabas/go-udiff"
+)
+
+// ErrWrapped says that a configuration holds lines of ours already. Which file
+// and what to do is in the text.
+var ErrWrapped = errors.New("the configuration is managed by ThoughtGate already")
+
+// What the specification has people read.
+const (
+	noServers   = "No MCP servers found in config"
+	allDisabled = "All MCP servers are disabled"
+)
+
+// Plan is one rewrite of all the files of one agent. Its methods are called in
+// the order Lock, Backup, Prepare, Journals, Apply, Restore, Unlock; to see what
+// would be written Prepare and Diff are enough. A Plan is for one goroutine.
+type Plan struct {
+	agent    Agent
+	env      Env
+	shim     string
+	session  string
+	line     Line
+	warnings []string
+	files    []*planned
+	step     func(string) // told of each step that was taken, in tests
+	found    []*Source    // all of them, those that are not rewritten too
+
+	unreached string // what no rewrite governs; empty when there is nothing
+}
+
+// NewPlan finds and reads the files of an agent, and refuses what cannot be
+// wrapped: nothing there, an empty or broken file, no server, all of them off,
+// lines of ours in it already. shim is the absolute path of the shim, links
+// resolved. It changes nothing.
+func NewPlan(agent Agent, env Env, shim string) (*Plan, error) {
+	p := &Plan{agent: agent, env: env, shim: shim, step: func(string) {}}
+	err := p.read()
+	if errors.Is(err, ErrWrapped) {
+		for _, f := range p.files { // by a wrap that lives, perhaps
+			if locked := isLocked(f.lockPath(), f.path); locked != nil {
+				return nil, locked
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// read fills the plan from what the files say now.
+func (p *Plan) read() error {
+	found, err := p.find()
+	if err != nil {
+		return err
+	}
+	if len(found.Sources) == 0 {
+		return fmt.Errorf("no configuration of %s found; looked for %s", p.agent.Name(), strings.Join(p.agent.Files(p.env), ", "))
+	}
+	p.warnings, p.files, p.unreached = found.Warnings, nil, found.unreached
+	for _, s := range found.Sources {
+		p.add(s)
+	}
+	if err := p.cleanOurs(); err != nil {
+		return err
+	}
+	if err := p.refuseWrapped(); err != nil {
+		return err
+	}
+	if err := p.refuseEmpty(found); err != nil {
+		return err
+	}
+	if err := p.refuseFixed(); err != nil {
+		return err
+	}
+	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && f.clean == nil })
+	for _, f := range p.files {
+		if !utf8.ValidString(f.path) || !utf8.ValidString(f.file.path) {
+			return fmt.Errorf("the path %q is not UTF-8", f.path)
+		}
+	}
+	p.warnUnset()
+	if text := asksAgain[p.agent.Name()]; text != "" {
+		p.warnings = append(p.warnings, text)
+	}
+	p.found = found.Sources
+	return nil
+}
+
+// find reads the files.
+func (p *Plan) find() (*Found, error) {
+	found, err := p.lookAround()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range found.Sources {
+		for _, e := range s.Entries {
+			e.limits = limitsOf(p.agent.Name(), e)
+		}
+		s.markShipped(p.env)
+	}
+	p.shareShipped(found.Sources)
+	return found, nil
+}
+
+// add joins sources that are the same file.
+func (p *Plan) add(s *Source) {
+	for _, f := range p.files {
+		if f.file.path == s.file.path {
+			f.sources = append(f.sources, s)
+			return
+		}
+	}
+	p.files = append(p.files, &planned{path: s.Path, file: s.file, sources: []*Source{s}})
+}
+
+// refuseWrapped finds entries that start the shim.
+func (p *Plan) refuseWrapped() error {
+	for _, f := range p.files {
+		for _, e := range f.governed() {
+			if e.ours != nil && !e.ours.renewed || isShim(e.vars.expand(e.Command, p.env), p.shim, p.env) {
+				return fmt.Errorf("%w: server %q in %s starts %s; put it back with `tgctl unwrap %s`, or start the agent directly",
+					ErrWrapped, e.ID, f.path, e.starts(), f.path)
+			}
+		}
+	}
+	return nil
+}
+
+// refuseFixed finds entries that are written in a way that cannot be rewritten.
+func (p *Plan) refuseFixed() error {
+	for _, f := range p.files {
+		for _, e := range f.governed() {
+			if e.fixed != "" {
+				return fmt.Errorf("server %q in %s cannot be governed as it is written: %s", e.ID, f.path, e.fixed)
+			}
+		}
+	}
+	return nil
+}
+
+// refuseEmpty refuses to wrap an agent that would start nothing we govern. The
+// error is an *[EmptyError].
+func (p *Plan) refuseEmpty(found *Found) error {
+	var paths, left []string
+	count, off := 0, 0
+	for _, s := range found.Sources {
+		paths = append(paths, s.Path)
+		for _, e := range s.Entries {
+			switch {
+			case e.Off == Disabled || e.Off == Denied:
+				off++
+				count++
+			case e.Ungoverned != "":
+				left = append(left, fmt.Sprintf("%s is %s", e.ID, e.Ungoverned))
+			default:
+				count++
+			}
+		}
+	}
+	where := strings.Join(paths, ", ")
+	switch {
+	case p.env.Renew != "" && slices.ContainsFunc(p.files, func(f *planned) bool { return f.clean != nil }):
+		return nil // lines of ours are still to be taken out
+	case count == 0 && len(left) > 0:
+		return empty("%s that can be governed: %s (%s)", noServers, where, strings.Join(left, "; "))
+	case count == 0:
+		return empty("%s: %s", noServers, where)
+	case off == count:
+		return empty("%s: %s", allDisabled, where)
+	}
+	return nil
+}
+
+// warnUnset tells of references that nobody will be able to resolve. They stay
+// as they are: whoever expands them is told the same by them.
+func (p *Plan) warnUnset() {
+	for _, f := range p.files {
+		for _, s := range f.sources {
+			for _, e := range s.Entries {
+				if names := e.unset(s.doc.At(e.Path), p.env); e.Ungoverned == "" && e.Off == Starts && len(names) > 0 {
+					p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s refers to %s, which is not set; left as written", e.ID, s.Path, strings.Join(names, ", ")))
+				}
+			}
+		}
+	}
+}
+
+// Agent returns the type of the agent.
+func (p *Plan) Agent() string { return p.agent.Name() }
+
+// Warnings are what a person should know before the agent starts.
+func (p *Plan) Warnings() []string { return p.warnings }
+
+// Paths returns the files that are rewritten, as the agent knows them.
+func (p *Plan) Paths() []string {
+	var paths []string
+	for _, f := range p.files {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
+
+// Entries returns all servers that were found: those that will be governed, and
+// those that are left alone, with the reason in Ungoverned.
+func (p *Plan) Entries() []*Entry {
+	var out []*Entry
+	for _, s := range p.found {
+		out = append(out, s.Entries...)
+	}
+	return out
+}
+
+// Prepare works out the new text of each file, which starts the shim with what
+// line says, and proves that it can be undone.
+func (p *Plan) Prepare(line Line) error {
+	line.Shim = p.shim
+	if err := line.check(); err != nil {
+		return err
+	}
+	p.line = line
+	for _, f := range p.files {
+		if err := p.prepare(f, line); err != nil {
+			return fmt.Errorf("rewrite %s: %w", f.path, err)
+		}
+	}
+	return nil
+}
+
+// Diff shows what Apply will change, as a unified diff that patch(1) applies.
+func (p *Plan) Diff() string {
+	var b strings.Builder
+	for _, f := range p.files {
+		label := f.path
+		if strings.ContainsAny(label, " \t") {
+			label += "\t" // patch takes a name with blanks only when a tab ends it
+		}
+		b.WriteString(udiff.Unified(label, label, string(f.file.data), string(f.text)))
+	}
+	return b.String()
+}
+
+// sortedFiles is the one order in which locks are taken.
+func (p *Plan) sortedFiles() []*planned {
+	files := slices.Clone(p.files)
+	slices.SortFunc(files, func(a, b *planned) int { return strings.Compare(a.file.path, b.file.path) })
+	return files
+}

@@ -1,0 +1,168 @@
+package agentconf
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// Shipped is a server that a file of a project names: a clone of a repository
+// brings along the file, and what it starts with it.
+type Shipped struct {
+	ID      string
+	From    string            // absolute path of the file
+	Cwd     string            // absolute, where the agent will start it, as far as that can be told
+	Command []string          // and arguments, as the agent will expand them
+	Sets    map[string]string // variables that the file sets for it, likewise
+}
+
+// Shipped returns the governed servers that files of a project name and that the
+// agent would start, or might.
+func (p *Plan) Shipped() []Shipped {
+	var out []Shipped
+	for _, f := range p.files {
+		for _, s := range f.sources {
+			for _, e := range s.Entries {
+				if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
+					continue
+				}
+				one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
+				for _, word := range append([]string{e.Command}, e.Args...) {
+					one.Command = append(one.Command, e.vars.expand(word, p.env))
+				}
+				for name, value := range e.form.of(s.doc.At(e.Path)).env().Members() {
+					one.Sets[name.Text()] = e.vars.expand(value.Text(), p.env)
+				}
+				out = append(out, one)
+			}
+		}
+	}
+	return out
+}
+
+// cwdOf returns where the agent will start a server of a project: where the entry
+// says, else in the project.
+func (p *Plan) cwdOf(s *Source, e *Entry) string {
+	project := projectOf(s.Path)
+	if slices.Contains(upwards(p.env.Cwd), project) || e.From != s.Path {
+		project = p.env.Cwd
+	}
+	said := e.vars.expand(s.doc.At(e.Path).Member("cwd").Text(), p.env)
+	if said == "" || p.agent.Name() == (claudeCode{}).Name() { // which does not heed it
+		return project
+	}
+	return absolute(said, project)
+}
+
+// markShipped notes for each entry of a source whether it comes with a project,
+// and which variables are set for it: both travel in the shim's own arguments.
+func (s *Source) markShipped(env Env) {
+	for _, e := range s.Entries {
+		if !s.isShipped(e.Scope, env) {
+			continue
+		}
+		e.From, e.sets = s.Path, nil
+		for name := range e.form.of(s.doc.At(e.Path)).env().Members() {
+			e.sets = append(e.sets, name.Text())
+		}
+		slices.Sort(e.sets)
+	}
+}
+
+// merging are the agents that make one entry of all that have its name, member by
+// member, and where these stand: in them a project can add to a server of the
+// user's own.
+var merging = []struct {
+	agent   string
+	servers []string
+	env     string // what a server's variables stand under
+}{
+	{codex{}.Name(), []string{codexKey}, "env"},
+	{opencode{}.Name(), opencodeServers, "environment"},
+}
+
+// shareShipped makes what a project says of a server hold for every entry of that
+// name, wherever the agent makes one of them.
+func (p *Plan) shareShipped(sources []*Source) {
+	for _, m := range merging {
+		if m.agent != p.agent.Name() {
+			continue
+		}
+		for _, s := range sources {
+			if !s.inProject(p.env) {
+				continue
+			}
+			for name, said := range s.doc.At(m.servers).Members() {
+				shareWith(sources, name.Text(), s.Path, said.Member(m.env))
+			}
+		}
+	}
+}
+
+// shareWith notes that a project's file says something of a server, and sets these
+// variables for it.
+func shareWith(sources []*Source, id, from string, env edit.Node) {
+	for _, s := range sources {
+		for _, e := range s.Entries {
+			if e.ID != id {
+				continue
+			}
+			e.From = cmp.Or(e.From, from)
+			for name := range env.Members() {
+				e.sets = append(e.sets, name.Text())
+			}
+			slices.Sort(e.sets)
+			e.sets = slices.Compact(e.sets)
+		}
+	}
+}
+
+// inProject reports whether a source lies in the folder that the agent works in, or
+// above it, and not in the user's home.
+func (s *Source) inProject(env Env) bool {
+	project := projectOf(s.Path)
+	return slices.Contains(upwards(realDir(env.Cwd)), realDir(project)) && !slices.Contains(upwards(realDir(env.Home)), realDir(project))
+}
+
+// projectOf is the folder that a project's file is for.
+func projectOf(path string) string {
+	dir := filepath.Dir(path)
+	if strings.HasPrefix(filepath.Base(dir), ".") { // as in .vscode/mcp.json
+		return filepath.Dir(dir)
+	}
+	return dir
+}
+
+// isShipped reports whether what a source says in a scope comes with a project:
+// since the agent reads it as the project's, or since the file lies in the
+// repository that the agent is started in.
+func (s *Source) isShipped(scope string, env Env) bool {
+	if strings.HasPrefix(scope, scopeProject) || strings.HasPrefix(scope, scopeWorkspace) {
+		return true
+	}
+	root, ok := repository(realDir(env.Cwd))
+	if !ok || slices.Contains(upwards(realDir(env.Home)), root) { // what lies in the home is the user's own
+		return false
+	}
+	return strings.HasPrefix(s.file.path, root+"/")
+}
+
+// repository returns the folder of the repository that dir lies in.
+func repository(dir string) (string, bool) {
+	for _, at := range upwards(dir) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return at, true
+		}
+	}
+	return "", false
+}
+
+// of is line for one entry.
+func (l Line) of(e *Entry) Line {
+	l.From, l.Sets = e.From, e.sets
+	return l
+}

@@ -1,0 +1,173 @@
+package agentconf
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Governed is how a server is governed.
+type Governed string
+
+const (
+	NotGoverned Governed = ""
+	ByProtect   Governed = "protect" // at every start
+	ByWrap      Governed = "wrap"    // for as long as that runs
+	ByStray     Governed = "stray"   // a line that a wrap left, or a protection that nobody knows any more
+)
+
+// Server is one server that an agent's files name.
+type Server struct {
+	ID       string
+	Scope    string
+	Path     string   // of the file
+	Project  bool     // the file is not the agent's own: it reads it from here only
+	Governed Governed // of a server that the agent starts as a program
+	Off      Off      // why the agent would not start it
+	Because  string   // which rule or setting keeps it from being started, where one is known
+	Why      string   // it cannot be governed; empty when it could
+}
+
+// Leftover is a file of ours beside a configuration that nothing needs any more,
+// as far as that can be told.
+type Leftover struct {
+	Path   string
+	Config string // the file it lies beside, as the agent knows it
+	Kind   LeftoverKind
+}
+
+// LeftoverKind is what a leftover was.
+type LeftoverKind string
+
+const (
+	StaleBackup LeftoverKind = "backup"  // of a wrap that did not end well
+	StaleLock   LeftoverKind = "lock"    // likewise
+	StaleTemp   LeftoverKind = "temp"    // half written
+	Altered     LeftoverKind = "altered" // kept of a file that had to give way, for the person to look at
+)
+
+// Survey is what there is to know of one agent, from one folder.
+type Survey struct {
+	Agent    string
+	Files    []string // that are there, as the agent knows them
+	Servers  []Server
+	Left     []Leftover
+	Warnings []string
+	Problem  string // why no more is known
+}
+
+// Look surveys the agents that are known, each from where env says; agents of
+// which there is nothing at all are left out. It changes nothing.
+func Look(env Env) []Survey {
+	var all []Survey
+	for _, agent := range agents() {
+		if s := look(agent, env); len(s.Files)+len(s.Left) > 0 || s.Problem != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func look(agent Agent, env Env) Survey {
+	s := Survey{Agent: agent.Name()}
+	paths := agent.Files(env)
+	if len(paths) == 0 {
+		return s // told by the person each time
+	}
+	for _, path := range paths {
+		if _, err := os.Lstat(path); err == nil {
+			s.Files = append(s.Files, path)
+		}
+		s.Left = append(s.Left, leftBeside(path, env.Lasting)...)
+	}
+	if len(s.Files) == 0 {
+		return s
+	}
+	found, err := lookWith(agent, env)
+	if err != nil {
+		s.Problem = err.Error()
+		return s
+	}
+	s.Warnings = found.Warnings
+	env.Cwd = anywhere
+	own := agent.Files(env)
+	for _, source := range found.Sources {
+		for _, e := range source.Entries {
+			s.Servers = append(s.Servers, Server{
+				ID: e.ID, Scope: e.Scope, Path: source.Path, Off: e.Off, Because: e.Because, Why: e.Ungoverned, Governed: governedBy(source, e, env),
+				Project: !slices.Contains(own, source.Path),
+			})
+		}
+	}
+	return s
+}
+
+// governedBy says how an entry is governed.
+func governedBy(s *Source, e *Entry, env Env) Governed {
+	switch {
+	case e.ours == nil && !isShim(e.vars.expand(e.Command, env), "", env):
+		return NotGoverned
+	case e.ours != nil && env.lasting(e.ours, "") != nil:
+		return ByProtect
+	case isLocked(lockPath(s.file.path), s.Path) != nil:
+		return ByWrap
+	}
+	return ByStray
+}
+
+// leftBeside finds what of ours lies beside a configuration. While somebody has
+// the file it is in use.
+func leftBeside(path string, lasting []*Protection) []Leftover {
+	target := path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		target = real
+	}
+	lock := lockPath(target)
+	if isLocked(lock, path) != nil {
+		return nil
+	}
+	var needed []string
+	for _, l := range lasting {
+		needed = append(needed, l.Backups()...)
+	}
+	entries, err := os.ReadDir(filepath.Dir(target))
+	if err != nil {
+		return nil
+	}
+	var left []Leftover
+	for _, entry := range entries {
+		rest, ok := strings.CutPrefix(entry.Name(), filepath.Base(target))
+		at := filepath.Join(filepath.Dir(target), entry.Name())
+		if kind := leftoverKind(rest); ok && kind != "" && !slices.Contains(needed, at) {
+			left = append(left, Leftover{at, path, kind})
+		}
+	}
+	return left
+}
+
+func leftoverKind(suffix string) LeftoverKind {
+	switch {
+	case suffix == lockSuffix:
+		return StaleLock
+	case strings.HasPrefix(suffix, backupSuffix):
+		return StaleBackup
+	case strings.HasPrefix(suffix, alteredSuffix):
+		return Altered
+	case strings.HasPrefix(suffix, tempSuffix):
+		return StaleTemp
+	}
+	return ""
+}
+
+// HasOwn reports whether the agent has a configuration of its own: one that it
+// reads wherever it is started.
+func HasOwn(agent Agent, env Env) bool {
+	env.Cwd = anywhere
+	return slices.ContainsFunc(agent.Files(env), func(path string) bool {
+		_, err := os.Lstat(path)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
+}

@@ -1,0 +1,187 @@
+package agentconf
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// others are an agent and a person who write to one file without a word to us:
+// each reads it, changes what is theirs, and writes it whole, the agent in its own
+// layout, by putting a new file in the place of the old one. They don't run into
+// each other; into us they may.
+type others struct {
+	mu     sync.Mutex
+	path   string
+	writes int // by the agent
+	added  int // servers, by the person
+}
+
+// agentWrites is one turn of the agent. It misses what was lost of its own.
+func (o *others) agentWrites() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text, err := os.ReadFile(o.path)
+	if err != nil {
+		return err
+	}
+	var v map[string]any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return fmt.Errorf("the agent read %q: %w", text, err)
+	}
+	if got, _ := v["writes"].(float64); int(got) != o.writes {
+		return fmt.Errorf("the agent's write %d is lost: the file says %v", o.writes, v["writes"])
+	}
+	servers, _ := v["mcpServers"].(map[string]any)
+	for i := range o.added {
+		if servers[fmt.Sprint("added", i)] == nil {
+			return fmt.Errorf("the person's server %d of %d is lost: %s", i, o.added, text)
+		}
+	}
+	v["writes"] = o.writes + 1
+	if text, err = json.MarshalIndent(v, "", "    "); err == nil {
+		err = save(o.path, text)
+	}
+	if err == nil {
+		o.writes++
+	}
+	return err
+}
+
+// personAdds is a person who adds a server, by hand.
+func (o *others) personAdds() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text, err := os.ReadFile(o.path)
+	if err != nil {
+		return err
+	}
+	server := fmt.Sprintf(`"mcpServers": { "added%d": {"command":"c%d","args":["-y"],"env":{"K":"v"}},`, o.added, o.added)
+	if err := save(o.path, []byte(strings.Replace(string(text), `"mcpServers": {`, server, 1))); err != nil {
+		return err
+	}
+	o.added++
+	return nil
+}
+
+func save(path string, text []byte) error {
+	if err := os.WriteFile(path+"~", text, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+"~", path)
+}
+
+// An agent that rewrites its file all the time and heeds no lock, and a person
+// who adds servers, keep all their changes through wraps that come and go beside
+// them; and when everybody is done one command takes out what the agent, which
+// had our lines in mind, may have written again.
+func TestOthersKeepTheirChanges(t *testing.T) {
+	for _, adopt := range []bool{false, true} {
+		t.Run(fmt.Sprint("adopt ", adopt), func(t *testing.T) {
+			w := newWorld(t)
+			w.write(w.state(), twoServers)
+			o := &others{path: w.state()}
+			stop, failed := make(chan struct{}), make(chan error, 1)
+			go func() {
+				for {
+					select {
+					case <-stop:
+						failed <- nil
+						return
+					case <-time.After(time.Millisecond):
+					}
+					if err := o.agentWrites(); err != nil {
+						failed <- err
+						return
+					}
+				}
+			}()
+			for over := time.Now().Add(time.Minute); o.added < 12 && !t.Failed(); {
+				wrapBeside(t, w, o, adopt)
+				if time.Now().After(over) {
+					t.Errorf("only %d sessions came about", o.added)
+				}
+			}
+			close(stop)
+			if err := <-failed; err != nil {
+				t.Fatal(err)
+			}
+			if err := o.agentWrites(); err != nil { // once more, to look for what is lost
+				t.Fatal(err)
+			}
+			if _, err := Unwrap(w.state()); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.read(w.state()); strings.Contains(got, "THOUGHTGATE") || strings.Contains(got, shimName) || o.added != 12 || o.writes < 12 {
+				t.Errorf("%d servers were added and %d writes made:\n%s", o.added, o.writes, got)
+			}
+			want := reformat(t, twoServers, func(v map[string]any) {
+				v["writes"] = o.writes
+				for i := range o.added {
+					dig(v, "mcpServers")[fmt.Sprint("added", i)] = map[string]any{
+						"command": fmt.Sprint("c", i), "args": []any{"-y"}, "env": map[string]any{"K": "v"},
+					}
+				}
+				if clock := dig(v, "mcpServers", "clock"); strings.Contains(w.read(w.state()), `"args": []`) {
+					clock["args"], clock["env"] = []any{}, map[string]any{} // of a line that was written again
+				}
+			})
+			if got := reformat(t, w.read(w.state()), func(map[string]any) {}); got != want {
+				t.Errorf("the file is\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// wrapBeside is one session while the others write, in which a server is added.
+func wrapBeside(t *testing.T, w *world, o *others, adopt bool) {
+	t.Helper()
+	if _, err := Unwrap(w.state()); err != nil { // lines that the agent wrote again
+		t.Fatal(err)
+	}
+	p, err := NewPlan(custom{}, withConfig(w), w.shim)
+	if err != nil {
+		return // the agent has written them again already
+	}
+	defer p.Unlock()
+	line := w.line()
+	line.Session = fmt.Sprintf("%032d", o.added)
+	for _, do := range []func() error{
+		func() error { return p.Lock(line.Session) }, p.Backup, func() error { return p.Prepare(line) }, p.Apply,
+	} {
+		if err := do(); err != nil { // it has just now
+			if _, err := p.Restore(); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	if err := o.personAdds(); err != nil {
+		t.Fatal(err)
+	}
+	if adopt {
+		for over := time.Now().Add(20 * time.Second); ; { // until the agent has let us
+			err := p.Adopt(func([]Journal) error { return nil })
+			drift, failed := p.Drift()
+			if err == nil && failed == nil && len(drift) == 0 {
+				break
+			}
+			if time.Now().After(over) {
+				t.Fatalf("not adopted: %v, %+v, %v", err, drift, failed)
+			}
+		}
+	}
+	if _, err := p.Restore(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func withConfig(w *world) Env {
+	env := w.env()
+	env.Config = w.state()
+	return env
+}

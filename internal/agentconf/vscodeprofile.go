@@ -1,0 +1,136 @@
+package agentconf
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// products are the editors built from the source of VS Code, by the folder that
+// each has for its user data, with the commands and applications that start it.
+var products = []struct{ folder, commands, bundle string }{
+	{"Code", "code", "Visual Studio Code"},
+	{"Code - Insiders", "code-insiders", "Visual Studio Code - Insiders"},
+	{"VSCodium", "codium", "VSCodium"},
+	{"VSCodium - Insiders", "codium-insiders", "VSCodium - Insiders"},
+	{"Code - OSS", "code-oss", "Code - OSS"},
+}
+
+// vscodeUserData are the folders of user data that the command can lead to: one
+// when it is known, otherwise those of all editors of the family.
+func vscodeUserData(env Env, in invocation) []string {
+	if dir := portable(env); dir != "" {
+		return []string{filepath.Join(dir, "user-data")}
+	}
+	base := env.appData()
+	if dir, _ := env.LookupEnv("VSCODE_APPDATA"); dir != "" {
+		base = absolute(dir, env.Cwd)
+	} else if dir := in.options["user-data-dir"]; dir != "" {
+		return []string{absolute(dir, env.Cwd)}
+	}
+	var dirs []string
+	for _, p := range products {
+		if startsProduct(env, p.commands, p.bundle) {
+			return []string{filepath.Join(base, p.folder)}
+		}
+		dirs = append(dirs, filepath.Join(base, p.folder))
+	}
+	return dirs
+}
+
+func startsProduct(env Env, command, bundle string) bool {
+	name := launcher(env)
+	for _, b := range bundles {
+		if b.name == bundle && b.id == name {
+			return true
+		}
+	}
+	for _, part := range strings.Split(name, "/") {
+		if app, is := strings.CutSuffix(part, ".app"); is {
+			return strings.EqualFold(app, bundle)
+		}
+	}
+	return filepath.Base(name) == command
+}
+
+// portable is the folder of an editor that was unpacked together with its data,
+// empty when it was not.
+func portable(env Env) string {
+	if dir, _ := env.LookupEnv("VSCODE_PORTABLE"); dir != "" {
+		return absolute(dir, env.Cwd)
+	}
+	path := launcher(env)
+	if path == "" {
+		return ""
+	}
+	if !strings.Contains(path, "/") {
+		path = onPath(path, env)
+	}
+	real, err := filepath.EvalSymlinks(absolute(path, env.Cwd))
+	if err != nil {
+		return ""
+	}
+	dir := filepath.Join(filepath.Dir(filepath.Dir(real)), "data") // beside bin
+	if app, _, is := strings.Cut(real, ".app/"); is {
+		dir = filepath.Join(filepath.Dir(app), "code-portable-data")
+	} else if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "resources", "app")); err != nil {
+		return "" // not where an editor was unpacked
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+// temporaryProfile stands for a profile that is made for this run and has no
+// servers.
+const temporaryProfile = "--profile-temp"
+
+// activeProfile is the profile that the editor will use: what its folder is
+// called, and empty for the default one. The command line names it, or else the
+// editor remembers which one goes with what is opened.
+func activeProfile(env Env, in invocation, user string) string {
+	if _, temporary := in.options["profile-temp"]; temporary {
+		return temporaryProfile
+	}
+	root, err := readSettings(filepath.Join(user, "globalStorage", "storage.json"))
+	if err != nil {
+		return ""
+	}
+	id := ""
+	if name, named := in.options["profile"]; named {
+		for _, p := range root.Member("userDataProfiles").Items() {
+			if p.Member("name").Text() == name {
+				id = p.Member("location").Text()
+			}
+		}
+	} else {
+		id = associated(root.Member("profileAssociations").Member("workspaces"), in)
+	}
+	for _, p := range root.Member("userDataProfiles").Items() {
+		if p.Member("location").Text() == id && p.Member("useDefaultFlags").Member("mcp").IsTrue() {
+			return ""
+		}
+	}
+	return id
+}
+
+// associated is the profile that goes with what is opened.
+func associated(workspaces edit.Node, in invocation) string {
+	path := ""
+	switch {
+	case len(in.workspaces) > 0:
+		path = in.workspaces[0]
+	case len(in.folders) > 0:
+		path = in.folders[0]
+	}
+	for key, id := range workspaces.Members() {
+		if u, err := url.Parse(key.Text()); err == nil && u.Scheme == "file" && u.Path == path && id.Text() != "__default__profile__" {
+			return id.Text()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,171 @@
+package agentconf
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// zed knows the settings of Zed: those of the user, and those of each folder
+// that is opened, which count for more.
+//
+// An entry is what its members make it: with a command it is a server that is
+// started here, with a url a remote one, and with neither the settings of one
+// that an extension starts. In the user's file the blocks for a release channel,
+// for a system and for profiles can have servers too; all of them are rewritten.
+type zed struct{}
+
+var zedList = []string{"context_servers"}
+
+// zedChannels are the release channels.
+var zedChannels = []string{"stable", "preview", "nightly", "dev"}
+
+func (zed) Name() string { return "zed" }
+
+func (z zed) Files(env Env) []string {
+	if env.Config != "" {
+		return []string{env.Config}
+	}
+	files := []string{filepath.Join(z.folder(env), "settings.json")}
+	for _, dir := range invoked(env).folders {
+		files = append(files, filepath.Join(dir, ".zed", "settings.json"))
+	}
+	return files
+}
+
+// folder is where Zed keeps its settings.
+func (zed) folder(env Env) string {
+	if dir := invoked(env).options["user-data-dir"]; dir != "" {
+		return filepath.Join(absolute(dir, env.Cwd), "config")
+	}
+	if env.system() != "linux" {
+		return filepath.Join(env.Home, ".config", "zed")
+	}
+	if dir, _ := env.LookupEnv("FLATPAK_XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(absolute(dir, env.Cwd), "zed")
+	}
+	return filepath.Join(env.xdg("XDG_CONFIG_HOME", ".config"), "zed")
+}
+
+// data is where Zed keeps what it installs.
+func (zed) data(env Env) string {
+	if dir := invoked(env).options["user-data-dir"]; dir != "" {
+		return absolute(dir, env.Cwd)
+	}
+	if env.system() != "linux" {
+		return filepath.Join(env.appData(), "Zed")
+	}
+	if dir, _ := env.LookupEnv("FLATPAK_XDG_DATA_HOME"); dir != "" {
+		return filepath.Join(absolute(dir, env.Cwd), "zed")
+	}
+	return filepath.Join(env.xdg("XDG_DATA_HOME", ".local/share"), "zed")
+}
+
+func (z zed) Find(env Env) (*Found, error) {
+	found := &Found{}
+	if invoked(env).elsewhere {
+		found.Warnings = append(found.Warnings, elsewhereWarning)
+	}
+	var order, user []*Entry // order: strongest first
+	for i, path := range z.Files(env) {
+		s, err := load(path, lenient)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			continue
+		}
+		s.vars = variables{}
+		found.Sources = append(found.Sources, s)
+		if i == 0 {
+			user = z.userServers(env, s)
+		} else {
+			order = append(order, z.add(s, scopeProject, zedList)...)
+		}
+	}
+	shadow(append(order, user...))
+	if names := z.extensionServers(env); env.Config == "" && len(names) > 0 {
+		found.Warnings = append(found.Warnings, "servers that extensions of Zed start are not governed: "+strings.Join(names, ", "))
+	}
+	return found, nil
+}
+
+// userServers adds the servers of the user's file, the strongest first: a profile
+// counts for more than a system, and that for more than a channel. Which profile
+// is chosen Zed keeps to itself.
+func (z zed) userServers(env Env, s *Source) []*Entry {
+	var order []*Entry
+	block := func(scope string, active bool, path ...string) {
+		entries := z.add(s, scope, append(path, zedList...))
+		for _, e := range entries {
+			if !active {
+				e.Off = Inactive
+			}
+		}
+		order = append(order, entries...)
+	}
+	for name := range s.doc.At([]string{"profiles"}).Members() {
+		block(scopeProfile, false, "profiles", name.Text())
+		block(scopeProfile, false, "profiles", name.Text(), "settings")
+	}
+	for _, system := range []string{"linux", "macos", "windows"} {
+		block(scopeUser+" "+system, system == strings.ReplaceAll(env.system(), "darwin", "macos"), system)
+	}
+	for _, c := range zedChannels {
+		block(scopeUser+" "+c, c == zedChannel(env), c)
+	}
+	block(scopeUser, true)
+	return order
+}
+
+// zedChannel is the release channel that the command starts: zed-preview,
+// dev.zed.Zed-Preview or "Zed Preview.app" the one called preview.
+func zedChannel(env Env) string {
+	for _, part := range strings.Split(launcher(env), "/") {
+		part = strings.ToLower(strings.TrimSuffix(part, ".app"))
+		for _, c := range zedChannels {
+			if strings.HasSuffix(part, "zed-"+c) || part == "zed "+c {
+				return c
+			}
+		}
+	}
+	return "stable"
+}
+
+// add adds the servers of one list.
+func (zed) add(s *Source, scope string, path []string) []*Entry {
+	entries := s.addServers(scope, path)
+	for _, e := range entries {
+		n := s.doc.At(e.Path)
+		command := n.Member("command")
+		switch {
+		case command.Kind() == edit.Object: // with all that the entry has elsewhere
+			inner := zedForm.read(command)
+			e.form, e.Path = zedForm, append(e.Path, "command")
+			e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
+		case (command.Kind() == edit.Absent || command.Kind() == edit.Null) && !n.Member("url").Exists() && n.Kind() == edit.Object:
+			e.Ungoverned = "started by an extension of Zed"
+		}
+		if n.Member("enabled").IsFalse() {
+			e.Off = Disabled
+		}
+	}
+	return entries
+}
+
+// extensionServers are the names of the servers that installed extensions bring
+// along.
+func (z zed) extensionServers(env Env) []string {
+	root, err := readSettings(filepath.Join(z.data(env), "extensions", "index.json"))
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, extension := range root.Member("extensions").Members() {
+		for name := range extension.Member("manifest").Member("context_servers").Members() {
+			names = append(names, name.Text())
+		}
+	}
+	return names
+}

@@ -1,0 +1,151 @@
+package archtest
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Names for what stands outside the standard library. A name ending in /... is
+// that package and all below it.
+const (
+	sys      = "golang.org/x/sys/unix"
+	json     = "github.com/go-json-experiment/json/jsontext"
+	hujson   = "github.com/tailscale/hujson"
+	toml     = "github.com/pelletier/go-toml/v2/..."
+	yaml     = "go.yaml.in/yaml/v4"
+	diff     = "github.com/aymanbagabas/go-udiff"
+	text     = "golang.org/x/text/..."
+	term     = "golang.org/x/term"
+	sync     = "golang.org/x/sync/..."
+	grpc     = "google.golang.org/grpc/..."
+	protobuf = "google.golang.org/protobuf/..."
+	cedar    = "github.com/cedar-policy/cedar-go/..."
+	sqlite   = "modernc.org/sqlite/..."
+	systemd  = "github.com/coreos/go-systemd/v22/..."
+	cobra    = "github.com/spf13/cobra/..."
+	tea      = "charm.land/bubbletea/v2"
+	ansi     = "github.com/charmbracelet/x/ansi"
+	rpc      = "google.golang.org/genproto/googleapis/rpc/errdetails"
+	proto    = module + "proto/thoughtgate/v1"
+)
+
+// mayImport says for each package what it may import besides the standard
+// library. Packages are named from the top of the repository; daemon/* and
+// internal/* stand for what has no line of its own. Tests may import anything.
+var mayImport = map[string][]string{
+	"internal/*":   {sys, json},
+	"internal/mcp": {sys, json, "internal/wire"},
+	// One package for each syntax of configuration files, which alone knows the
+	// library that reads it, on what is the same for all of them.
+	"internal/edit/*":    {"internal/edit"},
+	"internal/jsonc":     {sys, json, hujson, "internal/edit"},
+	"internal/tomledit":  {toml, "internal/edit"},
+	"internal/yamledit":  {yaml, "internal/edit"},
+	"internal/agentconf": {sys, json, diff, "internal/edit", "internal/jsonc", "internal/tomledit", "internal/yamledit"},
+	"internal/display":   {sys, json, text},
+	"internal/fake":      {sys, json, toml, yaml}, // its agents read what ours rewrite
+
+	// The bottom of the daemon, and what stands on it. Siblings know gate,
+	// config and the store, never each other.
+	"daemon/gate":   {sys, json, "internal/..."},
+	"daemon/config": {sys, json, yaml, "internal/..."},
+	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
+	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	"daemon/facts":  {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
+	"daemon/policy": {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
+
+	// api translates and delegates, and shares with client the version of the
+	// protocol and the one map of errors; package daemon wires.
+	"daemon/api": {sys, json, sync, grpc, rpc, protobuf, proto, "client", "internal/...", "daemon/..."},
+	"daemon":     {sys, sync, "internal/...", "daemon/..."},
+
+	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
+	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
+	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/sock"},
+	"cmd/tgctl": {sys, term, json, cobra, diff, tea, ansi, protobuf, proto, "client", "internal/agentconf", "internal/record",
+		"internal/display", "internal/sock", "internal/fake"},
+}
+
+func TestImports(t *testing.T) {
+	for _, source := range sources(t) {
+		allowed, ok := rulesFor(source.dir)
+		if !ok {
+			t.Errorf("%s: no rule says what %s may import; add a line to mayImport", source.path, source.dir)
+			continue
+		}
+		for _, spec := range source.file.Imports {
+			name, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !standard(name) && !slices.ContainsFunc(allowed, func(rule string) bool { return covers(rule, name) }) {
+				t.Errorf("%s imports %s, which %s may not", source.path, name, source.dir)
+			}
+		}
+	}
+}
+
+// TestImportRulesAreUsed keeps the table from outliving the packages it names.
+func TestImportRulesAreUsed(t *testing.T) {
+	there := map[string]bool{}
+	for _, source := range sources(t) {
+		there[source.dir] = true
+	}
+	for dir := range mayImport {
+		if !strings.HasSuffix(dir, "/*") && !there[dir] {
+			t.Errorf("mayImport names %s, which has no Go file", dir)
+		}
+	}
+}
+
+func TestCovers(t *testing.T) {
+	tests := []struct {
+		rule, name string
+		want       bool
+	}{
+		{"internal/wire", module + "internal/wire", true},
+		{"internal/wire", module + "internal/wires", false},
+		{"internal/...", module + "internal/wire", true},
+		{"internal/...", module + "daemon/wire", false},
+		{"daemon", module + "daemon/gate", false},
+		{grpc, "google.golang.org/grpc", true},
+		{grpc, "google.golang.org/grpc/codes", true},
+		{grpc, "google.golang.org/grpcx", false},
+		{json, "github.com/go-json-experiment/json", false},
+		{proto, module + "proto/thoughtgate/v1", true},
+	}
+	for _, test := range tests {
+		if got := covers(test.rule, test.name); got != test.want {
+			t.Errorf("covers(%q, %q) = %v, want %v", test.rule, test.name, got, test.want)
+		}
+	}
+}
+
+// rulesFor returns the line of mayImport for a package.
+func rulesFor(dir string) ([]string, bool) {
+	if allowed, ok := mayImport[dir]; ok {
+		return allowed, true
+	}
+	allowed, ok := mayImport[path.Dir(dir)+"/*"]
+	return allowed, ok
+}
+
+// covers reports whether rule permits the import of name.
+func covers(rule, name string) bool {
+	if !strings.Contains(strings.SplitN(rule, "/", 2)[0], ".") {
+		rule = module + rule
+	}
+	if below, ok := strings.CutSuffix(rule, "/..."); ok {
+		return name == below || strings.HasPrefix(name, below+"/")
+	}
+	return name == rule
+}
+
+// standard reports whether an import path is of the standard library: its
+// first element is no host.
+func standard(name string) bool {
+	return !strings.Contains(strings.SplitN(name, "/", 2)[0], ".")
+}

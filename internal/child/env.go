@@ -1,0 +1,52 @@
+package child
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ComposeEnv returns base without the names in drop, and with set in place of
+// what base had under the same names. A name in drop may end in * to stand for
+// every name that begins so; set is applied last. The order of base is kept,
+// set follows in the order of its names. An entry of base without a name, or a
+// second one of the same name, is left out: of two, getenv shows the first, and
+// a program that read the second would see another environment than we did.
+func ComposeEnv(base []string, set map[string]string, drop []string) []string {
+	seen := make(map[string]bool, len(base)+len(set))
+	for name := range set {
+		seen[name] = true
+	}
+	env := make([]string, 0, len(base)+len(set))
+	for _, entry := range base {
+		name, _, ok := strings.Cut(entry, "=")
+		if !ok || name == "" || seen[name] || dropped(name, drop) {
+			continue
+		}
+		seen[name] = true
+		env = append(env, entry)
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		env = append(env, name+"="+set[name])
+	}
+	return env
+}
+
+func dropped(name string, drop []string) bool {
+	return slices.ContainsFunc(drop, func(pattern string) bool {
+		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+			return strings.HasPrefix(name, prefix)
+		}
+		return name == pattern
+	})
+}
+
+// lookupEnv is what getenv would find in env.
+func lookupEnv(env []string, name string) (string, bool) {
+	for _, entry := range env {
+		if n, value, ok := strings.Cut(entry, "="); ok && n == name {
+			return value, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,255 @@
+package child
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The test binary plays the children: roleEnv says which part.
+const (
+	roleEnv = "CHILD_TEST_ROLE"
+	tagEnv  = "CHILD_TEST_TAG" // what a test started, however far it went
+)
+
+var roles = map[string]func(){
+	"stubborn":  stubborn,
+	"daemonize": daemonize,
+	"middle":    middle,
+	"wander":    wander,
+	"plain":     plain,
+	"deserted":  deserted,
+}
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		roles[role]()
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	reaped := make(chan struct{})
+	if err := BecomeSubreaper(); err != nil && runtime.GOOS == "linux" {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	go func() {
+		defer close(reaped)
+		ReapOrphans(ctx)
+	}()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // the goroutine behind signals is there to stay
+	code := m.Run()
+	cancel()
+	<-reaped
+	os.Exit(code)
+}
+
+// stubborn does not leave when asked to. It says "ready" when it has begun.
+func stubborn() {
+	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	fmt.Println("ready", os.Getpid())
+	time.Sleep(time.Hour) // not select: the runtime would call that a deadlock
+}
+
+// daemonize starts a stubborn process by way of one that makes a session of
+// its own and exits, as daemons do, and goes on until its input ends.
+func daemonize() {
+	cmd := again("middle")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Stdout = os.Stdout
+	if err := cmd.Run(); err != nil {
+		fmt.Println("middle:", err)
+	}
+	io.Copy(io.Discard, os.Stdin)
+}
+
+func middle() {
+	cmd := again("stubborn")
+	cmd.Stdout = os.Stdout
+	if os.Getenv("CHILD_TEST_SCRUB") != "" {
+		cmd.Env = []string{roleEnv + "=stubborn", "GORACE=atexit_sleep_ms=0", tagEnv + "=" + os.Getenv(tagEnv)}
+	}
+	if err := cmd.Start(); err != nil {
+		fmt.Println("stubborn:", err)
+	}
+}
+
+// wander leaves its group for that of its parent, and does not leave.
+func wander() {
+	parent, err := syscall.Getpgid(os.Getppid())
+	if err == nil {
+		err = syscall.Setpgid(0, parent)
+	}
+	if err != nil {
+		fmt.Println("setpgid:", err)
+		return
+	}
+	stubborn()
+}
+
+func again(role string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleEnv+"="+role)
+	return cmd
+}
+
+// role returns what starts this binary in a role; extra is added to its
+// environment.
+func role(t *testing.T, name string, extra ...string) Spec {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Spec{Command: exe, Env: append(testEnv(t), append(extra, roleEnv+"="+name)...)}
+}
+
+func script(t *testing.T, text string) Spec {
+	t.Helper()
+	return Spec{Command: "sh", Args: []string{"-c", text}, Env: testEnv(t)}
+}
+
+// testEnv is the environment of what a test starts. When the test ends, no
+// process may be left that carries its tag, nor a goroutine or descriptor.
+func testEnv(t *testing.T) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0", tagEnv + "=" + tagOf(t)}
+}
+
+func tagOf(t *testing.T) string {
+	return strconv.Itoa(os.Getpid()) + "/" + t.Name()
+}
+
+// noneLeft is called at the head of each test that starts processes.
+func noneLeft(t *testing.T) {
+	t.Helper()
+	goroutines, files := runtime.NumGoroutine(), openFiles()
+	t.Cleanup(func() {
+		eventually(t, "a process is left", func() string { return fmt.Sprint(tagged(t)) }, "[]")
+		eventually(t, "a child is left", func() string { return fmt.Sprint(ownChildren()) }, "[]")
+		deadline := time.Now().Add(time.Minute)
+		for runtime.NumGoroutine() > goroutines || openFiles() > files {
+			if time.Now().After(deadline) {
+				buf := make([]byte, 1<<16)
+				t.Errorf("goroutines: had %d, have %d; descriptors: had %d, have %d\n%s", goroutines,
+					runtime.NumGoroutine(), files, openFiles(), buf[:runtime.Stack(buf, true)])
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+}
+
+// tagged returns the processes that carry the test's tag.
+func tagged(t *testing.T) []int {
+	var pids []int
+	for _, p := range everyProcess() {
+		if !p.zombie && environHas(p.pid, tagEnv+"="+tagOf(t)) {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// ownChildren returns the children of this process, zombies included.
+func ownChildren() []int {
+	var pids []int
+	for _, p := range everyProcess() {
+		if p.ppid == os.Getpid() {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// needsOrphans skips what holds only where orphans come to us.
+func needsOrphans(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("this platform gives orphans to its first process")
+	}
+}
+
+// needsProc skips what asks Linux.
+func needsProc(t *testing.T) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("this platform has no /proc")
+	}
+}
+
+func openFiles() int {
+	names, _ := os.ReadDir("/dev/fd")
+	return len(names)
+}
+
+func eventually(t *testing.T, what string, got func() string, want string) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for got() != want {
+		if time.Now().After(deadline) {
+			t.Errorf("%s: got %s, want %s", what, got(), want)
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func start(t *testing.T, spec Spec) *Child {
+	t.Helper()
+	c, err := Start(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Stop(t.Context(), Grace{})
+		c.Stdout().Close()
+		c.Stderr().Close()
+	})
+	return c
+}
+
+// line reads one line from the child, which is how the tests know that it has
+// come to a point.
+func line(t *testing.T, in *bufio.Reader) string {
+	t.Helper()
+	got := make(chan string, 1)
+	go func() {
+		s, _ := in.ReadString('\n')
+		got <- strings.TrimSpace(s)
+	}()
+	select {
+	case s := <-got:
+		return s
+	case <-time.After(time.Minute):
+		t.Fatal("no line from the child in 20 s")
+		return ""
+	}
+}
+
+// readyPID reads the line by which a stubborn process says that it has begun.
+func readyPID(t *testing.T, in *bufio.Reader) int {
+	t.Helper()
+	s := line(t, in)
+	pid, err := strconv.Atoi(strings.TrimPrefix(s, "ready "))
+	if err != nil {
+		t.Fatalf("the child said %q", s)
+	}
+	return pid
+}
+
+func lives(pid int) bool {
+	p, ok := readProc(pid)
+	return ok && !p.zombie
+}
+
+func sorted(s []string) []string { s = slices.Clone(s); slices.Sort(s); return s }

@@ -1,0 +1,3 @@
+package child
+
+func everyProcess() []proc { return allProcesses() }

@@ -1,0 +1,155 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// BecomeSubreaper makes this process the parent of every descendant that loses
+// its own, in place of init. It holds until the process ends and is not
+// inherited. Call it before the first Start, and let [ReapOrphans] run.
+//
+// A program that was started elsewhere in this process and then let go of, with
+// os.Process.Release, looks like an orphan from then on, and the last Stop ends
+// it as one.
+//
+// It needs Linux 5.4: without pidfds an orphan can't be told from a child that
+// some other part of the program is going to wait for.
+func BecomeSubreaper() error {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	defer self.Release()
+	if err := self.WithHandle(func(uintptr) {}); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w: it needs Linux 5.4", errors.ErrUnsupported)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	family.mu.Lock()
+	defer family.mu.Unlock()
+	family.subreaper = true
+	return nil
+}
+
+// ReapOrphans waits for adopted processes as they end, until ctx does. A
+// process that anybody in this program has started and not yet waited for is
+// left to them, whether it was started by this package, by os/exec or by
+// os.StartProcess: its pidfd is open, and an orphan has none.
+func ReapOrphans(ctx context.Context) {
+	exits := make(chan os.Signal, 1)
+	signal.Notify(exits, unix.SIGCHLD)
+	defer signal.Stop(exits)
+	const soon, seldom = time.Second, time.Minute
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for pause := soon; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-exits:
+			pause = soon
+		case <-again.C:
+			pause = min(2*pause, seldom)
+		}
+		// No signal tells when the last descriptor of a process that has ended
+		// is closed, so what was left is looked at again.
+		if reapOrphans() {
+			again.Reset(pause)
+		} else {
+			again.Stop()
+		}
+	}
+}
+
+// reaping lets one goroutine at a time wait for orphans. Between the look at a
+// pid's descriptors and the wait no other may free the number.
+var reaping sync.Mutex
+
+// reapOrphans waits for every adopted process that has ended, and reports
+// whether any that somebody holds was left.
+func reapOrphans() (left bool) {
+	if subreaper, _ := family.origin(); !subreaper {
+		return false
+	}
+	reaping.Lock()
+	defer reaping.Unlock()
+	if !anyExited() {
+		return false
+	}
+	for _, pid := range zombiesOf(os.Getpid()) {
+		if held(pid) {
+			left = true
+			continue
+		}
+		unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+	return left
+}
+
+// anyExited asks whether there is any child to be waited for at all.
+func anyExited() bool {
+	var info siginfo
+	err := waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT)
+	return err == nil && info[infoSigno] != 0
+}
+
+// zombiesOf returns the children of self that have ended.
+func zombiesOf(self int) []int {
+	var pids []int
+	if listsChildren() {
+		for _, pid := range childrenOf(self) {
+			if p, ok := readProc(pid); ok && p.zombie && p.ppid == self {
+				pids = append(pids, pid)
+			}
+		}
+		return pids
+	}
+	for _, p := range allProcesses() {
+		if p.zombie && p.ppid == self {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
+}
+
+// held reports whether a part of this program has a pidfd of pid, those left
+// out by which this package watches what isn't its child.
+func held(pid int) bool {
+	dir, err := os.Open("/proc/self/fd")
+	if err != nil {
+		return true
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return true
+	}
+	want := []byte("\nPid:\t" + strconv.Itoa(pid) + "\n")
+	for _, name := range names {
+		fd, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		target, err := os.Readlink("/proc/self/fd/" + name)
+		if err != nil || !strings.Contains(target, "pidfd") {
+			continue
+		}
+		info, err := os.ReadFile("/proc/self/fdinfo/" + name)
+		if err == nil && bytes.Contains(info, want) && !family.isWatched(fd) {
+			return true
+		}
+	}
+	return false
+}

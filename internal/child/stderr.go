@@ -1,0 +1,106 @@
+package child
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxLine bounds what is kept of a line of standard error before it is written
+// out. A longer one is written in pieces that say so.
+const maxLine = 16 << 10
+
+// EscapeStderr copies src to dst line by line until src ends, each line in one
+// Write. What a terminal would obey instead of show is made
+// visible: control characters and bytes that are not UTF-8 as \x1b, characters
+// without a shape of their own (direction marks, zero widths, line separators)
+// as \u202e. Joiners are left in, since scripts and emoji need them. A line of
+// more than 16 KiB is broken with "..." on both sides of the break. When dst
+// fails, src is still read to its end, so that the child never stands still
+// because of us; the error is that of the first failed write, or of src.
+func EscapeStderr(dst io.Writer, src io.Reader) error {
+	in := bufio.NewReaderSize(src, maxLine)
+	var out, keep []byte
+	var writeErr error
+	for continued := false; ; {
+		piece, err := in.ReadSlice('\n')
+		broken := errors.Is(err, bufio.ErrBufferFull)
+		if len(keep) > 0 {
+			piece = append(keep, piece...)
+			keep = nil
+		}
+		if broken {
+			piece, keep = splitRune(piece)
+		}
+		if len(piece) > 0 && writeErr == nil {
+			out = out[:0]
+			if continued {
+				out = append(out, "..."...)
+			}
+			out = appendEscaped(out, bytes.TrimSuffix(bytes.TrimSuffix(piece, []byte("\n")), []byte("\r")))
+			if broken {
+				out = append(out, "..."...)
+			}
+			if _, err := dst.Write(append(out, '\n')); err != nil {
+				writeErr = fmt.Errorf("copy stderr: %w", err)
+			}
+		}
+		continued = broken
+		switch {
+		case err == io.EOF:
+			return writeErr
+		case err != nil && !broken:
+			if writeErr != nil {
+				return writeErr
+			}
+			return fmt.Errorf("copy stderr: %w", err)
+		}
+	}
+}
+
+// splitRune cuts b before a character that it ends in the middle of. The rest
+// is a copy.
+func splitRune(b []byte) (whole, rest []byte) {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		at := len(b) - n
+		if utf8.RuneStart(b[at]) {
+			if !utf8.FullRune(b[at:]) {
+				return b[:at], bytes.Clone(b[at:])
+			}
+			break
+		}
+	}
+	return b, nil
+}
+
+func appendEscaped(out, line []byte) []byte {
+	for len(line) > 0 {
+		r, size := utf8.DecodeRune(line)
+		switch {
+		case r == utf8.RuneError && size == 1, r < 0x20 && r != '\t', r == 0x7f:
+			const digits = "0123456789abcdef"
+			out = append(out, '\\', 'x', digits[line[0]>>4], digits[line[0]&15])
+		case r > 0xffff && hidden(r):
+			out = fmt.Appendf(out, `\U%08x`, r)
+		case r >= 0x80 && r < 0xa0, hidden(r):
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = append(out, line[:size]...)
+		}
+		line = line[size:]
+	}
+	return out
+}
+
+// hidden reports whether r has no shape but changes what is seen.
+func hidden(r rune) bool {
+	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
+	if r < 0x80 || r == zeroWidthNonJoiner || r == zeroWidthJoiner {
+		return false
+	}
+	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp)
+}

@@ -1,0 +1,84 @@
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sysProcAttr leaves DeathSignal out: macOS has no such thing.
+func sysProcAttr(Spec) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}
+
+// blockUntilExit returns when the leader has exited, and leaves its entry. The
+// waitid of macOS also returns for a child that was only stopped, hence the
+// queue; where that can't be had, the process table is looked at.
+func (c *Child) blockUntilExit() {
+	if c.awaitEvent() {
+		return
+	}
+	for handle := (handle{c.leader}); handle.alive(); {
+		time.Sleep(lastLook)
+	}
+}
+
+// awaitEvent returns false when exits can't be watched.
+func (c *Child) awaitEvent() bool {
+	queue, err := unix.Kqueue()
+	if err != nil {
+		return false
+	}
+	defer unix.Close(queue)
+	unix.CloseOnExec(queue)
+	var watch unix.Kevent_t
+	unix.SetKevent(&watch, c.process.Pid, unix.EVFILT_PROC, unix.EV_ADD|unix.EV_ONESHOT)
+	watch.Fflags = unix.NOTE_EXIT
+	events := make([]unix.Kevent_t, 1)
+	for {
+		n, err := unix.Kevent(queue, []unix.Kevent_t{watch}, events, nil)
+		switch {
+		case n > 0 && events[0].Flags&unix.EV_ERROR != 0:
+			return syscall.Errno(events[0].Data) == unix.ESRCH
+		case n > 0, err == unix.ESRCH:
+			return true // it has exited, perhaps before we asked
+		case err != unix.EINTR:
+			return false
+		}
+	}
+}
+
+// exitedLocked waits for the leader, which has exited. Its number is free from
+// then on: what is left of the group is signalled one by one.
+func (c *Child) exitedLocked() (State, bool) {
+	state, err := c.process.Wait()
+	if err != nil {
+		return State{Code: ExitOurs}, true
+	}
+	status := state.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return State{Signal: status.Signal()}, true
+	}
+	return State{Code: status.ExitStatus()}, true
+}
+
+// Grow does nothing: pipes grow by themselves on macOS.
+func (c *Child) Grow(int) error { return nil }
+
+// BecomeSubreaper fails: macOS gives orphans to launchd. See the limits at the
+// head of this package's file for the platform.
+func BecomeSubreaper() error {
+	return fmt.Errorf("become the parent of orphans: %w on macOS", errors.ErrUnsupported)
+}
+
+// ReapOrphans waits for ctx to end: no orphans come to us.
+func ReapOrphans(ctx context.Context) { <-ctx.Done() }
+
+func reapOrphans() bool { return false }
+
+// held is not asked where orphans don't come to us.
+func held(int) bool { return true }

@@ -1,0 +1,81 @@
+package child
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+func sysProcAttr(spec Spec) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: spec.DeathSignal}
+}
+
+// blockUntilExit returns when the leader has exited. It leaves the entry in
+// the process table.
+func (c *Child) blockUntilExit() {
+	var info siginfo
+	waitid(unix.P_PID, c.process.Pid, &info, unix.WEXITED|unix.WNOWAIT)
+}
+
+// siginfo is what the kernel fills in: three numbers, padding where pointers
+// have eight bytes, and then pid, uid and status.
+type siginfo [32]int32
+
+const (
+	infoSigno  = 0
+	infoCode   = 2
+	infoStatus = 5 + unsafe.Sizeof(uintptr(0))/8
+)
+
+func waitid(kind, id int, info *siginfo, options int) error {
+	for {
+		err := unix.Waitid(kind, id, (*unix.Siginfo)(unsafe.Pointer(info)), options, nil)
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// exitedLocked returns how the leader exited, and whether its entry has gone.
+// That is so only when somebody else waited for a process that isn't theirs;
+// how it exited is lost then.
+func (c *Child) exitedLocked() (State, bool) {
+	var info siginfo
+	if err := waitid(unix.P_PID, c.process.Pid, &info, unix.WEXITED|unix.WNOWAIT|unix.WNOHANG); err != nil {
+		c.process.Release()
+		return State{Code: ExitOurs}, true
+	}
+	status := info[infoStatus]
+	if info[infoCode] == cldExited {
+		return State{Code: int(status)}, false
+	}
+	return State{Signal: syscall.Signal(status)}, false
+}
+
+// cldExited is the code of a child that exited by itself; the others are those
+// of signals, with and without a core.
+const cldExited = 1
+
+// Grow gives the pipes of stdin and stdout room for at least size bytes, which
+// helps large messages. The kernel's limit for a user is 1 MiB a pipe.
+func (c *Child) Grow(size int) error {
+	for _, end := range []interface {
+		SyscallConn() (syscall.RawConn, error)
+	}{c.stdin.File, c.stdout.file} {
+		raw, err := end.SyscallConn()
+		if err != nil {
+			return err
+		}
+		var growErr error
+		if err := raw.Control(func(fd uintptr) {
+			_, growErr = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size)
+		}); err != nil {
+			return err
+		}
+		if growErr != nil {
+			return growErr
+		}
+	}
+	return nil
+}

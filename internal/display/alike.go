@@ -1,0 +1,142 @@
+package display
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Shape is what a name looks like to somebody who reads it in a hurry, or to a
+// program that tidies names up before it compares them.
+type Shape struct {
+	folded  string // case, width, accents, separators and what is not seen taken off
+	similar string // likewise, and with 0 for o, 1 and I for l, rn for m
+	twins   bool   // it has letters that pass for ASCII ones: each is twinMark
+}
+
+// twinMark stands for a letter that passes for an ASCII one. Which one is not
+// asked: two names that are alike but for such letters are alike.
+const twinMark = '\uFFFF'
+
+// ShapeOf returns the shape of a name.
+func ShapeOf(name string) Shape {
+	var folded, similar strings.Builder
+	var s Shape
+	for _, r := range norm.NFKD.String(name) {
+		switch {
+		case unicode.Is(unicode.Mn, r), unicode.Is(invisible, r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Cc, r):
+			continue
+		case r >= 0x80 && isTwin(r):
+			s.twins = true
+			folded.WriteRune(twinMark)
+			similar.WriteRune(twinMark)
+			continue
+		case unicode.IsSpace(r), strings.ContainsRune("_-.:/", r), r >= 0x80 && (strings.ContainsRune(punctuation, r) || strings.ContainsRune(prosePunctuation, r)):
+			r = '_'
+		}
+		folded.WriteRune(unicode.ToLower(r))
+		similar.WriteRune(seenAs(r))
+	}
+	s.folded = folded.String()
+	s.similar = strings.NewReplacer("rn", "m", "vv", "w").Replace(similar.String())
+	return s
+}
+
+// seenAs is what an ASCII character is easily taken for.
+func seenAs(r rune) rune {
+	switch r {
+	case '0':
+		return 'o'
+	case '1', 'I', '|':
+		return 'l'
+	}
+	return unicode.ToLower(r)
+}
+
+// Keys returns two texts of which shapes that are alike share at least one,
+// provided that neither HasTwins.
+func (s Shape) Keys() (folded, similar string) { return s.folded, s.similar }
+
+// HasTwins reports whether the name has letters that pass for ASCII ones.
+func (s Shape) HasTwins() bool { return s.twins }
+
+// Like reports whether names of the shapes s and t could be taken for one
+// another.
+func (s Shape) Like(t Shape) bool {
+	return alike(s.folded, t.folded) || alike(s.similar, t.similar)
+}
+
+func alike(a, b string) bool {
+	if a == b {
+		return true
+	}
+	for a != "" && b != "" {
+		x, n := utf8.DecodeRuneInString(a)
+		y, m := utf8.DecodeRuneInString(b)
+		if x != y && (x != twinMark || y >= 0x80) && (y != twinMark || x >= 0x80) {
+			return false
+		}
+		a, b = a[n:], b[m:]
+	}
+	return a == b
+}
+
+// Disguised returns the first word of text in which letters that pass for
+// ASCII ones stand among ASCII letters; empty when there is none. No language is
+// written like that.
+func Disguised(text string) string {
+	for len(text) > 0 {
+		start := strings.IndexFunc(text, isWord)
+		if start < 0 {
+			return ""
+		}
+		text = text[start:]
+		end := strings.IndexFunc(text, func(c rune) bool { return !isWord(c) })
+		if end < 0 {
+			end = len(text)
+		}
+		word := text[:end]
+		if !plain(word) && strings.ContainsFunc(word, isASCIILetter) && strings.ContainsFunc(word, disguises) {
+			return word
+		}
+		text = text[end:]
+	}
+	return ""
+}
+
+// disguises reports whether c, within a word of ASCII letters, is one in
+// disguise. Digits of other scripts and a Turkish ı are not.
+func disguises(c rune) bool {
+	return c >= 0x80 && c != dotlessI && unicode.IsLetter(c) && (isTwin(c) || isStyled(c))
+}
+
+// isStyled reports whether c is a bold, full-width or otherwise dressed form of
+// an ASCII letter.
+func isStyled(c rune) bool { return c >= 0x2000 && foldsToASCII(c) }
+
+// Folded returns text without its disguises, in lower case: what is not seen is
+// taken out, and what is only another form of ASCII text (full width, bold,
+// circled, a ligature) replaced by it. Blanks of all kinds become a space.
+func Folded(text string) string {
+	if plain(text) {
+		return strings.ToLower(text)
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for _, r := range norm.NFKC.String(text) {
+		switch {
+		case r == '\n':
+			b.WriteByte('\n')
+		case unicode.IsSpace(r):
+			b.WriteByte(' ')
+		case unicode.In(r, unicode.Cc, unicode.Cf), unicode.Is(invisible, r):
+		case r == '’', r == '‘':
+			b.WriteByte('\'')
+		default:
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,63 @@
+package display
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Count writes n with a comma after each thousand.
+func Count[N ~int | ~int64 | ~uint32 | ~uint64](n N) Safe {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if digits[0] == '-' {
+		sign, digits = "-", digits[1:]
+	}
+	out := digits[:(len(digits)-1)%3+1]
+	for rest := digits[len(out):]; rest != ""; rest = rest[3:] {
+		out += "," + rest[:3]
+	}
+	return Safe(sign + out)
+}
+
+// Span writes a length of time in its one or two largest units, rounded down:
+// 42s, 9m, 2h 5m, 3d 4h. A negative one is 0s.
+func Span(d time.Duration) Safe {
+	d = max(d, 0)
+	two := func(n time.Duration, unit string, m time.Duration, sub string) Safe {
+		if m == 0 {
+			return Safe(fmt.Sprintf("%d%s", n, unit))
+		}
+		return Safe(fmt.Sprintf("%d%s %d%s", n, unit, m, sub))
+	}
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return two(d/time.Second, "s", 0, "")
+	case d < time.Hour:
+		return two(d/time.Minute, "m", 0, "")
+	case d < day:
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
+	}
+	return two(d/day, "d", d%day/time.Hour, "h")
+}
+
+// Time writes t in the zone of now, as shortly as it stays clear: the time of a
+// day for today, month and day for this year.
+func Time(t, now time.Time) Safe {
+	t = t.In(now.Location())
+	y, m, d := t.Date()
+	ny, nm, nd := now.Date()
+	switch {
+	case y == ny && m == nm && d == nd:
+		return Safe(t.Format("15:04:05"))
+	case y == ny:
+		return Safe(t.Format("Jan _2 15:04"))
+	}
+	return Safe(t.Format("2006-01-02"))
+}
+
+// Moment writes t in full, in the zone of now.
+func Moment(t, now time.Time) Safe {
+	return Safe(t.In(now.Location()).Format("2006-01-02 15:04:05 -0700"))
+}

@@ -1,0 +1,171 @@
+package edit
+
+import (
+	"bytes"
+	"strings"
+)
+
+// List is an array or object whose items or members stand between brackets and
+// are parted by commas, as they do in JSON, and in parts of other syntaxes.
+type List struct {
+	text          []byte
+	open, closing int // offsets past the opening and of the closing bracket
+	spans         []Span
+	comment       func(text []byte, i int) int
+	joint         string // between name and value, blanks included, as in the first member
+}
+
+// Span is where an item or a whole member stands: offsets in the file.
+type Span struct{ Start, End int }
+
+// Blanks are the characters that make no difference between items.
+const Blanks = " \t\r\n"
+
+// NewList looks at an array or object n that begins and ends with a bracket.
+// joint is what parts a name from its value in this syntax, such as ": ", where
+// there is no member to learn from. comment returns the offset past a comment
+// that begins at i, and i+1 when none does.
+func NewList(n Node, joint string, comment func(text []byte, i int) int) *List {
+	l := &List{text: n.d.src, open: n.v.Start + 1, closing: n.v.End - 1, joint: joint, comment: comment}
+	for i, kid := range n.v.Kids {
+		start := kid.Start
+		if n.v.Kind == Object {
+			start = n.v.Names[i].Start
+		}
+		l.spans = append(l.spans, Span{start, kid.End})
+	}
+	if n.v.Kind == Object && len(n.v.Kids) > 0 && n.v.Names[0].End < n.v.Kids[0].Start {
+		between := string(l.text[n.v.Names[0].End:n.v.Kids[0].Start])
+		if before, after, _ := strings.Cut(between, strings.TrimSpace(joint)); strings.Trim(before+after, " \t") == "" {
+			l.joint = between
+		}
+	}
+	return l
+}
+
+// Of returns the list with other things for its items: where those of the
+// document do not stand apart from each other.
+func (l *List) Of(spans []Span) *List {
+	other := *l
+	other.spans = spans
+	return &other
+}
+
+// Splices carries out op, whose new members have names as quote writes them.
+func (l *List) Splices(n Node, op Op, quote func(string) string) []Splice {
+	switch op.Do {
+	case Insert:
+		return l.Insert(0, op.Items)
+	case Enter:
+		texts := make([]string, len(op.Members))
+		for i, m := range op.Members {
+			texts[i] = l.Member(quote(m.Name), m.Value)
+		}
+		return l.Insert(0, texts)
+	}
+	return l.Drop(func(i int) bool { return op.Drops(n, i) })
+}
+
+// Member is the text of a member, laid out as the first there is.
+func (l *List) Member(name, value string) string { return name + l.joint + value }
+
+// Insert puts texts before an item, laid out as the items there are. Where there
+// are none it does not matter which.
+func (l *List) Insert(before int, texts []string) []Splice {
+	if len(texts) == 0 {
+		return nil
+	}
+	if len(l.spans) == 0 {
+		return []Splice{{l.open, l.open, strings.Join(texts, ", ")}}
+	}
+	gap := l.separator()
+	at := l.spans[before].Start
+	return []Splice{{at, at, strings.Join(texts, ","+gap) + "," + gap}}
+}
+
+// separator is the white space that stands before an item: that of the first
+// when each has a line of its own, else that of the second.
+func (l *List) separator() string {
+	gap := l.blanksBefore(0, l.open)
+	if strings.Contains(gap, "\n") {
+		return gap
+	}
+	if len(l.spans) > 1 {
+		return l.blanksBefore(1, l.spans[0].End)
+	}
+	return l.joint[len(strings.TrimRight(l.joint, " \t")):]
+}
+
+// blanksBefore returns the white space right before item i, no further back
+// than from.
+func (l *List) blanksBefore(i, from int) string {
+	before := l.text[from:l.spans[i].Start]
+	return string(before[len(bytes.TrimRight(before, Blanks)):])
+}
+
+// Drop removes the items that gone names, with one comma for each, so that it
+// undoes Insert byte for byte. Comments between items stay.
+func (l *List) Drop(gone func(int) bool) []Splice {
+	last := len(l.spans) - 1 // the last that stays
+	for last >= 0 && gone(last) {
+		last--
+	}
+	var out []Splice
+	for i, s := range l.spans {
+		if !gone(i) {
+			continue
+		}
+		out = append(out, Splice{s.Start, s.End, ""})
+		switch {
+		case i < last:
+			out = append(out, l.closeGap(s.End, l.spans[i+1].Start)...)
+		case i > 0: // behind the last that stays, or all go
+			out = append(out, l.closeGap(l.spans[i-1].End, s.Start)...)
+		}
+	}
+	if last < 0 && len(l.spans) > 0 {
+		out = append(out, l.empty()...)
+	}
+	return out
+}
+
+// closeGap removes what parts two items: all of it, or where comments stand in
+// it only the comma.
+func (l *List) closeGap(from, to int) []Splice {
+	comma := l.comma(from, to)
+	if len(bytes.Trim(l.text[from:to], Blanks+",")) > 0 {
+		return []Splice{{comma, comma + 1, ""}}
+	}
+	return []Splice{{from, to, ""}}
+}
+
+// empty tidies up inside the brackets when no item stays: a trailing comma goes,
+// and where only white space is left on both sides that goes too.
+func (l *List) empty() []Splice {
+	head := Span{l.open, l.spans[0].Start}
+	tail := Span{l.spans[len(l.spans)-1].End, l.closing}
+	comma := l.comma(tail.Start, tail.End)
+	if head.Start < head.End && l.blank(head, "") && l.blank(tail, ",") {
+		return []Splice{{head.Start, head.End, ""}, {tail.Start, tail.End, ""}}
+	}
+	if comma >= 0 {
+		return []Splice{{comma, comma + 1, ""}}
+	}
+	return nil
+}
+
+func (l *List) blank(s Span, but string) bool {
+	return len(bytes.Trim(l.text[s.Start:s.End], Blanks+but)) == 0
+}
+
+// comma returns the offset of the comma in a piece of text that holds nothing
+// else but white space and comments, -1 when there is none.
+func (l *List) comma(from, to int) int {
+	for i := from; i < to; {
+		if l.text[i] == ',' {
+			return i
+		}
+		i = l.comment(l.text, i)
+	}
+	return -1
+}

@@ -1,0 +1,111 @@
+package hostile
+
+import "strings"
+
+func repeat(s string, n int) string { return strings.Repeat(s, n) }
+
+// textCases are lines that are not UTF-8, or not JSON.
+func textCases() []*Case {
+	const e, x = "encoding", "syntax"
+	return []*Case{
+		agent(e, "half-a-character", call("201", "\"v\":\"mark-enc1 \xe3\x81\""), refused("201", -32700, -32600)),
+		agent(e, "lone-continuation", call("201", "\"v\":\"mark-enc2 \x80\""), refused("201", -32700, -32600)),
+		agent(e, "overlong-slash", call("201", "\"v\":\"mark-enc3 \xc0\xaf\""), refused("201", -32700, -32600)),
+		agent(e, "overlong-quote", call("201", "\"v\":\"mark-enc4 \xe0\x80\xa2\""), refused("201", -32700, -32600)),
+		agent(e, "surrogates-in-utf8", call("201", "\"v\":\"mark-enc5 \xed\xa0\x80\xed\xb0\x80\""), refused("201", -32700, -32600)),
+		agent(e, "past-the-last-character", call("201", "\"v\":\"mark-enc6 \xf4\x90\x80\x80\""), refused("201", -32700, -32600)),
+		agent(e, "latin-1-name", `{"jsonrpc":"2.0","id":201,"method":"tools/call","params":{"name":"caf`+"\xe9"+` mark-enc7"}}`, refused("201", -32700, -32600)),
+		agent(e, "bad-byte-in-a-member-name", call("201", "\"mark-enc8\xff\":1"), refused("201", -32700, -32600)),
+		agent(e, "high-surrogate-escape", call("201", `"v":"mark-enc9 \ud83d"`), refused("201", -32700, -32600)),
+		agent(e, "low-surrogate-escape", call("201", `"v":"mark-enc10 \uDE00 x"`), refused("201", -32700, -32600)),
+		agent(e, "surrogate-escapes-turned-round", call("201", `"v":"mark-enc11 \ude00\ud83d"`), refused("201", -32700, -32600)),
+		agent(e, "two-high-surrogates", call("201", `"v":"mark-enc12 \ud83d\ud83d\ude00"`), refused("201", -32700, -32600)),
+		agent(e, "surrogate-in-the-tool-name", `{"jsonrpc":"2.0","id":201,"method":"tools/call","params":{"name":"echo\ud800 mark-enc13"}}`, refused("201")),
+		agent(e, "bom-before", "\ufeff"+call("201", `"v":"mark-enc14"`), dropped),
+		agent(e, "bom-after", call("201", `"v":"mark-enc15"`)+"\ufeff", dropped),
+		agent(e, "utf-16", "{\x00\"\x00j\x00s\x00o\x00n\x00r\x00p\x00c\x00\"\x00:\x00\"\x002\x00.\x000\x00\"\x00}\x00\n\x00", dropped, mayGiveUp),
+		agent(e, "nul-in-a-string", call("201", "\"v\":\"mark-enc16 \x00\""), refused("201")),
+		agent(e, "nul-after-the-message", call("201", `"v":"mark-enc17"`)+"\x00", dropped),
+		agent(e, "nul-before-the-message", "\x00"+call("201", `"v":"mark-enc18"`), dropped),
+		server(e, "half-a-character", "{\"jsonrpc\":\"2.0\",\"id\":201,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"mark-enc19 \xe3\x81\"}]}}", asked(call("201", ``)), lost("201")),
+		server(e, "overlong", "{\"jsonrpc\":\"2.0\",\"id\":201,\"result\":{\"v\":\"mark-enc20 \xc1\x81\"}}", asked(call("201", ``)), lost("201")),
+		server(e, "bom-before", "\ufeff"+answer("201", "mark-enc21"), asked(call("201", ``)), dropped),
+
+		agent(x, "raw-control", call("202", "\"v\":\"mark-syn1 \x1b\""), refused("202", -32700, -32600)),
+		agent(x, "raw-tab-in-a-string", call("202", "\"v\":\"mark-syn2 \t\""), refused("202", -32700, -32600)),
+		agent(x, "comma-at-the-end-of-an-object", call("202", `"v":"mark-syn3",`), refused("202", -32700, -32600)),
+		agent(x, "comma-at-the-end-of-an-array", call("202", `"v":["mark-syn4",]`), refused("202", -32700, -32600)),
+		agent(x, "comma-too-many", call("202", `"v":"mark-syn5",,"w":1`), refused("202", -32700, -32600)),
+		agent(x, "no-comma", `{"jsonrpc":"2.0","id":202 "method":"tools/call","params":{"name":"mark-syn6"}}`, dropped),
+		agent(x, "no-colon", `{"jsonrpc":"2.0","id":202,"method":"tools/call","params"{"name":"mark-syn7"}}`, dropped),
+		agent(x, "block-comment", `{"jsonrpc":"2.0","id":202,/* c */"method":"tools/call","params":{"name":"mark-syn8"}}`, refused("202", -32700, -32600)),
+		agent(x, "line-comment", call("202", `"v":"mark-syn9"`)+" // and more", dropped),
+		agent(x, "hash-comment", "# "+call("202", `"v":"mark-syn10"`), dropped),
+		agent(x, "single-quotes", `{'jsonrpc':'2.0','id':202,'method':'tools/call','params':{'name':'mark-syn11'}}`, dropped),
+		agent(x, "bare-names", `{jsonrpc:"2.0",id:202,method:"tools/call",params:{name:"mark-syn12"}}`, dropped),
+		agent(x, "infinity", call("202", `"v":"mark-syn13","n":-Infinity`), refused("202", -32700, -32600)),
+		agent(x, "leading-zero", call("202", `"v":"mark-syn14","n":01`), refused("202", -32700, -32600)),
+		agent(x, "plus", call("202", `"v":"mark-syn15","n":+1`), refused("202", -32700, -32600)),
+		agent(x, "no-digit-before-the-point", call("202", `"v":"mark-syn16","n":.5`), refused("202", -32700, -32600)),
+		agent(x, "no-digit-after-the-point", call("202", `"v":"mark-syn17","n":1.`), refused("202", -32700, -32600)),
+		agent(x, "hexadecimal", call("202", `"v":"mark-syn18","n":0x1F`), refused("202", -32700, -32600)),
+		agent(x, "python-words", call("202", `"v":"mark-syn19","t":True,"n":None`), refused("202", -32700, -32600)),
+		agent(x, "escape-of-another-language", call("202", `"v":"mark-syn20 \x41"`), refused("202", -32700, -32600)),
+		agent(x, "escape-without-digits", call("202", `"v":"mark-syn21 \u12g4"`), refused("202", -32700, -32600)),
+		agent(x, "wrong-bracket", call("202", `"v":["mark-syn22"}`), dropped),
+		agent(x, "bracket-too-many", call("202", `"v":"mark-syn23"`)+"}", dropped),
+		agent(x, "cut-in-a-number", `{"jsonrpc":"2.0","id":202,"method":"tools/call","params":{"name":"echo","arguments":{"v":"mark-syn24","n":1`, dropped),
+		agent(x, "a-string", `"tools/call mark-syn25"`, dropped),
+		agent(x, "a-number", "202", silent),
+		agent(x, "null", "null", silent),
+		agent(x, "form-feed-between-tokens", "{\"jsonrpc\":\"2.0\",\f\"id\":202,\"method\":\"tools/call\",\"params\":{\"name\":\"mark-syn26\"}}", refused("202", -32700, -32600)),
+		agent(x, "no-break-space-around", "\u00a0"+call("202", `"v":"mark-syn27"`), dropped),
+		agent(x, "ideographic-space-after", call("202", `"v":"mark-syn28"`)+"\u3000", dropped),
+		agent(x, "vertical-tab-after", call("202", `"v":"mark-syn29"`)+"\v", dropped),
+		agent(x, "no-break-space-between-tokens", "{\"jsonrpc\":\"2.0\",\u00a0\"id\":202,\"method\":\"tools/call\",\"params\":{\"name\":\"mark-syn30\"}}", refused("202", -32700, -32600)),
+		server(x, "comma-too-many", `{"jsonrpc":"2.0","id":202,"result":{"v":"mark-syn31",}}`, asked(call("202", ``)), lost("202")),
+		server(x, "nan", `{"jsonrpc":"2.0","id":202,"result":{"v":"mark-syn32","n":NaN}}`, asked(call("202", ``)), lost("202"), note("Python's encoder writes it unless told not to")),
+		server(x, "cut-short", `{"jsonrpc":"2.0","id":202,"result":{"v":"mark-syn33"}`, asked(call("202", ``)), lost("202")),
+	}
+}
+
+// framingCases are about where one message ends and the next begins.
+func framingCases() []*Case {
+	const f = "framing"
+	evil := `{"jsonrpc":"2.0","id":299,"method":"tools/call","params":{"name":"mark-evil"}}`
+	return []*Case{
+		agent(f, "batch", "["+evil+"]", dropped, note("EC-STDIO-035")),
+		agent(f, "batch-of-two", "["+call("301", `"v":"mark-bat1"`)+","+evil+"]", dropped),
+		agent(f, "empty-batch", "[]", silent),
+		agent(f, "batch-of-batches", "[["+evil+"]]", dropped),
+		agent(f, "batch-behind-blanks", " \t[ "+evil+" ]", dropped),
+		agent(f, "two-on-a-line", call("301", `"v":"mark-two1"`)+evil, dropped),
+		agent(f, "two-on-a-line-with-a-comma", call("301", `"v":"mark-two2"`)+","+evil, dropped),
+		agent(f, "two-on-a-line-with-a-separator", call("301", `"v":"mark-two3"`)+"\x1e"+evil, dropped, note("JSON text sequences")),
+		agent(f, "cr-between-two", call("301", `"v":"mark-two4"`)+"\r"+evil, dropped),
+		agent(f, "cr-between-tokens", "{\"jsonrpc\":\"2.0\",\"id\":301,\r\"method\":\"tools/call\",\"params\":{\"name\":\"mark-cr1\"}}", refused("301", -32700, -32600)),
+		agent(f, "cr-in-a-string", call("301", "\"v\":\"mark-cr2 \r"+evil+"\""), dropped),
+		agent(f, "cr-before", "\r"+call("301", `"v":"mark-cr3"`), dropped),
+		agent(f, "cr-twice-at-the-end", call("301", `"v":"mark-cr4"`)+"\r\r\n", dropped),
+		agent(f, "separator-between-two", call("301", `"v":"mark-two5"`)+"\u2028"+evil, dropped),
+		agent(f, "next-line-between-two", call("301", `"v":"mark-two6"`)+"\u0085"+evil, dropped),
+		agent(f, "split-between-tokens", "{\"jsonrpc\":\"2.0\",\"id\":301,\n\"method\":\"tools/call\",\n\"params\":{\"name\":\"mark-spl1\"}}", dropped),
+		agent(f, "split-before-a-comma", "{\"jsonrpc\":\"2.0\",\"id\":301\n,\"method\":\"tools/call\",\"params\":{\"name\":\"mark-spl2\"}}", dropped),
+		agent(f, "indented", "{\n  \"jsonrpc\": \"2.0\",\n  \"id\": 301,\n  \"method\": \"tools/call\",\n  \"params\": {\n    \"name\": \"mark-spl3\"\n  }\n}", dropped, note("as a pretty printer writes")),
+		agent(f, "split-in-a-string", "{\"jsonrpc\":\"2.0\",\"id\":301,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\",\"arguments\":{\"v\":\"mark-spl4\n"+evil+"\n\"}}}", dropped, note("EC-STDIO-018")),
+		agent(f, "split-in-a-string-with-crlf", "{\"jsonrpc\":\"2.0\",\"id\":301,\"method\":\"tools/call\",\"params\":{\"name\":\"echo\",\"arguments\":{\"v\":\"mark-spl5\r\n"+evil+"\r\nmore\"}}}\r\n", dropped, note("EC-STDIO-018")),
+		agent(f, "content-length", "Content-Length: "+"78\r\n\r\n"+call("301", ``), onlyLines(2), note("the message itself stands on a line of its own")),
+		agent(f, "content-length-lower-case", "content-length:78\ncontent-type: application/json\n\n"+call("301", ``), onlyLines(3)),
+		agent(f, "http-request", "POST /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"+call("301", ``), onlyLines(3)),
+		agent(f, "http2-preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", dropped, mayGiveUp),
+		agent(f, "server-sent-event", "data: "+call("301", `"v":"mark-sse1"`)+"\n\n", dropped),
+		agent(f, "length-prefix", "\x00\x00\x00\x4e"+call("301", `"v":"mark-len1"`), dropped),
+		agent(f, "1001-deep", "", parts(`{"jsonrpc":"2.0","id":301,"method":"tools/call","params":{"name":"echo","arguments":{"v":`, `[`, 998, repeat(`]`, 998)+`}}}`+"\n"), refused("301")),
+		agent(f, "deep-and-never-closed", "", parts(`{"jsonrpc":"2.0","id":301,"method":"tools/call","params":{"name":"echo","arguments":{"v":`, `[`, 200000, "\n"), dropped, within(90)),
+		agent(f, "deep-in-params", "", parts(`{"jsonrpc":"2.0","id":301,"method":"tools/call","params":{"name":"echo","_meta":{"v":`, `{"a":`, 5000, `1`+repeat(`}`, 5000)+`}}}`+"\n"), refused("301")),
+		agent(f, "half-a-line-at-the-end", `{"jsonrpc":"2.0","id":301,"method":"tools/call","params":{"name":"mark-half1"`, hangsUp, dropped),
+		agent(f, "torn-line-at-the-end", call("301", ``)+"\n"+`{"jsonrpc":"2.0","id":302,"method":"tools/call","params":{"name":"mark-half2`, hangsUp, onlyLines(0)),
+		agent(f, "many-bad-lines", "", parts("", "{\"jsonrpc\":\"2.0\",\"method\":\"tools/call\" mark-bad1}\n", 2000, ""), dropped),
+		agent(f, "good-between-bad", "{bad\n"+call("301", ``)+"\n[]\n"+call("302", ``)+"\n}", onlyLines(1, 3)),
+	}
+}

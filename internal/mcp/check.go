@@ -1,0 +1,211 @@
+package mcp
+
+import (
+	"errors"
+	"unicode"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Why a message that could be read is refused. The texts are stable.
+const (
+	actsWithoutID  = "a notification that acts: only requests may"
+	asksInModern   = "a request from a server of the modern era: it sends none"
+	namesNothing   = "it does not name what it is about"
+	unclearSubject = "the name of what it is about is empty, or has characters that are not shown"
+)
+
+// Check applies the rules of the wire that need to know the method: what acts
+// is a request and says, clearly, on what. It returns nil when the message may
+// be looked up.
+func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
+	switch e.Kind {
+	case wire.Notification:
+		if mayAct(e.Method) {
+			return e.Refuse(wire.CodeInvalid, actsWithoutID)
+		}
+		return nil
+	case wire.Request:
+	default:
+		return nil
+	}
+	if side == wire.FromServer {
+		if e.Modern {
+			r := e.Refuse(wire.CodeInvalid, asksInModern)
+			r.Answer = false
+			return r
+		}
+		return nil
+	}
+	rule := Lookup(side, e)
+	if !rule.Acting {
+		return nil
+	}
+	subjects, err := subjectsOf(rule.Subject, e, line)
+	if err != nil {
+		return e.Refuse(wire.CodeInvalidParams, namesNothing)
+	}
+	for _, subject := range subjects {
+		if !subject.clear() {
+			return e.Refuse(wire.CodeInvalidParams, unclearSubject)
+		}
+	}
+	return nil
+}
+
+// mayAct reports whether a request for method acts, or asks, in any era and
+// from either side.
+func mayAct(method string) bool {
+	for _, modern := range []bool{false, true} {
+		for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
+			if r := rules[key{method, side, false, modern}]; r.Acting || r.Ask {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// subject is one thing that a message is about.
+type subject struct {
+	text string
+	uri  bool
+}
+
+// clear reports whether the subject can be shown to a person and matched by a
+// rule as what it is.
+func (s subject) clear() bool {
+	if s.uri {
+		return ClearURI(s.text)
+	}
+	return ClearName(s.text)
+}
+
+// ClearName reports whether name can be the name of a tool or prompt: it is
+// not empty, nothing in it is invisible or turns the direction of writing, and
+// it neither begins nor ends with a blank, which a server might cut off.
+func ClearName(name string) bool {
+	for _, r := range name {
+		if wire.Unseen(r) || unicode.IsSpace(r) && r != ' ' {
+			return false
+		}
+	}
+	return name != "" && name[0] != ' ' && name[len(name)-1] != ' '
+}
+
+// ClearURI reports whether uri can be the address of a resource: it is not
+// empty and has no control characters.
+func ClearURI(uri string) bool {
+	for _, r := range uri {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return false
+		}
+	}
+	return uri != ""
+}
+
+// SubjectOf returns what a message is about, unescaped: the name of a tool or
+// prompt, the URI of a resource, the id of a task. It is empty for a message
+// that is about none of these, or about any number of them. It fails for an
+// acting message that [Check] would refuse.
+func SubjectOf(e *wire.Envelope, line []byte) (string, error) {
+	if e.Kind != wire.Request {
+		return "", nil
+	}
+	rule := Lookup(wire.FromAgent, e)
+	if !rule.Acting || rule.Subject == Listen {
+		return "", nil
+	}
+	subjects, err := subjectsOf(rule.Subject, e, line)
+	if err != nil {
+		return "", err
+	}
+	return subjects[0].text, nil
+}
+
+// subjectsOf returns what e is about, which is one thing unless it is Listen.
+func subjectsOf(kind Subject, e *wire.Envelope, line []byte) ([]subject, error) {
+	switch kind {
+	case Tool, Prompt:
+		text, err := wire.Unquote(e.Name, line)
+		return []subject{{text: text}}, err
+	case Resource:
+		text, err := wire.Unquote(e.URI, line)
+		return []subject{{text, true}}, err
+	case Task:
+		text, err := wire.Unquote(e.TaskID, line)
+		return []subject{{text: text}}, err
+	case Reference:
+		s, err := reference(e, line)
+		return []subject{s}, err
+	case Listen:
+		_, uris, err := ListenURIs(e, line)
+		subjects := make([]subject, len(uris))
+		for i, uri := range uris {
+			subjects[i] = subject{uri, true}
+		}
+		return subjects, err
+	}
+	return nil, errors.New("no subject")
+}
+
+// reference reads params.ref of completion/complete: a prompt by its name, or
+// resources by the text of their template.
+func reference(e *wire.Envelope, line []byte) (subject, error) {
+	kind, err := textMember(e.Ref, line, "type")
+	if err != nil {
+		return subject{}, err
+	}
+	switch kind {
+	case "ref/prompt":
+		text, err := textMember(e.Ref, line, "name")
+		return subject{text: text}, err
+	case "ref/resource":
+		text, err := textMember(e.Ref, line, "uri")
+		return subject{text, true}, err
+	}
+	return subject{}, errors.New("a reference of an unknown type")
+}
+
+// ReferenceKind returns what the ref of a completion/complete refers to:
+// Prompt or Resource, or None when that can't be told.
+func ReferenceKind(e *wire.Envelope, line []byte) Subject {
+	switch kind, _ := textMember(e.Ref, line, "type"); kind {
+	case "ref/prompt":
+		return Prompt
+	case "ref/resource":
+		return Resource
+	}
+	return None
+}
+
+// ListenURIs returns the resources that a subscriptions/listen wants to hear
+// of: where they lie in the line, and what they are. There may be none.
+func ListenURIs(e *wire.Envelope, line []byte) (wire.Items, []string, error) {
+	if !e.Notifications.Present() {
+		return nil, nil, nil
+	}
+	array, err := wire.Member(line, e.Notifications, "resourceSubscriptions")
+	if err != nil || !array.Present() {
+		return nil, nil, err
+	}
+	items, err := wire.Elements(line, array)
+	if err != nil {
+		return nil, nil, err
+	}
+	uris := make([]string, len(items))
+	for i, item := range items {
+		if uris[i], err = wire.Unquote(item, line); err != nil {
+			return nil, nil, err
+		}
+	}
+	return items, uris, nil
+}
+
+func textMember(object wire.Span, line []byte, name string) (string, error) {
+	value, err := wire.Member(line, object, name)
+	if err != nil {
+		return "", err
+	}
+	return wire.Unquote(value, line)
+}

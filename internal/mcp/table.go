@@ -1,0 +1,128 @@
+package mcp
+
+import "github.com/thoughtgate/thoughtgated/internal/wire"
+
+// key is by what a message is looked up.
+type key struct {
+	method       string
+	side         wire.Side
+	notification bool
+	modern       bool
+}
+
+// row is one line of the table. Its result is the treatment of the answer,
+// Pass when not given.
+type row struct {
+	method string
+	eras   eras
+	rule   Rule
+	result Rule
+}
+
+type eras uint8
+
+const (
+	legacy eras = 1 << iota
+	modern
+	always = legacy | modern
+)
+
+var (
+	passes   = Rule{Treatment: Pass}
+	observed = Rule{Treatment: Pass, Observe: true}
+	recorded = Rule{Treatment: Pass, Observe: true, Record: true}
+	filtered = Rule{Treatment: Filter}
+	inspects = Rule{Treatment: Inspect, Observe: true}
+)
+
+func acts(on Subject) Rule { return Rule{Treatment: Judge, Subject: on, Acting: true} }
+
+var asks = Rule{Treatment: Judge, Ask: true}
+
+// agentRequests are what an agent may ask of a server.
+var agentRequests = []row{
+	{"initialize", legacy, recorded, recorded},
+	{"server/discover", always, recorded, recorded},
+	{"ping", legacy, passes, passes},
+	{"tools/list", always, filtered, filtered},
+	{"tools/call", always, acts(Tool), inspects},
+	{"resources/list", always, filtered, filtered},
+	{"resources/templates/list", always, filtered, filtered},
+	{"resources/read", always, acts(Resource), inspects},
+	{"resources/subscribe", legacy, acts(Resource), passes},
+	{"resources/unsubscribe", legacy, passes, passes},
+	{"subscriptions/listen", modern, acts(Listen), observed},
+	{"prompts/list", always, filtered, filtered},
+	{"prompts/get", always, acts(Prompt), inspects},
+	{"completion/complete", always, acts(Reference), observed},
+	{"logging/setLevel", legacy, recorded, passes},
+	{"tasks/get", always, passes, inspects},
+	{"tasks/result", legacy, passes, inspects},
+	{"tasks/update", always, acts(Task), observed},
+	{"tasks/cancel", always, observed, observed},
+	{"tasks/list", legacy, observed, observed},
+	{"skills/list", always, filtered, filtered},
+	{"skills/get", always, acts(Resource), observed},
+	{"resources/directory/read", always, acts(Resource), observed},
+}
+
+// serverRequests are what a server may ask of an agent, all of it in the
+// legacy era: a modern server puts what it asks into a result.
+var serverRequests = []row{
+	{"sampling/createMessage", legacy, asks, inspects},
+	{"elicitation/create", legacy, asks, inspects},
+	{"roots/list", legacy, asks, inspects},
+	{"ping", legacy, passes, passes},
+	{"tasks/get", legacy, passes, passes},
+	{"tasks/result", legacy, passes, passes},
+	{"tasks/list", legacy, passes, passes},
+	{"tasks/cancel", legacy, passes, passes},
+}
+
+var agentNotifications = []row{
+	{method: "notifications/initialized", eras: always, rule: passes},
+	{method: "notifications/cancelled", eras: always, rule: recorded},
+	{method: "notifications/progress", eras: always, rule: passes},
+	{method: "notifications/roots/list_changed", eras: always, rule: recorded},
+	{method: "notifications/tasks/status", eras: legacy, rule: observed},
+}
+
+var serverNotifications = []row{
+	{method: "notifications/cancelled", eras: always, rule: recorded},
+	{method: "notifications/progress", eras: always, rule: passes},
+	{method: "notifications/message", eras: always, rule: observed},
+	{method: "notifications/tools/list_changed", eras: always, rule: recorded},
+	{method: "notifications/prompts/list_changed", eras: always, rule: recorded},
+	{method: "notifications/resources/list_changed", eras: always, rule: recorded},
+	{method: "notifications/resources/updated", eras: always, rule: passes},
+	{method: "notifications/subscriptions/acknowledged", eras: always, rule: observed},
+	{method: "notifications/elicitation/complete", eras: legacy, rule: passes},
+	{method: "notifications/tasks/status", eras: legacy, rule: observed},
+	{method: "notifications/tasks", eras: always, rule: inspects},
+}
+
+// rules and results are the table as it is looked up.
+var rules, results = index()
+
+func index() (rules, results map[key]Rule) {
+	rules, results = map[key]Rule{}, map[key]Rule{}
+	add := func(rows []row, side wire.Side, notification bool) {
+		for _, r := range rows {
+			for _, era := range []eras{legacy, modern} {
+				if r.eras&era == 0 {
+					continue
+				}
+				k := key{r.method, side, notification, era == modern}
+				rules[k] = r.rule
+				if r.result != (Rule{}) {
+					results[k] = r.result
+				}
+			}
+		}
+	}
+	add(agentRequests, wire.FromAgent, false)
+	add(serverRequests, wire.FromServer, false)
+	add(agentNotifications, wire.FromAgent, true)
+	add(serverNotifications, wire.FromServer, true)
+	return rules, results
+}

@@ -1,0 +1,199 @@
+package record
+
+import (
+	"fmt"
+	"hash/crc32"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Version is the version of the line format, the `v` of a record.
+const Version = 1
+
+const (
+	// timeLayout is RFC 3339 in UTC with all six digits, so that times sort as text.
+	timeLayout = "2006-01-02T15:04:05.000000Z"
+	// maxText is how many bytes of one string a record keeps. Names come from
+	// strangers; what is left out is counted in the text.
+	maxText = 16 << 10
+	// sumLen is the length of a SHA-256 in hex.
+	sumLen = 64
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Append appends r to dst as one line without its newline and returns the
+// extended slice. The line is valid UTF-8 and holds nothing that any program
+// takes for a line end. Strings that are not UTF-8 are made so; those past
+// 16 KiB are cut and say how much is missing.
+func (r *Record) Append(dst []byte) []byte {
+	start := len(dst)
+	dst = r.appendMembers(dst)
+	dst = appendText(dst, "values", r.Values)
+	return seal(dst, start)
+}
+
+// seal ends the line that begins at start with its checksum.
+func seal(dst []byte, start int) []byte {
+	return appendSeal(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+func appendSeal(dst []byte, sum uint32) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, `,"crc":"`...)
+	for shift := 28; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[sum>>shift&15])
+	}
+	return append(dst, `"}`...)
+}
+
+// appendMembers appends everything before values.
+func (r *Record) appendMembers(dst []byte) []byte {
+	v := r.V
+	if v == 0 {
+		v = Version
+	}
+	dst = strconv.AppendInt(append(dst, `{"v":`...), int64(v), 10)
+	dst = strconv.AppendUint(append(dst, `,"seq":`...), r.Seq, 10)
+	dst = append(dst, `,"time":"`...)
+	dst = r.Time.UTC().Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
+	dst = appendQuoted(append(dst, `","prev":`...), r.Prev)
+	dst = appendQuoted(append(dst, `,"kind":`...), string(r.Kind))
+	dst = appendText(dst, "log", r.Log)
+	dst = appendText(dst, "attachment", r.Attachment)
+	dst = appendNumber(dst, "call", r.Call)
+	dst = appendText(dst, "id", r.ID)
+	dst = appendText(dst, "session", r.Session)
+	dst = appendText(dst, "agent", r.Agent)
+	dst = appendText(dst, "server", r.Server)
+	dst = appendText(dst, "launch", r.Launch)
+	dst = appendText(dst, "direction", r.Direction)
+	dst = appendText(dst, "method", r.Method)
+	dst = appendText(dst, "tool", r.Tool)
+	dst = appendText(dst, "message_id", r.MessageID)
+	dst = appendText(dst, "verdict", r.Verdict)
+	dst = appendText(dst, "would", r.Would)
+	dst = appendText(dst, "gate", r.Gate)
+	dst = appendText(dst, "rule", r.Rule)
+	dst = appendList(dst, "policies", r.Policies)
+	dst = appendList(dst, "facts", r.Facts)
+	dst = appendText(dst, "profile", r.Profile)
+	dst = appendText(dst, "reason", r.Reason)
+	dst = appendText(dst, "approval", r.Approval)
+	dst = appendTrue(dst, "parked", r.Parked)
+	dst = appendText(dst, "grant", r.Grant)
+	dst = appendText(dst, "decider", r.Decider)
+	dst = appendText(dst, "surface", r.Surface)
+	dst = appendTrue(dst, "auto_approved", r.Auto)
+	dst = appendTrue(dst, "forwarded", r.Forwarded)
+	dst = appendText(dst, "set", r.Set)
+	dst = appendText(dst, "digest", r.Digest)
+	dst = appendNumber(dst, "through", r.Through)
+	if r.LatencyUS != 0 {
+		dst = strconv.AppendInt(appendName(dst, "latency_us"), r.LatencyUS, 10)
+	}
+	return dst
+}
+
+func appendName(dst []byte, name string) []byte {
+	dst = append(dst, ',', '"')
+	dst = append(dst, name...)
+	return append(dst, '"', ':')
+}
+
+func appendText(dst []byte, name, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	return appendQuoted(appendName(dst, name), text)
+}
+
+func appendNumber(dst []byte, name string, n uint64) []byte {
+	if n == 0 {
+		return dst
+	}
+	return strconv.AppendUint(appendName(dst, name), n, 10)
+}
+
+func appendTrue(dst []byte, name string, b bool) []byte {
+	if !b {
+		return dst
+	}
+	return append(appendName(dst, name), "true"...)
+}
+
+func appendList(dst []byte, name string, list []string) []byte {
+	if len(list) == 0 {
+		return dst
+	}
+	dst = appendName(dst, name)
+	for i, text := range list {
+		if i == 0 {
+			dst = append(dst, '[')
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = appendQuoted(dst, text)
+	}
+	return append(dst, ']')
+}
+
+// appendQuoted appends text as a JSON string, cut to maxText.
+func appendQuoted(dst []byte, text string) []byte {
+	if len(text) > maxText {
+		cut := maxText
+		for cut > 0 && !utf8.RuneStart(text[cut]) && cut > maxText-utf8.UTFMax {
+			cut--
+		}
+		text = fmt.Sprintf("%s… (%d more bytes)", text[:cut], len(text)-cut)
+	}
+	return AppendString(dst, text)
+}
+
+// plain reports whether b stands for itself in a JSON string.
+func plain(b byte) bool { return b >= ' ' && b < 0x7f && b != '"' && b != '\\' }
+
+// AppendString appends text to dst as a JSON string with its quotes. Control
+// characters and the line ends of Unicode are escaped, invalid UTF-8 becomes
+// U+FFFD, everything else stands for itself.
+func AppendString[T ~string | ~[]byte](dst []byte, text T) []byte {
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(text); {
+		if plain(text[i]) {
+			i++
+			continue
+		}
+		c, size := rune(text[i]), 1
+		if c >= utf8.RuneSelf {
+			c, size = utf8.DecodeRuneInString(string(text[i:min(i+utf8.UTFMax, len(text))]))
+			if !(c == utf8.RuneError && size == 1) && c != 0x85 && c != 0x2028 && c != 0x2029 {
+				i += size
+				continue
+			}
+		}
+		dst = append(dst, text[start:i]...)
+		dst = appendEscaped(dst, c)
+		i += size
+		start = i
+	}
+	dst = append(dst, text[start:]...)
+	return append(dst, '"')
+}
+
+func appendEscaped(dst []byte, c rune) []byte {
+	switch c {
+	case '"', '\\':
+		return append(dst, '\\', byte(c))
+	case '\n':
+		return append(dst, '\\', 'n')
+	case '\r':
+		return append(dst, '\\', 'r')
+	case '\t':
+		return append(dst, '\\', 't')
+	case utf8.RuneError:
+		return append(dst, "\uFFFD"...)
+	}
+	return fmt.Appendf(dst, `\u%04x`, c)
+}

@@ -1,0 +1,243 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Patience is how long anything may take that should happen soon. It is long
+// because machines that run tests are busy; nothing waits for all of it unless
+// the test is about to fail.
+const Patience = 60 * time.Second
+
+// House is a user with folders of their own, and ThoughtGate in it.
+type House struct {
+	tb     testing.TB
+	root   string
+	Env    []string // of every program in it; a test may add to it
+	Daemon *Process // nil while none runs
+
+	// Shipped starts the daemon as it ships, without the race detector, under
+	// which the largest messages take it longer than a shim waits.
+	Shipped bool
+}
+
+// NewHouse makes a house. When the test ends nothing of it may be left running;
+// whatever is fails the test, and is ended.
+func NewHouse(tb testing.TB) *House {
+	tb.Helper()
+	root, err := os.MkdirTemp("/tmp", "tg-rig-") // tb.TempDir would be too long for a socket
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h := &House{tb: tb, root: root}
+	for _, dir := range []string{"home", "config/thoughtgate", "state", "run", "work"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	h.Env = []string{
+		"HOME=" + root + "/home", "XDG_CONFIG_HOME=" + root + "/config", "XDG_STATE_HOME=" + root + "/state",
+		"XDG_RUNTIME_DIR=" + root + "/run", "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
+		"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0",
+	}
+	tb.Cleanup(h.leave)
+	return h
+}
+
+// Path is a path in the house.
+func (h *House) Path(elem ...string) string {
+	return filepath.Join(append([]string{h.root}, elem...)...)
+}
+
+// Configure makes text the house's thoughtgate.yaml. A daemon that is being
+// started reads all of it or what was there before.
+func (h *House) Configure(text string) {
+	h.tb.Helper()
+	path := h.Path("config/thoughtgate/thoughtgate.yaml")
+	err := os.WriteFile(path+".new", []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+}
+
+// Socket is where shims join the daemon.
+func (h *House) Socket() string { return h.Path("run/thoughtgate/shim.sock") }
+
+// StartDaemon starts thoughtgated, and returns when shims can join it.
+func (h *House) StartDaemon() {
+	h.tb.Helper()
+	log, err := os.OpenFile(h.Path("daemon.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(program(h.tb, "thoughtgated", h.Shipped), "--log-format", "text")
+	cmd.Env, cmd.Dir = h.Env, "/"
+	cmd.Stdout, cmd.Stderr = log, log
+	h.Daemon = start(h.tb, cmd)
+	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("unix", h.Socket()); err == nil {
+			conn.Close()
+			return
+		} else if h.Daemon.HasEnded() || time.Now().After(end) {
+			h.tb.Fatalf("the daemon does not answer: %v\n%s", err, h.DaemonLog())
+		}
+	}
+}
+
+// StopDaemon ends the daemon as a service manager would.
+func (h *House) StopDaemon() {
+	h.tb.Helper()
+	h.Daemon.Signal(syscall.SIGTERM)
+	if code, ok := h.Daemon.Wait(Patience); !ok || code != 0 {
+		h.tb.Errorf("the daemon: exit status %d, ended %v, want 0", code, ok)
+	}
+	h.Daemon = nil
+}
+
+// KillDaemon kills it without a word.
+func (h *House) KillDaemon() {
+	h.tb.Helper()
+	h.Daemon.Signal(syscall.SIGKILL)
+	h.Daemon.Wait(Patience)
+	h.Daemon = nil
+}
+
+// DaemonLog is what the daemon has said.
+func (h *House) DaemonLog() string {
+	raw, _ := os.ReadFile(h.Path("daemon.log"))
+	return string(raw)
+}
+
+func (h *House) leave() {
+	if h.Daemon != nil {
+		h.Daemon.Signal(syscall.SIGCONT) // a test may have stopped it
+		h.StopDaemon()
+	}
+	h.CheckEmpty()
+	if h.tb.Failed() {
+		log := h.DaemonLog()
+		h.tb.Logf("the daemon said:\n%s", log[max(0, len(log)-8<<10):])
+	}
+	if err := os.RemoveAll(h.root); err != nil {
+		h.tb.Error(err)
+	}
+}
+
+// CheckEmpty fails the test if a process of the house does not end soon, the
+// daemon apart, and ends it. Where there is no /proc it does nothing.
+func (h *House) CheckEmpty() {
+	h.tb.Helper()
+	var left map[int]string
+	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if left = h.Processes(); len(left) == 0 {
+			return
+		}
+	}
+	for pid, what := range left {
+		h.tb.Errorf("still running: %d %s", pid, what)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// Processes returns what runs in the house, the daemon apart: by process id,
+// the command line. They are known by the HOME in their environment, which the
+// programs hand on.
+func (h *House) Processes() map[int]string {
+	found := map[int]string{}
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() || h.Daemon != nil && pid == h.Daemon.PID() {
+			continue
+		}
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || !strings.Contains(string(env), "="+h.root+"/home\x00") {
+			continue
+		}
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		found[pid] = strings.ReplaceAll(strings.TrimSuffix(string(line), "\x00"), "\x00", " ")
+	}
+	return found
+}
+
+// Process is a program that runs beside the test. Wait may be called any number
+// of times.
+type Process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+func start(tb testing.TB, cmd *exec.Cmd) *Process {
+	tb.Helper()
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	p := &Process{cmd: cmd, ended: make(chan struct{})}
+	go func() { // ends with the process
+		_ = cmd.Wait() // the status is in ProcessState
+		close(p.ended)
+	}()
+	return p
+}
+
+// PID is its process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends it a signal. One that has ended gets none.
+func (p *Process) Signal(s os.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// Stop stops it as SIGSTOP does, and returns when it stands still: the signal
+// alone comes back while threads of the process may run on.
+func (p *Process) Stop() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(p.PID(), &status, syscall.WUNTRACED, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err == nil && !status.Stopped() {
+			err = fmt.Errorf("process %d ended when it was to stop", p.PID())
+		}
+		return err
+	}
+}
+
+// HasEnded reports whether it has ended.
+func (p *Process) HasEnded() bool {
+	_, ok := p.Wait(0)
+	return ok
+}
+
+// Wait waits for the end, for d at most, and returns the exit status: -1 after
+// a signal.
+func (p *Process) Wait(d time.Duration) (code int, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		select {
+		case <-p.ended:
+		default:
+			return 0, false
+		}
+	}
+	return p.cmd.ProcessState.ExitCode(), true
+}

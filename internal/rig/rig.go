@@ -1,0 +1,113 @@
+// Package rig sets up the real programs for tests that look at every byte.
+//
+// A [House] is a user with folders of their own and perhaps a daemon. In it
+// [House.Shim] starts a shim as an agent would. What the shim wraps is the test
+// binary itself, in a role in which it does nothing of its own: what it reads
+// goes to the test, what the test says is written. So one test holds both ends
+// of the pipe and knows what crossed, in which order, and what did not.
+//
+// A test package that uses it builds the programs once and lends its binary:
+//
+//	func TestMain(m *testing.M) { rig.Main(m) }
+package rig
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"testing"
+)
+
+// module is what the programs' import paths begin with.
+const module = "github.com/thoughtgate/thoughtgated/"
+
+// programs is what is built.
+var programs = []string{"thoughtgated", "tg-shim"}
+
+// Main runs the tests of a package, or plays the wrapped server or the copier
+// when the binary was started as one. It does not return.
+func Main(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case serverRole:
+			os.Exit(relay(os.Args[2]))
+		case copierRole:
+			os.Exit(copyAll(os.Args[2], os.Args[3:]))
+		}
+	}
+	code := m.Run()
+	for _, dir := range built.dirs {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// built are the folders to be removed at the end.
+var built struct {
+	sync.Mutex
+	dirs []string
+}
+
+// shipped builds the programs as they are shipped, which is how memory must be
+// measured; asTested builds them with the race detector when the tests have it.
+var (
+	shipped  = sync.OnceValues(func() (string, error) { return build(false) })
+	asTested = sync.OnceValues(func() (string, error) {
+		if UnderRace() {
+			return build(true)
+		}
+		return shipped()
+	})
+)
+
+func build(race bool) (string, error) {
+	dir, err := os.MkdirTemp("", "tg-bin-")
+	if err != nil {
+		return "", err
+	}
+	built.Lock()
+	built.dirs = append(built.dirs, dir)
+	built.Unlock()
+	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
+	cgo := "CGO_ENABLED=0"
+	if race {
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
+	}
+	for _, name := range programs {
+		args = append(args, module+"cmd/"+name)
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), cgo)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the programs: %w\n%s", err, out)
+	}
+	return dir, nil
+}
+
+// UnderRace reports whether the tests run under the race detector.
+func UnderRace() bool {
+	info, _ := debug.ReadBuildInfo()
+	for i := 0; info != nil && i < len(info.Settings); i++ {
+		if s := info.Settings[i]; s.Key == "-race" {
+			return s.Value == "true"
+		}
+	}
+	return false
+}
+
+// program returns the path of a program.
+func program(tb testing.TB, name string, asShipped bool) string {
+	tb.Helper()
+	from := asTested
+	if asShipped {
+		from = shipped
+	}
+	dir, err := from()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}

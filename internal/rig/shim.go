@@ -1,0 +1,260 @@
+package rig
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Options are how a shim is started. The zero value wraps the test's server.
+type Options struct {
+	Server  string   // server id; "x" where empty
+	Profile string   // of --profile; none where empty
+	Flags   []string // more flags of the shim
+	Env     []string // added to the house's
+	Command []string // what is wrapped instead of the test's server
+	Instead []string // what is started instead of the shim, before the server's command line
+	Shipped bool     // the shim as it ships, without the race detector
+
+	// Agent puts a process between the test and the shim, which starts the shim
+	// and can be killed. Process is that one then.
+	Agent bool
+
+	// Stays makes the test's server go on when its standard input ends.
+	Stays bool
+}
+
+// Shim is a shim with a test at both ends.
+type Shim struct {
+	*Process
+	tb     testing.TB
+	listen *listener
+
+	// Agent is what the agent has received.
+	Agent *Inbox
+
+	// Server is the wrapped server, once Join has returned.
+	Server *Server
+
+	passed string // where the agent's process counts, if there is one
+	stdin  io.WriteCloser
+	stderr lockedBuffer
+}
+
+// Shim starts a shim, which is ended when tb ends. Nothing is waited for; see
+// Join.
+func (h *House) Shim(tb testing.TB, o Options) *Shim {
+	tb.Helper()
+	s := &Shim{tb: tb, Agent: newInbox()}
+	command := o.Command
+	if command == nil {
+		l, err := listen(h.Path("run"), o.Stays)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		self, err := os.Executable()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		s.listen, command = l, []string{self, serverRole, l.path}
+	}
+	argv := o.Instead
+	if argv == nil {
+		argv = []string{program(tb, "tg-shim", o.Shipped), "--server-id", or(o.Server, "x")}
+		if o.Profile != "" {
+			argv = append(argv, "--profile", o.Profile)
+		}
+		argv = append(append(argv, o.Flags...), "--")
+	}
+	argv = slices.Concat(argv, command)
+	if o.Agent {
+		s.passed = h.count(tb)
+		argv = append(copier(tb, s.passed), argv...)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = slices.Concat(h.Env, []string{"THOUGHTGATE_SOCKET=" + h.Socket()}, o.Env)
+	cmd.Dir = h.Path("work")
+	cmd.Stderr = &s.stderr
+	cmd.WaitDelay = 2 * time.Second
+	if err := s.run(cmd); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.close)
+	return s
+}
+
+func or(a, b string) string {
+	if a == "" {
+		return b
+	}
+	return a
+}
+
+// run starts cmd with pipes of our own: those of exec are closed with the
+// process, before the last of what it wrote has been read.
+func (s *Shim) run(cmd *exec.Cmd) error {
+	inRead, inWrite, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	outRead, outWrite, err := os.Pipe()
+	if err != nil {
+		return errors.Join(err, inRead.Close(), inWrite.Close())
+	}
+	cmd.Stdin, cmd.Stdout = inRead, outWrite
+	s.Process = start(s.tb, cmd)
+	inRead.Close()
+	outWrite.Close()
+	s.stdin = inWrite
+	go func() { // ends with the shim
+		defer outRead.Close()
+		copyTo(s.Agent, outRead)
+	}()
+	return nil
+}
+
+func copyTo(b *Inbox, r io.Reader) {
+	defer b.end()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			b.add(buf[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Join waits for the test's server to be started.
+func (s *Shim) Join() error {
+	if s.Server != nil {
+		return nil
+	}
+	server, err := s.listen.accept(Patience, s.ended)
+	if err != nil {
+		return fmt.Errorf("the server is not started: %w\n%s", err, s.Stderr())
+	}
+	s.Server = server
+	return nil
+}
+
+// Send writes as the agent. It fails when the shim does not read for Patience,
+// or has gone.
+func (s *Shim) Send(content []byte) error {
+	if f, ok := s.stdin.(*os.File); ok {
+		_ = f.SetWriteDeadline(time.Now().Add(Patience))
+	}
+	_, err := s.stdin.Write(content)
+	return err
+}
+
+// Passed is how many bytes of what was sent the agent's process has written to
+// the shim, at least; see Options.Agent.
+func (s *Shim) Passed() int {
+	raw, err := os.ReadFile(s.passed)
+	if err != nil || len(raw) < 8 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint64(raw))
+}
+
+// count makes a file for a copier to count in.
+func (h *House) count(tb testing.TB) string {
+	tb.Helper()
+	f, err := os.CreateTemp(h.Path("run"), "passed")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f.Close()
+	return f.Name()
+}
+
+// HangUp closes the shim's standard input.
+func (s *Shim) HangUp() { _ = s.stdin.Close() }
+
+// Stderr is what the shim has said on standard error.
+func (s *Shim) Stderr() string { return s.stderr.String() }
+
+// ShimPID is the process id of the shim itself, also when an agent started it.
+// It is 0 while that does not run, and where there is no /proc.
+func (s *Shim) ShimPID() int {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		line, err := os.ReadFile(dir + "/cmdline")
+		name, args, _ := strings.Cut(string(line), "\x00")
+		if err == nil && filepath.Base(name) == "tg-shim" && strings.HasSuffix(args, "\x00"+s.listen.path+"\x00") {
+			pid, _ := strconv.Atoi(filepath.Base(dir))
+			return pid
+		}
+	}
+	return 0
+}
+
+// close ends the shim as agents do, and waits for the end.
+func (s *Shim) close() {
+	s.HangUp()
+	if _, ok := s.Wait(Patience); !ok {
+		if !s.tb.Failed() {
+			s.tb.Errorf("the shim does not end when its agent has left\n%s", s.Stderr())
+		}
+		s.Signal(syscall.SIGKILL)
+		s.Wait(Patience)
+	}
+	if s.listen != nil {
+		s.listen.close()
+	}
+	if s.Server != nil {
+		s.Server.close()
+	}
+}
+
+// PeakMemory is the most resident memory that the process has had, in bytes. It
+// fails where there is no /proc, and once the process has ended.
+func (p *Process) PeakMemory() (int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, errors.New("the status has no VmHWM")
+}
+
+// lockedBuffer collects what a program says, up to a limit.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.buf.Len() < 1<<20 {
+		b.buf.Write(p)
+	}
+	return len(p), nil
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,218 @@
+package shape
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// How large a schema may be. What lies deeper than maxDepth is Any; a schema
+// that is longer, or has more in it once its references are followed, is refused.
+const (
+	maxSchema = 256 << 10 // bytes
+	maxNodes  = 4096      // schemas within the schema, and what combining them makes
+	maxDepth  = 32        // levels, references and combinations counted
+)
+
+// ErrTooLarge is wrapped when a schema is beyond the limits.
+var ErrTooLarge = errors.New("the input schema is too large")
+
+// Read makes a Shape of a JSON Schema, which is a tool's inputSchema. What it
+// doesn't understand it passes over, so that more becomes Any; it fails only for
+// what is no schema of an object, and with ErrTooLarge. nil is the schema of a
+// tool that says nothing.
+func Read(raw []byte) (*Shape, error) {
+	if raw == nil {
+		return &Shape{Kind: Object, Rest: &Shape{}}, nil
+	}
+	if len(raw) > maxSchema {
+		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(raw))
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var root any
+	if err := dec.Decode(&root); err != nil {
+		return nil, fmt.Errorf("read the input schema: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("read the input schema: something follows it")
+	}
+	r := reader{root: root, following: map[string]bool{}}
+	v := r.read(root, 0)
+	switch {
+	case r.nodes > maxNodes:
+		return nil, fmt.Errorf("%w: there are more than %d schemas in it", ErrTooLarge, maxNodes)
+	case v.shape.Kind == Any && !v.none:
+		return &Shape{Kind: Object, Rest: &Shape{}}, nil
+	case v.shape.Kind != Object:
+		return nil, errors.New("read the input schema: it is none of an object, and arguments are one")
+	}
+	return v.shape, nil
+}
+
+// reader walks a schema that was decoded.
+type reader struct {
+	root      any
+	nodes     int             // made so far
+	following map[string]bool // references that lead to where we are
+}
+
+// full counts a node and reports whether there are too many.
+func (r *reader) full() bool {
+	r.nodes++
+	return r.nodes > maxNodes
+}
+
+// valued is a Shape, and whether null is another value that fits, or none but it.
+type valued struct {
+	shape      *Shape
+	null, none bool
+}
+
+func anything() valued { return valued{shape: &Shape{}, null: true} }
+
+// read makes a Shape of one schema.
+func (r *reader) read(schema any, depth int) valued {
+	m, ok := schema.(map[string]any)
+	if r.full() || !ok || depth > maxDepth {
+		return anything()
+	}
+	v := r.own(m, depth)
+	// What holds itself is told once, and is Any within.
+	if ref, ok := m["$ref"].(string); ok && !r.following[ref] {
+		r.following[ref] = true
+		v = r.both(v, r.read(r.at(ref), depth+1))
+		delete(r.following, ref)
+	}
+	if all, ok := m["allOf"].([]any); ok {
+		for _, part := range all {
+			v = r.both(v, r.read(part, depth+1))
+		}
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if parts, ok := m[key].([]any); ok && len(parts) > 0 {
+			v = r.both(v, r.any(parts, depth))
+		}
+	}
+	return v
+}
+
+// any is a value that fits one of several schemas.
+func (r *reader) any(parts []any, depth int) valued {
+	v := r.read(parts[0], depth+1)
+	for _, part := range parts[1:] {
+		v = r.either(v, r.read(part, depth+1))
+	}
+	return v
+}
+
+// own is what a schema says by itself, references and combinations aside.
+func (r *reader) own(m map[string]any, depth int) valued {
+	kinds, null, said := kindsOf(m)
+	if !said {
+		return anything()
+	}
+	v := valued{&Shape{Kind: common(kinds)}, null, len(kinds) == 0}
+	switch v.shape.Kind {
+	case List:
+		v.shape.Items = r.items(m, depth)
+	case Object:
+		r.members(v.shape, m, depth)
+	}
+	return v
+}
+
+// items is what a list holds.
+func (r *reader) items(m map[string]any, depth int) *Shape {
+	var parts []any
+	for _, key := range []string{"prefixItems", "items"} {
+		switch at := m[key].(type) {
+		case []any:
+			parts = append(parts, at...)
+		case map[string]any:
+			parts = append(parts, at)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	// An item that may be null is no item then, so that it need not be told.
+	return r.any(parts, depth).shape
+}
+
+// members fills in what an object holds.
+func (r *reader) members(s *Shape, m map[string]any, depth int) {
+	properties, _ := m["properties"].(map[string]any)
+	required := map[string]bool{}
+	list, _ := m["required"].([]any)
+	for _, name := range list {
+		if name, ok := name.(string); ok {
+			required[name] = true
+		}
+	}
+	for name, schema := range properties {
+		v := r.read(schema, depth+1)
+		s.Members = append(s.Members, Member{name, required[name] && !v.null, v.shape})
+	}
+	for name := range required {
+		if _, ok := properties[name]; !ok && !r.full() {
+			s.Members = append(s.Members, Member{name, false, &Shape{}}) // it may be null
+		}
+	}
+	slices.SortFunc(s.Members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
+	s.Rest = r.rest(m, depth)
+}
+
+// rest is what the members are that an object doesn't name. By the letter of
+// JSON Schema anything may stand beside what is named; what a person writes a
+// policy about, though, is what is named.
+func (r *reader) rest(m map[string]any, depth int) *Shape {
+	for _, key := range []string{"patternProperties", "if", "dependentSchemas", "unevaluatedProperties"} {
+		if at, ok := m[key]; ok && at != false {
+			return &Shape{}
+		}
+	}
+	switch more := m["additionalProperties"].(type) {
+	case bool:
+		if more {
+			return &Shape{}
+		}
+		return nil
+	case map[string]any:
+		return r.read(more, depth+1).shape
+	}
+	if _, ok := m["properties"]; ok {
+		return nil
+	}
+	return &Shape{}
+}
+
+// at follows a reference within the schema. Any other leads to nothing, which
+// can be anything.
+func (r *reader) at(ref string) any {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil
+	}
+	at := r.root
+	for path != "" {
+		var name string
+		if path, ok = strings.CutPrefix(path, "/"); !ok {
+			return nil
+		}
+		name, path, ok = strings.Cut(path, "/")
+		if ok {
+			path = "/" + path
+		}
+		m, isObject := at.(map[string]any)
+		if !isObject {
+			return nil
+		}
+		at = m[strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")]
+	}
+	return at
+}

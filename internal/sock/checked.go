@@ -1,0 +1,123 @@
+package sock
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+)
+
+// PerProcess is how many connections one process may hold at a time, unless
+// its listener says otherwise.
+const PerProcess = 64
+
+// Listener accepts connections of our own uid only, and only so many from one
+// process. Everything else is closed before a byte of it is read. Its fields
+// are set before the first Accept.
+type Listener struct {
+	// PerProcess bounds the connections of one process.
+	PerProcess int
+	// Refused, when set, is told of each connection that was closed. It must
+	// not block.
+	Refused func(error)
+
+	inner *net.UnixListener
+	uid   uint32
+
+	mu    sync.Mutex
+	count map[owner]int
+}
+
+type owner struct {
+	pid   int32
+	start uint64
+}
+
+// Checked puts the check before what l accepts. The Listener owns l from then on.
+func Checked(l *net.UnixListener) *Listener {
+	return &Listener{
+		PerProcess: PerProcess,
+		inner:      l,
+		uid:        uint32(os.Geteuid()),
+		count:      make(map[owner]int),
+	}
+}
+
+// Accept waits for the next connection that is let in. It is a [*Conn].
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.inner.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := l.admit(c)
+		if err == nil {
+			return conn, nil
+		}
+		c.Close()
+		if l.Refused != nil {
+			l.Refused(err)
+		}
+	}
+}
+
+func (l *Listener) admit(c *net.UnixConn) (*Conn, error) {
+	// The uid alone comes first: nothing more is asked about a stranger.
+	uid, err := peerUID(c)
+	if err != nil {
+		return nil, fmt.Errorf("look at the peer: %w", err)
+	}
+	if uid != l.uid {
+		return nil, fmt.Errorf("a connection of uid %d: %w", uid, ErrUnsafe)
+	}
+	peer, err := PeerOf(c)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	who := owner{peer.PID, peer.Start}
+	if l.count[who] >= l.PerProcess {
+		peer.Close()
+		return nil, fmt.Errorf("process %d holds %d connections already: %w", peer.PID, l.PerProcess, ErrInUse)
+	}
+	l.count[who]++
+	return &Conn{UnixConn: c, listener: l, peer: peer}, nil
+}
+
+func (l *Listener) leave(p *Peer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	who := owner{p.PID, p.Start}
+	if l.count[who]--; l.count[who] == 0 {
+		delete(l.count, who)
+	}
+}
+
+// Close stops listening. Connections that were accepted stay.
+func (l *Listener) Close() error { return l.inner.Close() }
+
+// Addr is the address of the socket.
+func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
+
+// Conn is a connection whose peer is known.
+type Conn struct {
+	*net.UnixConn
+	listener *Listener
+	peer     *Peer
+	once     sync.Once
+}
+
+// Peer is who made the connection. It is closed with the connection; what is
+// known of it stays.
+func (c *Conn) Peer() *Peer { return c.peer }
+
+// Close ends the connection and gives its place back.
+func (c *Conn) Close() error {
+	err := c.UnixConn.Close()
+	c.once.Do(func() {
+		c.listener.leave(c.peer)
+		c.peer.Close()
+	})
+	return err
+}

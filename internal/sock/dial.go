@@ -1,0 +1,43 @@
+package sock
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// Dial connects to a daemon of ours. Nothing is sent to anybody else: the
+// socket and its folder must be ours and closed to others, and whoever listens
+// must run under our uid. The error is fs.ErrNotExist when there is no socket
+// and ECONNREFUSED when nobody serves it.
+func Dial(ctx context.Context, path string) (net.Conn, error) {
+	if err := checkLength(path); err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	if err := checkDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := checkSocket(path, info); err != nil {
+		return nil, err
+	}
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	uid, err := peerUID(c.(*net.UnixConn))
+	if err == nil && int(uid) != os.Geteuid() {
+		err = fmt.Errorf("it is served by uid %d and not by you (uid %d): %w", uid, os.Geteuid(), ErrUnsafe)
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("connect to %s: %w", path, err)
+	}
+	return c, nil
+}

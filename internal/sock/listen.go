@@ -1,0 +1,158 @@
+package sock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listen binds the socket at path with mode 0600, in a folder that only we can
+// use. A socket that an earlier daemon left behind is replaced, which is safe
+// only for one who holds the lock (see [Lock]): between the look and the bind
+// another could begin to listen. One that is being served, or a file that is no
+// socket of ours, is an error. The socket is removed when the listener closes.
+func Listen(path string) (*net.UnixListener, error) {
+	if err := checkLength(path); err != nil {
+		return nil, err
+	}
+	if err := checkDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if err := clearStale(path); err != nil {
+		return nil, err
+	}
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		// Linux makes the file with the mode of the descriptor, so that it is
+		// never open to others. Elsewhere this has no effect.
+		return c.Control(func(fd uintptr) { unix.Fchmod(int(fd), 0o600) })
+	}}
+	l, err := config.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen at %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("listen at %s: %w", path, err)
+	}
+	return l.(*net.UnixListener), nil
+}
+
+// clearStale removes a socket of ours that nobody serves.
+func clearStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("listen at %s: %w", path, err)
+	}
+	if err := checkSocket(path, info); err != nil {
+		return err
+	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
+		defer c.Close()
+		who := ""
+		if peer, err := PeerOf(c.(*net.UnixConn)); err == nil {
+			who = fmt.Sprintf(" by pid %d", peer.PID)
+			peer.Close()
+		}
+		return fmt.Errorf("socket %s is served%s: %w", path, who, ErrInUse)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the socket that an earlier daemon left: %w", err)
+		}
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("socket %s may be served: %w: %w", path, ErrInUse, err)
+}
+
+// Lock takes the lock that says who the user's one daemon is. It is held until
+// the file is closed or the process ends, however it ends. When another holds
+// it the error is [ErrInUse] and says who, from what that one wrote into it.
+func Lock(path string) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		held, err := lockFile(f, path)
+		if held {
+			return f, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lockFile returns false and no error when the file was replaced meanwhile.
+func lockFile(f *os.File, path string) (bool, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if uid, _ := ownerOf(info); uid != os.Geteuid() || !info.Mode().IsRegular() {
+		return false, fmt.Errorf("lock %s: it is not a file of yours: %w; remove it", path, ErrUnsafe)
+	}
+	err = flock(f)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, fmt.Errorf("lock %s: %w%s; `tgctl daemon stop` ends it", path, ErrInUse, holder(f))
+	} else if err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	now, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && !os.SameFile(info, now)) {
+		return false, nil // somebody removed it before we had it: lock what is there now
+	} else if err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if err := f.Truncate(0); err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	if _, err := f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0); err != nil {
+		return false, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return true, nil
+}
+
+func flock(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var lockErr error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			lockErr = unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
+			if lockErr != unix.EINTR {
+				return
+			}
+		}
+	})
+	return errors.Join(err, lockErr)
+}
+
+// holder is " by pid 123", or nothing when the holder has not written it yet.
+func holder(f *os.File) string {
+	b := make([]byte, 32)
+	n, _ := f.ReadAt(b, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" by pid %d", pid)
+}

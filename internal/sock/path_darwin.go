@@ -1,0 +1,24 @@
+package sock
+
+import "path/filepath"
+
+const (
+	// maxSocketPath is the size of sun_path without its final zero byte.
+	maxSocketPath = 103
+	shorterPath   = "set HOME to a folder with a shorter path"
+
+	// Every user's first group is the same one here.
+	ownGroups = false
+)
+
+// defaultPaths puts all three below one folder, as programs for macOS do. The
+// XDG variables are not looked at: what is started from the desktop lacks them,
+// and would find another daemon than what is started from a terminal.
+func defaultPaths(getenv func(string) string) (Paths, error) {
+	home, err := home(getenv)
+	if err != nil {
+		return Paths{}, err
+	}
+	base := filepath.Join(home, "Library", "Application Support", "thoughtgate")
+	return Paths{Config: base, State: filepath.Join(base, "state"), Runtime: filepath.Join(base, "run")}, nil
+}

@@ -1,0 +1,38 @@
+package sock
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+)
+
+// parseProcArgs reads what the sysctl kern.procargs2 of macOS returns: the
+// number of arguments, the path of the program, zero bytes up to a boundary,
+// that many arguments, and then the environment until an empty string. A
+// program whose own name is empty can't be told from the boundary; its first
+// variable is taken for an argument then.
+func parseProcArgs(raw []byte) (exe string, env []string, err error) {
+	malformed := errors.New("malformed kern.procargs2")
+	if len(raw) < 4 {
+		return "", nil, malformed
+	}
+	count := int(binary.NativeEndian.Uint32(raw))
+	path, rest, ok := bytes.Cut(raw[4:], []byte{0})
+	if !ok || count < 0 {
+		return "", nil, malformed
+	}
+	rest = bytes.TrimLeft(rest, "\x00")
+	for range count {
+		if _, rest, ok = bytes.Cut(rest, []byte{0}); !ok {
+			return "", nil, malformed
+		}
+	}
+	for {
+		entry, after, ok := bytes.Cut(rest, []byte{0})
+		if !ok || len(entry) == 0 {
+			return string(path), env, nil
+		}
+		env = append(env, string(entry))
+		rest = after
+	}
+}

@@ -1,0 +1,161 @@
+package sock
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process that forked twice and made a session of its own is still seen below
+// the subreaper. That is how an agent's daemons stay visible.
+func TestAncestorsOfADaemonUnderASubreaper(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	launcher := play(t, again("fork", "fork", "pid"))
+	pid := pidOf(t, launcher)
+	defer unix.Wait4(int(pid), nil, 0, nil)
+	defer launcher.in.Close()
+	eventually(t, "the daemon is adopted", func() bool {
+		p, err := ProcessOf(pid)
+		return err == nil && int(p.PPID) == os.Getpid()
+	})
+	if sid, err := unix.Getsid(int(pid)); err != nil || sid != int(pid) {
+		t.Fatalf("session %d, %v; want its own", sid, err)
+	}
+	line, err := Ancestors(pid)
+	if err != nil || len(line) == 0 || int(line[0].PID) != os.Getpid() {
+		t.Errorf("ancestors %+v, %v; want us first", line, err)
+	}
+}
+
+// While the parents of a process end one after the other, its line of ancestors
+// never has a gap.
+func TestAncestorsWhileParentsEnd(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	for range 10 {
+		launcher := play(t, again("fork", "fork", "fork", "fork", "pid"))
+		pid := pidOf(t, launcher)
+		for range 50 {
+			line, err := Ancestors(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := false
+			for _, p := range line {
+				found = found || int(p.PID) == os.Getpid()
+			}
+			if !found {
+				t.Fatalf("we are missing in %+v", line)
+			}
+		}
+		launcher.in.Close()
+		launcher.end()
+		for { // the middle ones and the daemon, all adopted by now
+			if p, err := unix.Wait4(-1, nil, 0, nil); err != nil || p <= 0 {
+				break
+			}
+		}
+	}
+}
+
+func TestNameWithParentheses(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	b, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := filepath.Join(t.TempDir(), "a) R 1 (b")
+	if err := os.WriteFile(odd, b, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(odd, "1000")
+	if err := cmd.Start(); err != nil {
+		t.Skip(err) // one program for all, which goes by its name
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	p, err := ProcessOf(int32(cmd.Process.Pid))
+	if err != nil || p.Name != "a) R 1 (b" || int(p.PPID) != os.Getpid() {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestTTYName(t *testing.T) {
+	for dev, want := range map[uint32]string{
+		0:                 "",
+		unixDev(136, 3):   "/dev/pts/3",
+		unixDev(136, 300): "/dev/pts/300",
+		unixDev(4, 2):     "/dev/tty2",
+		unixDev(4, 65):    "/dev/ttyS1",
+		unixDev(204, 64):  "device 204:64",
+	} {
+		if got := ttyName(dev); got != want {
+			t.Errorf("device %#x: %q, want %q", dev, got, want)
+		}
+	}
+}
+
+// unixDev packs a device number as /proc/PID/stat has it.
+func unixDev(major, minor uint32) uint32 { return minor&0xff | major<<8 | (minor&^0xff)<<12 }
+
+func TestUserNamespace(t *testing.T) {
+	same, err := SameUserNamespace(int32(os.Getpid()))
+	if err != nil || !same {
+		t.Errorf("our own: %v, %v", same, err)
+	}
+	cmd := again("wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("no user namespace can be made: %v", err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	if same, err := SameUserNamespace(int32(cmd.Process.Pid)); err != nil || same {
+		t.Errorf("another one: %v, %v", same, err)
+	}
+}
+
+func TestCgroup(t *testing.T) {
+	want, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Skip(err)
+	}
+	got, err := Cgroup(int32(os.Getpid()))
+	if err != nil || (got == "" && len(want) > 0 && want[0] == '0') {
+		t.Errorf("%q, %v; the kernel says %q", got, err, want)
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("7 (cat) S 12 34 56 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 117869 3133440"))
+	f.Add([]byte("7 (a) Z (b) S 12 34 56 34816 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 117869"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parseStat(7, b)
+		if err != nil {
+			return
+		}
+		written := fmt.Appendf(nil, "7 (%s) S %d %s%d", p.Name, p.PPID, strings.Repeat("0 ", 17), p.Start)
+		again, err := parseStat(7, written)
+		if err != nil || again.PPID != p.PPID || again.Start != p.Start || again.Name != p.Name {
+			t.Errorf("%+v, written again and read: %+v, %v", p, again, err)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package tomledit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// Splices implements [edit.Syntax].
+func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
+	v := n.Value()
+	t, isTable := v.Layout.(*table)
+	switch {
+	case v.Start < v.End && op.Do == edit.Replace:
+		return []edit.Splice{{Start: v.Start, End: v.End, Text: op.Text}}, nil
+	case v.Start < v.End && !isTable:
+		return edit.NewList(n, joint, commentEnd).Splices(n, op, quoteKey), nil
+	case isTable && t.outer != nil:
+		return t.betweenBraces(n, op)
+	case !isTable || t.header == nil && t.first == nil && v != n.Document().Root().Value():
+		return nil, fmt.Errorf("it has no line of its own")
+	}
+	l := lines{n.Document().Lines(), t}
+	switch op.Do {
+	case edit.Replace:
+		return l.replace(op.Text)
+	case edit.Enter:
+		return []edit.Splice{l.insert(op.Members)}, nil
+	}
+	return l.drop(func(i int) bool { return op.Drops(n, i) }, true), nil
+}
+
+// betweenBraces carries out op on a table between braces, or on one that dotted
+// keys between braces make.
+func (t *table) betweenBraces(n edit.Node, op edit.Op) ([]edit.Splice, error) {
+	var spans []edit.Span
+	for _, pair := range t.outer.pairs {
+		spans = append(spans, edit.Span{Start: pair.start, End: pair.end})
+	}
+	list := edit.NewList(n.Document().NodeOf(t.outer.value), joint, commentEnd).Of(spans)
+	switch op.Do {
+	case edit.Replace:
+		return nil, fmt.Errorf("it is made by dotted keys between braces")
+	case edit.Enter:
+		before, prefix := 0, ""
+		if t != t.outer {
+			before, prefix = slices.Index(t.outer.pairs, t.first), string(n.Document().Bytes()[t.first.start:t.prefix])+"."
+		}
+		var texts []string
+		for _, m := range op.Members {
+			texts = append(texts, list.Member(prefix+quoteKey(m.Name), m.Value))
+		}
+		return list.Insert(before, texts), nil
+	}
+	return list.Drop(func(i int) bool {
+		for member, about := range t.about {
+			if op.Drops(n, member) && slices.Contains(about, t.outer.pairs[i]) {
+				return true
+			}
+		}
+		return false
+	}), nil
+}
+
+// lines is a table that is written line by line.
+type lines struct {
+	edit.Lines
+	t *table
+}
+
+// insert puts members before the first line of the table.
+func (l lines) insert(members []edit.Member) edit.Splice {
+	newline := l.Newline()
+	var b strings.Builder
+	for _, m := range members {
+		b.WriteString(l.indent() + l.key(m.Name) + l.joint() + m.Value + newline)
+	}
+	at, text := l.place(), b.String()
+	if at == len(l.Src) && at > l.Base && l.Src[at-1] != '\n' {
+		text = newline + strings.TrimSuffix(text, newline)
+	}
+	return edit.Splice{Start: at, End: at, Text: text}
+}
+
+// place is where the first line of the table begins, or would begin.
+func (l lines) place() int {
+	switch {
+	case l.t.header != nil:
+		return l.End(l.t.header.end)
+	case l.t.first != nil:
+		return l.Start(l.t.first.start)
+	}
+	first := len(l.Src) // of the root, which holds only tables, or nothing
+	for _, about := range l.t.about {
+		first = min(first, l.Start(about[0].start))
+	}
+	return first
+}
+
+// key is how the table's lines name a member.
+func (l lines) key(name string) string {
+	if l.t.prefix > 0 {
+		return string(l.Src[l.t.first.start:l.t.prefix]) + "." + quoteKey(name)
+	}
+	return quoteKey(name)
+}
+
+func (l lines) indent() string {
+	if l.t.first == nil {
+		return ""
+	}
+	indent, _ := l.Indent(l.t.first.start)
+	return indent
+}
+
+// joint is what stands between name and value in the table's first line.
+func (l lines) joint() string {
+	for i, value := range l.t.value.Kids {
+		if l.t.first == nil || value.Start < l.t.first.start || value.End != l.t.first.end {
+			continue
+		}
+		if between := string(l.Src[l.t.value.Names[i].End:value.Start]); strings.Trim(between, " \t") == "=" {
+			return between
+		}
+	}
+	return joint
+}
+
+// replace puts the members of the table that text is in the place of those there
+// are.
+func (l lines) replace(text string) ([]edit.Splice, error) {
+	value, err := Syntax{}.Value(text)
+	if err != nil || value.Kind() != edit.Object {
+		return nil, fmt.Errorf("a table can only become another: %w", err)
+	}
+	var members []edit.Member
+	for name, value := range value.Members() {
+		members = append(members, edit.Member{Name: name.Text(), Value: value.Written()})
+	}
+	return append(l.drop(func(int) bool { return true }, false), l.insert(members)), nil
+}
+
+// drop removes all lines about the members that gone names. Comments in lines of
+// their own stay, and so do those behind a value.
+func (l lines) drop(gone func(int) bool, tidy bool) []edit.Splice {
+	var out []edit.Splice
+	for i, about := range l.t.about {
+		if !gone(i) {
+			continue
+		}
+		for _, s := range about {
+			out = append(out, l.Without(s.start, s.end))
+		}
+	}
+	return l.Join(out, tidy)
+}

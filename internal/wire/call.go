@@ -1,0 +1,249 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// waiter waits for the answer to one request. It is ended once.
+type waiter struct {
+	id     string
+	method string
+	sent   *outgoing
+
+	ended  sync.Once
+	done   chan struct{} // closed when result and err are set
+	result []byte
+	err    error
+	stream *Stream // nil for a plain call
+}
+
+// end gives the answer, or the reason why there is none. Only the first counts.
+func (w *waiter) end(result []byte, err error) {
+	w.ended.Do(func() {
+		w.result, w.err = result, err
+		close(w.done)
+	})
+}
+
+// Call asks the other side and waits for the answer, which is the caller's. When
+// ctx ends first, the request is taken back, and an answer that comes still is
+// dropped. An error that the other side answers with is a *[Fault].
+func (c *Conn) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
+	w, err := c.ask(ctx, method, params, nil)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		c.takeBack(w, fmt.Errorf("call %s: %w", method, context.Cause(ctx)))
+		<-w.done
+	}
+	return w.result, w.err
+}
+
+// Notify tells the other side something. It returns when the message has its
+// place in the order of writing.
+func (c *Conn) Notify(ctx context.Context, method string, params []byte) error {
+	return c.send(ctx, &Message{Kind: Notification, Method: method, Body: params})
+}
+
+// ask registers a waiter and gives its request a place in the order of writing.
+func (c *Conn) ask(ctx context.Context, method string, params []byte, s *Stream) (*waiter, error) {
+	id := c.options.Dialect.NewID(c.last.Add(1))
+	frame, err := c.options.Dialect.Append(nil, &Message{Kind: Request, ID: id, Method: method, Body: params})
+	if err != nil {
+		return nil, fmt.Errorf("call %s: %w", method, err)
+	}
+	w := &waiter{id: id, method: method, done: make(chan struct{}), stream: s, sent: &outgoing{frame: frame, id: id}}
+	if err = c.await(w); err == nil {
+		if err = c.out.push(ctx, w.sent, false); err != nil {
+			c.forget(id, w)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("call %s: %w", method, err)
+	}
+	return w, nil
+}
+
+// await registers w.
+func (c *Conn) await(w *waiter) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.err != nil:
+		return c.err
+	case len(c.waiting) >= c.options.MaxCalls:
+		return ErrBusy
+	}
+	c.waiting[w.id] = w
+	return nil
+}
+
+// forget removes and returns the waiter for id, nil when there is none. With
+// only, it has to be that one.
+func (c *Conn) forget(id string, only *waiter) *waiter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.waiting[id]
+	if w == nil || only != nil && w != only {
+		return nil
+	}
+	delete(c.waiting, id)
+	return w
+}
+
+// takeBack ends a waiter before its answer has come. If its request is still
+// to be written it never is; else the cancellation is written after it.
+func (c *Conn) takeBack(w *waiter, reason error) {
+	if c.forget(w.id, w) == nil {
+		return // the answer is there, or the connection has ended
+	}
+	w.end(nil, reason)
+	if c.out.retract(w.sent) {
+		return
+	}
+	m, ok := c.options.Dialect.Cancel(w.id, w.method)
+	if !ok {
+		return
+	}
+	if frame, err := c.options.Dialect.Append(nil, &m); err == nil {
+		// It waits for no room: there are never more than there were requests.
+		_ = c.out.push(context.Background(), &outgoing{frame: frame}, true)
+	}
+}
+
+// answered gives an answer, or a part of one, to who waits for it. What comes
+// before the request was written answers nothing.
+func (c *Conn) answered(m *Message) bool {
+	c.mu.Lock()
+	w := c.waiting[m.ID]
+	c.mu.Unlock()
+	if w == nil || !w.sent.taken.Load() {
+		return false
+	}
+	if m.Kind == Part {
+		if w.stream != nil && !w.stream.add(bytes.Clone(m.Body)) {
+			c.takeBack(w, fmt.Errorf("stream %s: %w", w.method, ErrSlow))
+		}
+		return true
+	}
+	if c.forget(m.ID, w) == nil {
+		return false
+	}
+	if m.Kind == Error {
+		fault := *m.Fault
+		fault.Data = bytes.Clone(fault.Data)
+		w.end(nil, &fault)
+		return true
+	}
+	w.end(bytes.Clone(m.Body), nil)
+	return true
+}
+
+const (
+	mostParts     = 4096       // unread in a stream
+	mostPartBytes = MaxMessage // in the parts unread
+)
+
+// Stream is an answer that comes in parts. Its methods but Close may be called
+// by one goroutine at a time.
+type Stream struct {
+	conn *Conn
+	w    *waiter
+
+	mu    sync.Mutex // guards what follows
+	parts [][]byte
+	size  int
+	more  chan struct{} // has an item when parts were added
+}
+
+// Stream asks the other side for an answer in parts. Where the dialect has no
+// parts there are none, and only a result. What is not read is kept, up to 10
+// MiB; past that the stream fails with ErrSlow.
+func (c *Conn) Stream(ctx context.Context, method string, params []byte) (*Stream, error) {
+	s := &Stream{conn: c, more: make(chan struct{}, 1)}
+	w, err := c.ask(ctx, method, params, s)
+	if err != nil {
+		return nil, err
+	}
+	s.w = w
+	return s, nil
+}
+
+// Next returns the next part, io.EOF after the last when the answer is
+// complete, or the error it ended with. When ctx ends first, the stream goes
+// on.
+func (s *Stream) Next(ctx context.Context) ([]byte, error) {
+	for {
+		if part, ok := s.pop(); ok {
+			return part, nil
+		}
+		select {
+		case <-s.more:
+		case <-s.w.done:
+			// A part may have come before the end.
+			if part, ok := s.pop(); ok {
+				return part, nil
+			}
+			if s.w.err != nil {
+				return nil, s.w.err
+			}
+			return nil, io.EOF
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Result returns what the answer ended with; nil before Next has returned
+// io.EOF.
+func (s *Stream) Result() []byte {
+	select {
+	case <-s.w.done:
+		return s.w.result
+	default:
+		return nil
+	}
+}
+
+// Close takes the request back, unless it is answered, and drops what was not
+// read. It may be called at any time, by anyone, more than once.
+func (s *Stream) Close() {
+	s.conn.takeBack(s.w, fmt.Errorf("stream %s: %w", s.w.method, context.Canceled))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parts, s.size = nil, 0
+}
+
+// add keeps a part, and reports whether there was room.
+func (s *Stream) add(part []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.parts) >= mostParts || s.size+len(part) > mostPartBytes {
+		return false
+	}
+	s.parts, s.size = append(s.parts, part), s.size+len(part)
+	select {
+	case s.more <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (s *Stream) pop() ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.parts) == 0 {
+		return nil, false
+	}
+	part := s.parts[0]
+	s.parts[0] = nil
+	s.parts, s.size = s.parts[1:], s.size-len(part)
+	return part, true
+}

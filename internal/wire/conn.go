@@ -1,0 +1,221 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// Errors of a Conn. What the other side answers with is a *Fault.
+var (
+	ErrClosed = errors.New("the connection is closed")
+	ErrBusy   = errors.New("too many calls are open")
+	ErrSlow   = errors.New("the parts of the answer came faster than they were read")
+)
+
+// Handler answers the requests of the other side.
+type Handler interface {
+	// Handle returns the result, in the notation of the dialect, or an error:
+	// a *Fault as it is, any other as an internal error with its text. params
+	// is the handler's. ctx ends when the request is taken back, and no
+	// answer is sent then, or when the connection ends.
+	Handle(ctx context.Context, method string, params []byte) ([]byte, error)
+}
+
+// HandlerFunc is a function that is a Handler.
+type HandlerFunc func(ctx context.Context, method string, params []byte) ([]byte, error)
+
+// Handle calls f.
+func (f HandlerFunc) Handle(ctx context.Context, method string, params []byte) ([]byte, error) {
+	return f(ctx, method, params)
+}
+
+// Options say how a Conn speaks. The zero value of each is what stands in
+// parentheses.
+type Options struct {
+	Framing    Framing // (NDJSON)
+	Dialect    Dialect // (JSONRPC)
+	Handler    Handler // (answers that no method is known)
+	MaxMessage int     // bytes (MaxMessage)
+	MaxCalls   int     // calls and streams open at once (1,024)
+	MaxHandled int     // requests of the other side handled at once (128)
+
+	// Dropped is told of a frame that is no message, or one that nobody waits
+	// for. It is called by the goroutine that reads and must not block; frame
+	// is valid during the call.
+	Dropped func(reason string, frame []byte)
+}
+
+// Conn matches what is asked with what is answered, over a pair of streams, in
+// both directions at once. It is safe for concurrent use. Whatever the other
+// side does, memory is bounded: by the calls, handlers and subscriptions that
+// are open, each with what it may hold.
+type Conn struct {
+	options Options
+	r       io.ReadCloser
+	w       io.WriteCloser
+	out     outbox
+	work    sync.WaitGroup // handlers
+	last    atomic.Uint64  // number of the last call
+
+	mu       sync.Mutex // guards what follows
+	waiting  map[string]*waiter
+	handled  map[string]context.CancelCauseFunc // by id
+	handling int                                // bytes of params in handlers
+	subs     map[*Subscription]struct{}
+	err      error // why it is closed
+}
+
+// NewConn returns a connection that reads from r and writes to w, both of which
+// it closes in the end. Nothing is read or written before Run.
+func NewConn(r io.ReadCloser, w io.WriteCloser, o Options) *Conn {
+	if o.Framing == nil {
+		o.Framing = NDJSON{}
+	}
+	if o.Dialect == nil {
+		o.Dialect = JSONRPC{}
+	}
+	o.MaxCalls, o.MaxHandled = cmp.Or(o.MaxCalls, 1024), cmp.Or(o.MaxHandled, 128)
+	c := &Conn{
+		options: o, r: r, w: w,
+		waiting: map[string]*waiter{}, handled: map[string]context.CancelCauseFunc{}, subs: map[*Subscription]struct{}{},
+	}
+	c.out.init()
+	return c
+}
+
+// Run reads and writes until the other side ends its stream, which is nil
+// between two messages, or ctx ends. It returns when nothing of the connection
+// runs any more; a handler that does not heed its context is waited for. It may
+// be called once.
+func (c *Conn) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() {
+		c.fail(context.Cause(ctx))
+		c.r.Close()
+	})
+	var writing sync.WaitGroup
+	writing.Go(func() { c.out.run(NewWriter(c.w, c.options.Framing), c.unsent) })
+
+	err := c.read(ctx)
+	c.fail(err)
+	cancel(err)
+	stop()
+	writing.Wait()
+	c.work.Wait()
+	c.r.Close()
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// Close ends the connection: every call fails with ErrClosed, and the stream
+// to the other side is closed, which tells it to end. Run returns when it has.
+func (c *Conn) Close() { c.fail(ErrClosed) }
+
+// Err returns why the connection is closed, nil while it is open.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// fail closes the connection for the first reason it is given. Each waiter is
+// told once.
+func (c *Conn) fail(reason error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	switch {
+	case reason == io.EOF:
+		reason = fmt.Errorf("%w: the other side has ended", ErrClosed)
+	case !errors.Is(reason, ErrClosed):
+		reason = fmt.Errorf("%w: %w", ErrClosed, reason)
+	}
+	c.err = reason
+	waiting, subs := c.waiting, c.subs
+	c.waiting, c.subs = nil, nil
+	for _, withdraw := range c.handled {
+		withdraw(reason)
+	}
+	c.mu.Unlock()
+	for _, w := range waiting {
+		w.end(nil, reason)
+	}
+	for s := range subs {
+		s.end(reason)
+	}
+	c.out.close(reason)
+	c.w.Close()
+}
+
+// unsent fails the call whose frame could not be written.
+func (c *Conn) unsent(id string, err error) {
+	if w := c.forget(id, nil); w != nil {
+		w.end(nil, err)
+	}
+}
+
+// read dispatches frames until there are no more.
+func (c *Conn) read(ctx context.Context) error {
+	frames := c.options.Framing.NewReader(c.r, c.options.MaxMessage)
+	var l Line
+	for {
+		if err := frames.Next(&l); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		if l.Refusal != nil {
+			c.refused(&l)
+			continue
+		}
+		var m Message
+		if err := c.options.Dialect.Decode(l.Data, &m); err != nil {
+			c.drop(err.Error(), l.Data)
+			continue
+		}
+		c.dispatch(ctx, &m, l.Data)
+	}
+}
+
+// refused drops a frame, and fails the call it may have been the answer to:
+// that must not wait for what will not come again.
+func (c *Conn) refused(l *Line) {
+	c.drop(l.Refusal.Reason, l.Data)
+	key, err := Key(l.ID)
+	if err != nil || !l.Answers {
+		return
+	}
+	if w := c.forget(key, nil); w != nil {
+		w.end(nil, fmt.Errorf("the answer was refused: %w", l.Refusal))
+	}
+}
+
+func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) {
+	switch m.Kind {
+	case Request:
+		c.serve(ctx, m, frame)
+	case Notification:
+		c.notified(m, frame)
+	default:
+		if !c.answered(m) {
+			c.drop("an answer to nothing that was asked", frame)
+		}
+	}
+}
+
+func (c *Conn) drop(reason string, frame []byte) {
+	if c.options.Dropped != nil {
+		c.options.Dropped(reason, frame)
+	}
+}

@@ -1,0 +1,67 @@
+package wire_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os/exec"
+	"sync"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// One child, 100 calls at once. The child here is cat, which sends back each
+// line that it is given: our requests come back as if it had asked, our answers
+// to them as if it had answered.
+func ExampleConn() {
+	child := exec.Command("cat")
+	stdin, err := child.StdinPipe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	stdout, err := child.StdoutPipe()
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		log.Fatal(err)
+	}
+
+	conn := wire.NewConn(stdout, stdin, wire.Options{
+		Framing: wire.NDJSON{},
+		Dialect: wire.JSONRPC{},
+		Handler: wire.HandlerFunc(func(_ context.Context, method string, params []byte) ([]byte, error) {
+			return params, nil
+		}),
+	})
+	var running, calls sync.WaitGroup
+	running.Go(func() {
+		if err := conn.Run(context.Background()); err != nil {
+			log.Print(err)
+		}
+	})
+
+	var right sync.Map
+	for i := range 100 {
+		calls.Go(func() {
+			params := fmt.Sprintf(`{"n":%d}`, i)
+			result, err := conn.Call(context.Background(), "echo", []byte(params))
+			if err == nil && string(result) == params {
+				right.Store(i, true)
+			}
+		})
+	}
+	calls.Wait()
+	n := 0
+	for range right.Range {
+		n++
+	}
+	fmt.Println(n, "calls got their own answer")
+
+	conn.Close() // cat reads the end of its input and ends
+	running.Wait()
+	fmt.Println("cat:", child.Wait())
+	// Output:
+	// 100 calls got their own answer
+	// cat: <nil>
+}

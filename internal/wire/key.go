@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var errNotID = errors.New("not an id: want a string or an integer")
+
+// Key returns a canonical form of a raw id, for use in maps: equal ids have
+// equal keys however they are escaped, and 1 differs from "1". It fails for
+// what is no id that correlates exactly.
+func Key(id []byte) (string, error) {
+	switch {
+	case len(id) == 0:
+		return "", errNotID
+	case id[0] != '"':
+		if _, ok := integer(id); !ok {
+			return "", errNotID
+		}
+		return string(id), nil // there is one way to write an integer
+	case bytes.IndexByte(id, '\\') < 0:
+		if !validID(id) {
+			return "", errNotID
+		}
+		return string(id[:len(id)-1]), nil
+	}
+	if !validID(id) {
+		return "", errNotID
+	}
+	text, err := jsontext.AppendUnquote([]byte{'"'}, id)
+	if err != nil {
+		return "", fmt.Errorf("read id: %w", err)
+	}
+	return string(text), nil
+}
+
+// Unquote returns what the JSON string at s in line stands for. It fails when
+// s is absent, is no string, or holds a lone surrogate.
+func Unquote(s Span, line []byte) (string, error) {
+	raw := s.Of(line)
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", errors.New("not a string")
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		return "", fmt.Errorf("read string: %w", err)
+	}
+	return string(text), nil
+}
+
+// validID reports whether raw is an id that every reader correlates alike: an
+// integer of 64 bits, or a string that is not too long and is all Unicode.
+func validID(raw []byte) bool {
+	if len(raw) == 0 {
+		return false
+	}
+	if raw[0] != '"' {
+		_, ok := integer(raw)
+		return ok
+	}
+	if len(raw) > 6*MaxID+2 || len(raw) < 2 || raw[len(raw)-1] != '"' {
+		return false
+	}
+	text := raw[1 : len(raw)-1]
+	for _, c := range text {
+		if c < ' ' {
+			return false
+		}
+	}
+	if bytes.IndexByte(text, '\\') >= 0 {
+		var room [256]byte
+		unquoted, err := jsontext.AppendUnquote(room[:0], raw)
+		return err == nil && len(unquoted) <= MaxID
+	}
+	return bytes.IndexByte(text, '"') < 0 && len(text) <= MaxID && utf8.Valid(text)
+}
+
+// integer reads a JSON number that is an integer of 64 bits: no fraction, no
+// exponent, no negative zero.
+func integer(raw []byte) (int64, bool) {
+	digits := bytes.TrimPrefix(raw, []byte("-"))
+	if len(digits) == 0 || len(digits) > 19 || digits[0] == '0' && len(raw) > 1 {
+		return 0, false
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	return n, err == nil
+}

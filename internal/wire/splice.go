@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Edit replaces a range of a line with other bytes; an empty range inserts.
+type Edit struct {
+	Span
+	With []byte
+}
+
+// Splice returns line with the edits made, in any order. Every byte outside of
+// them stays as it is; line itself is not changed, and is returned when there is
+// nothing to do. It fails when edits overlap or reach beyond the line.
+func Splice(line []byte, edits ...Edit) ([]byte, error) {
+	if len(edits) == 0 {
+		return line, nil
+	}
+	edits = slices.Clone(edits)
+	slices.SortStableFunc(edits, func(a, b Edit) int { return cmp.Compare(a.Start, b.Start) })
+	size, at := len(line), 0
+	for _, e := range edits {
+		if e.Start < at || e.End < e.Start || e.End > len(line) {
+			return nil, errors.New("splice: edits overlap or reach beyond the line")
+		}
+		size, at = size+len(e.With)-e.Len(), e.End
+	}
+	out := make([]byte, 0, size)
+	at = 0
+	for _, e := range edits {
+		out = append(append(out, line[at:e.Start]...), e.With...)
+		at = e.End
+	}
+	return append(out, line[at:]...), nil
+}
+
+// Items are the elements of an array within a line.
+type Items []Span
+
+// Cut returns the edits that take the elements out for which drop is true,
+// each with the comma and the blanks that part it from the next.
+func (items Items) Cut(drop func(i int) bool) []Edit {
+	var edits []Edit
+	kept := false // an element before this one
+	for i, item := range items {
+		switch {
+		case !drop(i):
+			kept = true
+		case kept:
+			edits = append(edits, Edit{Span: Span{items[i-1].End, item.End}})
+		case i+1 < len(items):
+			edits = append(edits, Edit{Span: Span{item.Start, items[i+1].Start}})
+		default:
+			edits = append(edits, Edit{Span: item})
+		}
+	}
+	return edits
+}
+
+// Elements returns the elements of the array at s in line, which Read has
+// accepted. It fails when there is another value.
+func Elements(line []byte, s Span) (Items, error) {
+	raw := s.Of(line)
+	if len(raw) == 0 || raw[0] != '[' {
+		return nil, errors.New("not an array")
+	}
+	w := walkers.Get().(*walker)
+	w.begin(raw, FromServer)
+	defer w.release(raw)
+	if _, err := w.dec.ReadToken(); err != nil {
+		return nil, faultOf(err)
+	}
+	var items Items
+	for w.dec.PeekKind() != ']' {
+		value, err := w.dec.ReadValue()
+		if err != nil {
+			return nil, faultOf(err)
+		}
+		end := s.Start + int(w.dec.InputOffset())
+		items = append(items, Span{end - len(value), end})
+	}
+	return items, nil
+}
+
+// Members calls each for every member of the object at s in line, which Read
+// has accepted, with its unescaped name, valid during the call, and its value.
+// It fails when there is another value, or with the first error of each.
+func Members(line []byte, s Span, each func(name []byte, value Span) error) error {
+	raw := s.Of(line)
+	if len(raw) == 0 || raw[0] != '{' {
+		return errors.New("not an object")
+	}
+	w := walkers.Get().(*walker)
+	w.begin(raw, FromServer)
+	defer w.release(raw)
+	if _, err := w.dec.ReadToken(); err != nil {
+		return faultOf(err)
+	}
+	for w.dec.PeekKind() != '}' {
+		quoted, err := w.dec.ReadValue()
+		if err != nil {
+			return faultOf(err)
+		}
+		var name []byte
+		name, w.name = unquoteName(w.name, quoted)
+		value, err := w.dec.ReadValue()
+		if err != nil {
+			return faultOf(err)
+		}
+		end := s.Start + int(w.dec.InputOffset())
+		if err := each(name, Span{end - len(value), end}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Member returns where the member of that name lies in the object at s; the
+// zero Span when there is none. A member that some reader takes for it is an
+// error.
+func Member(line []byte, s Span, name string) (Span, error) {
+	var found Span
+	table := names{name}
+	err := Members(line, s, func(text []byte, value Span) error {
+		index, twin := table.find(text)
+		if twin {
+			return errTwin.plain()
+		}
+		if index == 0 {
+			found = value
+		}
+		return nil
+	})
+	return found, err
+}
+
+// Set returns the edit that gives the object at s the member name with the raw
+// value: in place of the value it has, or as its first member.
+func Set(line []byte, s Span, name string, value []byte) (Edit, error) {
+	old, err := Member(line, s, name)
+	if err != nil {
+		return Edit{}, err
+	}
+	if old.Present() {
+		return Edit{old, value}, nil
+	}
+	with, err := jsontext.AppendQuote(nil, name)
+	if err != nil {
+		return Edit{}, err
+	}
+	with = append(append(with, ':'), value...)
+	empty := true
+	for _, c := range line[s.Start+1 : s.End-1] {
+		empty = empty && isBlank(c)
+	}
+	if !empty {
+		with = append(with, ',')
+	}
+	return Edit{Span{s.Start + 1, s.Start + 1}, with}, nil
+}

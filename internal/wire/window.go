@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"errors"
+	"io"
+)
+
+const (
+	smallBuffer = 16 << 10 // what a reader starts with and goes back to
+	keptBuffer  = 64 << 10 // what a reader keeps between messages
+	largeBuffer = 1 << 20  // past this a reader takes all it may need at once
+	emptyReads  = 100      // in a row, before the source is given up
+)
+
+// window is a buffer over a source. It grows while a message is incomplete,
+// and is exchanged for a small one after a large message.
+type window struct {
+	source io.Reader
+	max    int // longest message
+	buf    []byte
+	start  int // of what is unread
+	end    int
+	err    error
+}
+
+func newWindow(source io.Reader, most int) window {
+	if most <= 0 {
+		most = MaxMessage
+	}
+	return window{source: source, max: most}
+}
+
+func (w *window) unread() []byte { return w.buf[w.start:w.end] }
+
+// take marks n bytes as read.
+func (w *window) take(n int) { w.start += n }
+
+// shrink lets go of a large buffer when what is unread fits into a small one.
+func (w *window) shrink() {
+	if len(w.buf) > keptBuffer && w.end-w.start <= smallBuffer {
+		small := make([]byte, smallBuffer)
+		w.end = copy(small, w.unread())
+		w.buf, w.start = small, 0
+	}
+}
+
+// fill reads more, at least one byte. What was taken is gone then.
+func (w *window) fill() error {
+	if w.err != nil {
+		return w.err
+	}
+	w.makeRoom()
+	for range emptyReads {
+		n, err := w.source.Read(w.buf[w.end:])
+		if n < 0 || n > len(w.buf)-w.end {
+			return errors.New("read: the source claims to have read more than there was room for")
+		}
+		w.end += n
+		w.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.err = io.ErrNoProgress
+	return w.err
+}
+
+// makeRoom makes room for at least one byte, by moving what is unread to the
+// front or into a larger buffer. The largest is taken in one step: what is not
+// written to costs no memory, while every step on the way would.
+func (w *window) makeRoom() {
+	if w.start > 0 {
+		w.end = copy(w.buf, w.unread())
+		w.start = 0
+	}
+	if w.end < len(w.buf) {
+		return
+	}
+	size := max(4*len(w.buf), smallBuffer)
+	if most := w.max + smallBuffer; size > largeBuffer || size > most {
+		size = max(most, w.end+smallBuffer)
+	}
+	larger := make([]byte, size)
+	copy(larger, w.unread())
+	w.buf = larger
+}

@@ -1,0 +1,128 @@
+package yamledit
+
+import (
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// Splices implements [edit.Syntax].
+func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
+	v := n.Value()
+	l := lines{n.Document().Lines(), v, nil}
+	if op.Do == edit.Replace {
+		return l.replace(op.Text), nil
+	}
+	layout, ok := v.Layout.(*block)
+	if !ok {
+		return edit.NewList(n, ": ", commentEnd).Splices(n, op, s.Quote), nil
+	}
+	l.starts = layout.starts
+	switch op.Do {
+	case edit.Insert, edit.Enter:
+		return []edit.Splice{l.insert(op)}, nil
+	}
+	return l.drop(func(i int) bool { return op.Drops(n, i) }), nil
+}
+
+// lines is a value in the lines of a file: when it is written by indentation,
+// starts says where its parts begin.
+type lines struct {
+	edit.Lines
+	v      *edit.Value
+	starts []int
+}
+
+// replace puts a text in the place of the value.
+func (l lines) replace(text string) []edit.Splice {
+	start, end := l.v.Start, l.v.End
+	colon := l.pastColon()
+	switch nothing := strings.TrimSpace(text) == ""; {
+	case l.v.Layout != nil && colon >= 0:
+		// Brackets may not stand as far out as dashes may.
+		start, text = colon, " "+text
+		if nothing {
+			text = ""
+		}
+	case l.v.Layout != nil:
+		text = "  " + text
+	case nothing: // with the blank that sets a value off
+		if start > l.Base && l.Src[start-1] == ' ' && start < end {
+			start--
+		}
+		text = ""
+	case start == end:
+		text = " " + text
+	}
+	return []edit.Splice{{Start: start, End: end, Text: text}}
+}
+
+// pastColon returns the offset behind the colon before the value, -1 when there
+// is none, or a comment between the two.
+func (l lines) pastColon() int {
+	before := strings.TrimRight(string(l.Src[l.Base:l.v.Start]), edit.Blanks)
+	line := before[strings.LastIndexByte(before, '\n')+1:]
+	if !strings.HasSuffix(line, ":") || strings.Contains(line, "#") {
+		return -1
+	}
+	return l.Base + len(before)
+}
+
+// insert puts items or members before the first one, each in a line of its own.
+func (l lines) insert(op edit.Op) edit.Splice {
+	parts := make([]string, 0, len(op.Items)+len(op.Members))
+	for _, item := range op.Items {
+		parts = append(parts, "- "+item)
+	}
+	for _, m := range op.Members {
+		parts = append(parts, quoteKey(m.Name)+": "+m.Value)
+	}
+	at := l.starts[0]
+	indent, alone := l.Indent(at)
+	if !alone { // behind the dash of a sequence
+		indent = strings.Repeat(" ", len([]rune(indent)))
+	}
+	text := strings.Join(append(parts, ""), l.Newline()+indent)
+	return edit.Splice{Start: at, End: at, Text: text}
+}
+
+// drop removes the parts that gone names, with their lines. Comments stay.
+func (l lines) drop(gone func(int) bool) []edit.Splice {
+	stay := 0
+	for stay < len(l.starts) && gone(stay) {
+		stay++
+	}
+	if stay == len(l.starts) {
+		if l.v.Kind == edit.Array {
+			return l.replace("[]")
+		}
+		return l.replace("{}")
+	}
+	var out []edit.Splice
+	first := 0
+	if _, alone := l.Indent(l.starts[0]); !alone && stay > 0 && l.together(stay) {
+		// What stays takes the place behind the dash.
+		out, first = []edit.Splice{{Start: l.starts[0], End: l.starts[stay]}}, stay
+	}
+	for i := first; i < len(l.starts); i++ {
+		switch _, alone := l.Indent(l.starts[i]); {
+		case !gone(i):
+		case alone:
+			out = append(out, l.Without(l.starts[i], l.v.Kids[i].End))
+		default:
+			out = append(out, edit.Splice{Start: l.starts[i], End: l.v.Kids[i].End})
+		}
+	}
+	return l.Join(out, true)
+}
+
+// together reports whether nothing but blanks stands between the first n parts
+// and the next.
+func (l lines) together(n int) bool {
+	for i := range n {
+		if strings.Trim(string(l.Src[l.v.Kids[i].End:l.starts[i+1]]), edit.Blanks) != "" {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,156 @@
+// Package yamledit reads YAML for [edit].
+//
+// The library tells where a value begins and not where it ends, so the end is
+// looked for here: behind the closing quote or bracket, or where the text of a
+// plain value has been seen. Text that is not understood to its end is refused.
+//
+// What has several readings, or says something in one place that counts in
+// another, is read and never edited: anchors, aliases, tags, merged mappings,
+// blocks of text, and plain text that goes over lines.
+package yamledit
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// MaxDepth is how deep mappings and sequences may be nested.
+const MaxDepth = 256
+
+// Syntax is YAML 1.2, of which a file has to hold one document. A byte order
+// mark is taken.
+type Syntax struct{}
+
+// Name implements [edit.Syntax].
+func (Syntax) Name() string { return "yaml" }
+
+// Parse implements [edit.Syntax]. A file that says nothing is an empty mapping.
+func (s Syntax) Parse(src []byte) (*edit.Document, error) {
+	d := edit.NewDocument(s, src)
+	if err := checkCharacters(d); err != nil {
+		return nil, err
+	}
+	if blank(src[d.Base():]) {
+		return d.SetRoot(&edit.Value{Kind: edit.Object, Start: d.Base(), End: d.Base(), Fixed: "the file is empty"}), nil
+	}
+	b := &builder{doc: d, src: src, lines: lineStarts(d)}
+	var document yaml.Node
+	if err := yaml.Load(src[d.Base():], &document); err != nil {
+		return nil, b.loadError(err)
+	}
+	root, err := b.value(document.Content[0], d.Base(), -1, 0)
+	if err != nil {
+		return nil, err
+	}
+	if root.Kind != edit.Object && root.Kind != edit.Array {
+		fix(root, odd) // a file of one value
+	}
+	return d.SetRoot(root), nil
+}
+
+// checkCharacters refuses what readers see in different ways: other encodings,
+// and characters that only some of them take for the end of a line.
+func checkCharacters(d *edit.Document) error {
+	src := d.Bytes()
+	for i := d.Base(); i < len(src); {
+		r, size := utf8.DecodeRune(src[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return d.ErrorAt(i, "this is no UTF-8")
+		case r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == '\r' && !bytes.HasPrefix(src[i:], []byte("\r\n")):
+			return d.ErrorAt(i, "the character %U, which not all readers take for the same", r)
+		}
+		i += size
+	}
+	return nil
+}
+
+// blank reports whether text holds nothing but blanks and comments.
+func blank(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+			return false
+		}
+	}
+	return true
+}
+
+// loadError finds the place of what the library refuses.
+func (b *builder) loadError(err error) *edit.SyntaxError {
+	var refused *yaml.LoadError
+	if !errors.As(err, &refused) {
+		return &edit.SyntaxError{Line: 1, Column: 1, Msg: err.Error()}
+	}
+	msg := refused.Message
+	if refused.ContextMsg != "" {
+		msg = refused.ContextMsg + ": " + msg
+	}
+	return b.doc.ErrorAt(b.offset(max(refused.Mark.Line, 1), max(refused.Mark.Column, 1)), "%s", msg)
+}
+
+// Value implements [edit.Syntax].
+func (s Syntax) Value(text string) (edit.Node, error) {
+	if blank([]byte(text)) {
+		return edit.NewDocument(s, []byte(text)).SetRoot(&edit.Value{Kind: edit.Null}).Root(), nil
+	}
+	return edit.LoneValue(s, ": ", text)
+}
+
+// Quote implements [edit.Syntax].
+func (Syntax) Quote(s string) string {
+	return edit.Quoted(s, func(r rune) bool {
+		return r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff
+	})
+}
+
+// quoteKey writes a name of a block mapping, with quotes where it may need them.
+func quoteKey(name string) string {
+	if harmless(name) {
+		return name
+	}
+	return Syntax{}.Quote(name)
+}
+
+// harmless reports whether s is the same text wherever it is written without
+// quotes. It is narrower than need be.
+func harmless(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if s == "" || !strings.ContainsRune(letters+"/_", rune(s[0])) || strings.Trim(s, letters+"0123456789_-./+") != "" {
+		return false
+	}
+	switch strings.ToLower(s) {
+	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
+		return false
+	}
+	return true
+}
+
+// List implements [edit.Syntax].
+func (Syntax) List(values []string) string { return "[" + strings.Join(values, ", ") + "]" }
+
+// Table implements [edit.Syntax].
+func (s Syntax) Table(members []edit.Member) string {
+	texts := make([]string, len(members))
+	for i, m := range members {
+		texts[i] = s.Quote(m.Name) + ": " + m.Value
+	}
+	return "{" + strings.Join(texts, ", ") + "}"
+}
+
+// commentEnd returns the offset past the comment that begins at i. When none
+// begins there it is that of the next byte.
+func commentEnd(text []byte, i int) int {
+	if text[i] != '#' {
+		return i + 1
+	}
+	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
