@@ -74,8 +74,9 @@ type agentProcess struct {
 // foreground; elsewhere it gets one of its own, so that what it starts can be
 // signalled with it.
 //
-// If this process is killed, the agent gets a SIGHUP where the system can do
-// that: it must not run on with a configuration that is governed no longer.
+// If this process is killed, the agent gets a SIGHUP, or a SIGTERM where that is
+// ignored, if the system can do so: it must not run on with a configuration that
+// is governed no longer.
 func startAgent(path string, argv, environ []string, files []*os.File) (*agentProcess, error) {
 	if err := adoptOrphans(); err != nil {
 		return nil, err

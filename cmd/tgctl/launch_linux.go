@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os/signal"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -9,7 +10,11 @@ import (
 
 // agentAttributes are how the agent is started: see startAgent.
 func agentAttributes(group bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: group, Pdeathsig: syscall.SIGHUP}
+	attr := &syscall.SysProcAttr{Setpgid: group, Pdeathsig: syscall.SIGHUP}
+	if signal.Ignored(syscall.SIGHUP) { // as under nohup: the agent would not heed it
+		attr.Pdeathsig = syscall.SIGTERM
+	}
+	return attr
 }
 
 // adoptOrphans makes this process the parent of whatever the agent starts and

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -32,6 +33,11 @@ func TestMain(m *testing.M) {
 		os.Exit(playServer())
 	case "fake-agent":
 		os.Exit(playAgent())
+	}
+	if signal.Ignored(syscall.SIGHUP) {
+		// Under nohup, or in a runner that ignores it, scripts would not end when
+		// they are hung up. What is caught here is at its default in what is started.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	code := m.Run()
 	if built != "" {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -74,8 +75,7 @@ func TestWrapSignalBeforeAgent(t *testing.T) {
 func TestWrapHangupIgnored(t *testing.T) {
 	h := newWrapHouse(t)
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; exit 9")
-	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`}, append([]string{os.Args[0]}, cmd.Args[1:]...)...)
-	cmd.Path = "/bin/sh"
+	nohup(cmd)
 	agent, end := h.started(cmd)
 	cmd.Process.Signal(unix.SIGHUP)
 	unix.Kill(agent, unix.SIGHUP)
@@ -130,6 +130,29 @@ func TestKillTgctl(t *testing.T) {
 			h.wantAsBefore()
 		})
 	}
+}
+
+// An agent that ignores hang-ups, since its wrap was started with nohup, ends
+// with tgctl all the same.
+func TestKillTgctlUnderNohup(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells a child that its parent has died")
+	}
+	h := newWrapHouse(t)
+	cmd := h.tgctl("sh", "-c", "echo $$ > pid; while :; do sleep 0.01; done")
+	cmd.Env = append(cmd.Env, "TGCTL_TEST_KILL=started")
+	nohup(cmd)
+	if r := h.run(cmd); r.code != -9 {
+		t.Fatalf("exit %d: %s", r.code, r.err)
+	}
+	agent := pidOf(t, h.appears("pid"))
+	eventually(t, "the agent ends", func() bool { return !alive(agent) })
+}
+
+// nohup has cmd started with hang-ups ignored.
+func nohup(cmd *exec.Cmd) {
+	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`}, append([]string{os.Args[0]}, cmd.Args[1:]...)...)
+	cmd.Path = "/bin/sh"
 }
 
 // A launcher that returns at once leaves the session open until the last server

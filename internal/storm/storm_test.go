@@ -18,6 +18,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 var (
@@ -253,14 +254,19 @@ func (s *storm) settle() {
 func (s *storm) checkDaemon() {
 	c := s.dial()
 	defer c.Close()
+	var err error
 	s.eventually("no shim is attached", func() bool {
 		all, err := c.ListProcesses(s.Context())
 		return err == nil && len(all) == 0
 	})
+	var open []*pb.Approval
 	s.eventually("no question is open", func() bool {
-		all, err := c.ListApprovals(s.Context(), false)
-		return err == nil && len(all) == 0
+		open, err = c.ListApprovals(s.Context(), false)
+		return err == nil && len(open) == 0
 	})
+	for _, q := range open {
+		s.Logf("open: %v", q)
+	}
 	if log := s.house.DaemonLog(); strings.Contains(log, "DATA RACE") || strings.Contains(log, "panic:") {
 		s.Error(log)
 	}
