@@ -156,7 +156,8 @@ func nobody(*Question) bool { return false }
 
 // withdraw makes the calls that left ask no more. It ends the questions that none
 // asks then, and those that over names, with the answers that wait for a
-// repetition.
+// repetition. One that none asked before is ended too: the daemon was killed when
+// its last call had been taken back, and it had not.
 func (q *Queue) withdraw(reason string, left func(*asker) bool, over func(*Question) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,7 +182,7 @@ func (q *Queue) withdraw(reason string, left func(*asker) bool, over func(*Quest
 			}
 		}
 		switch {
-		case over(&e.q), changed && e.waiting() == 0 && !e.q.Parked:
+		case over(&e.q), e.waiting() == 0 && !e.q.Parked:
 			e.q.Note = reason
 			// A withdrawn call is not executed, recorded or not; end has logged it.
 			_ = q.end(context.Background(), e, store.StateWithdrawn)

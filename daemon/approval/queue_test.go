@@ -520,6 +520,23 @@ func TestWithdrawal(t *testing.T) {
 	}
 }
 
+// A daemon that is killed between what it keeps of a call that was taken back and
+// of its question leaves a question that nobody asks.
+func TestQuestionThatNobodyAsks(t *testing.T) {
+	h := newHouse(t, Options{})
+	defer func() { h.close() }()
+	h.ask("a", 1)
+	err := h.db.PutAsker(ctx, &store.Asker{Attachment: "a", Seq: 1, Question: "A-1", Since: time.Now(), State: store.AskerGone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	h.q.WithdrawUnclaimed("the agent has left")
+	if got := h.states(true); !slices.Equal(got, []string{"A-1 withdrawn"}) {
+		t.Errorf("now %q", got)
+	}
+}
+
 func TestUnclaimedQuestionsAreWithdrawn(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer func() { h.close() }()
