@@ -76,6 +76,7 @@ func (m *watchModel) Init() tea.Cmd { return nil }
 
 // Update tells the queue of msg and begins what it wishes.
 func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	before := m.queue.width
 	w := m.queue.told(msg)
 	switch {
 	case w.quit:
@@ -84,8 +85,16 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Suspend
 	}
 	m.link.do(w, m.queue.reads)
+	if _, ok := msg.(tea.WindowSizeMsg); ok && before > 0 {
+		return m, afresh
+	}
 	return m, nil
 }
+
+// afresh draws everything once more, on a screen without margins. Bubble Tea scrolls
+// between margins and then sets them to the whole height that it knows of; when
+// the terminal has become higher meanwhile, its lower part would stay outside.
+var afresh = tea.Sequence(tea.Raw("\x1b[r"), tea.ClearScreen)
 
 // told passes msg to where it belongs.
 func (q *queue) told(msg tea.Msg) wish {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -194,7 +195,7 @@ func TestWatchInATerminal(t *testing.T) {
 	h.sees("Approve A-1", "y/N")
 	h.press("y")
 	h.sees("A-1 approved")
-	h.must("tmux", "resize-window", "-x", "80", "-y", "24")
+	h.growUnnoticed()
 
 	// The second comes by itself, and differs from the one approved.
 	h.sees("> A-2 ", "a approve")
@@ -222,6 +223,24 @@ func TestWatchInATerminal(t *testing.T) {
 	h.press("q")
 	h.sees("exit 0", "as before")
 	h.tmux("kill-server")
+}
+
+// growUnnoticed makes the terminal 80 by 24 again, in which the queue sets margins
+// that end where the terminal of 40 by 12 ended: it learns of the new size too late.
+func (h *tmuxHouse) growUnnoticed() {
+	h.t.Helper()
+	for pid, name := range processesOf(h.dir) {
+		argv, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if name == "tgctl" && bytes.Contains(argv, []byte("\x00watch\x00")) {
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+			defer syscall.Kill(pid, syscall.SIGCONT)
+		}
+	}
+	h.must("tmux", "resize-window", "-x", "80", "-y", "24")
+	terminal := strings.TrimSpace(h.must("tmux", "display-message", "-p", "#{pane_tty}"))
+	if err := os.WriteFile(terminal, []byte("\x1b[1;12r"), 0); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // A signal ends the queue, and gives the terminal back as it was.
