@@ -29,14 +29,14 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 		return nil, err
 	}
 	if a != nil {
-		if a.e.q.Subject != asked.Subject {
-			return nil, fmt.Errorf("join question %s: it is about another call: %w", a.e.q.ID, gate.ErrInvalid)
+		if a.e.q.Subject != asked.Subject || !covers(a.e.q.Facts, asked.Facts) {
+			return nil, fmt.Errorf("it was asked about as %s, and since then it, or what asks about it, has changed; repeat the call: %w", a.e.q.ID, gate.ErrChanged)
 		}
 		a.claimed, a.patience = true, parkAfter(asked.Call.Patience)
 		return q.hold(a), nil
 	}
 	a = newAsker(asked.Call, q.o.Now())
-	if e := equal(q.ready, asked); e != nil {
+	if e := equal(q.ready, asked); e != nil && e.first() == nil { // else one that waits is about to take it
 		if err := q.give(ctx, e, a); err != nil {
 			return nil, err
 		}
@@ -121,9 +121,10 @@ func equal(set map[string]*entry, asked *gate.Question) *entry {
 }
 
 // alike reports whether an answer to q is one to asked. The subject is the
-// server, what it was started as, the definition of what is called, the method
-// and every byte of the params; who asks and in which workflow comes to it. A
-// shim without a session shares with nobody.
+// server, what it was started as and where, the definition of what is called, the
+// method and every byte of the params, and what the rule and the workflow say that
+// ask; who calls comes to it, and what was known of it. A shim without a session
+// shares with nobody.
 func alike(q *Question, asked *gate.Question) bool {
 	c := asked.Call
 	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow &&

@@ -121,10 +121,12 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 	switch {
 	case a.state == store.AskerParked:
 		return gate.Answer{ID: e.q.ID, State: gate.StateParked}, nil
-	case a.state == store.AskerWaits && e.q.State == store.StateApproved && q.ready[e.q.ID] == e:
+	case a == e.first() && e.q.State == store.StateApproved && q.ready[e.q.ID] == e:
 		if err := q.give(ctx, e, a); err != nil {
 			return gate.Answer{}, err
 		}
+	case a.state != store.AskerTold && e.q.State == store.StateApproved && !e.q.Spent && q.ready[e.q.ID] == nil:
+		return gate.Answer{ID: e.q.ID, State: gate.StateLapsed, Decider: e.q.Decider}, nil
 	case a.state != store.AskerTold && e.q.State == store.StateApproved:
 		return gate.Answer{ID: e.q.ID, State: gate.StateSpent, Decider: e.q.Decider}, nil
 	case e.q.Edited && e.q.Edit == nil: // erased when a daemon before this one handed them out

@@ -102,7 +102,11 @@ func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, 
 			q.endGrant(ctx, v, "revoked", "the yes that it came with was overruled by "+d.Decider)
 		}
 	}
-	err := errors.Join(q.writeEnds(), q.db.OverruleQuestion(ctx, &e.q), q.o.Recorder.Record(ctx, endRecord(&e.q), nil, nil))
+	told := q.hand(e)
+	err := errors.Join(q.writeEnds(), q.db.OverruleQuestion(ctx, &e.q, told...), q.o.Recorder.Record(ctx, endRecord(&e.q), nil, nil))
+	if e.q.Spent {
+		q.unready(e)
+	}
 	q.tell(e)
 	if err != nil { // whoever asks this daemon is refused all the same
 		return e.q, fmt.Errorf("decide %s: %w", d.ID, err)

@@ -20,7 +20,7 @@ func describe(asked *gate.Question, now time.Time) Question {
 		Server: c.Server, Launch: c.Launch, Direction: gate.Direction(c.Side), Method: c.Method, Tool: c.Subject,
 		Profile: string(c.Profile), Params: shown(c.Params(), r.Redact), Subject: asked.Subject,
 		Reason: r.Reason, Rule: ruleOf(r), Workflow: r.Workflow, Surfaces: r.Surfaces, Validity: r.Validity,
-		Definition: c.Definition, Members: digests(c),
+		Basis: r.Basis, Definition: c.Definition, Members: digests(c),
 	}
 	for _, f := range asked.Facts {
 		q.Facts = append(q.Facts, factText(f))

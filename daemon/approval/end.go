@@ -46,10 +46,11 @@ func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
 	return unrecorded
 }
 
-// hand says who learns of the end of e, and what waits for those who do not
-// listen: a yes is for the call that has waited longest; a no is for every one. An
-// answer that no call takes now waits for one, if a call was told to repeat
-// itself, or an earlier daemon's shim may come back with its own.
+// hand says who learns of the end of e, and what waits: a no is for every call that
+// listens. A yes is for the one that has waited longest, which takes it when it is
+// about to go on, so that a no can come before; and an answer that no call takes
+// now waits for one, if a call was told to repeat itself, or an earlier daemon's
+// shim may come back with its own.
 func (q *Queue) hand(e *entry) []store.Asker {
 	var told []store.Asker
 	tell := func(a *asker) {
@@ -58,9 +59,6 @@ func (q *Queue) hand(e *entry) []store.Asker {
 	}
 	switch e.q.State {
 	case store.StateApproved:
-		if a := e.first(); a != nil {
-			tell(a)
-		}
 	case store.StateRejected:
 		for _, a := range e.asks {
 			if a.state == store.AskerWaits && a.claimed {
@@ -165,7 +163,13 @@ func (q *Queue) withdraw(reason string, left func(*asker) bool, over func(*Quest
 		return
 	}
 	for _, e := range q.ready {
-		if over(&e.q) {
+		gone := false
+		for _, a := range e.asks {
+			if a.state == store.AskerWaits && left(a) { // it did not take the answer
+				a.state, gone = store.AskerGone, true
+			}
+		}
+		if over(&e.q) || gone && e.waiting() == 0 && !e.q.Parked {
 			q.unready(e)
 		}
 	}

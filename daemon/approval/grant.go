@@ -66,7 +66,7 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	}
 	g := &Grant{Times: t.Times, Bounds: store.Bounds{
 		Agent: asked.Agent, Session: asked.Session, Project: asked.Project, Server: asked.Server, Launch: asked.Launch,
-		Definition: asked.Definition, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule,
+		Definition: asked.Definition, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule, Basis: asked.Basis,
 		Match: match, Scope: scope, Approval: asked.ID, Decider: d.Decider, Surface: d.Surface, Note: d.Note,
 	}}
 	for _, text := range asked.Facts {

@@ -199,6 +199,47 @@ func TestANoBeatsAYesThatWaits(t *testing.T) {
 	})
 }
 
+// A no beats a yes also when the call waits and is about to make use of it; and a
+// call that is taken back then, or whose session ends, makes no use of it either.
+func TestANoBeatsAYesThatIsNotActedOn(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		then  func(*house) error
+		state string
+	}{
+		{"a no", func(h *house) error { _, err := h.decide("A-1", false); return err }, "rejected"},
+		{"a restart and a no", func(h *house) error { h.restart(); _, err := h.decide("A-1", false); return err }, "rejected"},
+		{"the session is over", func(h *house) error { h.q.WithdrawSession("s", "over"); return nil }, gate.StateLapsed},
+		{"the agent has left", func(h *house) error { h.q.WithdrawAttachment("a", "left"); return nil }, gate.StateLapsed},
+		{"its time is up", func(*house) error { time.Sleep(time.Hour); return nil }, gate.StateLapsed},
+		{"a restart", func(h *house) error { h.restart(); return nil }, "approved"},
+		{"an equal call", func(h *house) error { h.askFor(equalCall("a", 2, 0)); return nil }, "approved"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, Options{})
+				defer func() { h.close() }()
+				held := h.askFor(equalCall("a", 1, 0))
+				if _, err := h.decide("A-1", true); err != nil {
+					t.Fatal(err)
+				}
+				if err := test.then(h); err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(test.name, "restart") { // its shim comes back
+					held = h.askFor(equalCall("a", 1, 0))
+				}
+				if a := wait(t, held); a.State != test.state || a.Approved != (test.state == "approved") {
+					t.Errorf("the call hears %+v", a)
+				}
+				if _, err := h.decide("A-1", false); !errors.Is(err, gate.ErrDecided) {
+					t.Errorf("a no after that: %v", err)
+				}
+			})
+		})
+	}
+}
+
 // A no is told to one repetition; after that it can be asked again.
 func TestANoIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -116,7 +116,7 @@ func asked(attachment string, seq uint64) *gate.Question {
 	c.Envelope.Meta = at(`{"x":1}`)
 	return &gate.Question{
 		Call: c, Subject: c.Digest(),
-		Ruling: gate.Ruling{Move: gate.Ask, Reason: "why", Rule: "rule", Workflow: "ops", Timeout: time.Minute, Redact: []string{"key"}},
+		Ruling: gate.Ruling{Move: gate.Ask, Reason: "why", Rule: "rule", Workflow: "ops", Timeout: time.Minute, Redact: []string{"key"}, Basis: gate.Basis{Rule: [32]byte{1}, Workflow: [32]byte{2}}},
 		Facts:  []gate.Fact{{Name: "acts", Detail: "it drops", Member: "table"}},
 	}
 }
@@ -166,7 +166,7 @@ func TestWhatAPersonIsShown(t *testing.T) {
 		Deadline: shown.Deadline, Attachment: "a", Seq: 7, Call: "c-7", Session: "s", Agent: "claude-code", Project: "/p",
 		Server: "db", Launch: "l", Direction: "agent_to_server", Method: "tools/call", Tool: "drop", Profile: "production",
 		Params:  []byte(`{"name":"drop","arguments":{"table":"t7","key":"(not shown)"},"_meta":{}}`),
-		Subject: asked("a", 7).Subject, Reason: "why", Rule: "rule", Workflow: "ops", Facts: []string{"acts: it drops (table)"}, Waiting: 1, Members: digests(asked("a", 7).Call),
+		Subject: asked("a", 7).Subject, Basis: asked("a", 7).Ruling.Basis, Reason: "why", Rule: "rule", Workflow: "ops", Facts: []string{"acts: it drops (table)"}, Waiting: 1, Members: digests(asked("a", 7).Call),
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -259,48 +259,55 @@ func TestAnswersThatDoNotCount(t *testing.T) {
 	}
 }
 
-// Of many who answer at once exactly one is told that it counted, one record is
-// written, and every waiter hears the same.
+// Of many who answer at once one is told that it counted, and at most one who says
+// no after that, before the call has made use of the yes. A record is written for
+// each, and every waiter hears the same: what counted last.
 func TestTheFirstAnswerWins(t *testing.T) {
 	h := newHouse(t, Options{})
 	defer h.close()
+	counted := 0
 	for seq := range uint64(10) {
 		held := h.ask("a", seq)
 		shown, err := h.q.Get(ctx, held.ID())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var won atomic.Int32
-		var winner, heard sync.Map
+		var mu sync.Mutex
+		var yes, no []string // who was told that their answer counted
+		var heard sync.Map
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
 				ended, err := h.q.Decide(ctx, Decision{ID: shown.ID, Subject: shown.Subject[:], Approve: i%2 == 0, Decider: fmt.Sprint(i)})
+				mu.Lock()
+				defer mu.Unlock()
 				switch {
-				case err == nil:
-					won.Add(1)
-					winner.Store("answer", ended.Decider)
-				case !errors.Is(err, gate.ErrDecided):
+				case err != nil && !errors.Is(err, gate.ErrDecided):
 					t.Error(err)
+				case err == nil && i%2 == 0:
+					yes = append(yes, ended.Decider)
+				case err == nil:
+					no = append(no, ended.Decider)
 				}
 			})
 			all.Go(func() { heard.Store(wait(t, held).Decider, true) })
 		}
 		all.Go(func() { h.q.Withdraw("another", seq) })
 		all.Wait()
-		if won.Load() != 1 {
-			t.Errorf("%d answers counted", won.Load())
+		last := append(yes, no...)
+		if len(yes) > 1 || len(no) > 1 || len(last) == 0 {
+			t.Fatalf("yes of %q and no of %q counted", yes, no)
 		}
-		who, _ := winner.Load("answer")
+		counted += len(last)
 		heard.Range(func(name, _ any) bool {
-			if name != who {
-				t.Errorf("a waiter heard of %v, and %v won", name, who)
+			if name != last[len(last)-1] {
+				t.Errorf("a waiter heard of %v; yes of %q and no of %q counted", name, yes, no)
 			}
 			return true
 		})
 	}
-	if n := len(h.rec.verdicts()); n != 10 {
-		t.Errorf("%d records for 10 questions", n)
+	if n := len(h.rec.verdicts()); n != counted {
+		t.Errorf("%d records for %d answers", n, counted)
 	}
 }
 
@@ -314,7 +321,7 @@ func TestJoining(t *testing.T) {
 	}
 	changed := asked("a", 1)
 	changed.Subject[0]++
-	if _, err := h.q.Ask(ctx, changed); !errors.Is(err, gate.ErrInvalid) {
+	if _, err := h.q.Ask(ctx, changed); !errors.Is(err, gate.ErrChanged) {
 		t.Errorf("another call under the same number: %v", err)
 	}
 	h.restart()
@@ -341,7 +348,7 @@ func TestJoining(t *testing.T) {
 	}
 	changed = asked("a", 1)
 	changed.Subject[0]++
-	if _, err := h.q.Ask(ctx, changed); !errors.Is(err, gate.ErrInvalid) {
+	if _, err := h.q.Ask(ctx, changed); !errors.Is(err, gate.ErrChanged) {
 		t.Errorf("another call for an answered question: %v", err)
 	}
 	if id := h.ask("a", 2).ID(); id != "A-3" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -13,7 +14,10 @@ import (
 type asked struct {
 	call   *Call
 	ruling Ruling
-	held   Held
+	facts  []Fact
+	// What the person was asked about; a yes is for nothing else.
+	subject, digest [32]byte
+	held            Held
 }
 
 // ask puts the question that w comes to, unless a grant lets the call through. The
@@ -21,20 +25,21 @@ type asked struct {
 // daemon did.
 func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Record) (Verdict, *asked) {
 	ruling := w.ruling
-	question := &Question{Call: w.shown, Ruling: ruling, Facts: w.facts, Subject: c.Digest()}
-	if known == nil && g.granted(ctx, question, r) {
+	question := &Question{Call: w.shown, Ruling: ruling, Facts: w.facts, Subject: c.subject(ruling.Basis)}
+	if (known == nil || c.noted) && g.granted(ctx, question, r) {
 		return g.forward(ctx, c, r, ruling.Redact), nil
 	}
 	held, err := g.Approver.Ask(ctx, question)
 	if err != nil {
 		return g.deny(ctx, c, r, refusedQuestion(ruling, err)), nil
 	}
-	a := &asked{c, ruling, held}
+	a := &asked{call: c, ruling: ruling, facts: w.facts, subject: question.Subject, digest: c.Digest(), held: held}
 	if answer, ok := answered(ctx, held); ok {
 		return g.conclude(ctx, a, answer, nil), nil
 	}
 	r.Approval = held.ID()
-	if known == nil {
+	if known == nil || c.noted {
+		c.noted = false // it has another question now
 		r.Verdict = "hold"
 		if err := g.Recorder.Record(ctx, r, c.values(), ruling.Redact); err != nil {
 			withdraw(ctx, held)
@@ -98,11 +103,8 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	case unusable != nil:
 		ruling = refusedQuestion(a.ruling, nil)
 		ruling.Reason = fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable)
-	case ruling.Move == Ask && ruling.Workflow != a.ruling.Workflow:
-		ruling = Ruling{
-			Move: Deny, Gate: "ask", Rule: ruling.Rule, Code: mcp.CodeRule,
-			Reason: fmt.Sprintf("it was approved (%s), but the rules changed meanwhile and ask someone else; repeat the call", answer.ID),
-		}
+	default:
+		ruling = a.void(c, w, answer)
 	}
 	if c != a.call && ruling.Move == Deny {
 		ruling.Reason = fmt.Sprintf("with the arguments that a person put in place of the agent's (%s): %s", answer.ID, ruling.Reason)
@@ -120,7 +122,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 		r.Reason = "with the arguments that " + answer.Decider + " put in place of the agent's"
 	}
 	v := g.forward(ctx, c, r, ruling.Redact)
-	v.Approval = r.Approval
+	v.Approval, v.answered = r.Approval, v.Move == Forward
 	if v.Move == Forward && c == a.call { // else what the agent would carry on is not what was approved
 		c.retries.approved(c, a.ruling, r.Approval)
 	}
@@ -129,6 +131,39 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 		v.Notice = fmt.Sprintf("A person changed the arguments of this call before it was executed (%s); this is the result of the changed call.", answer.ID)
 	}
 	return v
+}
+
+// void is the ruling of w on c, which was approved, or a refusal where the yes is not
+// for c as it is now. Arguments that a person put in place of the agent's may well be
+// asked about by another rule: they have answered that; but not for other people.
+func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
+	why := ""
+	switch r := &w.ruling; {
+	case r.Move == Deny:
+	case a.call.Digest() != a.digest:
+		why = "what it calls is not what was shown to the person"
+	case r.Move == Ask && (r.Workflow != a.ruling.Workflow || r.Basis.Workflow != a.ruling.Basis.Workflow):
+		why = "the rules changed meanwhile and ask someone else, or in another way"
+	case c != a.call:
+	case r.Move == Ask && c.subject(r.Basis) != a.subject:
+		why = "another rule or policy asks about it by now"
+	case r.Move == Ask && !shownWith(a.facts, w.facts):
+		why = "more is known of it by now than was shown to the person"
+	}
+	if why == "" {
+		return w.ruling
+	}
+	return Ruling{
+		Move: Deny, Gate: "ask", Rule: w.ruling.Rule, Policies: w.ruling.Policies, Redact: w.ruling.Redact, Code: mcp.CodeRule,
+		Reason: fmt.Sprintf("it was approved (%s), but %s; repeat the call", answer.ID, why),
+	}
+}
+
+// shownWith reports whether each of facts was among shown, as far as names go.
+func shownWith(shown, facts []Fact) bool {
+	return !slices.ContainsFunc(facts, func(f Fact) bool {
+		return !slices.ContainsFunc(shown, func(s Fact) bool { return s.Name == f.Name })
+	})
 }
 
 // withdraw takes back a question that was filed and can't be answered any more.
@@ -163,6 +198,9 @@ func unapproved(ruling Ruling, answer Answer) Ruling {
 	case StateParked:
 		d.Code, d.Parked = mcp.CodeExpired, true
 		d.Reason = fmt.Sprintf("waiting for a person (%s)", answer.ID)
+	case StateLapsed:
+		d.Code = mcp.CodeExpired
+		d.Reason = fmt.Sprintf("it was approved (%s), and the yes is good no more; repeat the call to have a person asked again", answer.ID)
 	case StateSpent:
 		d.Code = mcp.CodeGate
 		d.Reason = fmt.Sprintf("an equal call was let through by %s, and a yes is for one call; repeat it to have a person asked again", answer.ID)

@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func (g *Gate) weighAsks(ctx context.Context, policy Policy, c *Call) weighed {
 
 // join makes one question of two to the same people.
 func (r *Ruling) join(other Ruling) error {
-	if r.Workflow != other.Workflow || !slices.Equal(r.Surfaces, other.Surfaces) {
+	if r.Workflow != other.Workflow || r.Basis.Workflow != other.Basis.Workflow || !slices.Equal(r.Surfaces, other.Surfaces) {
 		return fmt.Errorf("the server asks several things at once, about which different people have to be asked (%s, %s)", r.Workflow, other.Workflow)
 	}
 	if !strings.Contains(r.Reason, other.Reason) {
@@ -80,6 +81,9 @@ func (r *Ruling) join(other Ruling) error {
 		if !slices.Contains(r.Policies, id) {
 			r.Policies = append(slices.Clip(r.Policies), id)
 		}
+	}
+	if r.Basis.Rule != other.Basis.Rule {
+		r.Basis.Rule = sha256.Sum256(slices.Concat(r.Basis.Rule[:], other.Basis.Rule[:]))
 	}
 	r.Timeout = min(r.Timeout, other.Timeout)
 	if r.Unable == "" {

@@ -142,10 +142,12 @@ func (a *Attachment) Submit(s Submission) {
 	digest := sha256.Sum256(s.Line)
 	a.submitting.Lock()
 	defer a.submitting.Unlock()
-	if a.again(s, digest) {
+	told, noted := a.again(s, digest)
+	if told {
 		return
 	}
 	c, refusal := a.call(s)
+	c.noted = noted
 	if refusal != nil {
 		a.settle(c, digest, a.unreadable(c, refusal))
 		return
@@ -158,7 +160,10 @@ func (a *Attachment) Submit(s Submission) {
 	a.runs(c)
 	var known *record.Record
 	if r, ok := a.earlier[s.Seq]; ok && r.Digest == hex.EncodeToString(digest[:]) {
-		if v, ok := a.gate.recorded(c, &r); ok {
+		v, final := a.gate.recorded(c, &r)
+		// A yes that the shim has not heard of is held against what is in force now.
+		c.noted = final && v.Move == Forward && r.Gate == "ask" && !r.Auto
+		if final && !c.noted {
 			a.gate.remember(c, v.Move)
 			a.settle(c, digest, v)
 			return
@@ -174,19 +179,26 @@ func (a *Attachment) Submit(s Submission) {
 }
 
 // again answers a line that was submitted before: with its verdict, or with
-// the word that a person is being asked.
-func (a *Attachment) again(s Submission, digest [32]byte) bool {
+// the word that a person is being asked. It does not when that is to be judged
+// anew; noted says that it was let through by a yes, and is on record.
+func (a *Attachment) again(s Submission, digest [32]byte) (told, noted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h, ok := a.held[s.Seq]; ok {
 		a.tell(Verdict{Seq: s.Seq, Move: Ask, Reason: h.reason, Approval: h.approval})
-		return true
+		return true, false
 	}
 	d, ok := a.done[s.Seq]
-	if !ok || d.verdict.Replaced {
-		return false
+	if !ok {
+		return false, false
 	}
 	v := d.verdict
+	switch {
+	case v.answered && d.digest == digest:
+		return false, true // the shim has not written it, and much may have changed
+	case v.Replaced:
+		return false, false
+	}
 	if v.Move == Forward {
 		if d.digest != digest { // a shim that changes its mind is not one of ours
 			v = Verdict{Seq: s.Seq, Move: Deny, Reason: "another line was judged under this number"}
@@ -194,7 +206,7 @@ func (a *Attachment) again(s Submission, digest [32]byte) bool {
 		v.Line = s.Line
 	}
 	a.tell(v)
-	return true
+	return true, false
 }
 
 // call reads a submitted line with the same reader that the shim used: what

@@ -71,6 +71,7 @@ type Call struct {
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
 	spliced  bool                // Line is not what was submitted
+	noted    bool                // that it goes on is on record; whoever judged that could not tell the shim
 	withheld []string            // what was cut out of it, and why
 }
 
@@ -144,6 +145,7 @@ type Ruling struct {
 	Policies []string // ids of the determining Cedar policies
 	Reason   string   // one sentence for a person and a model
 	Workflow string   // Ask: whom to ask
+	Basis    Basis    // Ask: what asks and whom
 	Timeout  time.Duration
 	// Ask: how long the answer waits for a call that was parked, and how long after
 	// a yes the call may be carried on.
@@ -153,6 +155,15 @@ type Ruling struct {
 	Unable   string   // Ask: why nobody can be asked in that way; the call is refused then
 	Code     int      // JSON-RPC code of a denial
 	Parked   bool     // Deny, and the call is to be repeated to learn what a person has said
+}
+
+// Basis is what puts a question and to whom, by what it says and not by its name
+// or its place in a file: a yes is not good for a call that something else asks
+// about by the time it would be written, nor once others would be asked, or in
+// another way.
+type Basis struct {
+	Rule     [32]byte // the rule, default or policies
+	Workflow [32]byte
 }
 
 // Policy is one immutable set of rules and policies. Rule is safe for
@@ -177,14 +188,14 @@ type Question struct {
 	Call    *Call
 	Ruling  Ruling
 	Facts   []Fact
-	Subject [32]byte // what a yes is good for, see Subject
+	Subject [32]byte // what a yes is good for, see subject
 }
 
 // Answer is what a question came to.
 type Answer struct {
 	ID       string // of the question, as A-17
 	Approved bool
-	State    string // approved, rejected, expired, withdrawn, parked, spent
+	State    string // approved, rejected, expired, withdrawn, parked, spent, lapsed
 	Note     string // what the person said
 	Decider  string
 	Edit     []byte // raw JSON of the arguments that the person put in place of the call's; nil for none
@@ -197,6 +208,9 @@ const (
 	StateParked = "parked"
 	// StateSpent: a yes has let another, equal call through.
 	StateSpent = "spent"
+	// StateLapsed: there was a yes, and it is good no more: its time was up, or what
+	// it belonged to has ended, before a call made use of it.
+	StateLapsed = "lapsed"
 )
 
 // Held is a question that has been filed.

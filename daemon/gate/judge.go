@@ -38,6 +38,8 @@ type Verdict struct {
 	Answer   []byte // Deny: what whoever asked is told; nil for nothing
 	Reason   string
 	Approval string
+
+	answered bool // Forward: by a person's yes to this very call
 }
 
 // judge takes c through the gates as far as that goes without waiting. The
@@ -116,7 +118,7 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 	ruling = pinned.over(ruling)
 	if i := slices.IndexFunc(facts, func(f Fact) bool { return f.Name == "ours" }); i >= 0 && ruling.Move == Forward {
 		ruling.Move, ruling.Gate = Ask, "ask"
-		ruling.Rule, ruling.Policies = "built in: ours", nil
+		ruling.Rule, ruling.Policies, ruling.Basis.Rule = "built in: ours", nil, [32]byte{}
 		ruling.Reason = fmt.Sprintf("it names ThoughtGate's own files or a wrapped configuration: %s", facts[i].Detail)
 		policy.Whom(&ruling)
 	}
@@ -125,8 +127,10 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
 	r.Verdict = "forward"
-	if err := g.Recorder.Record(ctx, r, c.values(), redact); err != nil {
-		return g.unrecorded(c, err)
+	if !c.noted {
+		if err := g.Recorder.Record(ctx, r, c.values(), redact); err != nil {
+			return g.unrecorded(c, err)
+		}
 	}
 	if c.Side == wire.FromAgent && !c.carriesAsks() {
 		g.Facts.Forwarded(c)
@@ -178,13 +182,20 @@ func (g *Gate) unrecorded(c *Call, err error) Verdict {
 	}
 }
 
-// Digest is what a person's yes is good for: SHA-256 over the server, the
-// launch, the definition of what is called, the method and the raw bytes of
+// subject is what a person's yes is good for: SHA-256 over what is called and what
+// asks about it.
+func (c *Call) subject(basis Basis) [32]byte {
+	digest := c.Digest()
+	return sha256.Sum256(slices.Concat(digest[:], basis.Rule[:], basis.Workflow[:]))
+}
+
+// Digest is SHA-256 over what is called: the server, the launch and the folder it
+// was started in, the definition of what is called, the method and the raw bytes of
 // params without _meta, or of the answer that a server gives, each behind its
 // length so that no two calls share one.
 func (c *Call) Digest() [32]byte {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(c.Server), []byte(c.Launch), c.Definition[:], []byte(c.Method), c.said()} {
+	for _, part := range [][]byte{[]byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said()} {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}

@@ -36,8 +36,9 @@ type house struct {
 	full     error // of the recorder
 	answers  chan Answer
 	asked    int
-	question *Question // the last
-	refuse   error     // of the approver
+	question *Question         // the last
+	refuse   error             // of the approver
+	given    map[uint64]Answer // what calls have been told, by seq
 	noted    []string
 }
 
@@ -88,9 +89,11 @@ func (h *house) Ask(_ context.Context, q *Question) (Held, error) {
 	if h.refuse != nil {
 		return nil, h.refuse
 	}
-	h.asked++
-	h.question = q
-	return heldQuestion{h}, nil
+	if _, told := h.given[q.Call.Seq]; !told {
+		h.asked++
+		h.question = q
+	}
+	return heldQuestion{h, q.Call.Seq}, nil
 }
 
 func (h *house) set(change func()) {
@@ -114,12 +117,27 @@ func (h *house) verdicts() string {
 	return strings.Join(all, " ")
 }
 
-type heldQuestion struct{ h *house }
+type heldQuestion struct {
+	h   *house
+	seq uint64
+}
 
 func (heldQuestion) ID() string { return "A-1" }
 func (q heldQuestion) Wait(ctx context.Context) (Answer, error) {
+	var answer Answer
+	told := false
+	q.h.set(func() { answer, told = q.h.given[q.seq] })
+	if told {
+		return answer, nil
+	}
 	select {
 	case a := <-q.h.answers:
+		q.h.set(func() {
+			if q.h.given == nil {
+				q.h.given = map[uint64]Answer{}
+			}
+			q.h.given[q.seq] = a
+		})
 		return a, nil
 	case <-ctx.Done():
 		return Answer{ID: "A-1", State: "withdrawn"}, context.Cause(ctx)

@@ -132,7 +132,7 @@ func TestDefinitionChangesWhileAPersonThinks(t *testing.T) {
 		{"nothing changed", 1, func(*shelf) {}, Forward},
 		{"it is held now", 1, func(s *shelf) { s.held["rm"] = why }, Deny},
 		{"another one was accepted meanwhile", 1, func(s *shelf) { s.digest = 2 }, Deny},
-		{"it was not known before", 0, func(s *shelf) { s.digest = 2 }, Forward},
+		{"it was not known before", 0, func(s *shelf) { s.digest = 2 }, Deny},
 	} {
 		h := newHouse()
 		h.ruling = Ruling{Move: Ask}

@@ -52,6 +52,9 @@ func (r *retries) approved(c *Call, asked Ruling, approval string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if slices.ContainsFunc(r.yeses, func(y *yes) bool { return y.approval == approval && y.last == c.Seq }) {
+		return // it was judged anew
+	}
 	r.yeses = append(r.yeses, &yes{
 		approval: approval, call: c.round(), asked: asked, until: time.Now().Add(asked.Validity), left: mostRounds, last: c.Seq,
 	})
@@ -105,7 +108,7 @@ func (r *retries) carriesOn(c *Call, ruling Ruling) string {
 // said yes to. An answer that brings a secret along is another question.
 func (y *yes) covers(r Ruling) bool {
 	a := &y.asked
-	return a.Workflow == r.Workflow && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces)
+	return a.Workflow == r.Workflow && a.Basis == r.Basis && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces)
 }
 
 // round is what the rounds of one call have in common, to the byte: all of it but

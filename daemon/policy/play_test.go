@@ -13,7 +13,9 @@ import (
 func (c *randomCase) play(moves map[string]int) {
 	type submitted struct {
 		submission gate.Submission
+		call       *refCall
 		move       string
+		asked      *refOutcome // by which a person was asked and said yes; nil for none
 	}
 	agent, requested := c.one("claude-code", "cursor", ""), c.one("", "", "production", "development")
 	attachments := map[string]*gate.Attachment{}
@@ -37,15 +39,20 @@ func (c *randomCase) play(moves map[string]int) {
 		}
 		s := gate.Submission{Seq: seq, Side: side, Line: []byte(line)}
 		a.Submit(s)
-		move := c.check(call, s, moves)
-		before = append(before, submitted{s, move})
+		move, asked := c.check(call, s, moves)
+		before = append(before, submitted{s, call, move, asked})
 
 		if c.maybe() { // the stream tore, and the line is submitted again
 			again := before[c.rand.IntN(len(before))]
 			if attachments[call.server] != nil && again.submission.Seq == seq {
 				a.Submit(again.submission)
-				if v := <-c.verdicts; v.Move.String() != again.move || v.Seq != seq {
-					c.t.Errorf("%s again: got %v %s, before it was %s", line, v.Move, v.Reason, again.move)
+				want := again.move
+				if again.asked != nil && want == "forward" { // a yes is held against what is so now
+					again.call.calls = int(c.calls.Load())
+					want = afterAnswer(*again.asked, true, c.configs[c.now], again.call)
+				}
+				if v := <-c.verdicts; v.Move.String() != want || v.Seq != seq {
+					c.t.Errorf("%s again: got %v %s, before it was %s, now %s", line, v.Move, v.Reason, again.move, want)
 				}
 				moves["again"]++
 			}
@@ -56,12 +63,13 @@ func (c *randomCase) play(moves map[string]int) {
 	}
 }
 
-// check holds what became of a call against the reference, and returns it.
-func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]int) string {
+// check holds what became of a call against the reference, and returns it, with
+// what a person was asked by.
+func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]int) (string, *refOutcome) {
 	v := <-c.verdicts
 	cfg := c.configs[c.now]
 	want := reference(cfg, call)
-	got := refOutcome{move: v.Move.String()}
+	got := refOutcome{move: v.Move.String(), by: want.by}
 	r := c.last()
 	got.gate = r.Gate
 	if v.Move == gate.Ask {
@@ -69,13 +77,13 @@ func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]in
 	}
 	moves[want.move+" "+want.gate]++
 	if cfg.profileOf(call) == "development" {
-		return c.checkWould(want, got, r, call, s, moves)
+		return c.checkWould(want, got, r, call, s, moves), nil
 	}
 	if got != want || r.Set != cfg.digest || r.Would != "" {
 		c.t.Errorf("%s on %s, facts %v: got %+v (%s), want %+v; the record is %+v", s.Line, call.server, call.facts, got, v.Reason, want, r)
 	}
 	if v.Move != gate.Ask {
-		return got.move
+		return got.move, nil
 	}
 	if c.maybe() { // a reload while it is held
 		c.now = 1 - c.now
@@ -89,7 +97,7 @@ func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]in
 		c.t.Errorf("%s on %s, facts %v, held for %q, approved %v: got %v (%s), want %s", s.Line, call.server, call.facts, want.workflow, approved, v.Move, v.Reason, final)
 	}
 	moves[fmt.Sprintf("%s %s", map[bool]string{true: "approved", false: "refused"}[approved], final)]++
-	return final
+	return final, &want
 }
 
 // checkWould is check where verdicts are written down and not enforced.

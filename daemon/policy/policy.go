@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,7 @@ type policy struct {
 	reading   reading
 	arguments []*looks  // what it looks at in the arguments
 	text      []byte    // of the file it stands in
+	digest    [32]byte  // over what it says
 	examined  *sync.Map // findings by the signature of a trial
 }
 
@@ -59,7 +61,8 @@ type asking struct {
 	redact   []string
 	surfaces []string
 	presence bool
-	unable   string // why nobody can be asked so
+	digest   [32]byte // over all that the configuration says of it
+	unable   string   // why nobody can be asked so
 }
 
 // asking returns the workflow of this name, as config.Config.Workflow does.
@@ -69,6 +72,9 @@ func (l *loader) asking(name string) *asking {
 		return nil
 	}
 	a := &asking{workflow: name, timeout: w.Timeout, validity: w.Validity, redact: w.RedactFields, presence: w.Require == config.RequirePresence, unable: unable(w)}
+	said := *w
+	said.Place = config.Place{}
+	a.digest = sha256.Sum256(fmt.Appendf(nil, "%q %#v", name, said))
 	for _, s := range w.Surfaces {
 		a.surfaces = append(a.surfaces, string(s))
 	}
@@ -99,6 +105,7 @@ func (l *loader) policy(path string, text []byte, c *cedar.Policy) *policy {
 	at := c.Position()
 	p := newPolicy(c)
 	p.place, p.text = config.Place{File: path, Line: at.Line, Column: at.Column}, text
+	p.digest = sha256.Sum256(c.MarshalCedar())
 	errors := len(l.found)
 	p.id = l.positionID(p.place)
 	for key, value := range c.Annotations() {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -68,6 +69,7 @@ type refOutcome struct {
 	move     string // forward, deny, ask
 	gate     string // visible, rule, permit, accident, ask
 	workflow string
+	by       string // of ask: what asks, as it was drawn
 }
 
 // profileOf is the profile in force: the tighter of what is asked for and what is
@@ -88,48 +90,48 @@ func reference(cfg *refConfig, c *refCall) refOutcome {
 		}
 		listed := c.method == "tools/call" && slices.ContainsFunc(s.tools, func(p string) bool { return fits(p, c.name) })
 		if s.disabled || c.acts() && (s.mode == "allowlist" && !listed || s.mode == "blocklist" && listed) {
-			return refOutcome{"deny", "visible", ""}
+			return refOutcome{move: "deny", gate: "visible"}
 		}
 		break // the first source counts
 	}
 
 	// Gate two: the first rule that matches, else a default.
-	action, workflow, gate := cfg.rule(c)
+	action, workflow, gate, by := cfg.rule(c)
 	if action == "deny" {
-		return refOutcome{"deny", gate, ""}
+		return refOutcome{move: "deny", gate: gate}
 	}
 
 	// Gate three: the policies. One that fails is an accident, whatever the others
 	// say; one that forbids, forbids; and where the rule says so, one must permit.
-	permits, asking := 0, ""
+	permits, asking := 0, (*refPolicy)(nil)
 	forbidden := false
 	for _, p := range cfg.policies {
 		holds, failed := cfg.holds(&p, c)
 		switch {
 		case failed:
-			return refOutcome{"deny", "accident", ""}
+			return refOutcome{move: "deny", gate: "accident"}
 		case holds && p.forbid:
 			forbidden = true
 		case holds:
 			permits++
-			if asking == "" {
-				asking = p.asks
+			if asking == nil && p.asks != "" {
+				asking = &p
 			}
 		}
 	}
 	switch {
 	case forbidden, action == "policy" && permits == 0:
-		return refOutcome{"deny", "permit", ""}
+		return refOutcome{move: "deny", gate: "permit"}
 	case action == "approve":
-		return refOutcome{"ask", "rule", workflow}
-	case asking != "":
-		return refOutcome{"ask", "permit", asking}
+		return refOutcome{"ask", "rule", workflow, by}
+	case asking != nil:
+		return refOutcome{"ask", "permit", asking.asks, by + asking.write()}
 	case slices.Contains(c.facts, "ours"):
-		return refOutcome{"ask", "ask", cfg.workflow()} // our own files, whatever the rules say
+		return refOutcome{"ask", "ask", cfg.workflow(), ""} // our own files, whatever the rules say
 	case action == "policy":
-		return refOutcome{"forward", "permit", ""}
+		return refOutcome{move: "forward", gate: "permit"}
 	}
-	return refOutcome{"forward", "rule", ""}
+	return refOutcome{move: "forward", gate: "rule"}
 }
 
 // workflow is who is asked when nothing says who.
@@ -140,32 +142,32 @@ func (cfg *refConfig) workflow() string {
 	return "default"
 }
 
-// rule is the second gate: what is to be done, and whom to ask.
-func (cfg *refConfig) rule(c *refCall) (action, workflow, gate string) {
+// rule is the second gate: what is to be done, whom to ask, and what says so.
+func (cfg *refConfig) rule(c *refCall) (action, workflow, gate, by string) {
 	only := cfg.workflow()
 	for _, r := range cfg.rules {
 		methods := r.method == "" && c.acts() || r.method != "" && fits(r.method, c.method)
 		facts := len(r.when) == 0 || slices.ContainsFunc(r.when, func(f string) bool { return slices.Contains(c.facts, f) })
 		if methods && facts && fits(r.match, c.name) && fits(r.source, c.server) && fits(r.agent, c.agentType()) {
 			if r.approval != "" {
-				return r.action, r.approval, "rule"
+				return r.action, r.approval, "rule", fmt.Sprintf("%+v", r)
 			}
-			return r.action, only, "rule"
+			return r.action, only, "rule", fmt.Sprintf("%+v", r)
 		}
 	}
 	switch {
 	case c.acts():
-		return cfg.action, only, "rule"
+		return cfg.action, only, "rule", ""
 	case c.method == "roots/list", c.method == "elicitation/create" && c.mode != "url":
-		return "forward", "", "rule"
+		return "forward", "", "rule", ""
 	case c.asking():
-		return cfg.asks, only, "rule"
+		return cfg.asks, only, "rule", ""
 	}
 	// A method that nobody knows.
 	if cfg.unknown == "forward" || cfg.unknown == "" && cfg.profileOf(c) == "development" {
-		return "forward", "", "rule"
+		return "forward", "", "rule", ""
 	}
-	return "deny", "", "rule"
+	return "deny", "", "rule", ""
 }
 
 // holds says whether a policy is about a call and its condition holds, or can't
@@ -208,7 +210,7 @@ func afterAnswer(held refOutcome, approved bool, cfg *refConfig, c *refCall) str
 	enforced := *c // only in production is anything held, and that stays so
 	enforced.requested = "production"
 	now := reference(cfg, &enforced)
-	if !approved || now.move == "deny" || now.move == "ask" && now.workflow != held.workflow {
+	if !approved || now.move == "deny" || now.move == "ask" && (now.workflow != held.workflow || now.by != held.by) {
 		return "deny"
 	}
 	return "forward"

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
@@ -16,6 +18,7 @@ type rule struct {
 	action       config.Action
 	label        string // as `"delete_*" (thoughtgate.yaml:12)`
 	ask          *asking
+	digest       [32]byte // over what it says, wherever it stands
 }
 
 // compileRules resolves what the rules name.
@@ -23,7 +26,7 @@ func (l *loader) compileRules() {
 	for i := range l.cfg.Governance.Rules {
 		r := &l.cfg.Governance.Rules[i]
 		// Config has checked that a workflow of this name exists.
-		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), ask: l.asking(r.Approval)})
+		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), ask: l.asking(r.Approval), digest: digestOfRule(r)})
 	}
 	d := &l.cfg.Governance.Defaults
 	l.defaults = rule{action: d.Action, label: defaultLabel("action", l.cfg.Place(&d.Action)), ask: l.asking("")}
@@ -33,6 +36,14 @@ func (l *loader) compileRules() {
 	}
 	slices.Sort(l.redact)
 	l.redact = slices.Compact(l.redact)
+}
+
+// digestOfRule is SHA-256 over what a rule says. A default says no more than that
+// it is one: its digest is zero.
+func digestOfRule(r *config.Rule) [32]byte {
+	said := *r
+	said.Place = config.Place{}
+	return sha256.Sum256(fmt.Appendf(nil, "%#v", said))
 }
 
 // matches reports whether r is about the call. name is one spelling of what the
@@ -189,9 +200,11 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 			ask, ruling.Policies = asks.ask, ids(says.permits)
 		}
 		question(&ruling, ask, r.why(sub, facts, "needs a person's approval"))
+		ruling.Basis.Rule = r.digest
 	case asks != nil:
 		ruling.Gate, ruling.Policies = "permit", ids(says.permits)
 		question(&ruling, asks.ask, asks.why("needs a person's approval"))
+		ruling.Basis.Rule = sha256.Sum256(slices.Concat(r.digest[:], asks.digest[:]))
 	default:
 		ruling.Move, ruling.Policies = gate.Forward, ids(says.permits)
 		if r.action == config.Policy {
@@ -224,7 +237,7 @@ func question(ruling *gate.Ruling, a *asking, reason string) {
 // whom fills in who is asked by a workflow, and how.
 func (a *asking) whom(ruling *gate.Ruling) {
 	ruling.Workflow, ruling.Timeout, ruling.Validity = a.workflow, a.timeout, a.validity
-	ruling.Surfaces, ruling.Unable = a.surfaces, a.unable
+	ruling.Surfaces, ruling.Unable, ruling.Basis.Workflow = a.surfaces, a.unable, a.digest
 }
 
 // Whom implements gate.Policy: those who are asked by a default that names no

@@ -37,8 +37,9 @@ type Bounds struct {
 	Method     string
 	Tool       string
 	Workflow   string
-	Rule       string   // which asks, with its place
-	Facts      []string // names of what was true of the call; no other may be
+	Rule       string     // which asks, with its place
+	Basis      gate.Basis // it and the workflow, by what they say
+	Facts      []string   // names of what was true of the call; no other may be
 
 	Match   string            // tool, args or some
 	Scope   string            // session, project or always

@@ -168,6 +168,7 @@ var migrations = []string{
 		end        TEXT    NOT NULL,
 		bounds     TEXT    NOT NULL  -- JSON: what a call must be that it covers, and who gave it
 	) STRICT;`,
+	`ALTER TABLE questions ADD COLUMN basis BLOB; -- digests of what asks and whom; NULL where none are known`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,7 @@ type Question struct {
 	Surfaces []string // where a yes may come from; empty: anywhere
 
 	// What a grant that is made of it would go by.
+	Basis      gate.Basis
 	Definition [32]byte          // of what is called; zero where none is known
 	Members    map[string][]byte // SHA-256 over the raw bytes of each argument, and of all of them under ""; nil when the question has ended
 
@@ -90,7 +92,7 @@ func formatID(n uint64) string { return fmt.Sprintf("A-%d", n) }
 
 const questionColumns = `state, created, expires, boot, deadline, attachment, seq, call, session, agent, project, server,
 	launch, direction, method, tool, profile, params, subject, reason, rule, workflow, facts, surfaces, decided, decider, surface, note,
-	validity, parked, good, spent, definition, members, edited, edit`
+	validity, parked, good, spent, definition, members, edited, edit, basis`
 
 // AddQuestion files an open question, of which its call is the first asker, and
 // gives it its ID.
@@ -101,11 +103,11 @@ func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
 	}
 	var n int64
 	err = db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 35)+`)`,
+		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 36)+`)`,
 			q.State, micros(q.Created), micros(q.Expires), q.Boot, int64(q.Deadline), q.Attachment, int64(q.Seq), q.Call,
 			q.Session, q.Agent, q.Project, q.Server, q.Launch, q.Direction, q.Method, q.Tool, q.Profile, q.Params, q.Subject[:],
 			q.Reason, q.Rule, q.Workflow, facts, surfaces, micros(q.Decided), q.Decider, q.Surface, q.Note,
-			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit)
+			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit, basisOf(q.Basis))
 		if err != nil {
 			return err
 		}
@@ -129,6 +131,14 @@ func digestOf(digest [32]byte) []byte {
 		return nil
 	}
 	return digest[:]
+}
+
+// basisOf is how a basis is kept: its two digests, one after the other.
+func basisOf(b gate.Basis) []byte {
+	if b == (gate.Basis{}) {
+		return nil
+	}
+	return slices.Concat(b.Rule[:], b.Workflow[:])
 }
 
 // lists are the members of a question that are kept as JSON.
@@ -177,15 +187,25 @@ func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error
 }
 
 // OverruleQuestion writes down that a yes which no call has is a no: State,
-// Decided, Decider, Surface and Note. The Edit is erased. ErrDecided means that it
-// was no yes, or that a call has it.
-func (db *DB) OverruleQuestion(ctx context.Context, q *Question) error {
-	n, _, err := db.change(ctx, `UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, edited = 0, edit = NULL
-		WHERE n = ? AND state = ? AND spent = 0`,
-		q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, int64(ParseID(q.ID)), StateApproved)
-	if err == nil && n == 0 {
-		err = gate.ErrDecided
-	}
+// Decided, Decider, Surface, Note, Spent, Good, Boot and Deadline. told are its
+// calls that learn of it now. The Edit is erased. ErrDecided means that it was no
+// yes, or that a call has it.
+func (db *DB) OverruleQuestion(ctx context.Context, q *Question, told ...Asker) error {
+	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
+		result, err := tx.Exec(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, edited = 0, edit = NULL,
+			spent = ?, good = ?, boot = ?, deadline = ? WHERE n = ? AND state = ? AND spent = 0`,
+			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Spent, micros(q.Good), q.Boot, int64(q.Deadline),
+			int64(ParseID(q.ID)), StateApproved)
+		if err := one(result, err); err != nil {
+			return err
+		}
+		for i := range told {
+			if err := putAsker(tx, &told[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("overrule question %s: %w", q.ID, err)
 	}
@@ -264,11 +284,11 @@ func (db *DB) questions(ctx context.Context, where string, args ...any) ([]Quest
 func scanQuestion(scan func(...any) error) (Question, error) {
 	var q Question
 	var n, created, expires, deadline, seq, decided, good int64
-	var subject, facts, surfaces, definition, members []byte
+	var subject, facts, surfaces, definition, members, basis []byte
 	err := scan(&n, &q.State, &created, &expires, &q.Boot, &deadline, &q.Attachment, &seq, &q.Call, &q.Session,
 		&q.Agent, &q.Project, &q.Server, &q.Launch, &q.Direction, &q.Method, &q.Tool, &q.Profile, &q.Params, &subject,
 		&q.Reason, &q.Rule, &q.Workflow, &facts, &surfaces, &decided, &q.Decider, &q.Surface, &q.Note,
-		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit)
+		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit, &basis)
 	if err != nil {
 		return q, err
 	}
@@ -276,6 +296,7 @@ func scanQuestion(scan func(...any) error) (Question, error) {
 	q.Created, q.Expires, q.Decided = fromMicros(created), fromMicros(expires), fromMicros(decided)
 	q.Good = fromMicros(good)
 	copy(q.Definition[:], definition)
+	copy(q.Basis.Workflow[:], basis[copy(q.Basis.Rule[:], basis):])
 	if copy(q.Subject[:], subject) != len(q.Subject) {
 		return q, fmt.Errorf("%s: the subject is cut: %w", q.ID, gate.ErrInvalid)
 	}
