@@ -1,0 +1,442 @@
+package daemon_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// world is all that a yes depends on: the gate, the policies and the questions as
+// they are, and an agent, a server and a clock that the test plays.
+type world struct {
+	dir  string
+	gate *gate.Gate
+	set  *policy.Set
+	db   *store.DB
+	q    *approval.Queue
+
+	yaml, cedar string
+	shim        gate.Shim
+	line        string
+	asleep      atomic.Int64 // how much further the clock is that nobody can set
+	closed      bool
+
+	mu      sync.Mutex // guards what follows
+	pin     gate.Pinned
+	facts   []gate.Fact
+	records []record.Record
+	onYes   func() // when a yes has been written down, before the call can know of it
+}
+
+const (
+	voidYAML = `schema: 1
+sources:
+  - {id: notes}
+governance:
+  rules:
+    - {match: "write_*", action: policy, description: "read it twice"}
+approval:
+  ops: {destination: {type: local}, timeout: 10m, validity: 10m, surfaces: [terminal, script]}
+`
+	voidCedar = `@id("writes") @approval("ops") permit (principal, action, resource) when { context.facts.contains("acts") };
+`
+	voidLine = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write_note","arguments":{"name":"plan","text":"ship it"},"_meta":{"x":1}}}`
+)
+
+func newWorld(dir string) (*world, error) {
+	w := &world{
+		dir: dir, yaml: voidYAML, cedar: voidCedar, line: voidLine,
+		pin: gate.Pinned{Digest: [32]byte{1}}, facts: []gate.Fact{{Name: "acts", Detail: "it writes"}},
+		shim: gate.Shim{Attachment: "first", Session: "s", Agent: "claude-code", Project: "/p", Cwd: "/p", Server: "notes", Launch: "l", Patience: time.Hour},
+	}
+	w.gate = &gate.Gate{
+		Policy: func() gate.Policy { w.mu.Lock(); defer w.mu.Unlock(); return w.set },
+		Facts:  w, Pins: shelf{w}, Recorder: w, Logger: slog.New(slog.DiscardHandler),
+	}
+	if err := w.reload(); err != nil {
+		return nil, err
+	}
+	return w, w.open()
+}
+
+func (w *world) open() (err error) {
+	if w.db, err = store.Open(filepath.Join(w.dir, "state.db")); err != nil {
+		return err
+	}
+	w.q, err = approval.New(w.db, approval.Options{
+		Recorder: w, Boot: func() (string, time.Duration) { return "one", time.Since(started) + time.Duration(w.asleep.Load()) },
+	})
+	w.gate.Approver, w.gate.Grants, w.closed = w.q, w.q, false
+	return err
+}
+
+var started = time.Now()
+
+func (w *world) close() error {
+	if w.closed {
+		return nil
+	}
+	w.closed = true
+	return errors.Join(w.q.Close(), w.db.Close())
+}
+
+// reload makes what is in the files the set in force.
+func (w *world) reload() error {
+	err := errors.Join(os.WriteFile(filepath.Join(w.dir, config.FileName), []byte(w.yaml), 0o600),
+		os.MkdirAll(filepath.Join(w.dir, "policies"), 0o700), os.WriteFile(filepath.Join(w.dir, "policies/w.cedar"), []byte(w.cedar), 0o600))
+	if err != nil {
+		return err
+	}
+	cfg, ds := config.Load(filepath.Join(w.dir, config.FileName), func(string) string { return "" })
+	if cfg == nil {
+		return fmt.Errorf("%v", ds)
+	}
+	set, ds := policy.Load(cfg)
+	if set == nil {
+		return fmt.Errorf("%v", ds)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.set = set
+	return nil
+}
+
+// rewrites is a change of the configuration or the policies.
+func rewrites(old, with string) func(*world) error {
+	return func(w *world) error {
+		yaml, cedar := strings.Replace(w.yaml, old, with, 1), strings.Replace(w.cedar, old, with, 1)
+		if yaml == w.yaml && cedar == w.cedar {
+			return nil // another change has taken it away
+		}
+		w.yaml, w.cedar = yaml, cedar
+		return w.reload()
+	}
+}
+
+// sets is a change of what the gate is told of a call.
+func sets(change func(*world)) func(*world) error {
+	return func(w *world) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		change(w)
+		return nil
+	}
+}
+
+func (w *world) Of(c *gate.Call) []gate.Fact {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.facts)
+}
+func (*world) Observe(*gate.Message) {}
+func (*world) Forwarded(*gate.Call)  {}
+func (*world) Forget(string, string) {}
+func (w *world) pinned() gate.Pinned { w.mu.Lock(); defer w.mu.Unlock(); return w.pin }
+func (w *world) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+	w.mu.Lock()
+	w.records = append(w.records, *r)
+	then := w.onYes
+	w.mu.Unlock()
+	if then != nil && r.Kind == record.KindDecision && r.Verdict == "approved" {
+		then()
+	}
+	return nil
+}
+
+// shelf is what a world knows of definitions; its Of is another one than that of
+// facts.
+type shelf struct{ *world }
+
+func (s shelf) Of(*gate.Call) gate.Pinned { return s.pinned() }
+func (s shelf) Listed(context.Context, *gate.Call, []gate.Offered) ([]gate.Pinned, error) {
+	return nil, nil
+}
+func (shelf) Relist(string, string)                   {}
+func (shelf) Left(string)                             {}
+func (s shelf) Holds(*gate.Call, string, string) bool { return s.pinned().Held != "" }
+
+// Between a yes and the write are these moments.
+const (
+	held     = 'h' // the call waits; the change is made once the yes is written down
+	parked   = 'p' // the call was told to repeat itself, and is made again by another process
+	unheard  = 'u' // the stream has torn, and the shim brings the call again
+	upgraded = 'r' // likewise, but another daemon has come meanwhile
+	asked    = 'q' // the daemon is another one before somebody answers
+)
+
+// change is something that can become different between a yes and the write.
+type change struct {
+	at string // the moments at which it can
+	do func(*world) error
+}
+
+// voids are changes of which each makes a yes void.
+var voids = map[string]change{
+	"an argument":         {"prq", lines("ship it", "ship him")},
+	"a blank":             {"purq", lines(`"name":"plan"`, `"name": "plan"`)},
+	"the order":           {"purq", lines(`"name":"plan","text":"ship it"`, `"text":"ship it","name":"plan"`)},
+	"an argument more":    {"purq", lines(`"text"`, `"force":true,"text"`)},
+	"the tool":            {"purq", lines("write_note", "write_memo")},
+	"the definition":      {"hpurq", sets(func(w *world) { w.pin.Digest[0]++ })},
+	"no definition":       {"hpurq", sets(func(w *world) { w.pin.Digest = [32]byte{} })},
+	"a held definition":   {"hpurq", sets(func(w *world) { w.pin.Held = "it has changed" })},
+	"more is true":        {"hpurq", sets(func(w *world) { w.facts = append(w.facts, gate.Fact{Name: "secret"}) })},
+	"our own files":       {"hpurq", sets(func(w *world) { w.facts = append(w.facts, gate.Fact{Name: "ours"}) })},
+	"the command":         {"prq", sets(func(w *world) { w.shim.Launch = "l2" })},
+	"the folder":          {"prq", sets(func(w *world) { w.shim.Cwd = "/q" })},
+	"the server":          {"prq", sets(func(w *world) { w.shim.Server = "notes2" })},
+	"the agent":           {"p", sets(func(w *world) { w.shim.Agent = "cursor" })},
+	"the session":         {"p", sets(func(w *world) { w.shim.Session = "t" })},
+	"no session":          {"p", sets(func(w *world) { w.shim.Session = "" })},
+	"a rule that denies":  {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: deny}\n")},
+	"a rule that asks":    {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: approve}\n")},
+	"the rule's words":    {"hpurq", rewrites("read it twice", "read it")},
+	"the rule's policy":   {"hpurq", rewrites("action: policy,", "action: policy, policy_id: p,")},
+	"a forbid":            {"hpurq", rewrites("@id", "forbid (principal, action, resource);\n@id")},
+	"no permit":           {"hpurq", rewrites("(principal, action, resource)", `(principal == ThoughtGate::Agent::"cursor", action, resource)`)},
+	"the policy":          {"hpurq", rewrites(`contains("acts")`, `contains("acts") || false`)},
+	"a policy that fails": {"hpurq", rewrites("@id", `permit (principal, action, resource) when { 9223372036854775807 + 1 == context.time.hour };`+"\n@id")},
+	"presence":            {"hpurq", rewrites("ops: {", "ops: {require: presence, ")},
+	"the surfaces":        {"hpurq", rewrites("[terminal, script]", "[terminal]")},
+	"the deciders":        {"hpurq", rewrites("{type: local}", "{type: slack, channel: c, approvers: [U1], bot_token_env: A, app_token_env: B}")},
+	"what is not shown":   {"hpurq", rewrites("ops: {", "ops: {redact_fields: [text], ")},
+	"the workflow's name": {"hpurq", func(w *world) error {
+		w.cedar = strings.Replace(w.cedar, `"ops"`, `"two"`, 1)
+		return rewrites("  ops:", "  two:")(w)
+	}},
+	"a server switched off": {"hpurq", rewrites("{id: notes}", "{id: notes, enabled: false}")},
+	"a tool hidden":         {"hpurq", rewrites("{id: notes}", "{id: notes, expose: {mode: blocklist, tools: [write_note]}}")},
+	"the session's end":     {"p", func(w *world) error { w.q.WithdrawSession("s", "over"); return nil }},
+	"a no":                  {"p", func(w *world) error { return w.decide(false) }},
+	"time":                  {"p", sets(func(w *world) { w.asleep.Add(int64(11 * time.Minute)) })},
+	"time, over a restart":  {"p", func(w *world) error { w.asleep.Add(int64(11 * time.Minute)); return w.restart() }},
+}
+
+// neutral are changes that have no part in it.
+var neutral = map[string]change{
+	"nothing":          {"hpurq", func(*world) error { return nil }},
+	"lines above":      {"hpurq", rewrites("schema: 1\n", "schema: 1\n\n# a note\n")},
+	"another rule":     {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: \"delete_*\", action: deny}\n")},
+	"another workflow": {"hpurq", rewrites("approval:\n", "approval:\n  zwei: {destination: {type: local}}\n")},
+	"another policy":   {"hpurq", rewrites("@id", `@id("reads") permit (principal, action == ThoughtGate::Action::"resources/read", resource);`+"\n@id")},
+	"less is true":     {"hpurq", sets(func(w *world) { w.facts[0].Detail = "in other words" })},
+	"the token":        {"prq", lines(`{"x":1}`, `{"x":2}`)},
+	"a restart":        {"p", (*world).restart},
+	"some time":        {"p", sets(func(w *world) { w.asleep.Add(int64(time.Minute)) })},
+}
+
+func lines(old, with string) func(*world) error {
+	return sets(func(w *world) { w.line = strings.Replace(w.line, old, with, 1) })
+}
+
+func (w *world) restart() error { return errors.Join(w.close(), w.open()) }
+
+func (w *world) decide(approve bool) error {
+	ended, err := w.q.Get(context.Background(), "A-1")
+	if err != nil {
+		return err
+	}
+	_, err = w.q.Decide(context.Background(), approval.Decision{
+		ID: "A-1", Subject: ended.Subject[:], Approve: approve, Decider: "uid 1", Surface: "terminal",
+	})
+	return err
+}
+
+// attach joins as w.shim, and returns where verdicts arrive.
+func (w *world) attach(earlier map[uint64]record.Record) (*gate.Attachment, chan gate.Verdict) {
+	a, verdicts := w.gate.Attach(context.Background(), w.shim, earlier), make(chan gate.Verdict, 16)
+	a.Bind(func(v gate.Verdict) { verdicts <- v })
+	return a, verdicts
+}
+
+func (w *world) submit(a *gate.Attachment, seq uint64) {
+	a.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: []byte(w.line)})
+}
+
+// play has a call asked about, approved and written, with changes made between the
+// yes and the write, and returns what the shim hears.
+func (w *world) play(moment rune, changes []change) (gate.Verdict, error) {
+	var failed error
+	apply := func() {
+		for _, c := range changes {
+			failed = errors.Join(failed, c.do(w))
+		}
+	}
+	if moment == parked {
+		w.shim.Patience = time.Millisecond
+	}
+	a, verdicts := w.attach(nil)
+	defer func() { a.Close(true) }()
+	w.submit(a, 1)
+	v := <-verdicts
+	if moment == parked && v.Move == gate.Ask {
+		v = <-verdicts
+	}
+	if want := map[bool]gate.Move{true: gate.Deny, false: gate.Ask}[moment == parked]; v.Move != want || v.Approval != "A-1" {
+		return v, fmt.Errorf("at first: %v %s", v.Move, v.Reason)
+	}
+	switch moment {
+	case held:
+		w.onYes = apply
+		failed = errors.Join(w.decide(true), failed)
+	case parked:
+		failed = w.decide(true)
+		apply()
+		w.shim.Attachment, w.shim.Patience = "second", time.Hour
+		a.Close(true)
+		a, verdicts = w.attach(nil)
+		w.submit(a, 1)
+	case unheard, upgraded:
+		a.Bind(nil)
+		failed = w.decide(true)
+		for n := 1; n > 0; _, _, n = a.Counts() { // the answer is taken, with nobody to tell
+			time.Sleep(time.Microsecond)
+		}
+		if moment == upgraded {
+			a.Close(false)
+			failed = errors.Join(failed, w.restart())
+		}
+		apply()
+		if moment == upgraded {
+			a, verdicts = w.attach(w.earlier())
+		} else {
+			a.Bind(func(v gate.Verdict) { verdicts <- v })
+		}
+		w.submit(a, 1)
+	case asked:
+		a.Close(false)
+		failed = w.restart()
+		apply()
+		a, verdicts = w.attach(w.earlier())
+		w.submit(a, 1)
+		if v := <-verdicts; v.Move != gate.Ask || v.Approval != "A-1" {
+			return v, failed
+		}
+		failed = errors.Join(w.decide(true), failed)
+	}
+	return <-verdicts, failed
+}
+
+// earlier is what a daemon has on record of the first attachment.
+func (w *world) earlier() map[uint64]record.Record {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[uint64]record.Record{}
+	for _, r := range w.records {
+		if r.Kind == record.KindCall {
+			all[r.Call] = r
+		}
+	}
+	return all
+}
+
+// forwards is how many records say that a call went on.
+func (w *world) forwards() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, r := range w.records {
+		if r.Kind == record.KindCall && r.Verdict == "forward" {
+			n++
+		}
+	}
+	return n
+}
+
+// voided checks what came of a call with changes of which some void the yes.
+func voided(t interface{ Errorf(string, ...any) }, dir string, moment rune, names []string) {
+	w, err := newWorld(dir)
+	if err != nil {
+		t.Errorf("%v", err)
+		return
+	}
+	defer func() {
+		if err := w.close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	}()
+	want, changes := gate.Forward, []change{}
+	for _, name := range names {
+		c, voids := voids[name]
+		if !voids {
+			c = neutral[name]
+		} else {
+			want = gate.Deny
+		}
+		changes = append(changes, c)
+	}
+	v, err := w.play(moment, changes)
+	goesOn := v.Move == gate.Forward
+	if err != nil || goesOn != (want == gate.Forward) || v.Move == gate.Ask && v.Approval == "A-1" {
+		t.Errorf("at %c, with %q: %v %s (%s), %v", moment, names, v.Move, v.Reason, v.Approval, err)
+	}
+	if n := w.forwards(); goesOn && n != 1 && !slices.Contains(names, "the token") {
+		t.Errorf("at %c, with %q: %d records that it went on", moment, names, n)
+	}
+}
+
+// possible are the names of the changes that can be made at a moment.
+func possible(moment rune, of ...map[string]change) []string {
+	var names []string
+	for _, changes := range of {
+		for name, c := range changes {
+			if strings.ContainsRune(c.at, moment) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Whatever changes between a person's yes and the write makes the yes void, at
+// whatever moment it does; and what has no part in it does not.
+func TestAnyChangeBeforeTheWriteVoidsAYes(t *testing.T) {
+	for _, moment := range "hpurq" {
+		for _, name := range possible(moment, voids, neutral) {
+			t.Run(fmt.Sprintf("%c/%s", moment, name), func(t *testing.T) {
+				t.Parallel()
+				voided(t, t.TempDir(), moment, []string{name})
+			})
+		}
+	}
+	for name := range maps.Keys(voids) {
+		if _, twice := neutral[name]; twice {
+			t.Errorf("%q is in both", name)
+		}
+	}
+}
+
+// No change makes another one good.
+func TestChangesTogetherVoidAYes(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		moment := rapid.SampledFrom([]rune("hpurq")).Draw(r, "moment")
+		names := rapid.SliceOfNDistinct(rapid.SampledFrom(possible(moment, voids, neutral)), 1, 4, rapid.ID).Draw(r, "changes")
+		dir, err := os.MkdirTemp("", "tg")
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		voided(r, dir, moment, names)
+	})
+}
