@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,8 @@ type app struct {
 	noCore func() // keeps what this process reads out of core files; may be nil
 
 	noStart bool // --no-start
+
+	editing *atomic.Bool // an editor has the terminal
 }
 
 // newApp is the app of this process.
@@ -45,6 +48,7 @@ func newApp() *app {
 		environ:     os.Environ,
 		executable:  os.Executable,
 		now:         time.Now,
+		editing:     new(atomic.Bool),
 		noCore: func() {
 			var limit unix.Rlimit
 			if unix.Getrlimit(unix.RLIMIT_CORE, &limit) == nil {

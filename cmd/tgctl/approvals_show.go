@@ -122,13 +122,19 @@ func (a *app) showParams(params []byte, whole display.Safe) error {
 // paramsLines lays raw params out in full, below a line that says how long they
 // are.
 func paramsLines(params []byte, columns int) []display.Safe {
+	return jsonLines("params", params, columns)
+}
+
+// jsonLines lays raw JSON out in full, below a line that says what it is and how
+// long.
+func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
 	const indent = "  "
 	room := 0
 	if columns > 0 {
 		room = max(columns-len(indent), 20)
 	}
-	lines := []display.Safe{"params, " + plural(len(params), "byte", "bytes") + ":"}
-	for line := range strings.SplitSeq(string(display.JSON(params, room)), "\n") {
+	lines := display.Wrap(what+", "+plural(len(raw), "byte", "bytes")+":", columns)
+	for line := range strings.SplitSeq(string(display.JSON(raw, room)), "\n") {
 		lines = append(lines, indent+display.Safe(line))
 	}
 	return lines

@@ -20,13 +20,19 @@ until it has ended, and answer them with keys:
   enter          show it in full: everything that show prints
   a, then y      approve it
   d, then enter  deny it, with a reason if you type one
+  g              approve it and grant further calls: shape the grant with the
+                 arrows, as --match, --for, --times and --in of approve do,
+                 then enter, then y
+  e              change its arguments in $VISUAL or $EDITOR; what you leave
+                 there is shown beside what was asked, then a and y approve it
   esc            back to the list
   q              quit
 
 Before an answer is taken the question is on the screen in full, and the answer
 counts for what was shown and nothing else. The eight digits beside an id are
-the beginning of its subject. When the list has just changed by itself, a and d
-wait for half a second. Others may answer meanwhile; the first answer counts.`,
+the beginning of its subject. When the list has just changed by itself, a, d, g
+and e wait for half a second. Others may answer meanwhile; the first answer
+counts.`,
 		Example: `  $ tgctl approvals watch`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.fullScreen(); err != nil {
@@ -59,7 +65,10 @@ func (a *app) watchApprovals(ctx context.Context) error {
 	m := &watchModel{queue: &queue{app: a}}
 	program := tea.NewProgram(m, tea.WithInput(a.in), tea.WithOutput(a.out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
 	m.link = newLink(context.WithoutCancel(ctx), c, program.Send)
-	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that the keys did not make
+	defer context.AfterFunc(ctx, func() { // SIGTERM, or a SIGINT that the keys did not make
+		m.link.stop() // an editor, if one has the screen
+		program.Quit()
+	})()
 	m.link.start()
 	_, err = program.Run()
 	m.link.close()
@@ -83,6 +92,8 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Quit
 	case w.suspend:
 		return m, tea.Suspend
+	case w.edit != nil:
+		return m, m.edit(w.edit)
 	}
 	m.link.do(w, m.queue.reads)
 	if _, ok := msg.(tea.WindowSizeMsg); ok && before > 0 {
@@ -115,11 +126,13 @@ func (q *queue) told(msg tea.Msg) wish {
 	case lostMsg:
 		q.lost()
 	case loadedMsg:
-		q.loaded(msg.number, msg.question, msg.err)
+		return q.loaded(msg.number, msg.question, msg.err)
 	case recalledMsg:
 		q.recalled(msg.number, msg.past)
 	case answeredMsg:
-		q.answered(msg.decision, msg.err)
+		q.answered(msg.decision, msg.done, msg.err)
+	case editedMsg:
+		q.edited(msg.asked, msg.arguments, msg.err)
 	case panicMsg:
 		panic(msg.text)
 	}

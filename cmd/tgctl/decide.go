@@ -157,7 +157,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	}
 	var edit []byte
 	if d.edit {
-		if edit, err = a.editArguments(ctx, q); err != nil {
+		if edit, err = a.editArguments(ctx, q, a.err); err != nil {
 			return err
 		}
 	}
@@ -188,7 +188,7 @@ func (a *app) printDecided(d *decision, q *pb.Approval, done *pb.Decided) error 
 	if g := done.GetGrant(); g != nil {
 		then = grantGiven(g)
 	}
-	if ended.GetGood() != nil && q.GetParked() {
+	if ended.GetGood() != nil && q.GetParked() && q.GetWaiting() == 0 {
 		then += "\nThe agent was told to repeat the call; the answer waits for that for " + display.Span(ended.GetGood().AsTime().Sub(a.now())) + "."
 	}
 	line := word + " " + id + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())

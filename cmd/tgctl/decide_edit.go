@@ -21,8 +21,8 @@ const longestEdit = 10 << 20
 // editArguments has a person change the arguments of a call in their editor, and
 // returns them on one line. Numbers, strings and the order of members stay as they
 // were written. It fails when nothing was changed: who closes the editor has not
-// said yes.
-func (a *app) editArguments(ctx context.Context, q *pb.Approval) ([]byte, error) {
+// said yes. The editor draws on screen.
+func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Writer) ([]byte, error) {
 	var params map[string]json.RawMessage
 	if err := json.Unmarshal(q.GetArguments(), &params); err != nil || len(params["arguments"]) == 0 {
 		return nil, errors.New("the call has no arguments that could be changed")
@@ -51,9 +51,12 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval) ([]byte, error)
 	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
 		return nil, err
 	}
-	// The variable may hold flags, as "code --wait": it is the shell's to read.
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$@"`, "editor", path)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.err, a.err
+	// The variable may hold flags, as "code --wait": it is the shell's to read, which
+	// has to outlive what interrupts the editor.
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$@"`, "editor", path)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, screen, screen
+	a.editing.Store(true) // what interrupts the editor is not meant for us
+	defer a.editing.Store(false)
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("run the editor %q: %w", editor, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -395,6 +396,7 @@ func newConsole(socket string) *console {
 		getenv:     func(name string) string { return c.env[name] },
 		environ:    func() []string { return nil },
 		executable: func() (string, error) { return "/nowhere/tgctl", nil },
+		editing:    new(atomic.Bool),
 		now:        func() time.Time { return noon },
 	}
 	return c

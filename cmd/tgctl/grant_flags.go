@@ -75,11 +75,16 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 
 // grantGiven says what was granted, for how long, and how to undo it.
 func grantGiven(g *pb.Grant) display.Safe {
+	id := display.Name(g.GetId())
+	return "Granted as " + id + ": " + grantTerms(g, g.GetExpires().AsTime().Sub(g.GetCreated().AsTime())) +
+		".\nTo undo that: tgctl grants revoke " + id
+}
+
+// grantTerms says what further calls a grant lets through, and for how long.
+func grantTerms(g *pb.Grant, term time.Duration) display.Safe {
 	often := display.Safe("calls")
 	if n := g.GetTimes(); n > 0 {
 		often = plural(n, "call", "calls")
 	}
-	id := display.Name(g.GetId())
-	return "Granted as " + id + ": further " + often + " with " + grantBounds(g) + ", for " +
-		display.Span(g.GetExpires().AsTime().Sub(g.GetCreated().AsTime())) + ".\nTo undo that: tgctl grants revoke " + id
+	return "further " + often + " with " + grantBounds(g) + ", for " + display.Span(term)
 }

@@ -154,6 +154,9 @@ func grantBounds(g *pb.Grant) display.Safe {
 	case pb.GrantScope_GRANT_SCOPE_ALWAYS:
 		line += ", everywhere"
 	case pb.GrantScope_GRANT_SCOPE_PROJECT:
+		if g.GetProject() == "" { // one that is not given yet
+			return line + ", in the project"
+		}
 		line += ", in " + display.Text(g.GetProject())
 	default:
 		line += ", in session " + display.Name(g.GetSession())

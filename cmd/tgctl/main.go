@@ -12,12 +12,41 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := newApp().run(ctx, os.Args[1:])
+	a := newApp()
+	ctx, stop := a.untilInterrupted()
+	code := a.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// untilInterrupted returns a context that ends with SIGINT or SIGTERM, and what
+// ends it and waits. A SIGINT that comes while an editor has the terminal is from a
+// key that was meant for the editor.
+func (a *app) untilInterrupted() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var work sync.WaitGroup
+	work.Go(func() {
+		for {
+			select {
+			case s := <-signals:
+				if s != os.Interrupt || !a.editing.Load() {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return ctx, func() {
+		cancel()
+		work.Wait()
+		signal.Stop(signals)
+	}
 }

@@ -68,6 +68,7 @@ type openRow struct {
 type wish struct {
 	read          string // id of the question to be read
 	decide        *pb.Decision
+	edit          *pb.Approval // the question whose arguments are to be edited
 	quit, suspend bool
 }
 
@@ -196,8 +197,9 @@ func (q *queue) read() wish {
 	return wish{read: q.detail.id}
 }
 
-// answered tells what became of an answer; err is nil when it counts.
-func (q *queue) answered(d *pb.Decision, err error) {
+// answered tells what became of an answer; err is nil when it counts, and done says
+// how.
+func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) {
 	var shown *detail
 	if q.detail != nil && q.detail.id == d.GetId() {
 		shown = q.detail
@@ -209,6 +211,12 @@ func (q *queue) answered(d *pb.Decision, err error) {
 			word = "denied "
 		}
 		q.status = word + display.Name(d.GetId())
+		if d.GetEdit() != nil {
+			q.status += " with your arguments"
+		}
+		if id := done.GetGrant().GetId(); id != "" {
+			q.status += ", granted " + display.Name(id) + " (undo: tgctl grants revoke " + display.Name(id) + ")"
+		}
 		q.remove(d.GetId())
 		if shown != nil {
 			q.status += ": " + shown.title

@@ -17,6 +17,8 @@ const (
 	askNothing prompt = iota
 	askYes            // y and nothing else approves
 	askNo             // enter denies, with the reason typed
+	askGrant          // a grant is shaped, and y approves and gives it
+	askEdit           // nothing: the arguments are to be edited first
 )
 
 // detail is one question in full. Everything in it is of the question whose
@@ -36,6 +38,10 @@ type detail struct {
 	top     int    // the first line of body on the screen
 	seen    []bool // which lines of body were on the screen
 
+	edit     []byte   // the arguments that are to be sent instead; nil for the agent's
+	inEditor bool     // they are being written
+	grant    *shaping // of askGrant
+
 	ask   prompt
 	typed string       // the reason, so far
 	sent  bool         // an answer is on its way
@@ -47,17 +53,17 @@ type detail struct {
 func (d *detail) end(how display.Safe) { d.ended, d.then = how, askNothing }
 
 // loaded tells of the question that was read as number, or why it could not be.
-func (q *queue) loaded(number int, read *pb.Approval, err error) {
+func (q *queue) loaded(number int, read *pb.Approval, err error) wish {
 	d := q.detail
 	if d == nil || d.number != number {
-		return // it is not looked at any more
+		return wish{} // it is not looked at any more
 	}
 	if err != nil {
 		q.status = failureLine(d.id, err)
 		if d.question == nil || errors.Is(err, client.ErrNotFound) {
 			d.end(q.status)
 		}
-		return
+		return wish{}
 	}
 	subject := hex.EncodeToString(read.GetSubject())
 	switch {
@@ -68,8 +74,33 @@ func (q *queue) loaded(number int, read *pb.Approval, err error) {
 	case d.question == nil:
 		d.question, d.subject, d.expires = read, subject, read.GetExpires().AsTime()
 		q.layout()
-		d.ask, d.then = d.then, askNothing
+		then := d.then
+		d.then = askNothing
+		return q.prompt(then)
 	}
+	return wish{}
+}
+
+// prompt asks for what is wanted of the question that is shown, if it can be
+// answered.
+func (q *queue) prompt(then prompt) wish {
+	d := q.detail
+	switch {
+	case then == askNothing:
+	case !q.answerable() && q.offline && d.ended == "":
+		q.status = "not connected: nothing can be answered now"
+	case !q.answerable():
+	case then == askEdit:
+		d.inEditor = true
+		return wish{edit: d.question}
+	case then == askGrant && d.edit != nil:
+		q.status = "a grant is for calls as they were asked about: esc drops what you wrote"
+	case then == askGrant:
+		d.ask, d.grant = askGrant, newShaping(d.question)
+	default:
+		d.ask = then
+	}
+	return wish{}
 }
 
 // recalled tells what went before the question that was read as number.
@@ -96,6 +127,10 @@ func (q *queue) layout() {
 	about := q.app.questionSheet(d.question)
 	about.names, about.values = about.names[1:], about.values[1:] // its id and time stand above
 	add(about.lines(q.width))
+	if d.edit != nil {
+		add([]display.Safe{""})
+		add(editedLines(d.question, d.edit, q.width))
+	}
 	if len(d.question.GetArguments()) > 0 {
 		add(paramsLines(d.question.GetArguments(), q.width))
 	}
@@ -132,5 +167,5 @@ func (q *queue) bodyHeight() int { return max(0, q.height-3) }
 // answerable reports whether the question that is shown can be answered now.
 func (q *queue) answerable() bool {
 	d := q.detail
-	return d != nil && d.question != nil && d.ended == "" && !d.sent && !q.offline && !q.tooSmall()
+	return d != nil && d.question != nil && d.ended == "" && !d.sent && !d.inEditor && !q.offline && !q.tooSmall()
 }

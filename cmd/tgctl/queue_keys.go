@@ -23,12 +23,14 @@ func (q *queue) press(key, text string) wish {
 		return wish{quit: key == "q"}
 	case q.detail == nil:
 		return q.pressList(key)
-	case q.detail.sent:
-		return wish{} // until the daemon has said whether the answer counts
+	case q.detail.sent, q.detail.inEditor:
+		return wish{} // until the daemon has said whether the answer counts, or the editor what is to be sent
 	case q.detail.ask == askYes:
 		return q.pressYes(key)
 	case q.detail.ask == askNo:
 		return q.pressReason(key, text)
+	case q.detail.ask == askGrant:
+		return q.pressGrant(key, text)
 	}
 	return q.pressDetail(key)
 }
@@ -59,21 +61,22 @@ func (q *queue) pressList(key string) wish {
 		q.move(len(q.rows))
 	case "enter":
 		return q.open(askNothing)
-	case "a", "d":
+	case "a", "d", "g", "e":
 		switch {
 		case q.selected == "":
 		case q.offline:
 			q.status = "not connected: nothing can be answered now"
 		case !q.settled():
 			q.status = "press " + display.Safe(key) + " again: the list has just changed"
-		case key == "a":
-			return q.open(askYes)
 		default:
-			return q.open(askNo)
+			return q.open(prompts[key])
 		}
 	}
 	return wish{}
 }
+
+// prompts is what keys ask for.
+var prompts = map[string]prompt{"a": askYes, "d": askNo, "g": askGrant, "e": askEdit}
 
 // move moves the selection by rows, as far as there are any.
 func (q *queue) move(rows int) {
@@ -98,7 +101,13 @@ func (q *queue) leave() {
 func (q *queue) pressDetail(key string) wish {
 	page := max(1, q.bodyHeight()-1)
 	switch key {
-	case "q", "esc", "enter", "left", "h":
+	case "esc":
+		if q.detail.edit != nil && q.detail.ended == "" {
+			q.replace(nil)
+			break
+		}
+		q.leave()
+	case "q", "enter", "left", "h":
 		q.leave()
 	case "up", "k":
 		q.scroll(-1)
@@ -112,15 +121,23 @@ func (q *queue) pressDetail(key string) wish {
 		q.scroll(-len(q.detail.body))
 	case "end":
 		q.scroll(len(q.detail.body))
-	case "a", "d":
-		switch {
-		case q.answerable() && key == "a":
-			q.detail.ask = askYes
-		case q.answerable():
-			q.detail.ask = askNo
-		case q.offline && q.detail.ended == "":
-			q.status = "not connected: nothing can be answered now"
-		}
+	case "a", "d", "g", "e":
+		return q.prompt(prompts[key])
+	}
+	return wish{}
+}
+
+// pressGrant shapes a grant.
+func (q *queue) pressGrant(key, text string) wish {
+	d := q.detail
+	give, leave := d.grant.press(key, text)
+	switch {
+	case leave || d.ended != "":
+		d.ask, d.grant = askNothing, nil
+	case give && q.answerable():
+		return q.answer(pb.Answer_ANSWER_APPROVE, "")
+	default:
+		d.grant.lines(d.question, q.width, q.bodyHeight()) // which notes what is on the screen now
 	}
 	return wish{}
 }
@@ -172,8 +189,17 @@ func (d *detail) write(text string) {
 // answer answers the question that is shown.
 func (q *queue) answer(answer pb.Answer, note string) wish {
 	d := q.detail
-	d.sent, d.ask, d.typed = true, askNothing, ""
-	return wish{decide: &pb.Decision{
-		Id: d.id, Subject: d.question.GetSubject(), Answer: answer, Note: note, Surface: q.app.surface(),
-	}}
+	decision := &pb.Decision{Id: d.id, Subject: d.question.GetSubject(), Answer: answer, Note: note, Surface: q.app.surface()}
+	if answer == pb.Answer_ANSWER_APPROVE {
+		decision.Edit = d.edit
+	}
+	if d.grant != nil {
+		var err error
+		if decision.Grant, err = d.grant.terms(); err != nil {
+			q.status = display.Text(err.Error())
+			return wish{}
+		}
+	}
+	d.sent, d.ask, d.typed, d.grant = true, askNothing, "", nil
+	return wish{decide: decision}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -172,6 +174,71 @@ func TestKeys(t *testing.T) {
 			s.say(tea.WindowSizeMsg{Width: 80, Height: 5})
 			s.keys("y")
 		}, nil, "too small"},
+
+		// A grant is shaped with the words of the command line.
+		{"a grant", func(s *screenTest) { s.keys("g enter y") }, []string{yes2 + " args 1h0m0s session"}, "asking the daemon"},
+		{"enter is no yes to a grant", func(s *screenTest) { s.keys("g enter enter n esc") }, nil, "esc back"},
+		{"a grant of anything", func(s *screenTest) { s.keys("enter g left down right down right right down left enter Y") }, []string{yes2 + " tool 8h0m0s 2 always"}, ""},
+		{"a grant for some arguments", func(s *screenTest) { s.keys("g right down space down down space enter y") }, []string{yes2 + " some owner,title 1h0m0s session"}, ""},
+		{"for no argument", func(s *screenTest) { s.keys("g right enter y") }, nil, "choose at least one argument"},
+		{"a time that is typed", func(s *screenTest) { s.keys("g down backspace backspace 4 5 m x enter y") }, []string{yes2 + " args 45m0s session"}, ""},
+		{"a number that is typed", func(s *screenTest) { s.keys("g down down 1 2 q backspace 7 enter y") }, []string{yes2 + " args 1h0m0s 17 session"}, ""},
+		{"a time that is too long", func(s *screenTest) { s.keys("g down backspace backspace 3 1 d enter y") }, nil, "30 days at most"},
+		{"no time", func(s *screenTest) { s.keys("g down backspace backspace enter y") }, nil, "--for: give a time"},
+		{"a grant that is not wanted", func(s *screenTest) { s.keys("g down esc a y") }, []string{yes2}, ""},
+		{"more than is on the screen is not granted unread", func(s *screenTest) {
+			q := proto.CloneOf(s.asked["A-2"])
+			var members []string
+			for i := range 60 {
+				members = append(members, fmt.Sprintf(`"%s%d":1`, strings.Repeat("long", 10), i))
+			}
+			q.Arguments = []byte(`{"arguments":{` + strings.Join(members, ",") + "}}")
+			s.asked["A-2"] = q
+			s.keys("g right" + strings.Repeat(" down space", 60) + " enter y y esc down up")
+			s.keys("enter" + strings.Repeat(" space", 80))
+		}, nil, "and grant that? y/N"},
+		{"it ends while the grant is shaped", func(s *screenTest) {
+			s.keys("g enter")
+			s.end("A-2", expired, "", "")
+			s.keys("y a y")
+		}, nil, "A-2 expired"},
+		{"pasted text is no grant", func(s *screenTest) {
+			s.keys("g enter")
+			s.say(tea.PasteMsg{Content: "y"})
+		}, nil, "and grant that? y/N"},
+
+		// What was written in an editor is looked at before it is approved.
+		{"other arguments", func(s *screenTest) { s.keys("e a y") }, []string{yes2 + ` {"repo":"mine"}`}, "asking the daemon"},
+		{"written twice", func(s *screenTest) { s.keys("enter e e a y") }, []string{yes2 + ` {"repo":"mine"}`}, ""},
+		{"not approved yet", func(s *screenTest) { s.keys("e y enter") }, nil, ""},
+		{"dropped", func(s *screenTest) { s.keys("e esc a y") }, []string{yes2}, ""},
+		{"a no sends nothing", func(s *screenTest) { s.keys("e d enter") }, []string{"ANSWER_DENY A-2 412d3220"}, ""},
+		{"and no grant", func(s *screenTest) { s.keys("e g enter y") }, nil, "esc drops what you wrote"},
+		{"nothing was written", func(s *screenTest) {
+			s.editor = func(*pb.Approval) ([]byte, error) { return nil, errors.New("the arguments were not changed") }
+			s.keys("e a y")
+		}, []string{yes2}, ""},
+		{"it ends while the editor runs", func(s *screenTest) {
+			s.editor = func(*pb.Approval) ([]byte, error) { s.end("A-2", expired, "", ""); return []byte(`{}`), nil }
+			s.keys("e a y")
+		}, nil, "A-2 expired"},
+		{"the daemon goes and comes while the editor runs", func(s *screenTest) {
+			s.editor = func(*pb.Approval) ([]byte, error) {
+				s.say(lostMsg{})
+				s.say(connectedMsg{})
+				return []byte(`{"repo":"mine"}`), nil
+			}
+			s.keys("e a y")
+		}, []string{yes2 + ` {"repo":"mine"}`}, ""},
+		{"it is another one while the editor runs", func(s *screenTest) {
+			s.editor = func(*pb.Approval) ([]byte, error) {
+				q := proto.CloneOf(s.asked["A-2"])
+				q.Subject = []byte("another one")
+				s.ask(q)
+				return []byte(`{}`), nil
+			}
+			s.keys("e a y")
+		}, nil, "another question by now"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScreen(80, 24, openQuestions()...)
@@ -201,7 +268,7 @@ func TestAnswered(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScreen(120, 24, openQuestions()...)
 			s.keys("a y")
-			s.say(answeredMsg{s.wishes[len(s.wishes)-1].decide, test.err})
+			s.say(answeredMsg{s.wishes[len(s.wishes)-1].decide, nil, test.err})
 			for _, want := range test.says {
 				if !strings.Contains(s.text(), want) {
 					t.Errorf("the screen lacks %q:\n%s", want, s.text())

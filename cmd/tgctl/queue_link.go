@@ -34,7 +34,13 @@ type (
 	}
 	answeredMsg struct {
 		decision *pb.Decision
+		done     *pb.Decided // nil when err is not
 		err      error
+	}
+	editedMsg struct {
+		asked     *pb.Approval
+		arguments []byte
+		err       error
 	}
 	secondMsg struct{} // a second has passed
 	panicMsg  struct{ text string }
@@ -156,8 +162,8 @@ func (l *link) do(w wish, number int) {
 		l.begin(func() {
 			ctx, cancel := context.WithTimeout(l.ctx, patience)
 			defer cancel()
-			_, err := l.client.Decide(ctx, d)
-			l.tell(answeredMsg{d, err})
+			done, err := l.client.Decide(ctx, d)
+			l.tell(answeredMsg{d, done, err})
 		})
 	}
 }

@@ -121,12 +121,8 @@ func (q *queue) listFoot() []line {
 	if q.offline {
 		status = line{text: q.offlineLine(), strong: true}
 	}
-	keys := display.Safe("up/down move   enter show   a approve   d deny   q quit")
-	switch {
-	case len(q.rows) == 0:
-		keys = "q quit"
-	case display.Width(keys) > q.width:
-		keys = "enter show  a yes  d no  q quit"
+	if len(q.rows) == 0 {
+		return []line{status, {text: "q quit"}}
 	}
-	return []line{status, {text: keys}}
+	return []line{status, q.keysLine("up/down move   enter show   a approve   d deny   g grant   e edit   q quit", "enter  a yes  d no  g grant  e edit  q")}
 }

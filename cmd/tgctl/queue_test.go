@@ -23,11 +23,13 @@ type screenTest struct {
 	now    time.Time
 	asked  map[string]*pb.Approval // what the daemon would say
 	wishes []wish                  // all that was wished
+	editor func(*pb.Approval) ([]byte, error)
 }
 
 // newScreen is a queue of width by height whose daemon asks.
 func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
 	s := &screenTest{now: noon, asked: map[string]*pb.Approval{}}
+	s.editor = func(*pb.Approval) ([]byte, error) { return []byte(`{"repo":"mine"}`), nil }
 	a := newConsole("").app
 	a.now = func() time.Time { return s.now }
 	s.queue = &queue{app: a}
@@ -46,6 +48,10 @@ func (s *screenTest) later(d time.Duration) { s.now = s.now.Add(d) }
 func (s *screenTest) say(msg tea.Msg) {
 	w := s.told(msg)
 	s.wishes = append(s.wishes, w)
+	if w.edit != nil {
+		arguments, err := s.editor(w.edit)
+		s.say(editedMsg{w.edit, arguments, err})
+	}
 	if w.read == "" {
 		return
 	}
@@ -70,6 +76,10 @@ func (s *screenTest) keys(words string) {
 			msg = tea.KeyPressMsg{Code: tea.KeyUp}
 		case "down":
 			msg = tea.KeyPressMsg{Code: tea.KeyDown}
+		case "left":
+			msg = tea.KeyPressMsg{Code: tea.KeyLeft}
+		case "right":
+			msg = tea.KeyPressMsg{Code: tea.KeyRight}
 		case "enter":
 			msg = tea.KeyPressMsg{Code: tea.KeyEnter}
 		case "esc":
@@ -105,10 +115,32 @@ func (s *screenTest) decisions() []string {
 	var out []string
 	for _, w := range s.wishes {
 		if d := w.decide; d != nil {
-			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %x %s", d.GetAnswer(), d.GetId(), d.GetSubject()[:4], d.GetNote())))
+			said := strings.TrimSpace(fmt.Sprintf("%s %s %x %s", d.GetAnswer(), d.GetId(), d.GetSubject()[:4], d.GetNote()))
+			if d.GetEdit() != nil {
+				said += " " + string(d.GetEdit())
+			}
+			out = append(out, said+grantText(d.GetGrant()))
 		}
 	}
 	return out
+}
+
+// grantText says what was granted, in short.
+func grantText(g *pb.GrantTerms) string {
+	if g == nil {
+		return ""
+	}
+	words := []string{"", map[pb.GrantMatch]string{
+		pb.GrantMatch_GRANT_MATCH_TOOL: "tool", pb.GrantMatch_GRANT_MATCH_ARGUMENTS: "args", pb.GrantMatch_GRANT_MATCH_SOME: "some",
+	}[g.GetMatch()]}
+	if len(g.GetArguments()) > 0 {
+		words = append(words, strings.Join(g.GetArguments(), ","))
+	}
+	words = append(words, g.GetFor().AsDuration().String())
+	if g.GetTimes() > 0 {
+		words = append(words, fmt.Sprint(g.GetTimes()))
+	}
+	return strings.Join(append(words, strings.ToLower(strings.TrimPrefix(g.GetScope().String(), "GRANT_SCOPE_"))), " ")
 }
 
 // text is the screen as a person sees it; what is drawn bold begins with a star.
@@ -161,6 +193,11 @@ func TestScreens(t *testing.T) {
 			s.keys("d n o t")
 			s.say(tea.PasteMsg{Content: "\x1b[2J\ny\u202e " + strings.Repeat("so ", 30) + "soon"})
 		}},
+		{"grant", openQuestions(), func(s *screenTest) { s.keys("g right down down space") }},
+		{"grant-sure", openQuestions(), func(s *screenTest) { s.keys("g right down down space end right down enter") }},
+		{"grant-hostile", openQuestions(), func(s *screenTest) { s.keys("end g right down space") }},
+		{"edited", openQuestions(), func(s *screenTest) { s.keys("e") }},
+		{"edited-approve", openQuestions(), func(s *screenTest) { s.keys("e space a") }},
 		{"too-late", openQuestions(), func(s *screenTest) {
 			s.keys("a")
 			s.end("A-2", pb.ApprovalState_APPROVAL_STATE_WITHDRAWN, "", "the agent took the call back")
@@ -216,7 +253,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 		}
 		mustFitScreen(t, s)
 		s.later(time.Second)
-		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down enter esc a d y space end home x")), 0, 12).Draw(t, "keys") {
+		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down left right enter esc a d g e y space end home x 7")), 0, 12).Draw(t, "keys") {
 			s.keys(key)
 			if s.detail != nil {
 				s.say(recalledMsg{s.reads, &past{}})

@@ -63,9 +63,14 @@ func (q *queue) detailScreen() []line {
 	if d.ended == "" {
 		title += "  " + countdown(d.expires.Sub(q.app.now())) + " left"
 	}
+	if d.edit != nil {
+		title += "  EDITED"
+	}
 	lines := []line{{text: title + "  " + d.title, strong: true}}
 	room := q.bodyHeight()
 	switch {
+	case d.ask == askGrant:
+		lines = append(lines, d.grant.lines(d.question, q.width, room)...)
 	case d.question != nil:
 		for i := d.top; i < min(d.top+room, len(d.body)); i++ {
 			lines = append(lines, line{text: d.body[i]})
@@ -100,8 +105,20 @@ func (q *queue) detailFoot() []line {
 		return []line{{text: q.offlineLine(), strong: true}, {text: "esc back"}}
 	case d.sent:
 		return []line{{text: "asking the daemon ...", strong: true}, {}}
+	case d.inEditor:
+		return []line{{text: "the editor has the arguments ...", strong: true}, {}}
+	case d.ask == askYes && d.edit != nil:
+		return []line{{text: "Approve " + id + " as you wrote it? y/N", strong: true}, {text: where + ": " + d.title}}
 	case d.ask == askYes:
 		return []line{{text: "Approve " + id + "? y/N", strong: true}, {text: where + ": " + d.title}}
+	case d.ask == askGrant && d.grant.sure:
+		below := where + ": " + d.title
+		if n := d.grant.below; n > 0 {
+			below = "space: " + plural(n, "more line", "more lines") + " of what would be granted"
+		}
+		return []line{{text: "Approve " + id + " and grant that? y/N", strong: true}, {text: below}}
+	case d.ask == askGrant:
+		return []line{{text: "row " + display.Count(d.grant.at+1) + " of " + display.Count(d.grant.rows())}, q.keysLine("up/down row   left/right choose   or type   enter go on   esc back", "up/down  left/right  enter  esc")}
 	case d.ask == askNo:
 		label := display.Safe("why (may be empty): ")
 		return []line{
@@ -115,11 +132,18 @@ func (q *queue) detailFoot() []line {
 	if q.status != "" {
 		lines += "  " + q.status
 	}
-	keys := display.Safe("up/down/space scroll   a approve   d deny   esc back")
-	if display.Width(keys) > q.width {
-		keys = "a yes  d no  esc back"
+	if d.edit != nil {
+		return []line{{text: lines}, q.keysLine("space scroll   a approve as you wrote it   d deny   e edit again   esc drop that", "a yes  d no  e again  esc drop that")}
 	}
-	return []line{{text: lines}, {text: keys}}
+	return []line{{text: lines}, q.keysLine("up/down/space scroll   a approve   d deny   g grant   e edit   esc back", "a yes  d no  g grant  e edit  esc back")}
+}
+
+// keysLine says which keys do what, in short where there is no room.
+func (q *queue) keysLine(long, short display.Safe) line {
+	if display.Width(long) > q.width {
+		return line{text: short}
+	}
+	return line{text: long}
 }
 
 // offlineLine says that there is no daemon.

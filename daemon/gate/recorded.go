@@ -39,3 +39,34 @@ func codeOf(r *record.Record) int {
 	}
 	return mcp.CodeGate
 }
+
+// again answers a line that was submitted before: with its verdict, or with
+// the word that a person is being asked. It does not when that is to be judged
+// anew; noted says that it was let through by a yes, and is on record.
+func (a *Attachment) again(s Submission, digest [32]byte) (told, noted bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h, ok := a.held[s.Seq]; ok {
+		a.tell(Verdict{Seq: s.Seq, Move: Ask, Reason: h.reason, Approval: h.approval})
+		return true, false
+	}
+	d, ok := a.done[s.Seq]
+	if !ok {
+		return false, false
+	}
+	v := d.verdict
+	switch {
+	case v.answered && d.digest == digest:
+		return false, true // the shim has not written it, and much may have changed
+	case v.Replaced:
+		return false, false
+	}
+	if v.Move == Forward {
+		if d.digest != digest { // a shim that changes its mind is not one of ours
+			v = Verdict{Seq: s.Seq, Move: Deny, Reason: "another line was judged under this number"}
+		}
+		v.Line = s.Line
+	}
+	a.tell(v)
+	return true, false
+}

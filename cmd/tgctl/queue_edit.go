@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"io"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// editing runs the editor of a person while the screen is theirs. It is a
+// tea.ExecCommand.
+type editing struct {
+	app   *app
+	ctx   context.Context // of the link: it ends with the screen
+	asked *pb.Approval
+	edit  []byte // the arguments that were left there
+}
+
+// Run returns when the editor has ended.
+func (e *editing) Run() (err error) {
+	e.edit, err = e.app.editArguments(e.ctx, e.asked, e.app.out)
+	return err
+}
+
+// The editor has the terminal that the screen is on, which the app knows.
+func (*editing) SetStdin(io.Reader)  {}
+func (*editing) SetStdout(io.Writer) {}
+func (*editing) SetStderr(io.Writer) {}
+
+// edit gives the terminal to the editor, and tells the queue of what it left.
+func (m *watchModel) edit(asked *pb.Approval) tea.Cmd {
+	e := &editing{app: m.queue.app, ctx: m.link.ctx, asked: asked}
+	return tea.Exec(e, func(err error) tea.Msg { return editedMsg{asked, e.edit, err} })
+}
+
+// edited tells of the arguments that a person wrote in place of those that were
+// asked about, or why there are none.
+func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) {
+	d := q.detail
+	if d == nil || d.question != asked {
+		return // another question is looked at by now
+	}
+	d.inEditor = false
+	switch {
+	case err != nil:
+		q.status = clipped(display.Text(err.Error()))
+	case d.ended == "":
+		q.status = ""
+		q.replace(arguments)
+	}
+}
+
+// replace makes arguments what would be sent, nil for those of the agent.
+func (q *queue) replace(arguments []byte) {
+	d := q.detail
+	d.edit, d.seen, d.top = arguments, nil, 0
+	q.layout()
+}
+
+// editedLines lays out the arguments that a person wrote: they, and how they differ
+// from the agent's.
+func editedLines(asked *pb.Approval, edit []byte, columns int) []display.Safe {
+	lines := jsonLines("what you wrote, to be judged like a call of the agent's", edit, columns)
+	lines = append(lines, "", "what you changed:")
+	if diff := differing(comparedPart(asked), edit, columns); len(diff) > 0 {
+		lines = append(lines, diff...)
+	} else {
+		lines = append(lines, "  how the same values are written")
+	}
+	return append(lines, "", "what the agent wrote:")
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An editor that has the terminal says so, reads a line from it, and leaves that as
+// the text of the note.
+const lineEditor = `stty -a | grep -q '[^-]icanon.*[^-]echo ' && echo "the terminal is as an editor wants it"
+printf 'new text: '
+read -r line
+printf '{"name": "plan", "text": "%s"}\n' "$line" > "$1"
+`
+
+// The queue in a real terminal: the arguments of a call are edited, with the
+// terminal given to the editor and taken back, and calls are granted ahead.
+func TestWatchEditsAndGrants(t *testing.T) {
+	h := newTmuxHouse(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
+	h.write("editor.sh", lineEditor)
+	h.write("script.txt", "call notes write_note {\"name\": \"plan\", \"text\": \"ship it\"}\n"+
+		"call notes write_note {\"name\": \"plan\", \"text\": \"ship nothing\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship all\"}\n")
+	h.sees("No question is open")
+	agent := h.command("tgctl", "wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "script.txt")
+	var said bytes.Buffer
+	agent.Stdout, agent.Stderr = &said, &said
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+
+	h.sees("> A-1 ", "g grant", "e edit")
+	h.press("Down", "e")
+	h.sees("the terminal is as an editor wants it", "new text:")
+	h.press("-l", "ship it on Monday")
+	h.press("Enter")
+	h.sees("EDITED", "what you wrote", "ship it on Monday", "lines 1-")
+	h.golden("edited")
+	h.press("End")
+	h.sees("what the agent wrote", "in the log")
+	h.press("a")
+	h.sees("Approve A-1", "as you wrote it? y/N")
+	h.press("y")
+
+	h.sees("> A-2 ", "g grant")
+	h.press("Down", "g")
+	h.sees("match args", "for   1h_", "enter go on")
+	h.press("Right", "Down", "Space", "End", "Right")
+	h.sees("> in    project", "[x] name", "the same name, in the project, for 1h")
+	h.golden("grant")
+	h.must("tmux", "resize-window", "-x", "40", "-y", "12")
+	h.sees("up/down  left/right  enter  esc", "> in    project")
+	h.golden("grant-small")
+	h.press("Enter")
+	h.sees("Approve A-2", "and grant that? y/N")
+	h.press("y")
+	h.sees("No question is open", "A-2 approved")
+
+	if err := agent.Wait(); err != nil {
+		t.Errorf("the agent: %v", err)
+	}
+	if n := strings.Count(said.String(), "write_note: error false"); n != 3 || !strings.Contains(said.String(), "A person changed the arguments") {
+		t.Errorf("%d calls went on:\n%s", n, said.String())
+	}
+	done, err := os.ReadFile(filepath.Join(h.dir, "done.log"))
+	if err != nil || bytes.Count(done, []byte("write_note")) != 3 || !bytes.Contains(done, []byte("ship it on Monday")) || bytes.Contains(done, []byte(`"ship it"`)) {
+		t.Errorf("the server did, %v:\n%s", err, done)
+	}
+	if grants := h.must("tgctl", "grants"); !strings.Contains(grants, "G-1") || !strings.Contains(grants, "with the same name, in /") {
+		t.Errorf("granted is\n%s", grants)
+	}
+	h.press("q")
+	h.sees("exit 0", "as before")
+	h.tmux("kill-server")
+}
+
+// A SIGINT that a key makes while the editor has the terminal is the editor's: the
+// queue stays, and nothing is answered.
+func TestWatchLeavesInterruptsToTheEditor(t *testing.T) {
+	h := newTmuxHouse(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
+	h.write("editor.sh", "trap 'echo \"the editor was interrupted\"' INT\necho \"the editor is there\"\nread -r line\nread -r line\n")
+	h.sees("No question is open")
+	agent := h.command("tgctl", "wrap", "--agent-type", "custom", "--config-path", "mcp.json", "--", "fake-agent", "mcp.json", "script.txt")
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.sees("> A-1 ", "e edit")
+	h.press("Down", "e")
+	h.sees("the editor is there")
+	h.press("C-c")
+	h.sees("the editor was interrupted")
+	h.press("Enter", "Enter")
+	h.sees("nothing was answered", "esc back")
+	h.press("Escape")
+	h.sees("> A-1 ")
+	for _, id := range []string{"A-1", "A-2"} {
+		h.sees("> " + id + " ")
+		h.press("Down", "d")
+		h.sees("Deny " + id)
+		h.press("Enter")
+		h.sees(id + " rejected")
+	}
+	if err := agent.Wait(); err != nil {
+		t.Errorf("the agent: %v", err)
+	}
+	h.press("q")
+	h.sees("exit 0", "as before")
+	h.tmux("kill-server")
+}
