@@ -28,9 +28,15 @@ func describe(asked *gate.Question, now time.Time) Question {
 	return q
 }
 
-// ruleOf names what asks, with its place.
+// ruleOf names what asks, with its place: a rule, or a policy and the rule under
+// which it was asked.
 func ruleOf(r *gate.Ruling) string {
-	if r.Rule == "" && len(r.Policies) > 0 {
+	switch {
+	case r.By != "" && r.Rule != "":
+		return "policy " + r.By + ", under " + r.Rule
+	case r.By != "":
+		return "policy " + r.By
+	case r.Rule == "" && len(r.Policies) > 0:
 		return "policy " + strings.Join(r.Policies, ", ")
 	}
 	return r.Rule

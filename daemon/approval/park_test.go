@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,60 @@ func TestAnAnswerWaitsAsLongAsItIsValid(t *testing.T) {
 				later(h)
 				if id := h.askFor(equalCall("a", 2, 0)).ID(); id != "A-2" {
 					t.Errorf("the repetition shares %s", id)
+				}
+			})
+		})
+	}
+}
+
+// What waits for a call, an answer or a grant, lasts on the machine's own running
+// time: not longer when the machine has slept, or when the clock on the wall is set
+// back, and it ends when that is set forward over a restart, since nobody can tell
+// then.
+func TestWhatWaitsGoesByTheMachinesClock(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		asleep  time.Duration // that the clock of timers does not see
+		set     time.Duration // the clock on the wall, between two daemons
+		restart bool
+		good    bool
+	}{
+		{"nothing", 0, 0, false, true},
+		{"a restart", 0, 0, true, true},
+		{"asleep", 20 * time.Minute, 0, false, false},
+		{"asleep, and a restart", 20 * time.Minute, 0, true, false},
+		{"a nap", 5 * time.Minute, 0, false, true},
+		{"set back", 0, -24 * time.Hour, true, true},
+		{"asleep and set back", 20 * time.Minute, -24 * time.Hour, true, false},
+		{"set forward", 0, 24 * time.Hour, true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asleep, set atomic.Int64
+				began := time.Now()
+				h := newHouse(t, Options{
+					Now:  func() time.Time { return time.Now().Add(time.Duration(set.Load())) },
+					Boot: func() (string, time.Duration) { return "one", time.Since(began) + time.Duration(asleep.Load()) },
+				})
+				defer func() { h.close() }()
+				q := equalCall("a", 1, time.Second)
+				q.Ruling.Validity = 10 * time.Minute
+				wait(t, h.askFor(q))
+				_, err := h.q.Decide(ctx, Decision{ID: "A-1", Subject: q.Subject[:], Approve: true, Terms: &Terms{For: 10 * time.Minute}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				asleep.Store(int64(test.asleep))
+				if test.restart {
+					h.close()
+					set.Store(int64(test.set))
+					h.start()
+				}
+				if grants, err := h.q.Grants(ctx, false); err != nil || (len(grants) == 1) != test.good {
+					t.Errorf("%d grants in force, %v", len(grants), err)
+				}
+				if id := h.askFor(equalCall("a", 2, 0)).ID(); (id == "A-1") != test.good {
+					t.Errorf("the repetition is asked about as %s", id)
 				}
 			})
 		})

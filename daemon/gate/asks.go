@@ -77,6 +77,12 @@ func (r *Ruling) join(other Ruling) error {
 	if r.Rule != other.Rule && !slices.Contains(strings.Split(r.Rule, ", "), other.Rule) {
 		r.Rule += ", " + other.Rule
 	}
+	switch {
+	case r.By == "":
+		r.By = other.By
+	case other.By != "" && !slices.Contains(strings.Split(r.By, ", "), other.By):
+		r.By += ", " + other.By
+	}
 	for _, id := range other.Policies {
 		if !slices.Contains(r.Policies, id) {
 			r.Policies = append(slices.Clip(r.Policies), id)

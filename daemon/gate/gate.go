@@ -143,6 +143,7 @@ type Ruling struct {
 	Gate     string   // which gate decided: visible, rule, permit
 	Rule     string   // the rule's pattern and place, as `"delete_*" (thoughtgate.yaml:12)`
 	Policies []string // ids of the determining Cedar policies
+	By       string   // Ask: the policy that asks, with its place; empty when none does
 	Reason   string   // one sentence for a person and a model
 	Workflow string   // Ask: whom to ask
 	Basis    Basis    // Ask: what asks and whom

@@ -118,7 +118,7 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 	ruling = pinned.over(ruling)
 	if i := slices.IndexFunc(facts, func(f Fact) bool { return f.Name == "ours" }); i >= 0 && ruling.Move == Forward {
 		ruling.Move, ruling.Gate = Ask, "ask"
-		ruling.Rule, ruling.Policies, ruling.Basis.Rule = "built in: ours", nil, [32]byte{}
+		ruling.Rule, ruling.Policies, ruling.By, ruling.Basis.Rule = "built in: ours", nil, "", [32]byte{}
 		ruling.Reason = fmt.Sprintf("it names ThoughtGate's own files or a wrapped configuration: %s", facts[i].Detail)
 		policy.Whom(&ruling)
 	}

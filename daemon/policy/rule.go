@@ -197,12 +197,12 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 		ask := r.ask
 		// Two ask. A person's presence must not be saved by the other question.
 		if asks != nil && asks.ask.presence && !ask.presence {
-			ask, ruling.Policies = asks.ask, ids(says.permits)
+			ask, ruling.Policies, ruling.By = asks.ask, ids(says.permits), asks.named()
 		}
 		question(&ruling, ask, r.why(sub, facts, "needs a person's approval"))
 		ruling.Basis.Rule = r.digest
 	case asks != nil:
-		ruling.Gate, ruling.Policies = "permit", ids(says.permits)
+		ruling.Gate, ruling.Policies, ruling.By = "permit", ids(says.permits), asks.named()
 		question(&ruling, asks.ask, asks.why("needs a person's approval"))
 		ruling.Basis.Rule = sha256.Sum256(slices.Concat(r.digest[:], asks.digest[:]))
 	default:
