@@ -121,15 +121,17 @@ func (w *world) reload() error {
 	return nil
 }
 
-// rewrites is a change of the configuration or the policies.
+// rewrites is a change of the configuration or the policies. It is none where
+// another one has taken away what it is about, or where both together are not
+// valid: what was in force stays so.
 func rewrites(old, with string) func(*world) error {
 	return func(w *world) error {
-		yaml, cedar := strings.Replace(w.yaml, old, with, 1), strings.Replace(w.cedar, old, with, 1)
-		if yaml == w.yaml && cedar == w.cedar {
-			return nil // another change has taken it away
+		yaml, cedar := w.yaml, w.cedar
+		w.yaml, w.cedar = strings.Replace(yaml, old, with, 1), strings.Replace(cedar, old, with, 1)
+		if err := w.reload(); err != nil {
+			w.yaml, w.cedar = yaml, cedar
 		}
-		w.yaml, w.cedar = yaml, cedar
-		return w.reload()
+		return nil
 	}
 }
 
@@ -209,16 +211,16 @@ var voids = map[string]change{
 	"the session":         {"p", sets(func(w *world) { w.shim.Session = "t" })},
 	"no session":          {"p", sets(func(w *world) { w.shim.Session = "" })},
 	"a rule that denies":  {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: deny}\n")},
-	"a rule that asks":    {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: approve}\n")},
+	"a rule that asks":    {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: approve, approval: ops}\n")},
 	"the rule's words":    {"hpurq", rewrites("read it twice", "read it")},
 	"the rule's policy":   {"hpurq", rewrites("action: policy,", "action: policy, policy_id: p,")},
 	"a forbid":            {"hpurq", rewrites("@id", "forbid (principal, action, resource);\n@id")},
-	"no permit":           {"hpurq", rewrites("(principal, action, resource)", `(principal == ThoughtGate::Agent::"cursor", action, resource)`)},
+	"no permit":           {"hpurq", rewrites("(principal, action, resource) when { context.facts", `(principal == ThoughtGate::Agent::"cursor", action, resource) when { context.facts`)},
 	"the policy":          {"hpurq", rewrites(`contains("acts")`, `contains("acts") || false`)},
 	"a policy that fails": {"hpurq", rewrites("@id", `permit (principal, action, resource) when { 9223372036854775807 + 1 == context.time.hour };`+"\n@id")},
 	"presence":            {"hpurq", rewrites("ops: {", "ops: {require: presence, ")},
 	"the surfaces":        {"hpurq", rewrites("[terminal, script]", "[terminal]")},
-	"the deciders":        {"hpurq", rewrites("{type: local}", "{type: slack, channel: c, approvers: [U1], bot_token_env: A, app_token_env: B}")},
+	"the deciders":        {"hpurq", rewrites("ops: {destination: {type: local}", "ops: {destination: {type: slack, channel: c, approvers: [U1], bot_token_env: A, app_token_env: B}")},
 	"what is not shown":   {"hpurq", rewrites("ops: {", "ops: {redact_fields: [text], ")},
 	"the workflow's name": {"hpurq", func(w *world) error {
 		w.cedar = strings.Replace(w.cedar, `"ops"`, `"two"`, 1)
