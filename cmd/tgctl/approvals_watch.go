@@ -11,7 +11,7 @@ import (
 
 func (a *app) watchCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:   "watch",
+		Use:   "watch [ID]",
 		Short: "See questions as they come and answer them, full screen",
 		Long: `Show the open questions on the whole screen, each from the moment it is asked
 until it has ended, and answer them with keys:
@@ -32,13 +32,19 @@ Before an answer is taken the question is on the screen in full, and the answer
 counts for what was shown and nothing else. The eight digits beside an id are
 the beginning of its subject. When the list has just changed by itself, a, d, g
 and e wait for half a second. Others may answer meanwhile; the first answer
-counts.`,
-		Example: `  $ tgctl approvals watch`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+counts. With an ID that question is the one chosen at first.`,
+		Example:           `  $ tgctl approvals watch`,
+		Args:              atMostOne,
+		ValidArgsFunction: a.completeApprovals,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.fullScreen(); err != nil {
 				return err
 			}
-			return a.watchApprovals(cmd.Context())
+			first := ""
+			if len(args) > 0 {
+				first = approvalID(args[0])
+			}
+			return a.watchApprovals(cmd.Context(), first)
 		},
 	}
 }
@@ -55,14 +61,15 @@ func (a *app) fullScreen() error {
 	return nil
 }
 
-// watchApprovals runs the full-screen queue until it is left or ctx ends.
-func (a *app) watchApprovals(ctx context.Context) error {
+// watchApprovals runs the full-screen queue until it is left or ctx ends. The
+// question of the id first is the one chosen at first, if it is open.
+func (a *app) watchApprovals(ctx context.Context, first string) error {
 	c, err := a.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	m := &watchModel{queue: &queue{app: a}}
+	m := &watchModel{queue: &queue{app: a, wanted: first}}
 	program := tea.NewProgram(m, tea.WithInput(a.in), tea.WithOutput(a.out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
 	m.link = newLink(context.WithoutCancel(ctx), c, program.Send)
 	defer context.AfterFunc(ctx, func() { // SIGTERM, or a SIGINT that the keys did not make

@@ -37,6 +37,14 @@ func atLeastOne(name string) cobra.PositionalArgs {
 	}
 }
 
+// atMostOne takes one argument or none.
+func atMostOne(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return fmt.Errorf("unexpected argument %q", args[1])
+	}
+	return nil
+}
+
 // completeApprovals offers the ids of the open questions to the shell.
 func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {

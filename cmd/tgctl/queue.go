@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -59,6 +60,9 @@ type openRow struct {
 
 	agent, server, call, why display.Safe
 
+	workflow string
+	grave    bool // facts say that it should not be overlooked
+
 	params []byte       // what is shown of the call, if that is not long
 	short  display.Safe // the beginning of longer ones
 	size   int          // bytes of params
@@ -79,6 +83,7 @@ func newRow(q *pb.Approval) *openRow {
 		created: q.GetCreated().AsTime(), expires: q.GetExpires().AsTime(),
 		agent: clipped(orDash(q.GetAgent())), server: clipped(display.Name(q.GetServer())),
 		call: clipped(callName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
+		workflow: strings.Clone(q.GetWorkflow()), grave: isGrave(q.GetFacts()),
 	}
 	params := argumentsOf(q.GetMethod(), q.GetArguments())
 	if params == nil {
@@ -163,7 +168,10 @@ func (q *queue) find(id string) int {
 
 // connected tells that the daemon is there, and that all open questions follow.
 func (q *queue) connected() wish {
-	q.wanted, q.selected, q.rows = q.selected, "", nil
+	if q.selected != "" {
+		q.wanted = q.selected
+	}
+	q.selected, q.rows = "", nil
 	if q.offline {
 		q.offline, q.status = false, "connected again"
 	}

@@ -28,6 +28,7 @@ const (
 	cobra    = "github.com/spf13/cobra/..."
 	tea      = "charm.land/bubbletea/v2"
 	ansi     = "github.com/charmbracelet/x/ansi"
+	dbus     = "github.com/godbus/dbus/v5"
 	rpc      = "google.golang.org/genproto/googleapis/rpc/errdetails"
 	proto    = module + "proto/thoughtgate/v1"
 )
@@ -65,7 +66,7 @@ var mayImport = map[string][]string{
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/sock"},
-	"cmd/tgctl": {sys, term, json, cobra, diff, tea, ansi, protobuf, proto, "client", "internal/agentconf", "internal/record",
+	"cmd/tgctl": {sys, term, json, cobra, diff, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
 		"internal/display", "internal/sock", "internal/fake"},
 }
 

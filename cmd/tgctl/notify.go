@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+)
+
+func (a *app) notifyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "notify",
+		Short: "Show questions as desktop notifications",
+		Long: `Show each open question as a desktop notification, with buttons to deny it and
+to show it in a terminal, and take it away when it has ended. It runs until it
+is stopped. As a service: systemctl --user enable --now tgctl-notify
+
+A program can press a button as well as you can. So a notification offers to
+approve only where the workflow says so, as "surfaces: [terminal, desktop]", does
+not require presence, and all of the call can be shown; else it says how to
+approve in a terminal. Closing a notification decides nothing.
+
+More than three questions at a time become one notification. Where the desktop
+has no buttons the text says which command to run. While the daemon, the session
+bus or what shows notifications is not there, it waits for it and says so.`,
+		Example: `  $ tgctl notify
+  $ TERMINAL=xterm tgctl notify --no-start`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.notify(cmd.Context())
+		},
+	}
+}
+
+// notify shows questions on the desktop until ctx ends.
+func (a *app) notify(ctx context.Context) error {
+	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
+		return &hintError{
+			err:  errors.New("this runs below a wrapped agent, and what is answered from here would be refused"),
+			hint: "Start it from a terminal of your own, or as a service: systemctl --user enable --now tgctl-notify",
+		}
+	}
+	address, err := a.busAddress()
+	if err != nil {
+		return err
+	}
+	log := a.logger().With("component", "notify")
+	c, err := a.dialWaiting(ctx, log)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // it was stopped while it waited
+		}
+		return err
+	}
+	defer c.Close()
+	newNotifier(a, c, log, address).run(ctx)
+	return nil
+}
+
+// logger writes what happens, as text on a terminal and else as JSON.
+func (a *app) logger() *slog.Logger {
+	if a.errTerminal {
+		return slog.New(slog.NewTextHandler(a.err, nil))
+	}
+	return slog.New(slog.NewJSONHandler(a.err, nil))
+}
+
+// busAddress is where the session bus listens. None is started: one of our own
+// would have no desktop on it.
+func (a *app) busAddress() (string, error) {
+	if address := a.getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
+		return address, nil
+	}
+	if dir := a.getenv("XDG_RUNTIME_DIR"); dir != "" {
+		path := filepath.Join(dir, "bus")
+		if _, err := os.Stat(path); err == nil {
+			return "unix:path=" + path, nil
+		}
+	}
+	return "", &hintError{
+		err:  errors.New("there is no session bus, and without one no desktop notifications"),
+		hint: "Run it within your desktop session. Elsewhere, see the questions with: tgctl approvals watch",
+	}
+}
+
+// dialWaiting connects to the daemon. One that may not be started is waited for.
+func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client, error) {
+	c, err := a.dial(ctx)
+	if !a.noStart || !errors.Is(err, client.ErrNotRunning) {
+		return c, err
+	}
+	log.Info("there is no daemon; waiting for it")
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+		if c, err := a.dialRunning(ctx); !errors.Is(err, client.ErrNotRunning) {
+			return c, err
+		}
+	}
+}
+
+// run shows questions until ctx ends. All that it knows is touched here alone:
+// the daemon, the desktop and the clock are heard one after the other, and after
+// each of them what is shown is brought in line with what is asked.
+func (n *notifier) run(ctx context.Context) {
+	daemon := newLink(ctx, n.client, func(msg tea.Msg) {
+		select {
+		case n.told <- msg:
+		case <-ctx.Done():
+		}
+	})
+	daemon.begin(daemon.watch)
+	defer n.terminals.Wait()
+	defer daemon.close()
+	defer n.leave(context.WithoutCancel(ctx))
+	for {
+		n.arrange(ctx)
+		var events, forged <-chan deskEvent
+		var changed, lost <-chan struct{}
+		if d := n.desk; d != nil {
+			events, changed, lost = d.events, d.changed, d.lost()
+			if !n.now().Before(n.quietUntil) {
+				forged = d.forged
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-n.told:
+			n.hear(ctx, msg)
+		case e := <-events:
+			n.event(ctx, e)
+		case e := <-forged:
+			n.forgery(ctx, e)
+		case <-changed:
+			n.serverChanged()
+		case <-lost:
+			n.busLost()
+		case <-n.alarm():
+		}
+	}
+}
+
+// hear takes what the daemon, or who watches it, says.
+func (n *notifier) hear(ctx context.Context, msg tea.Msg) {
+	switch msg := msg.(type) {
+	case cameMsg:
+		n.came(ctx, msg.row)
+	case wentMsg:
+		n.went(ctx, msg.id, msg.how)
+	case connectedMsg:
+		n.connected()
+	case lostMsg:
+		n.daemonLost(msg.err)
+	case noTerminalMsg:
+		n.noTerminal(ctx, msg)
+	case panicMsg:
+		panic(fmt.Sprint("watch the daemon: ", msg.text))
+	}
+}

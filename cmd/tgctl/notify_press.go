@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	// tooSoon is for how long Approve does nothing after it has come up: nobody
+	// reads and presses in less, but a click meant for what was there before may
+	// be on its way.
+	tooSoon = 300 * time.Millisecond
+
+	// quiet is how long after a forged press was told of no other is.
+	quiet = 10 * time.Second
+)
+
+// desktopSurface is what this program says of where a question was answered.
+const desktopSurface = "desktop"
+
+// What the buttons do. Each key on the bus is one of these, a colon, and the
+// nonce of the notification.
+const (
+	pressApprove = "approve"
+	pressDeny    = "deny"
+	pressShow    = "show"
+)
+
+// event takes what the notification daemon says of a notification, ours or that
+// of another program.
+func (n *notifier) event(ctx context.Context, e deskEvent) {
+	if e.sender != n.desk.server() {
+		return // of a notification daemon that has gone since
+	}
+	verb, nonce, _ := strings.Cut(e.key, ":")
+	// genuine reports whether a press is of a button that we have put there.
+	genuine := func(s *shown) bool {
+		if nonce == s.nonce {
+			return true
+		}
+		n.log.Warn("refused a press of a button that was not offered", "notification", e.id, "key", string(display.Name(verb)))
+		return false
+	}
+	i := slices.IndexFunc(n.questions, func(q *asked) bool { return q.note != nil && q.note.id == e.id })
+	at := slices.IndexFunc(n.late, func(l retired) bool { return l.id == e.id })
+	switch {
+	case i >= 0 && e.key == "":
+		n.questions[i].note, n.questions[i].away = nil, true
+	case i >= 0 && genuine(n.questions[i].note):
+		n.press(ctx, n.questions[i], verb)
+	case i >= 0:
+	case n.summary != nil && n.summary.id == e.id && e.key == "":
+		n.putAway()
+	case n.summary != nil && n.summary.id == e.id && genuine(&n.summary.shown):
+		n.openTerminal(ctx, "approvals", "watch")
+	case at >= 0 && e.key != "" && verb != pressShow && genuine(&n.late[at].shown):
+		n.tooLate(ctx, n.late[at].question, verb, n.late[at].how)
+	}
+}
+
+// putAway tells that the notification of many was closed: those in it are not
+// shown again.
+func (n *notifier) putAway() {
+	for _, id := range n.summary.of {
+		if q := n.find(id); q != nil {
+			q.away = true
+		}
+	}
+	n.summary = nil
+}
+
+// press does what a button of a question says.
+func (n *notifier) press(ctx context.Context, q *asked, verb string) {
+	switch verb {
+	case pressShow:
+		n.openTerminal(ctx, "approvals", "watch", q.row.id)
+	case pressDeny:
+		n.decide(ctx, q, pb.Answer_ANSWER_DENY)
+	case pressApprove:
+		switch {
+		case !q.note.approve:
+			n.log.Warn("refused a press of a button that was not offered", "question", q.row.id, "key", verb)
+		case n.now().Sub(q.note.at) < tooSoon:
+			n.retire(ctx, q, "")
+			n.tell(ctx, display.Name(q.row.id)+": not approved", "That was pressed as soon as it was there. It is shown again.")
+		default:
+			n.decide(ctx, q, pb.Answer_ANSWER_APPROVE)
+		}
+	}
+}
+
+// decide answers a question with what its notification showed.
+func (n *notifier) decide(ctx context.Context, q *asked, answer pb.Answer) {
+	verb := pressApprove
+	if answer == pb.Answer_ANSWER_DENY {
+		verb = pressDeny
+	}
+	subject, err := hex.DecodeString(q.row.subject)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		_, err = n.client.Decide(ctx, &pb.Decision{Id: q.row.id, Subject: subject, Answer: answer, Surface: desktopSurface})
+	}
+	switch {
+	case err == nil:
+		n.log.Info("answered", "question", q.row.id, "answer", verb)
+		n.retire(ctx, q, "")
+		q.away = true // the daemon is about to say that it has ended
+	case errors.Is(err, client.ErrDecided):
+		how := failureLine(q.row.id, err)
+		n.retire(ctx, q, how)
+		q.away = true
+		n.tooLate(ctx, q.row.id, verb, how)
+	default:
+		n.log.Warn("an answer was not taken", "question", q.row.id, "answer", verb, "err", err)
+		n.retire(ctx, q, "") // and shown again
+		n.tell(ctx, display.Name(q.row.id)+": nothing was decided", failureLine(q.row.id, err))
+	}
+}
+
+// tooLate tells a person that a question had ended before they answered it.
+func (n *notifier) tooLate(ctx context.Context, id, verb string, how display.Safe) {
+	if how == "" {
+		return // by the same person, here
+	}
+	n.log.Info("an answer came too late", "question", id, "answer", verb)
+	n.tell(ctx, "Too late to "+display.Safe(verb)+" "+display.Name(id), how)
+}
+
+// openTerminal shows questions in a terminal, beside everything else.
+func (n *notifier) openTerminal(ctx context.Context, args ...string) {
+	n.terminals.Go(func() {
+		if err := n.app.runTerminal(ctx, args...); err != nil {
+			n.log.Warn("questions can't be shown in a terminal", "err", err)
+			select {
+			case n.told <- noTerminalMsg{command: "tgctl " + strings.Join(args, " "), err: err}:
+			case <-ctx.Done():
+			}
+		}
+	})
+}
+
+// noTerminalMsg says that no terminal was opened to run command in.
+type noTerminalMsg struct {
+	command string
+	err     error
+}
+
+// noTerminal tells a person what to do without a terminal of ours.
+func (n *notifier) noTerminal(ctx context.Context, msg noTerminalMsg) {
+	if n.desk != nil {
+		n.tell(ctx, "No terminal could be opened", display.Text(msg.err.Error())+". In one of yours, run: "+display.Text(msg.command))
+	}
+}
+
+// forgery tells of a press that did not come from the notification daemon.
+func (n *notifier) forgery(ctx context.Context, e deskEvent) {
+	verb, _, _ := strings.Cut(e.key, ":")
+	args := []any{"notification", e.id, "key", string(display.Name(verb)), "sender", e.sender}
+	if pid, err := n.desk.pidOf(ctx, e.sender); err == nil {
+		args = append(args, "pid", pid)
+		if p, err := sock.ProcessOf(int32(pid)); err == nil {
+			args = append(args, "program", string(display.Name(p.Exe)))
+		}
+	}
+	if more := n.desk.unheard.Swap(0); more > 0 {
+		args = append(args, "more_before", more)
+	}
+	n.log.Warn("refused a forged press of a button: it was not sent by the notification daemon", args...)
+	n.quietUntil = n.now().Add(quiet)
+}
+
+// wakeAfterQuiet has a forged press heard once that is due.
+func (n *notifier) wakeAfterQuiet() {
+	if n.now().Before(n.quietUntil) {
+		n.wakeAt(n.quietUntil)
+	}
+}

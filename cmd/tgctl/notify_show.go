@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// arrange does what is due: it connects to the desktop, and brings what is shown
+// there in line with the questions that are open.
+func (n *notifier) arrange(ctx context.Context) {
+	n.wake = time.Time{}
+	n.wakeAfterQuiet()
+	if !n.checkAt.IsZero() && !n.offline {
+		if n.now().Before(n.checkAt) {
+			n.wakeAt(n.checkAt)
+		} else {
+			n.check(ctx)
+			if !n.checkAt.IsZero() {
+				n.wakeAt(n.checkAt)
+			}
+		}
+	}
+	if !n.reach(ctx) || n.offline {
+		return // what is open is named again when the daemon is back
+	}
+	waiting := n.waiting()
+	if len(waiting) == 0 {
+		n.dropSummary(ctx)
+		return
+	}
+	due := waiting[0].came.Add(gathering)
+	if n.showAt.After(due) {
+		due = n.showAt
+	}
+	if n.now().Before(due) {
+		n.wakeAt(due)
+		return
+	}
+	workflows := n.workflows(ctx)
+	waiting = slices.DeleteFunc(waiting, func(q *asked) bool {
+		q.away = workflows[q.row.workflow].GetAsks() == "slack" // and not here
+		return q.away
+	})
+	if err := n.showAll(ctx, waiting, workflows); err != nil {
+		n.log.Warn("questions can't be shown; see them with tgctl approvals", "err", err)
+		n.showAt = n.now().Add(retry)
+		n.wakeAt(n.showAt)
+	}
+}
+
+// reach reports whether there is a notification daemon to show things, and looks
+// for one when that is due.
+func (n *notifier) reach(ctx context.Context) bool {
+	if n.desk == nil {
+		if n.now().Before(n.busAt) {
+			n.wakeAt(n.busAt)
+			return false
+		}
+		d, err := openDesktop(ctx, n.address)
+		if err != nil {
+			n.state(slog.LevelWarn, "there is no session bus; waiting for it", "err", err)
+			n.busAt = n.now().Add(n.busPause)
+			n.busPause = min(2*n.busPause, lastLook)
+			n.wakeAt(n.busAt)
+			return false
+		}
+		n.desk, n.busPause, n.findAt = d, firstLook, n.now()
+	}
+	if n.desk.server() != "" {
+		return true
+	}
+	if n.now().Before(n.findAt) {
+		if len(n.waiting()) > 0 {
+			n.wakeAt(n.findAt)
+		}
+		return false
+	}
+	what, err := n.desk.find(ctx)
+	switch {
+	case errors.Is(err, errNoServer):
+		n.state(slog.LevelWarn, "there is no notification daemon on the session bus; waiting for one, see questions with tgctl approvals", "err", err)
+	case err != nil:
+		n.state(slog.LevelWarn, "the notification daemon does not answer; waiting for it, see questions with tgctl approvals", "err", err)
+	default:
+		n.state(slog.LevelInfo, "questions are shown by "+string(what), "buttons", n.desk.able("actions"))
+		return true
+	}
+	n.findAt = n.now().Add(retry)
+	if len(n.waiting()) > 0 {
+		n.wakeAt(n.findAt)
+	}
+	return false
+}
+
+// waiting are the questions that are to be shown and have no notification of
+// their own, oldest first.
+func (n *notifier) waiting() []*asked {
+	var all []*asked
+	for _, q := range n.questions {
+		if q.note == nil && !q.away {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// showAll shows each of waiting by itself, or when they are too many, or come too
+// fast, all in one notification.
+func (n *notifier) showAll(ctx context.Context, waiting []*asked, workflows map[string]*pb.PolicyWorkflow) error {
+	n.popups = slices.DeleteFunc(n.popups, func(t time.Time) bool { return n.now().Sub(t) >= popupsIn })
+	room := min(shownMost-(len(n.questions)-n.unshown()), popupsMost-len(n.popups))
+	if len(waiting) > room {
+		if len(n.popups) > 0 {
+			n.wakeAt(n.popups[0].Add(popupsIn))
+		}
+		return n.summarise(ctx, waiting)
+	}
+	n.dropSummary(ctx)
+	for _, q := range waiting {
+		s := shown{nonce: rand.Text(), at: n.now()}
+		note := n.questionNote(q.row, workflows[q.row.workflow], &s)
+		var err error
+		if s.id, err = n.desk.show(ctx, note, 0); err != nil {
+			return fmt.Errorf("%s: %w", q.row.id, err)
+		}
+		q.note = &s
+		n.popups = append(n.popups, n.now())
+	}
+	return nil
+}
+
+// unshown counts the questions without a notification of their own.
+func (n *notifier) unshown() int {
+	count := 0
+	for _, q := range n.questions {
+		if q.note == nil {
+			count++
+		}
+	}
+	return count
+}
+
+// summarise shows waiting in one notification.
+func (n *notifier) summarise(ctx context.Context, waiting []*asked) error {
+	var ids []string
+	for _, q := range waiting {
+		ids = append(ids, q.row.id)
+	}
+	s := summary{shown: shown{nonce: rand.Text(), at: n.now()}, of: ids}
+	replaced := uint32(0)
+	if old := n.summary; old != nil {
+		if slices.Equal(old.of, ids) {
+			return nil
+		}
+		if due := old.at.Add(summaryPause); n.now().Before(due) {
+			n.wakeAt(due)
+			return nil
+		}
+		replaced = old.id
+	}
+	var err error
+	if s.id, err = n.desk.show(ctx, summaryNote(waiting, s.nonce), replaced); err != nil {
+		return err
+	}
+	n.summary = &s
+	return nil
+}
+
+// dropSummary takes the notification of many away.
+func (n *notifier) dropSummary(ctx context.Context) {
+	if n.summary != nil {
+		n.withdraw(ctx, n.summary.id)
+		n.summary = nil
+	}
+}
+
+// tell shows a notification that asks nothing.
+func (n *notifier) tell(ctx context.Context, title, text display.Safe) {
+	note := &note{title: title, body: []noteLine{{text: text}}, urgency: urgencyNormal}
+	if _, err := n.desk.show(ctx, note, 0); err != nil {
+		n.log.Warn("what became of a press can't be shown", "what", string(title+": "+text), "err", err)
+	}
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	// gathering is how long a question waits for others before it is shown, so
+	// that a burst is known to be one, and what is taken back at once is not seen.
+	gathering = 250 * time.Millisecond
+
+	// shownMost is how many questions are shown at a time, each by itself. If
+	// more are to be, those that are not shown yet become one notification.
+	shownMost = 3
+
+	// popupsMost is how many notifications of questions may come up in popupsIn.
+	popupsMost = 20
+	popupsIn   = time.Minute
+
+	// summaryPause is how long the notification of many stays as it is.
+	summaryPause = 2 * time.Second
+
+	// retry is how long after a failure the desktop is tried again.
+	retry = 30 * time.Second
+
+	// catchUp is how long after the daemon is back questions that it has not named
+	// again are asked about.
+	catchUp = time.Second
+
+	// endedRemembered is how many notifications are remembered after their
+	// question has ended, for a press that was on its way.
+	endedRemembered = 64
+)
+
+// notifier keeps the notifications on the desktop in line with the questions
+// that are open. It is used by one goroutine.
+type notifier struct {
+	app     *app
+	client  *client.Client
+	log     *slog.Logger
+	address string // of the session bus
+	now     func() time.Time
+
+	told      chan tea.Msg // by the daemon
+	terminals sync.WaitGroup
+
+	desk     *desktop // nil: there is no session bus
+	busPause time.Duration
+	busAt    time.Time // when the bus is tried again
+	findAt   time.Time // when the notification daemon is looked for again
+	said     string    // what was logged last of bus and notification daemon
+	showAt   time.Time // not before then, since showing has failed
+
+	questions []*asked // open, oldest first
+	offline   bool     // the daemon has gone
+	checkAt   time.Time
+	summary   *summary // nil: none is shown
+	popups    []time.Time
+	late      []retired // newest last
+
+	quietUntil time.Time // before then no forged press is told of
+	timer      *time.Timer
+	wake       time.Time // when there is something to do next; zero for never
+}
+
+// asked is an open question.
+type asked struct {
+	row  *openRow
+	came time.Time
+	note *shown // nil: none is shown
+	away bool   // not to be shown: it was put away, answered, or is not for here
+
+	stale bool // the daemon was away, and has not named it since
+}
+
+// shown is a notification of a question.
+type shown struct {
+	id      uint32
+	nonce   string // in the keys of its buttons
+	at      time.Time
+	approve bool // it offers that
+}
+
+// summary is a notification of many questions.
+type summary struct {
+	shown
+	of []string // their ids
+}
+
+// retired is a notification whose question has ended.
+type retired struct {
+	shown
+	question string
+	how      display.Safe
+}
+
+func newNotifier(a *app, c *client.Client, log *slog.Logger, address string) *notifier {
+	n := &notifier{app: a, client: c, log: log, address: address, now: a.now, told: make(chan tea.Msg), timer: time.NewTimer(0)}
+	n.busPause = firstLook
+	return n
+}
+
+// wakeAt has arrange called again at a time, if not before.
+func (n *notifier) wakeAt(t time.Time) {
+	if n.wake.IsZero() || t.Before(n.wake) {
+		n.wake = t
+	}
+}
+
+// alarm is when the next thing is to be done.
+func (n *notifier) alarm() <-chan time.Time {
+	if n.wake.IsZero() {
+		return nil
+	}
+	n.timer.Reset(max(n.wake.Sub(n.now()), 0))
+	return n.timer.C
+}
+
+// find returns an open question, nil when there is none of that id.
+func (n *notifier) find(id string) *asked {
+	i := slices.IndexFunc(n.questions, func(q *asked) bool { return q.row.id == id })
+	if i < 0 {
+		return nil
+	}
+	return n.questions[i]
+}
+
+// came tells of a question that is open.
+func (n *notifier) came(ctx context.Context, r *openRow) {
+	q := n.find(r.id)
+	if q == nil {
+		n.questions = append(n.questions, &asked{row: r, came: n.now()})
+		return
+	}
+	changed := q.row.subject != r.subject
+	q.row, q.stale = r, false
+	if changed {
+		n.retire(ctx, q, display.Name(r.id)+" is another question by now")
+		q.away = false
+	}
+}
+
+// went tells of a question that has ended, and how.
+func (n *notifier) went(ctx context.Context, id string, how display.Safe) {
+	if q := n.find(id); q != nil {
+		n.retire(ctx, q, how)
+		n.questions = slices.DeleteFunc(n.questions, func(o *asked) bool { return o == q })
+	}
+}
+
+// retire takes away the notification of a question, and remembers why for a
+// press that is on its way.
+func (n *notifier) retire(ctx context.Context, q *asked, how display.Safe) {
+	if q.note == nil {
+		return
+	}
+	n.late = append(n.late, retired{*q.note, q.row.id, how})
+	n.late = n.late[max(0, len(n.late)-endedRemembered):]
+	n.withdraw(ctx, q.note.id)
+	q.note = nil
+}
+
+// withdraw takes a notification away. One that has gone by itself is no error
+// worth telling.
+func (n *notifier) withdraw(ctx context.Context, id uint32) {
+	if err := n.desk.withdraw(ctx, id); err != nil {
+		n.log.Debug("withdraw a notification", "err", err)
+	}
+}
+
+// connected tells that the daemon is there, and that all open questions follow.
+func (n *notifier) connected() {
+	if n.offline {
+		n.log.Info("the daemon is there again")
+	}
+	n.offline = false
+	for _, q := range n.questions {
+		q.stale = true
+	}
+	n.checkAt = n.now().Add(catchUp)
+}
+
+// daemonLost tells that the daemon has gone. What it asked stays on the screen:
+// it keeps its questions.
+func (n *notifier) daemonLost(err error) {
+	if !n.offline {
+		n.log.Warn("the daemon has gone; waiting for it", "err", err)
+	}
+	n.offline = true
+}
+
+// check asks about the questions that the daemon has not named again since it
+// came back: they have ended meanwhile.
+func (n *notifier) check(ctx context.Context) {
+	n.checkAt = time.Time{}
+	for _, q := range slices.Clone(n.questions) {
+		if !q.stale {
+			continue
+		}
+		bounded, cancel := context.WithTimeout(ctx, patience)
+		read, err := n.client.GetApproval(bounded, q.row.id)
+		cancel()
+		switch {
+		case errors.Is(err, client.ErrNotFound):
+			n.went(ctx, q.row.id, display.Name(q.row.id)+" is not known to the daemon any more")
+		case err != nil:
+			n.checkAt = n.now().Add(catchUp)
+		case !isOpen(read):
+			n.went(ctx, q.row.id, endLine(read))
+		default:
+			q.stale = false
+		}
+	}
+}
+
+// serverChanged tells that the notification daemon is another one, or none: what
+// was shown has gone with the old one.
+func (n *notifier) serverChanged() {
+	n.forgetShown()
+	n.findAt, n.showAt = n.now(), time.Time{}
+}
+
+// busLost tells that the session bus has gone.
+func (n *notifier) busLost() {
+	n.forgetShown()
+	n.desk.close()
+	n.desk = nil
+	n.busAt = n.now().Add(n.busPause)
+	n.state(slog.LevelWarn, "the session bus has gone; waiting for it")
+}
+
+func (n *notifier) forgetShown() {
+	for _, q := range n.questions {
+		q.note = nil
+	}
+	n.summary, n.late = nil, nil
+}
+
+// state logs how bus and notification daemon are, once.
+func (n *notifier) state(level slog.Level, text string, args ...any) {
+	if n.said != text {
+		n.said = text
+		n.log.Log(context.Background(), level, text, args...)
+	}
+}
+
+// workflows are those in force, by name: what a notification may offer depends
+// on them. Without an answer nothing may be approved.
+func (n *notifier) workflows(ctx context.Context) map[string]*pb.PolicyWorkflow {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	set, err := n.client.PolicySet(ctx)
+	if err != nil {
+		n.log.Warn("ask the daemon for its workflows; nothing can be approved from here meanwhile", "err", err)
+	}
+	all := map[string]*pb.PolicyWorkflow{}
+	for _, w := range set.GetDetail().GetWorkflows() {
+		all[w.GetName()] = w
+	}
+	return all
+}
+
+// leave takes every notification away and closes what is open.
+func (n *notifier) leave(ctx context.Context) {
+	n.timer.Stop()
+	if n.desk == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	defer cancel()
+	for _, q := range n.questions {
+		if q.note != nil {
+			n.withdraw(ctx, q.note.id)
+		}
+	}
+	if n.summary != nil {
+		n.withdraw(ctx, n.summary.id)
+	}
+	n.desk.close()
+}

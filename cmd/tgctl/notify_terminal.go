@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// terminalGrace is how long a terminal has to end when it is told to.
+const terminalGrace = 2 * time.Second
+
+// terminals are the programs that open a terminal, the user's own choice first,
+// each with the words that stand before a command.
+var terminals = []struct {
+	name   string
+	before []string
+}{
+	{"xdg-terminal-exec", nil},
+	{"x-terminal-emulator", []string{"-e"}},
+	{"gnome-terminal", []string{"--"}},
+	{"kgx", []string{"--"}},
+	{"konsole", []string{"-e"}},
+	{"xfce4-terminal", []string{"-x"}},
+	{"mate-terminal", []string{"-x"}},
+	{"kitty", nil},
+	{"foot", nil},
+	{"alacritty", []string{"-e"}},
+	{"wezterm", []string{"start", "--"}},
+	{"xterm", []string{"-e"}},
+}
+
+// terminalCommand is the command that opens a terminal and runs command in it.
+func (a *app) terminalCommand(command []string) ([]string, error) {
+	if own := a.getenv("TERMINAL"); own != "" {
+		before := []string{"-e"}
+		for _, t := range terminals {
+			if t.name == filepath.Base(own) {
+				before = t.before
+			}
+		}
+		path, err := exec.LookPath(own)
+		if err != nil {
+			return nil, fmt.Errorf("open the terminal that TERMINAL names: %w", err)
+		}
+		return append(append([]string{path}, before...), command...), nil
+	}
+	for _, t := range terminals {
+		if path, err := exec.LookPath(t.name); err == nil {
+			return append(append([]string{path}, t.before...), command...), nil
+		}
+	}
+	return nil, errors.New("no terminal was found; set TERMINAL to the one you use")
+}
+
+// runTerminal opens a terminal that runs tgctl with args, and returns when it has
+// been closed. When ctx ends, it is.
+func (a *app) runTerminal(ctx context.Context, args ...string) error {
+	self, err := a.executable()
+	if err != nil {
+		return fmt.Errorf("open a terminal: %w", err)
+	}
+	line, err := a.terminalCommand(append([]string{self}, args...))
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
+	cmd.Env = a.environ()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a ^C at notify's own terminal is not for this one
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = terminalGrace
+	if err := cmd.Run(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("open a terminal with %s: %w", line[0], err)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// How much a notification says, in columns. Desktops cut what is too long for
+// them, and do not say so: it should be little enough for all of them.
+const (
+	noteTitle  = 72
+	noteParams = 200
+	noteWhy    = 160
+	noteAbout  = 100
+
+	noteParamsLines = 6
+)
+
+// requirePresence is what a workflow says that wants proof of who approves.
+const requirePresence = "presence"
+
+// questionNote is the notification of an open question under its workflow, which
+// is nil when none is known. Approve is offered only where a yes from the desktop
+// counts and everything that it is for can be read; s is told whether it is.
+func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *note {
+	id := display.Name(r.id)
+	show := "tgctl approvals show " + id
+	title := display.Fit(id+": "+r.call+" on "+r.server, noteTitle)
+	params := noteParamsText(r, show)
+	about := display.Fit("asked by "+r.agent, noteAbout)
+	whole := !slices.ContainsFunc([]display.Safe{title, params, about}, wasCut)
+	about += "; subject " + display.Safe(r.subject[:min(8, len(r.subject))]) + ", until " + display.Time(r.expires, n.now())
+
+	all := note{title: title, urgency: urgencyNormal, stays: true}
+	if r.grave {
+		all.urgency = urgencyCritical
+	}
+	add := func(text display.Safe, strong bool) {
+		for line := range strings.SplitSeq(string(text), "\n") {
+			if line != "" {
+				all.body = append(all.body, noteLine{strong, display.Safe(line)})
+			}
+		}
+	}
+	add(params, false)
+	add(display.Fit(r.why, noteWhy), false)
+	add(about, false)
+	switch {
+	case !n.desk.able("actions"):
+		add("Answer it in a terminal: "+show, true)
+	case w.GetRequire() == requirePresence:
+		add("A yes takes your passphrase or a code, in a terminal: tgctl approvals approve "+id, true)
+		if !whole {
+			add("To see all of it: "+show, true)
+		}
+	case !slices.Contains(w.GetSurfaces(), desktopSurface):
+		add("To approve it use a terminal: "+show, true)
+	case !whole || !n.desk.able("body"):
+		add("Too long to be approved from here: "+show, true)
+	default:
+		s.approve = true
+		all.actions = append(all.actions, action{pressApprove + ":" + s.nonce, "Approve"})
+	}
+	all.actions = append(all.actions, action{pressDeny + ":" + s.nonce, "Deny"}, action{pressShow + ":" + s.nonce, "Show"})
+	return &all
+}
+
+// noteParamsText shows the params of a question whole if they are short, else
+// their beginning and where the rest is to be seen.
+func noteParamsText(r *openRow, show display.Safe) display.Safe {
+	switch {
+	case r.size == 0:
+		return ""
+	case r.size > rowParams:
+		return display.Fit(r.short, noteParams) + " (" + display.Count(r.size) + " bytes in all; " + show + ")"
+	}
+	short := display.JSONLine(r.params, noteParams, show)
+	if !wasCut(short) {
+		return short
+	}
+	// A line cuts long strings. On several, one may be shown whole.
+	full := display.JSON(r.params, 0)
+	if strings.Count(string(full), "\n") < noteParamsLines && display.Width(display.Safe(strings.ReplaceAll(string(full), "\n", " "))) <= noteParams && !wasCut(full) {
+		return full
+	}
+	return short
+}
+
+// wasCut reports whether something of what s shows is missing. The mark of a cut
+// can't be forged: in what comes from outside it is written out.
+func wasCut(s display.Safe) bool { return strings.Contains(string(s), "…") }
+
+// summaryNote is the notification of many questions.
+func summaryNote(waiting []*asked, nonce string) *note {
+	counts := map[display.Safe]int{}
+	var servers []display.Safe
+	for _, q := range waiting {
+		if counts[q.row.server]++; counts[q.row.server] == 1 {
+			servers = append(servers, q.row.server)
+		}
+	}
+	slices.SortStableFunc(servers, func(a, b display.Safe) int { return counts[b] - counts[a] })
+	all := &note{
+		title:   plural(len(waiting), "question waits", "questions wait"),
+		urgency: urgencyNormal, stays: true,
+		actions: []action{{pressShow + ":" + nonce, "Show"}},
+	}
+	const most = 3
+	for _, server := range servers[:min(most, len(servers))] {
+		all.body = append(all.body, noteLine{text: display.Count(counts[server]) + " from " + display.Fit(server, noteAbout)})
+	}
+	if rest := len(servers) - most; rest > 0 {
+		all.body = append(all.body, noteLine{text: "and from " + plural(rest, "other server", "other servers")})
+	}
+	all.body = append(all.body, noteLine{strong: true, text: "Answer them in a terminal: tgctl approvals watch"})
+	return all
+}
+
+// graveFacts are facts for which a notification may come through where others
+// are held back.
+var graveFacts = []string{"ours", "secret", "secret-place", "planted", "prompted", "acts", "changed", "smelly"}
+
+// isGrave reports whether any of the facts of a question is grave.
+func isGrave(facts []string) bool {
+	return slices.ContainsFunc(facts, func(fact string) bool {
+		name, _, _ := strings.Cut(fact, ":")
+		name, _, _ = strings.Cut(name, " ")
+		return slices.Contains(graveFacts, name)
+	})
+}
