@@ -73,6 +73,13 @@ type fakeDaemon struct {
 func startFake(t *testing.T) *fakeDaemon {
 	t.Helper()
 	f := &fakeDaemon{socket: filepath.Join(shortDir(t), "control.sock")}
+	t.Cleanup(f.serve(t))
+	return f
+}
+
+// serve serves f at its socket until the function that it returns is called.
+func (f *fakeDaemon) serve(t *testing.T) (stop func()) {
+	t.Helper()
 	l, err := net.Listen("unix", f.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -91,13 +98,12 @@ func startFake(t *testing.T) *fakeDaemon {
 	pb.RegisterServersServer(server, fakeServers{fakeDaemon: f})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() {
+	return sync.OnceFunc(func() {
 		server.Stop()
 		if err := <-done; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			t.Errorf("fake daemon: %v", err)
 		}
 	})
-	return f
 }
 
 // shortDir is a private folder whose path leaves room for a socket's name.
@@ -154,6 +160,34 @@ func (f fakeApprovals) Get(_ context.Context, req *pb.GetApprovalRequest) (*pb.A
 		}
 	}
 	return nil, client.NewError(client.ReasonNotFound, "there is no question "+req.GetId())
+}
+
+// Watch looks for changes now and then.
+func (f fakeApprovals) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.ApprovalEvent]) error {
+	told := map[string]*pb.Approval{}
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var news []*pb.Approval
+		f.mu.Lock()
+		for _, q := range f.approvals {
+			if before := told[q.GetId()]; before == nil && isOpen(q) || before != nil && !proto.Equal(before, q) {
+				told[q.GetId()] = proto.CloneOf(q)
+				news = append(news, told[q.GetId()])
+			}
+		}
+		f.mu.Unlock()
+		for _, q := range news {
+			if err := stream.Send(&pb.ApprovalEvent{Approval: q}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-stream.Context().Done():
+			return nil
+		}
+	}
 }
 
 func (f fakeApprovals) Decide(_ context.Context, d *pb.Decision) (*pb.Decided, error) {

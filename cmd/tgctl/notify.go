@@ -24,9 +24,9 @@ to show it in a terminal, and take it away when it has ended. It runs until it
 is stopped. As a service: systemctl --user enable --now tgctl-notify
 
 A program can press a button as well as you can. So a notification offers to
-approve only where the workflow says so, as "surfaces: [terminal, desktop]", does
-not require presence, and all of the call can be shown; else it says how to
-approve in a terminal. Closing a notification decides nothing.
+approve only where the workflow says so, as "surfaces: [terminal, desktop]", and
+requires no presence, and where all of the call can be shown; else it says how
+to approve in a terminal. Closing a notification decides nothing.
 
 More than three questions at a time become one notification. Where the desktop
 has no buttons the text says which command to run. While the daemon, the session

@@ -156,7 +156,7 @@ func (d *desktop) able(what string) bool {
 }
 
 // errNoServer says that nobody shows notifications on this bus.
-var errNoServer = errors.New("there is no notification daemon")
+var errNoServer = errors.New("nobody shows notifications")
 
 // find looks for the notification daemon, has the bus start one if there is none
 // and one can be started, and says what it is.
@@ -199,13 +199,14 @@ func isDBusError(err error, name string) bool {
 }
 
 // show shows n in the place of the notification replaced, 0 for none, and
-// returns its number.
+// returns its number. What is shown must be known to be, to be taken away again:
+// it does not end with ctx, only with patience.
 func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, error) {
 	owner := d.server()
 	if owner == "" {
 		return 0, errNoServer
 	}
-	ctx, cancel := context.WithTimeout(ctx, busPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), busPatience)
 	defer cancel()
 	actions := []string{}
 	if d.able("actions") {

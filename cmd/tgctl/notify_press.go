@@ -106,7 +106,8 @@ func (n *notifier) decide(ctx context.Context, q *asked, answer pb.Answer) {
 	}
 	subject, err := hex.DecodeString(q.row.subject)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		// An answer that is on its way is waited for, also when we are told to stop.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		_, err = n.client.Decide(ctx, &pb.Decision{Id: q.row.id, Subject: subject, Answer: answer, Surface: desktopSurface})
 	}

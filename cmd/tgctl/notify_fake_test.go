@@ -1,0 +1,395 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// busConfig is a session bus at one socket that starts what services name.
+const busConfig = `<busconfig>
+  <type>session</type>
+  <listen>unix:path=%[1]s/bus</listen>
+  <auth>EXTERNAL</auth>
+  <servicedir>%[1]s/services</servicedir>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>
+`
+
+// privateBus is a session bus of a test's own.
+type privateBus struct {
+	dir, address string
+	cmd          *exec.Cmd
+}
+
+// startBus starts a bus in dir, with env beside what its services need.
+func startBus(t *testing.T, dir string, env ...string) *privateBus {
+	t.Helper()
+	program, err := exec.LookPath("dbus-daemon")
+	if err != nil {
+		t.Skip("needs dbus-daemon; it comes with the package dbus")
+	}
+	config := filepath.Join(dir, "bus.conf")
+	if err := os.WriteFile(config, fmt.Appendf(nil, busConfig, dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "services"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_ = os.Remove(filepath.Join(dir, "bus")) // of one that was killed
+	b := &privateBus{dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
+	b.cmd = exec.Command(program, "--config-file="+config, "--nofork", "--nopidfile", "--nosyslog")
+	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=" + b.address}, env...)
+	said := &lockedBuffer{}
+	b.cmd.Stderr = said
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the bus said: %s", said)
+		}
+	})
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.stop)
+	await(t, "the bus listens", func() bool {
+		conn, err := dbus.Connect(b.address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return b
+}
+
+// stop kills the bus and waits for it. It may be called again.
+func (b *privateBus) stop() {
+	if b.cmd.ProcessState == nil {
+		_ = b.cmd.Process.Signal(syscall.SIGTERM)
+		_ = b.cmd.Wait() // it was killed, and says so
+	}
+}
+
+// connect is another program on the bus.
+func (b *privateBus) connect(t *testing.T) *dbus.Conn {
+	t.Helper()
+	conn, err := dbus.Connect(b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// shownNote is a notification as a notification daemon was told of it.
+type shownNote struct {
+	id, replaced      uint32
+	title, body, icon string
+	actions           []string // keys and labels in turn
+	urgency           byte
+	expire            int32
+	sender            dbus.Sender
+}
+
+// labels are the buttons.
+func (s *shownNote) labels() string {
+	var all []string
+	for i := 1; i < len(s.actions); i += 2 {
+		all = append(all, s.actions[i])
+	}
+	return strings.Join(all, " ")
+}
+
+// key is that of the button with a label, empty for none.
+func (s *shownNote) key(label string) string {
+	if i := slices.Index(s.actions, label); i > 0 {
+		return s.actions[i-1]
+	}
+	return ""
+}
+
+// nonce is what the keys of the buttons end in.
+func (s *shownNote) nonce() string {
+	_, nonce, _ := strings.Cut(s.key("Show"), ":")
+	return nonce
+}
+
+// fakeNotifier is a notification daemon.
+type fakeNotifier struct {
+	conn *dbus.Conn
+	can  []string
+
+	mu   sync.Mutex
+	last uint32
+	ever int // how many notifications were shown
+	on   map[uint32]*shownNote
+}
+
+// fullDesktop is what most notification daemons can do.
+var fullDesktop = []string{"body", "body-markup", "actions", "persistence"}
+
+// startNotifier has a notification daemon own the name on the bus, or take it
+// from who has it.
+func startNotifier(t *testing.T, b *privateBus, can ...string) *fakeNotifier {
+	t.Helper()
+	f := &fakeNotifier{conn: b.connect(t), can: can, on: map[uint32]*shownNote{}, last: 100}
+	if err := f.conn.Export(f, notificationsPath, notifications); err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.conn.RequestName(notifications, dbus.NameFlagAllowReplacement|dbus.NameFlagReplaceExisting|dbus.NameFlagDoNotQueue)
+	if err != nil || got != dbus.RequestNameReplyPrimaryOwner {
+		t.Fatalf("own the name: %v, %v", got, err)
+	}
+	return f
+}
+
+func (f *fakeNotifier) GetServerInformation() (name, vendor, version, spec string, err *dbus.Error) {
+	return "fake\x1b[2J", "none", "1.0", "1.2", nil
+}
+
+func (f *fakeNotifier) GetCapabilities() ([]string, *dbus.Error) { return f.can, nil }
+
+func (f *fakeNotifier) Notify(_ string, replaced uint32, icon, title, body string, actions []string, hints map[string]dbus.Variant,
+	expire int32, sender dbus.Sender) (uint32, *dbus.Error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	id := replaced
+	if f.on[id] == nil {
+		f.last++
+		id = f.last
+	}
+	f.ever++
+	urgency, _ := hints["urgency"].Value().(byte)
+	f.on[id] = &shownNote{id, replaced, title, body, icon, actions, urgency, expire, sender}
+	return id, nil
+}
+
+func (f *fakeNotifier) CloseNotification(id uint32) *dbus.Error {
+	f.mu.Lock()
+	shown := f.on[id] != nil
+	delete(f.on, id)
+	f.mu.Unlock()
+	if !shown {
+		return dbus.NewError("org.example.NotShown", nil)
+	}
+	_ = f.conn.Emit(notificationsPath, notifications+".NotificationClosed", id, uint32(3))
+	return nil
+}
+
+// titled are the notifications on the screen whose title contains text.
+func (f *fakeNotifier) titled(text string) []*shownNote {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []*shownNote
+	for _, s := range f.on {
+		if strings.Contains(s.title, text) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// sees waits for the notification whose title contains text.
+func (f *fakeNotifier) sees(t *testing.T, text string) *shownNote {
+	t.Helper()
+	var found []*shownNote
+	await(t, "a notification that says "+text, func() bool {
+		found = f.titled(text)
+		return len(found) == 1
+	})
+	return found[0]
+}
+
+// gone waits until no notification's title contains text.
+func (f *fakeNotifier) gone(t *testing.T, text string) {
+	t.Helper()
+	await(t, "no notification that says "+text, func() bool { return len(f.titled(text)) == 0 })
+}
+
+// press presses the button with a label, as a person would. Like many a
+// notification daemon it then takes the notification away.
+func (f *fakeNotifier) press(t *testing.T, s *shownNote, label string) {
+	t.Helper()
+	time.Sleep(tooSoon) // a person is not faster
+	f.invoke(t, s.id, s.key(label))
+	f.dismiss(t, s.id)
+}
+
+func (f *fakeNotifier) invoke(t *testing.T, id uint32, key string) {
+	t.Helper()
+	if err := f.conn.Emit(notificationsPath, notifications+".ActionInvoked", id, key); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dismiss takes a notification away as a person would.
+func (f *fakeNotifier) dismiss(t *testing.T, id uint32) {
+	t.Helper()
+	f.mu.Lock()
+	delete(f.on, id)
+	f.mu.Unlock()
+	if err := f.conn.Emit(notificationsPath, notifications+".NotificationClosed", id, uint32(2)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lockedBuffer is written and read by several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// notifyTest is tgctl notify between a fake daemon and a bus of its own.
+type notifyTest struct {
+	*testing.T
+	daemon *fakeDaemon
+	stop   func() // the daemon
+	bus    *privateBus
+	app    *app
+	env    map[string]string
+	log    lockedBuffer
+}
+
+// newNotifyTest has a bus without a notification daemon, and a daemon that asks
+// nothing. The test runs beside others: most of it is waiting.
+func newNotifyTest(t *testing.T) *notifyTest {
+	t.Helper()
+	t.Parallel()
+	dir := shortDir(t)
+	n := &notifyTest{T: t, bus: startBus(t, dir), daemon: &fakeDaemon{socket: filepath.Join(dir, "control.sock"), status: &pb.StatusResponse{}}}
+	n.daemon.set = &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{
+		{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"terminal", "desktop"}},
+		{Name: "term", Asks: "local", Require: "any", Surfaces: []string{"terminal"}},
+		{Name: "presence", Asks: "local", Require: "presence", Surfaces: []string{"terminal", "desktop"}},
+		{Name: "team", Asks: "slack", Require: "any", Surfaces: []string{"slack", "desktop"}},
+	}}}
+	n.serve()
+	c := newConsole(n.daemon.socket).pipe()
+	c.env["DBUS_SESSION_BUS_ADDRESS"] = n.bus.address
+	n.app, n.env = c.app, c.env
+	n.app.err, n.app.now, n.app.noStart = &n.log, time.Now, true
+	return n
+}
+
+// serve has the daemon run.
+func (n *notifyTest) serve() {
+	n.stop = n.daemon.serve(n.T)
+	n.Cleanup(n.stop)
+}
+
+// start runs notify until the test ends, or the function it returns is called.
+func (n *notifyTest) start() (end func()) {
+	n.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- n.app.notify(ctx) }()
+	end = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-done:
+			if err != nil {
+				n.Errorf("notify ended: %v", err)
+			}
+		case <-time.After(time.Minute):
+			n.Error("notify does not end")
+		}
+	})
+	n.Cleanup(end)
+	return end
+}
+
+// asks files questions like the ones of questions(), with ids of their own.
+func (n *notifyTest) asks(workflow string, ids ...string) {
+	n.daemon.mu.Lock()
+	defer n.daemon.mu.Unlock()
+	for _, id := range ids {
+		q := proto.CloneOf(questions()[1])
+		q.Id, q.Workflow, q.Subject = id, workflow, []byte("the subject of "+id)
+		n.daemon.approvals = append(n.daemon.approvals, q)
+	}
+}
+
+// ends ends a question as somebody else would.
+func (n *notifyTest) ends(id string, state pb.ApprovalState) {
+	n.daemon.mu.Lock()
+	defer n.daemon.mu.Unlock()
+	for _, q := range n.daemon.approvals {
+		if q.GetId() == id {
+			q.State, q.Arguments, q.Decider, q.Surface = state, nil, "ana (uid 1000)", "terminal"
+		}
+	}
+}
+
+// decided are the answers that the daemon got.
+func (n *notifyTest) decided() []string {
+	n.daemon.mu.Lock()
+	defer n.daemon.mu.Unlock()
+	all := []string{}
+	for _, d := range n.daemon.decisions {
+		all = append(all, fmt.Sprintf("%s %s %s %s", d.GetAnswer(), d.GetId(), d.GetSubject(), d.GetSurface()))
+	}
+	return all
+}
+
+// decides waits for an answer.
+func (n *notifyTest) decides(want string) {
+	n.Helper()
+	await(n.T, "the answer "+want, func() bool { return slices.Contains(n.decided(), want) })
+}
+
+// undecided fails if there was any answer.
+func (n *notifyTest) undecided() {
+	n.Helper()
+	if got := n.decided(); len(got) > 0 {
+		n.Errorf("answers %q, want none", got)
+	}
+}
+
+// logs waits until the log has a line with all of texts.
+func (n *notifyTest) logs(texts ...string) {
+	n.Helper()
+	await(n.T, fmt.Sprintf("a line in the log with %q", texts), func() bool {
+		return slices.ContainsFunc(strings.Split(n.log.String(), "\n"), func(line string) bool {
+			return !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) })
+		})
+	})
+}
+
+// await waits until something holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("this never came: " + what)
+		}
+	}
+}

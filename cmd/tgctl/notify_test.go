@@ -1,0 +1,555 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// A question is shown, a button is pressed, and the daemon gets the answer with
+// the subject of what was shown.
+func TestNotifyAnswers(t *testing.T) {
+	for _, test := range []struct{ button, want string }{
+		{"Approve", "ANSWER_APPROVE A-7 the subject of A-7 desktop"},
+		{"Deny", "ANSWER_DENY A-7 the subject of A-7 desktop"},
+	} {
+		t.Run(test.button, func(t *testing.T) {
+			n := newNotifyTest(t)
+			desk := startNotifier(t, n.bus, fullDesktop...)
+			n.asks("ops", "A-7")
+			n.start()
+			shown := desk.sees(t, "A-7")
+			if got := shown.labels(); got != "Approve Deny Show" {
+				t.Errorf("buttons %q", got)
+			}
+			desk.press(t, shown, test.button)
+			n.decides(test.want)
+			desk.gone(t, "A-7")
+			n.logs("answered", "A-7", strings.ToLower(test.button))
+			if got := n.decided(); len(got) != 1 {
+				t.Errorf("answers %q, want one", got)
+			}
+		})
+	}
+}
+
+// Approve is only there where a yes from the desktop counts, and a press of a
+// button that is not there is refused even if the notification daemon sends it.
+func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
+	for _, test := range []struct {
+		name, workflow string
+		change         func(*pb.Approval)
+		says           string
+	}{
+		{"the workflow leaves the desktop out", "term", nil, "To approve it use a terminal: tgctl approvals show A-7"},
+		{"the workflow requires presence", "presence", nil, "in a terminal: tgctl approvals approve A-7"},
+		{"there is no such workflow any more", "gone", nil, "To approve it use a terminal"},
+		{"the arguments are long", "ops", func(q *pb.Approval) {
+			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 60) + `"}}`)
+		}, "Too long to be approved from here: tgctl approvals show A-7"},
+		{"the arguments are very long", "ops", func(q *pb.Approval) {
+			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 1000) + `"}}`)
+		}, "9,014 bytes in all; tgctl approvals show A-7)"},
+		{"the tool's name is long", "ops", func(q *pb.Approval) { q.Tool = strings.Repeat("write_", 30) }, "Too long to be approved from here"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newNotifyTest(t)
+			desk := startNotifier(t, n.bus, "body", "actions")
+			n.asks(test.workflow, "A-7")
+			if test.change != nil {
+				test.change(n.daemon.approvals[0])
+			}
+			n.start()
+			shown := desk.sees(t, "A-7")
+			if got := shown.labels(); got != "Deny Show" || !strings.Contains(shown.body, test.says) {
+				t.Errorf("buttons %q, want no Approve; the text lacks %q:\n%s", got, test.says, shown.body)
+			}
+			time.Sleep(tooSoon)
+			desk.invoke(t, shown.id, "approve:"+shown.nonce())
+			n.logs("refused a press of a button that was not offered", "A-7")
+			n.undecided()
+		})
+	}
+}
+
+// A press counts when it comes from whoever owns the name of the notification
+// daemon, and names what we put on the screen.
+func TestNotifyRefusesForgedPresses(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-7")
+	n.start()
+	shown := desk.sees(t, "A-7")
+	forger := n.bus.connect(t)
+	time.Sleep(tooSoon)
+
+	// By somebody else who knows all there is to know: to everybody, and to us.
+	key := shown.key("Approve")
+	if err := forger.Emit(notificationsPath, notifications+".ActionInvoked", shown.id, key); err != nil {
+		t.Fatal(err)
+	}
+	n.logs("refused a forged press", `"key":"approve"`, forger.Names()[0], fmt.Sprint(`"pid":`, os.Getpid()))
+	for _, signal := range []struct {
+		member string
+		body   []any
+	}{
+		{"ActionInvoked", []any{shown.id, key}},
+		{"NotificationClosed", []any{shown.id, uint32(2)}},
+		{"ActionInvoked", []any{"garbage"}},
+		{"ActionInvoked", []any{shown.id, int32(1)}},
+	} {
+		forger.Send(&dbus.Message{Type: dbus.TypeSignal, Body: signal.body, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldPath: dbus.MakeVariant(notificationsPath), dbus.FieldInterface: dbus.MakeVariant(notifications),
+			dbus.FieldMember: dbus.MakeVariant(signal.member), dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(signal.body...)),
+			dbus.FieldDestination: dbus.MakeVariant(string(shown.sender)),
+		}}, nil)
+	}
+	// By the notification daemon, but not of what we put there.
+	desk.invoke(t, shown.id, "approve")
+	desk.invoke(t, shown.id, "approve:wrong")
+	n.logs("refused a press of a button that was not offered", fmt.Sprint(`"notification":`, shown.id))
+	desk.invoke(t, shown.id, "default")
+	desk.invoke(t, shown.id+1, key) // of another program
+	n.undecided()
+
+	// After all that the real one still counts.
+	desk.press(t, shown, "Approve")
+	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
+	if got := n.decided(); len(got) != 1 {
+		t.Errorf("answers %q, want one", got)
+	}
+	if strings.Contains(n.log.String(), shown.nonce()) {
+		t.Error("the log holds what makes a press genuine")
+	}
+}
+
+// A flood of forged presses is told of now and then, and keeps nobody from
+// answering.
+func TestNotifyFlood(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-7")
+	n.start()
+	shown := desk.sees(t, "A-7")
+	forger := n.bus.connect(t)
+	for i := range 3000 {
+		if err := forger.Emit(notificationsPath, notifications+".ActionInvoked", shown.id, fmt.Sprint("approve:", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.logs("refused a forged press")
+	desk.press(t, shown, "Deny")
+	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
+	if got := strings.Count(n.log.String(), "forged"); got > 10 {
+		t.Errorf("%d lines in the log", got)
+	}
+}
+
+// A click that was meant for what was there before approves nothing.
+func TestNotifyPressedTooSoon(t *testing.T) {
+	n := newNotifyTest(t)
+	var now atomic.Int64 // it stands still, so that nothing here can be too slow
+	now.Store(time.Now().UnixNano())
+	n.app.now = func() time.Time { return time.Unix(0, now.Load()) }
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.start()
+	n.asks("ops", "A-7")
+	await(t, "the question is shown", func() bool {
+		if len(desk.titled("A-7")) > 0 {
+			return true
+		}
+		now.Add(int64(time.Millisecond))
+		return false
+	})
+	shown := desk.sees(t, "A-7: write_file")
+	desk.invoke(t, shown.id, shown.key("Approve"))
+	desk.sees(t, "A-7: not approved")
+	again := desk.sees(t, "A-7: write_file")
+	n.undecided()
+	now.Add(int64(tooSoon))
+	desk.invoke(t, again.id, again.key("Approve"))
+	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
+}
+
+// What somebody else has answered goes, and who presses all the same is told.
+func TestNotifyEndedElsewhere(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-6", "A-7", "A-8")
+	n.start()
+	six, seven, eight := desk.sees(t, "A-6"), desk.sees(t, "A-7"), desk.sees(t, "A-8")
+	n.ends("A-6", rejected)
+	desk.gone(t, "A-6")
+	n.ends("A-7", expired)
+	desk.gone(t, "A-7")
+	n.ends("A-8", pb.ApprovalState_APPROVAL_STATE_WITHDRAWN)
+	desk.gone(t, "A-8")
+	for _, test := range []struct {
+		shown  *shownNote
+		button string
+		title  string
+		says   string
+	}{
+		{six, "Approve", "Too late to approve A-6", "A-6 rejected by ana (uid 1000), terminal"},
+		{seven, "Deny", "Too late to deny A-7", "A-7 expired"},
+		{eight, "Approve", "Too late to approve A-8", "A-8 withdrawn"},
+	} {
+		desk.invoke(t, test.shown.id, test.shown.key(test.button))
+		told := desk.sees(t, test.title)
+		if !strings.Contains(told.body, test.says) || len(told.actions) > 0 {
+			t.Errorf("told %q with buttons %q, want %q", told.body, told.actions, test.says)
+		}
+	}
+	n.undecided()
+}
+
+// The daemon may know that a question has ended before its notification is gone,
+// and may refuse an answer: either is said.
+func TestNotifyRefusedByTheDaemon(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		err   error
+		title string
+		says  string
+		again bool // it is shown again, since it is still open
+	}{
+		{"decided", client.NewError(client.ReasonDecided, "it was rejected"), "Too late to approve A-7", "it was rejected", false},
+		{"forbidden", client.NewError(client.ReasonForbidden, "a yes from the desktop is refused <i>here</i>"), "A-7: nothing was decided", "refused &lt;i&gt;here", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newNotifyTest(t)
+			n.daemon.decideErr = test.err
+			desk := startNotifier(t, n.bus, fullDesktop...)
+			n.asks("ops", "A-7")
+			n.start()
+			first := desk.sees(t, "A-7")
+			desk.press(t, first, "Approve")
+			if told := desk.sees(t, test.title); !strings.Contains(told.body, test.says) {
+				t.Errorf("told %q, want %q", told.body, test.says)
+			}
+			if test.again {
+				if second := desk.sees(t, "A-7: write_file"); second.id == first.id || second.nonce() == first.nonce() {
+					t.Error("it is not shown anew")
+				}
+			}
+		})
+	}
+}
+
+// Closing a notification decides nothing, and it does not come back.
+func TestNotifyClosed(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-7")
+	n.start()
+	desk.dismiss(t, desk.sees(t, "A-7").id)
+	n.asks("ops", "A-8")
+	desk.sees(t, "A-8")
+	if len(desk.titled("A-7")) > 0 {
+		t.Error("what was closed came back")
+	}
+	n.undecided()
+}
+
+// A burst is one notification, which follows what is open. When few enough are
+// left they are shown by themselves.
+func TestNotifyBurst(t *testing.T) {
+	n := newNotifyTest(t)
+	terminal, ran := fakeTerminal(t)
+	n.env["TERMINAL"] = terminal
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.start()
+	n.logs("questions are shown by")
+	var ids []string
+	for i := range 30 {
+		ids = append(ids, fmt.Sprint("A-", i+1))
+	}
+	n.asks("ops", ids...)
+	many := desk.sees(t, "30 questions wait")
+	if got := many.labels(); got != "Show" || !strings.Contains(many.body, "30 from filesystem") || !strings.Contains(many.body, "tgctl approvals watch") {
+		t.Errorf("buttons %q, text:\n%s", got, many.body)
+	}
+	desk.invoke(t, many.id, many.key("Show"))
+	await(t, "a terminal", func() bool { return ran() == "/nowhere/tgctl approvals watch\n" })
+	if desk.ever != 1 {
+		t.Errorf("%d notifications for one burst", desk.ever)
+	}
+	for _, id := range ids[3:] {
+		n.ends(id, rejected)
+	}
+	desk.gone(t, "questions wait")
+	for _, id := range ids[:3] {
+		desk.sees(t, id+":")
+	}
+	n.undecided()
+}
+
+// Questions that come and go all the time are shown one by one for a while, and
+// then together.
+func TestNotifyChurn(t *testing.T) {
+	n := newNotifyTest(t)
+	var ahead atomic.Int64
+	n.app.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.start()
+	for i := range popupsMost + 1 {
+		id := fmt.Sprint("A-", i+1)
+		n.asks("ops", id)
+		await(t, "a notification of "+id, func() bool {
+			return len(desk.titled(id+":"))+len(desk.titled("1 question waits")) > 0
+		})
+		if i < popupsMost {
+			n.ends(id, rejected)
+			desk.gone(t, id+":")
+		}
+	}
+	desk.sees(t, "1 question waits")
+	ahead.Add(int64(popupsIn))
+	n.asks("ops", "A-100") // whatever happens next has it looked at again
+	desk.sees(t, "A-100:")
+	desk.sees(t, fmt.Sprint("A-", popupsMost+1, ":"))
+	desk.gone(t, "question waits")
+}
+
+// Without buttons the text says what to run.
+func TestNotifyWithoutButtons(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, "body")
+	n.asks("ops", "A-7")
+	n.start()
+	shown := desk.sees(t, "A-7")
+	if len(shown.actions) > 0 || !strings.HasSuffix(shown.body, "\nAnswer it in a terminal: tgctl approvals show A-7") {
+		t.Errorf("buttons %q, text:\n%s", shown.actions, shown.body)
+	}
+}
+
+// What asks on Slack is not asked here.
+func TestNotifyAsksWhereItShould(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("team", "A-7")
+	n.asks("ops", "A-8")
+	n.start()
+	desk.sees(t, "A-8")
+	if len(desk.titled("A-7")) > 0 {
+		t.Error("a question for Slack is shown here")
+	}
+}
+
+// Show opens a terminal with the question, which ends with notify.
+func TestNotifyShow(t *testing.T) {
+	n := newNotifyTest(t)
+	terminal, ran := fakeTerminal(t)
+	n.env["TERMINAL"] = terminal
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-7")
+	end := n.start()
+	desk.press(t, desk.sees(t, "A-7"), "Show")
+	await(t, "a terminal", func() bool { return ran() == "/nowhere/tgctl approvals watch A-7\n" })
+	n.undecided()
+	end() // waits for the terminal
+	if got := ran(); got != "/nowhere/tgctl approvals watch A-7\nended\n" {
+		t.Errorf("the terminal did %q", got)
+	}
+}
+
+func TestNotifyShowWithoutATerminal(t *testing.T) {
+	n := newNotifyTest(t)
+	n.env["TERMINAL"] = "/nowhere/xterm"
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-7")
+	n.start()
+	desk.press(t, desk.sees(t, "A-7"), "Show")
+	if told := desk.sees(t, "No terminal could be opened"); !strings.Contains(told.body, "run: tgctl approvals watch A-7") {
+		t.Errorf("told %q", told.body)
+	}
+}
+
+// fakeTerminal is a program that notes what it is to run and when it is told to
+// end, and what it has noted.
+func fakeTerminal(t *testing.T) (path string, ran func() string) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "fake-terminal")
+	// Noted at once and whole, and by the shell itself: what it started would outlive it.
+	script := "#!/bin/sh\nshift\ntrap 'echo ended >>" + dir + "/ran; exit 0' TERM\necho \"$@\" >>" + dir + "/ran\nwhile :; do sleep 0.05; done\n"
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path, func() string {
+		text, _ := os.ReadFile(filepath.Join(dir, "ran"))
+		return string(text)
+	}
+}
+
+// The daemon goes and comes back: what is open is shown, what has ended is not,
+// and what was pressed meanwhile decided nothing.
+func TestNotifyDaemonRestart(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-6", "A-7")
+	n.start()
+	desk.sees(t, "A-6")
+	seven := desk.sees(t, "A-7")
+	n.stop()
+	n.logs("the daemon has gone; waiting for it")
+	desk.press(t, seven, "Approve")
+	desk.sees(t, "A-7: nothing was decided")
+	n.ends("A-6", rejected)
+	n.serve()
+	n.logs("the daemon is there again")
+	desk.gone(t, "A-6")
+	desk.press(t, desk.sees(t, "A-7: write_file"), "Deny")
+	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
+	if got := n.decided(); len(got) != 1 {
+		t.Errorf("answers %q, want one", got)
+	}
+	if got := strings.Count(n.log.String(), "the daemon has gone"); got != 1 {
+		t.Errorf("%d lines about it:\n%s", got, &n.log)
+	}
+}
+
+// A question comes before a notification daemon does, which is replaced by
+// another and gone for a while: it is always on the screen that there is.
+func TestNotifyAnotherNotificationDaemon(t *testing.T) {
+	n := newNotifyTest(t)
+	n.asks("ops", "A-7")
+	n.start()
+	n.logs("there is no notification daemon on the session bus; waiting for one")
+	first := startNotifier(t, n.bus, fullDesktop...)
+	old := first.sees(t, "A-7")
+	second := startNotifier(t, n.bus, fullDesktop...)
+	second.last = old.id - 1 // it gives the same number
+	shown := second.sees(t, "A-7")
+	time.Sleep(tooSoon)
+	first.invoke(t, old.id, old.key("Approve"))
+	first.invoke(t, shown.id, shown.key("Approve"))
+	n.logs("refused a forged press", first.conn.Names()[0])
+	n.undecided()
+	second.conn.Close()
+	third := startNotifier(t, n.bus, fullDesktop...)
+	third.press(t, third.sees(t, "A-7"), "Approve")
+	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
+	if got := strings.Count(n.log.String(), `"msg":"there is no notification daemon`); got > 2 {
+		t.Errorf("%d lines about it:\n%s", got, &n.log)
+	}
+}
+
+// The session bus goes and comes back.
+func TestNotifyBusRestart(t *testing.T) {
+	n := newNotifyTest(t)
+	startNotifier(t, n.bus, fullDesktop...).conn.Close()
+	n.asks("ops", "A-7")
+	n.start()
+	n.logs("there is no notification daemon")
+	n.bus.stop()
+	n.logs("the session bus has gone; waiting for it")
+	bus := startBus(t, n.bus.dir)
+	desk := startNotifier(t, bus, fullDesktop...)
+	desk.press(t, desk.sees(t, "A-7"), "Deny")
+	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
+}
+
+// A bus that drops everybody is tried again, with pauses.
+func TestNotifyIsNotBusy(t *testing.T) {
+	dir := shortDir(t)
+	l, err := net.Listen("unix", filepath.Join(dir, "bus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tries atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			tries.Add(1)
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close() })
+	n := newNotifyTest(t)
+	n.env["DBUS_SESSION_BUS_ADDRESS"] = "unix:path=" + l.Addr().String()
+	n.asks("ops", "A-7")
+	began := time.Now()
+	n.start()
+	await(t, "it tries again", func() bool { return tries.Load() >= 4 })
+	if took := time.Since(began); took < 7*firstLook {
+		t.Errorf("it tried 4 times in %v", took)
+	}
+	n.logs("there is no session bus; waiting for it")
+	if got := strings.Count(n.log.String(), "\n"); got > 2 {
+		t.Errorf("%d lines in the log:\n%s", got, &n.log)
+	}
+}
+
+// It starts before the daemon does, if it may not start it.
+func TestNotifyWaitsForTheDaemon(t *testing.T) {
+	n := newNotifyTest(t)
+	n.stop()
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-7")
+	n.start()
+	n.logs("there is no daemon; waiting for it")
+	n.serve()
+	desk.sees(t, "A-7")
+}
+
+// When it is stopped it takes its notifications with it.
+func TestNotifyLeavesNothing(t *testing.T) {
+	n := newNotifyTest(t)
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	n.asks("ops", "A-7")
+	end := n.start()
+	desk.sees(t, "A-7")
+	end()
+	if left := desk.titled(""); len(left) > 0 {
+		t.Errorf("left is %q", left[0].title)
+	}
+	names := []string{}
+	if err := desk.conn.BusObject().Call(busName+".ListNames", 0).Store(&names); err != nil {
+		t.Fatal(err)
+	}
+	if names = slices.DeleteFunc(names, func(name string) bool { return name[0] != ':' }); len(names) != 1 {
+		t.Errorf("still on the bus: %q", names)
+	}
+}
+
+func TestNotifyWhereItCannot(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		env  map[string]string
+		code int
+		says string
+	}{
+		{"no bus", nil, exitFailed, "there is no session bus"},
+		{"a bus of its own is not started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "autolaunch:", "XDG_RUNTIME_DIR": "/nonexistent"}, exitFailed, "there is no session bus"},
+		{"below an agent", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "THOUGHTGATE_ACTIVE": "1"}, exitFailed, "below a wrapped agent"},
+		{"no daemon, and none to be started", map[string]string{"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent", "HOME": "/nonexistent"}, exitNotRunning, "not running"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := newConsole("/nonexistent/control.sock")
+			for name, value := range test.env {
+				c.env[name] = value
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if code := c.app.run(ctx, []string{"notify"}); code != test.code || !strings.Contains(c.err.String(), test.says) {
+				t.Errorf("exit %d, said %q; want %d and %q", code, c.err.String(), test.code, test.says)
+			}
+		})
+	}
+}
