@@ -58,7 +58,7 @@ func values(unit []setting, key string) []string {
 }
 
 func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
-	service, control, shim := "thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket"
+	service, control, shim, notify := "thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service"
 	tests := []struct {
 		unit, key string
 		want      []string
@@ -86,6 +86,16 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{shim, "Socket.Service", []string{service}},
 		{shim, "Socket.DirectoryMode", []string{"0700"}},
 		{shim, "Socket.SocketMode", []string{"0600"}},
+
+		// It is there when the desktop is. A daemon that it started would end
+		// with it.
+		{notify, "Install.WantedBy", []string{"graphical-session.target"}},
+		{notify, "Unit.PartOf", []string{"graphical-session.target"}},
+		{notify, "Service.ExecStart", []string{"/usr/bin/tgctl", "notify", "--no-start"}},
+		{notify, "Service.Restart", []string{"on-failure"}},
+		{notify, "Service.NoNewPrivileges", []string{"yes"}},
+		{notify, "Service.UMask", []string{"0077"}},
+		{notify, "Service.LimitCORE", []string{"0"}},
 	}
 	for _, test := range tests {
 		if got := values(readUnit(t, test.unit), test.key); !slices.Equal(got, test.want) {
@@ -95,12 +105,15 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 }
 
 // These would make a user's service mount something: without effect on systemd
-// 252, and from 254 on at the price of not seeing who calls.
-func TestServiceDoesNotHideItsCallers(t *testing.T) {
-	for _, s := range readUnit(t, "thoughtgated.service") {
-		name := strings.TrimPrefix(s.key, "Service.")
-		if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" {
-			t.Errorf("thoughtgated.service sets %s", name)
+// 252, and from 254 on at the price of not seeing who calls, or of being in
+// another user namespace than the daemon, which then takes no answer.
+func TestServicesDoNotHide(t *testing.T) {
+	for _, unit := range []string{"thoughtgated.service", "tgctl-notify.service"} {
+		for _, s := range readUnit(t, unit) {
+			name := strings.TrimPrefix(s.key, "Service.")
+			if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" {
+				t.Errorf("%s sets %s", unit, name)
+			}
 		}
 	}
 }
@@ -113,13 +126,14 @@ func TestInstalledUnits(t *testing.T) {
 	install(t, prefix)
 	units := filepath.Join(prefix, "share/systemd/user")
 
-	service := readUnit(t, filepath.Join(units, "thoughtgated.service"))
-	for key, want := range map[string]string{
-		"Service.ExecStart":  filepath.Join(prefix, "bin/thoughtgated"),
-		"Service.ExecReload": filepath.Join(prefix, "bin/tgctl"),
+	for _, test := range []struct{ unit, key, program string }{
+		{"thoughtgated.service", "Service.ExecStart", "thoughtgated"},
+		{"thoughtgated.service", "Service.ExecReload", "tgctl"},
+		{"tgctl-notify.service", "Service.ExecStart", "tgctl"},
 	} {
-		if got := values(service, key); len(got) == 0 || got[0] != want {
-			t.Errorf("%s = %q, want the program %s", key, got, want)
+		got, want := values(readUnit(t, filepath.Join(units, test.unit)), test.key), filepath.Join(prefix, "bin", test.program)
+		if len(got) == 0 || got[0] != want {
+			t.Errorf("%s: %s = %q, want the program %s", test.unit, test.key, got, want)
 		}
 	}
 
@@ -138,12 +152,13 @@ func TestInstalledUnits(t *testing.T) {
 		}
 	}
 	verify := []string{"--user", "verify"}
-	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket"} {
+	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service"} {
 		verify = append(verify, filepath.Join(units, name))
 	}
 	for _, args := range [][]string{
 		verify,
 		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "thoughtgated.service")},
+		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "tgctl-notify.service")},
 	} {
 		cmd := exec.Command(analyze, args...)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
