@@ -162,8 +162,8 @@ func (n *notifier) hear(ctx context.Context, msg tea.Msg) {
 		n.connected()
 	case lostMsg:
 		n.daemonLost(msg.err)
-	case noTerminalMsg:
-		n.noTerminal(ctx, msg)
+	case terminalMsg:
+		n.terminalEnded(ctx, msg)
 	case panicMsg:
 		panic(fmt.Sprint("watch the daemon: ", msg.text))
 	}

@@ -31,7 +31,7 @@ done <%[1]s/menu
 // A real notification daemon on a screen of its own, started by the bus when it is
 // needed: what its buttons say is what happens to the calls of an agent.
 func TestNotifyOnADesktop(t *testing.T) {
-	for program, of := range map[string]string{"Xvfb": "xvfb", "dunst": "dunst", "xdotool": "xdotool", "dbus-daemon": "dbus"} {
+	for program, of := range map[string]string{"Xvfb": "xvfb", "dunst": "dunst", "xdotool": "xdotool", "dbus-daemon": "dbus-daemon"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s; it comes with the package %s", program, of)
 		}

@@ -45,7 +45,7 @@ func startBus(t *testing.T, dir string, env ...string) *privateBus {
 	t.Helper()
 	program, err := exec.LookPath("dbus-daemon")
 	if err != nil {
-		t.Skip("needs dbus-daemon; it comes with the package dbus")
+		t.Skip("needs dbus-daemon; it comes with the package dbus-daemon")
 	}
 	config := filepath.Join(dir, "bus.conf")
 	if err := os.WriteFile(config, fmt.Appendf(nil, busConfig, dir), 0o600); err != nil {

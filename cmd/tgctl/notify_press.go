@@ -61,7 +61,7 @@ func (n *notifier) event(ctx context.Context, e deskEvent) {
 	case n.summary != nil && n.summary.id == e.id && e.key == "":
 		n.putAway()
 	case n.summary != nil && n.summary.id == e.id && genuine(&n.summary.shown):
-		n.openTerminal(ctx, "approvals", "watch")
+		n.openTerminal(ctx, n.summary.of, "approvals", "watch")
 	case at >= 0 && e.key != "" && verb != pressShow && genuine(&n.late[at].shown):
 		n.tooLate(ctx, n.late[at].question, verb, n.late[at].how)
 	}
@@ -82,7 +82,7 @@ func (n *notifier) putAway() {
 func (n *notifier) press(ctx context.Context, q *asked, verb string) {
 	switch verb {
 	case pressShow:
-		n.openTerminal(ctx, "approvals", "watch", q.row.id)
+		n.openTerminal(ctx, []string{q.row.id}, "approvals", "watch", q.row.id)
 	case pressDeny:
 		n.decide(ctx, q, pb.Answer_ANSWER_DENY)
 	case pressApprove:
@@ -115,11 +115,11 @@ func (n *notifier) decide(ctx context.Context, q *asked, answer pb.Answer) {
 	case err == nil:
 		n.log.Info("answered", "question", q.row.id, "answer", verb)
 		n.retire(ctx, q, "")
-		q.away = true // the daemon is about to say that it has ended
+		q.ended = true // the daemon is about to say so
 	case errors.Is(err, client.ErrDecided):
 		how := failureLine(q.row.id, err)
 		n.retire(ctx, q, how)
-		q.away = true
+		q.ended = true
 		n.tooLate(ctx, q.row.id, verb, how)
 	default:
 		n.log.Warn("an answer was not taken", "question", q.row.id, "answer", verb, "err", err)
@@ -137,27 +137,45 @@ func (n *notifier) tooLate(ctx context.Context, id, verb string, how display.Saf
 	n.tell(ctx, "Too late to "+display.Safe(verb)+" "+display.Name(id), how)
 }
 
+// terminalOpened is how long a terminal must last to be taken for one that was
+// opened, whatever it says at its end.
+const terminalOpened = 2 * time.Second
+
 // openTerminal shows questions in a terminal, beside everything else.
-func (n *notifier) openTerminal(ctx context.Context, args ...string) {
+func (n *notifier) openTerminal(ctx context.Context, ids []string, args ...string) {
 	n.terminals.Go(func() {
-		if err := n.app.runTerminal(ctx, args...); err != nil {
-			n.log.Warn("questions can't be shown in a terminal", "err", err)
-			select {
-			case n.told <- noTerminalMsg{command: "tgctl " + strings.Join(args, " "), err: err}:
-			case <-ctx.Done():
-			}
+		began := time.Now()
+		err := n.app.runTerminal(ctx, args...)
+		if err != nil && time.Since(began) > terminalOpened {
+			n.log.Debug("a terminal ended", "err", err) // it was there, and what it says is of no interest
+			err = nil
+		}
+		select {
+		case n.told <- terminalMsg{ids: ids, command: "tgctl " + strings.Join(args, " "), err: err}:
+		case <-ctx.Done():
 		}
 	})
 }
 
-// noTerminalMsg says that no terminal was opened to run command in.
-type noTerminalMsg struct {
-	command string
+// terminalMsg says that a terminal was closed, or why none was opened.
+type terminalMsg struct {
+	ids     []string // of the questions that it was for
+	command string   // that ran in it, or should have
 	err     error
 }
 
-// noTerminal tells a person what to do without a terminal of ours.
-func (n *notifier) noTerminal(ctx context.Context, msg noTerminalMsg) {
+// terminalEnded has those of its questions that are still open shown again, if
+// their notification went when its button was pressed.
+func (n *notifier) terminalEnded(ctx context.Context, msg terminalMsg) {
+	for _, id := range msg.ids {
+		if q := n.find(id); q != nil {
+			q.away = false
+		}
+	}
+	if msg.err == nil {
+		return
+	}
+	n.log.Warn("questions can't be shown in a terminal", "err", msg.err)
 	if n.desk != nil {
 		n.tell(ctx, "No terminal could be opened", display.Text(msg.err.Error())+". In one of yours, run: "+display.Text(msg.command))
 	}

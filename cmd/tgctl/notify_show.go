@@ -105,7 +105,7 @@ func (n *notifier) reach(ctx context.Context) bool {
 func (n *notifier) waiting() []*asked {
 	var all []*asked
 	for _, q := range n.questions {
-		if q.note == nil && !q.away {
+		if q.note == nil && !q.away && !q.ended {
 			all = append(all, q)
 		}
 	}
@@ -116,7 +116,7 @@ func (n *notifier) waiting() []*asked {
 // fast, all in one notification.
 func (n *notifier) showAll(ctx context.Context, waiting []*asked, workflows map[string]*pb.PolicyWorkflow) error {
 	n.popups = slices.DeleteFunc(n.popups, func(t time.Time) bool { return n.now().Sub(t) >= popupsIn })
-	room := min(shownMost-(len(n.questions)-n.unshown()), popupsMost-len(n.popups))
+	room := min(shownMost-n.shownAlone(), popupsMost-len(n.popups))
 	if len(waiting) > room {
 		if len(n.popups) > 0 {
 			n.wakeAt(n.popups[0].Add(popupsIn))
@@ -137,11 +137,11 @@ func (n *notifier) showAll(ctx context.Context, waiting []*asked, workflows map[
 	return nil
 }
 
-// unshown counts the questions without a notification of their own.
-func (n *notifier) unshown() int {
+// shownAlone counts the questions with a notification of their own.
+func (n *notifier) shownAlone() int {
 	count := 0
 	for _, q := range n.questions {
-		if q.note == nil {
+		if q.note != nil {
 			count++
 		}
 	}
@@ -167,7 +167,7 @@ func (n *notifier) summarise(ctx context.Context, waiting []*asked) error {
 		replaced = old.id
 	}
 	var err error
-	if s.id, err = n.desk.show(ctx, summaryNote(waiting, s.nonce), replaced); err != nil {
+	if s.id, err = n.desk.show(ctx, summaryNote(waiting, n.shownAlone(), s.nonce), replaced); err != nil {
 		return err
 	}
 	n.summary = &s

@@ -79,8 +79,9 @@ type asked struct {
 	row  *openRow
 	came time.Time
 	note *shown // nil: none is shown
-	away bool   // not to be shown: it was put away, answered, or is not for here
+	away bool   // not to be shown: it was put away, or is not for here
 
+	ended bool // it was answered from here, or could not be any more
 	stale bool // the daemon was away, and has not named it since
 }
 
@@ -147,7 +148,7 @@ func (n *notifier) came(ctx context.Context, r *openRow) {
 	q.row, q.stale = r, false
 	if changed {
 		n.retire(ctx, q, display.Name(r.id)+" is another question by now")
-		q.away = false
+		q.away, q.ended = false, false
 	}
 }
 

@@ -359,8 +359,21 @@ func TestNotifyShow(t *testing.T) {
 	desk.press(t, desk.sees(t, "A-7"), "Show")
 	await(t, "a terminal", func() bool { return ran() == "/nowhere/tgctl approvals watch A-7\n" })
 	n.undecided()
+	if len(desk.titled("A-7")) > 0 {
+		t.Error("it is shown twice")
+	}
+	// Closed without an answer: the question is shown again.
+	if err := os.WriteFile(filepath.Join(filepath.Dir(terminal), "close"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := desk.sees(t, "A-7")
+	if err := os.Remove(filepath.Join(filepath.Dir(terminal), "close")); err != nil {
+		t.Fatal(err)
+	}
+	desk.press(t, again, "Show")
+	await(t, "another terminal", func() bool { return strings.Count(ran(), "watch A-7\n") == 2 })
 	end() // waits for the terminal
-	if got := ran(); got != "/nowhere/tgctl approvals watch A-7\nended\n" {
+	if got := ran(); !strings.HasSuffix(got, "\nended\n") {
 		t.Errorf("the terminal did %q", got)
 	}
 }
@@ -378,13 +391,13 @@ func TestNotifyShowWithoutATerminal(t *testing.T) {
 }
 
 // fakeTerminal is a program that notes what it is to run and when it is told to
-// end, and what it has noted.
+// end, and what it has noted. It is closed when there is a file close beside it.
 func fakeTerminal(t *testing.T) (path string, ran func() string) {
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "fake-terminal")
 	// Noted at once and whole, and by the shell itself: what it started would outlive it.
-	script := "#!/bin/sh\nshift\ntrap 'echo ended >>" + dir + "/ran; exit 0' TERM\necho \"$@\" >>" + dir + "/ran\nwhile :; do sleep 0.05; done\n"
+	script := "#!/bin/sh\nshift\ntrap 'echo ended >>" + dir + "/ran; exit 0' TERM\necho \"$@\" >>" + dir + "/ran\nwhile [ ! -e " + dir + "/close ]; do sleep 0.05; done\n"
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -93,8 +93,9 @@ func noteParamsText(r *openRow, show display.Safe) display.Safe {
 // can't be forged: in what comes from outside it is written out.
 func wasCut(s display.Safe) bool { return strings.Contains(string(s), "…") }
 
-// summaryNote is the notification of many questions.
-func summaryNote(waiting []*asked, nonce string) *note {
+// summaryNote is the notification of many questions, more than those of which
+// each is shown by itself.
+func summaryNote(waiting []*asked, others int, nonce string) *note {
 	counts := map[display.Safe]int{}
 	var servers []display.Safe
 	for _, q := range waiting {
@@ -107,6 +108,9 @@ func summaryNote(waiting []*asked, nonce string) *note {
 		title:   plural(len(waiting), "question waits", "questions wait"),
 		urgency: urgencyNormal, stays: true,
 		actions: []action{{pressShow + ":" + nonce, "Show"}},
+	}
+	if others > 0 {
+		all.title = plural(len(waiting), "more question waits", "more questions wait")
 	}
 	const most = 3
 	for _, server := range servers[:min(most, len(servers))] {

@@ -49,7 +49,7 @@ func TestNotifyTexts(t *testing.T) {
 		q.Id, q.Server = fmt.Sprint("A-", i), server+"\u202e"
 		many = append(many, &asked{row: newRow(q)})
 	}
-	note := summaryNote(many, "")
+	note := summaryNote(many, 2, "")
 	fmt.Fprintf(&b, "--- many\n%s\n%s\n", note.title, (&desktop{can: []string{"body", "body-markup"}}).bodyText(note))
 	golden(t, "notify", b.String())
 }
