@@ -138,7 +138,8 @@ type fakeNotifier struct {
 
 	mu   sync.Mutex
 	last uint32
-	ever int // how many notifications were shown
+	ever int  // how many notifications were to be shown
+	full bool // it shows no more
 	on   map[uint32]*shownNote
 }
 
@@ -176,6 +177,9 @@ func (f *fakeNotifier) Notify(_ string, replaced uint32, icon, title, body strin
 		id = f.last
 	}
 	f.ever++
+	if f.full {
+		return 0, dbus.NewError("org.example.ExcessNotificationGeneration", nil)
+	}
 	urgency, _ := hints["urgency"].Value().(byte)
 	f.on[id] = &shownNote{id, replaced, title, body, icon, actions, urgency, expire, sender}
 	return id, nil

@@ -69,7 +69,9 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 			desk := startNotifier(t, n.bus, "body", "actions")
 			n.asks(test.workflow, "A-7")
 			if test.change != nil {
+				n.daemon.mu.Lock()
 				test.change(n.daemon.approvals[0])
+				n.daemon.mu.Unlock()
 			}
 			n.start()
 			shown := desk.sees(t, "A-7")
@@ -283,9 +285,11 @@ func TestNotifyBurst(t *testing.T) {
 	}
 	desk.invoke(t, many.id, many.key("Show"))
 	await(t, "a terminal", func() bool { return ran() == "/nowhere/tgctl approvals watch\n" })
+	desk.mu.Lock()
 	if desk.ever != 1 {
 		t.Errorf("%d notifications for one burst", desk.ever)
 	}
+	desk.mu.Unlock()
 	for _, id := range ids[3:] {
 		n.ends(id, rejected)
 	}
@@ -443,9 +447,11 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	n.logs("there is no notification daemon on the session bus; waiting for one")
 	first := startNotifier(t, n.bus, fullDesktop...)
 	old := first.sees(t, "A-7")
-	second := startNotifier(t, n.bus, fullDesktop...)
-	second.last = old.id - 1 // it gives the same number
+	second := startNotifier(t, n.bus, fullDesktop...) // it gives the same number
 	shown := second.sees(t, "A-7")
+	if shown.id != old.id {
+		t.Errorf("numbers %d and %d, want equal ones", shown.id, old.id)
+	}
 	time.Sleep(tooSoon)
 	first.invoke(t, old.id, old.key("Approve"))
 	first.invoke(t, shown.id, shown.key("Approve"))
@@ -458,6 +464,33 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	if got := strings.Count(n.log.String(), `"msg":"there is no notification daemon`); got > 2 {
 		t.Errorf("%d lines about it:\n%s", got, &n.log)
 	}
+}
+
+// A notification daemon that shows nothing more is let be for a while.
+func TestNotifyNotShown(t *testing.T) {
+	n := newNotifyTest(t)
+	var ahead atomic.Int64
+	n.app.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	desk := startNotifier(t, n.bus, fullDesktop...)
+	desk.mu.Lock()
+	desk.full = true
+	desk.mu.Unlock()
+	n.asks("ops", "A-7")
+	n.start()
+	n.logs("questions can't be shown; see them with tgctl approvals", "ExcessNotificationGeneration")
+	n.asks("ops", "A-8") // no reason to try again at once
+	n.ends("A-8", rejected)
+	time.Sleep(2 * gathering)
+	desk.mu.Lock()
+	if desk.ever != 1 {
+		t.Errorf("tried %d times", desk.ever)
+	}
+	desk.full = false
+	desk.mu.Unlock()
+	ahead.Store(int64(retry))
+	n.asks("ops", "A-9")
+	desk.sees(t, "A-7")
+	desk.sees(t, "A-9")
 }
 
 // The session bus goes and comes back.
