@@ -184,18 +184,25 @@ func (n *notifier) terminalEnded(ctx context.Context, msg terminalMsg) {
 // forgery tells of a press that did not come from the notification daemon.
 func (n *notifier) forgery(ctx context.Context, e deskEvent) {
 	verb, _, _ := strings.Cut(e.key, ":")
-	args := []any{"notification", e.id, "key", string(display.Name(verb)), "sender", e.sender}
-	if pid, err := n.desk.pidOf(ctx, e.sender); err == nil {
-		args = append(args, "pid", pid)
-		if p, err := sock.ProcessOf(int32(pid)); err == nil {
-			args = append(args, "program", string(display.Name(p.Exe)))
-		}
-	}
+	args := append([]any{"notification", e.id, "key", string(display.Name(verb)), "sender", e.sender}, n.processOf(ctx, e.sender)...)
 	if more := n.desk.unheard.Swap(0); more > 0 {
 		args = append(args, "more_before", more)
 	}
 	n.log.Warn("refused a forged press of a button: it was not sent by the notification daemon", args...)
 	n.quietUntil = n.now().Add(quiet)
+}
+
+// processOf says for the log who is at the other end of a connection to the bus.
+func (n *notifier) processOf(ctx context.Context, name string) []any {
+	pid, err := n.desk.pidOf(ctx, name)
+	if err != nil {
+		return nil
+	}
+	args := []any{"pid", pid}
+	if p, err := sock.ProcessOf(int32(pid)); err == nil {
+		args = append(args, "program", string(display.Name(p.Exe)))
+	}
+	return args
 }
 
 // wakeAfterQuiet has a forged press heard once that is due.

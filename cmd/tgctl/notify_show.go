@@ -90,7 +90,8 @@ func (n *notifier) reach(ctx context.Context) bool {
 	case err != nil:
 		n.state(slog.LevelWarn, "the notification daemon does not answer; waiting for it, see questions with tgctl approvals", "err", err)
 	default:
-		n.state(slog.LevelInfo, "questions are shown by "+string(what), "buttons", n.desk.able("actions"))
+		args := append([]any{"buttons", n.desk.able("actions")}, n.processOf(ctx, n.desk.server())...)
+		n.state(slog.LevelInfo, "questions are shown by "+string(what), args...)
 		return true
 	}
 	n.findAt = n.now().Add(retry)

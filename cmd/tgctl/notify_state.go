@@ -229,7 +229,7 @@ func (n *notifier) check(ctx context.Context) {
 // was shown has gone with the old one.
 func (n *notifier) serverChanged() {
 	n.forgetShown()
-	n.findAt, n.showAt = n.now(), time.Time{}
+	n.findAt, n.showAt, n.said = n.now(), time.Time{}, "" // whoever takes its place is told of
 }
 
 // busLost tells that the session bus has gone.

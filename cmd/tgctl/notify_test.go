@@ -459,6 +459,8 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	n.undecided()
 	second.conn.Close()
 	third := startNotifier(t, n.bus, fullDesktop...)
+	await(t, "a line for each of them", func() bool { return strings.Count(n.log.String(), "questions are shown by") == 3 })
+	n.logs("questions are shown by", fmt.Sprint(`"pid":`, os.Getpid()))
 	third.press(t, third.sees(t, "A-7"), "Approve")
 	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
 	if got := strings.Count(n.log.String(), `"msg":"there is no notification daemon`); got > 2 {

@@ -1,0 +1,21 @@
+package main
+
+import "testing"
+
+// The question that watch was told to begin with is chosen once it is there, and
+// until then the first.
+func TestWatchBeginsWith(t *testing.T) {
+	s := newScreen(80, 24)
+	s.wanted = "A-3"
+	s.say(connectedMsg{})
+	for i, want := range []string{"A-2", "A-3", "A-3"} {
+		s.ask(openQuestions()[i])
+		if s.selected != want {
+			t.Errorf("chosen is %q after %d questions, want %s", s.selected, i+1, want)
+		}
+	}
+	s.keys("a") // not at once: the list has just moved by itself
+	if got := s.decisions(); s.detail != nil || len(got) > 0 {
+		t.Errorf("answers %q", got)
+	}
+}
