@@ -45,6 +45,7 @@ type desktop struct {
 	mu    sync.Mutex
 	owner string // unique name of the notification daemon; empty for none
 	can   []string
+	heir  *string // who the bus said last owns its name; nil: it said nothing yet
 }
 
 // deskEvent is what a signal says happened to a notification.
@@ -98,13 +99,7 @@ func (d *desktop) lost() <-chan struct{} { return d.conn.Context().Done() }
 // goroutine that reads from the connection, and must not wait.
 func (d *desktop) DeliverSignal(iface, member string, s *dbus.Signal) {
 	if iface == busName && member == "NameOwnerChanged" && s.Sender == busName {
-		d.mu.Lock()
-		d.owner = ""
-		d.mu.Unlock()
-		select {
-		case d.changed <- struct{}{}:
-		default:
-		}
+		d.ownerChanged(s.Body)
 		return
 	}
 	if iface != notifications || s.Path != notificationsPath || len(s.Body) != 2 {
@@ -138,6 +133,22 @@ func (d *desktop) DeliverSignal(iface, member string, s *dbus.Signal) {
 		default:
 			d.unheard.Add(1)
 		}
+	}
+}
+
+// ownerChanged takes what the bus says of the owner of a name: the name, who owned
+// it and who does.
+func (d *desktop) ownerChanged(body []any) {
+	if len(body) != 3 || body[0] != notifications {
+		return
+	}
+	heir, _ := body[2].(string)
+	d.mu.Lock()
+	d.owner, d.heir = "", &heir
+	d.mu.Unlock()
+	select {
+	case d.changed <- struct{}{}:
+	default:
 	}
 }
 
@@ -187,8 +198,11 @@ func (d *desktop) find(ctx context.Context) (display.Safe, error) {
 		return "", fmt.Errorf("ask the notification daemon what it can do: %w", err)
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.heir != nil && *d.heir != owner {
+		return "", errors.New("the notification daemon was replaced while it was asked")
+	}
 	d.owner, d.can = owner, can
-	d.mu.Unlock()
 	return display.Name(name) + spaced(display.Name(version)), nil
 }
 

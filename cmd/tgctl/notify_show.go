@@ -90,6 +90,7 @@ func (n *notifier) reach(ctx context.Context) bool {
 	case err != nil:
 		n.state(slog.LevelWarn, "the notification daemon does not answer; waiting for it, see questions with tgctl approvals", "err", err)
 	default:
+		n.server = n.desk.server()
 		args := append([]any{"buttons", n.desk.able("actions")}, n.processOf(ctx, n.desk.server())...)
 		n.state(slog.LevelInfo, "questions are shown by "+string(what), args...)
 		return true

@@ -59,6 +59,7 @@ type notifier struct {
 	busPause time.Duration
 	busAt    time.Time // when the bus is tried again
 	findAt   time.Time // when the notification daemon is looked for again
+	server   string    // unique name of the notification daemon that shows what is shown
 	said     string    // what was logged last of bus and notification daemon
 	showAt   time.Time // not before then, since showing has failed
 
@@ -228,6 +229,9 @@ func (n *notifier) check(ctx context.Context) {
 // serverChanged tells that the notification daemon is another one, or none: what
 // was shown has gone with the old one.
 func (n *notifier) serverChanged() {
+	if n.server != "" && n.desk.server() == n.server {
+		return // it was found after it had changed
+	}
 	n.forgetShown()
 	n.findAt, n.showAt, n.said = n.now(), time.Time{}, "" // whoever takes its place is told of
 }
@@ -245,7 +249,7 @@ func (n *notifier) forgetShown() {
 	for _, q := range n.questions {
 		q.note = nil
 	}
-	n.summary, n.late = nil, nil
+	n.summary, n.late, n.server = nil, nil, ""
 }
 
 // state logs how bus and notification daemon are, once.
