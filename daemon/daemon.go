@@ -137,6 +137,7 @@ func (d *Daemon) open(path string, named bool) error {
 	d.policies.recorder = d.audit
 	if d.queue, err = approval.New(d.store, approval.Options{
 		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: d.audit, Logger: d.log,
+		Approves: d.policies.approves,
 	}); err != nil {
 		return fmt.Errorf("take up open questions: %w", err)
 	}

@@ -52,6 +52,13 @@ type inForce struct {
 // set is the set that a judgement begins with.
 func (p *policies) set() gate.Policy { return p.current.Load().set }
 
+// approves reports whether a user of Slack may answer what a workflow asks, by the
+// set in force.
+func (p *policies) approves(workflow, user string) bool {
+	_, w := p.current.Load().config.Workflow(workflow)
+	return w != nil && w.Answers(user)
+}
+
 // Reload implements api.Policies.
 func (p *policies) Reload(ctx context.Context, by string) (api.PolicySet, []config.Diagnostic, error) {
 	p.reloading.Lock()

@@ -55,6 +55,7 @@ type approvalJSON struct {
 	Decided    *time.Time      `json:"decided,omitempty"`
 	Decider    string          `json:"decider,omitempty"`
 	Surface    string          `json:"surface,omitempty"`
+	Approver   string          `json:"approver,omitempty"` // who, as the surface said: a user's id on Slack
 	Note       string          `json:"note,omitempty"`
 	Waiting    uint32          `json:"waiting,omitempty"` // calls that wait for the answer
 	Parked     bool            `json:"parked,omitempty"`  // the agent was told to repeat the call
@@ -71,7 +72,7 @@ func approvalToJSON(q *pb.Approval) approvalJSON {
 		Method: q.GetMethod(), Tool: q.GetTool(), Params: rawJSON(q.GetArguments()),
 		Subject: hex.EncodeToString(q.GetSubject()), Reason: q.GetReason(), Rule: q.GetRule(), Workflow: q.GetWorkflow(),
 		Facts: q.GetFacts(), Call: q.GetCall(), Attachment: q.GetAttachment(), Decided: stamp(q.GetDecided()),
-		Decider: q.GetDecider(), Surface: q.GetSurface(), Note: q.GetNote(),
+		Decider: q.GetDecider(), Surface: q.GetSurface(), Approver: q.GetApprover(), Note: q.GetNote(),
 		Waiting: q.GetWaiting(), Parked: q.GetParked(), Good: stamp(q.GetGood()), Spent: q.GetSpent(), Edited: q.GetEdited(),
 	}
 }

@@ -91,6 +91,7 @@ func (a *app) questionSheet(q *pb.Approval) *sheet {
 	if q.GetDecided() != nil {
 		s.add("decided", display.Moment(q.GetDecided().AsTime(), a.now()))
 		s.add("by", display.Text(q.GetDecider())+spaced(parens(display.Name(q.GetSurface()))))
+		s.add("approver", claimed(q.GetApprover(), q.GetSurface()))
 		s.add("note", display.Text(q.GetNote()))
 		if q.GetEdited() {
 			s.add("arguments", "changed by who approved it")
@@ -175,6 +176,14 @@ func agentLine(agent, session string) display.Safe {
 		line += "session " + display.Name(session)
 	}
 	return line
+}
+
+// claimed names who answered, as a surface says that several people use.
+func claimed(approver, surface string) display.Safe {
+	if approver == "" {
+		return ""
+	}
+	return display.Name(approver) + ", as " + display.Name(surface) + " says"
 }
 
 // spaced puts a space before s, if there is an s.

@@ -109,6 +109,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	}
 	s.add("grant", display.Name(rec.Grant))
 	s.add("decider", display.Text(rec.Decider)+spaced(parens(display.Name(rec.Surface))))
+	s.add("approver", claimed(rec.Approver, rec.Surface))
 	if rec.Auto {
 		s.add("approved", "by itself, because of the profile")
 	}

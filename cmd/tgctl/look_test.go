@@ -51,7 +51,8 @@ func inDetail() *pb.PolicySet {
 		},
 		Workflows: []*pb.PolicyWorkflow{
 			{Name: "default", Asks: "local", Timeout: durationpb.New(10 * time.Minute), Require: "any", Surfaces: []string{"terminal", "script"}},
-			{Name: "ops", File: file, Line: 12, Asks: "slack", Timeout: durationpb.New(time.Hour), Require: "presence", Surfaces: []string{"slack"}, Redact: []string{"password", "auth.token"}},
+			{Name: "ops", File: file, Line: 12, Asks: "slack", Timeout: durationpb.New(time.Hour), Require: "presence", Surfaces: []string{"slack"}, Redact: []string{"password", "auth.token"},
+				Slack: &pb.SlackDestination{Channel: "C0123ABCD", BotToken: "SLACK_BOT_TOKEN", AppToken: "SLACK_APP_TOKEN", Approvers: []string{"U0123ABCD", "U0456EFGH"}}},
 		},
 	}
 	return set

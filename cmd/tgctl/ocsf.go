@@ -213,7 +213,7 @@ func unmapped(r *record.Record) map[string]any {
 	all := map[string]any{}
 	for name, text := range map[string]string{
 		"attachment": r.Attachment, "launch": r.Launch, "would": r.Would, "gate": r.Gate, "profile": r.Profile,
-		"approval": r.Approval, "surface": r.Surface, "digest": r.Digest, "rule": r.Rule, "prev": r.Prev,
+		"approval": r.Approval, "surface": r.Surface, "approver": r.Approver, "digest": r.Digest, "rule": r.Rule, "prev": r.Prev,
 	} {
 		if text != "" {
 			all[name] = text

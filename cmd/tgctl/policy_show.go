@@ -31,14 +31,23 @@ type policyEntryJSON struct {
 }
 
 type workflowJSON struct {
-	Name     string   `json:"name"`
-	File     string   `json:"file,omitempty"`
-	Line     uint32   `json:"line,omitempty"`
-	Asks     string   `json:"asks"`
-	Timeout  float64  `json:"timeout"` // seconds
-	Require  string   `json:"require"`
-	Surfaces []string `json:"surfaces"`
-	Redact   []string `json:"redact,omitempty"`
+	Name     string     `json:"name"`
+	File     string     `json:"file,omitempty"`
+	Line     uint32     `json:"line,omitempty"`
+	Asks     string     `json:"asks"`
+	Timeout  float64    `json:"timeout"` // seconds
+	Require  string     `json:"require"`
+	Surfaces []string   `json:"surfaces"`
+	Redact   []string   `json:"redact,omitempty"`
+	Slack    *slackJSON `json:"slack,omitempty"`
+}
+
+type slackJSON struct {
+	Channel   string   `json:"channel"`
+	BotToken  string   `json:"bot_token_env"`
+	AppToken  string   `json:"app_token_env"`
+	Mention   []string `json:"mention,omitempty"`
+	Approvers []string `json:"approvers"`
 }
 
 func policyShowToJSON(set *pb.PolicySet) policyShowJSON {
@@ -49,7 +58,7 @@ func policyShowToJSON(set *pb.PolicySet) policyShowJSON {
 	}
 	for _, w := range d.GetWorkflows() {
 		out.Workflows = append(out.Workflows, workflowJSON{
-			w.GetName(), w.GetFile(), w.GetLine(), w.GetAsks(), w.GetTimeout().AsDuration().Seconds(), w.GetRequire(), list(w.GetSurfaces()), w.GetRedact(),
+			w.GetName(), w.GetFile(), w.GetLine(), w.GetAsks(), w.GetTimeout().AsDuration().Seconds(), w.GetRequire(), list(w.GetSurfaces()), w.GetRedact(), slackToJSON(w.GetSlack()),
 		})
 	}
 	for _, f := range set.GetFiles() {
@@ -58,6 +67,13 @@ func policyShowToJSON(set *pb.PolicySet) policyShowJSON {
 		}
 	}
 	return out
+}
+
+func slackToJSON(s *pb.SlackDestination) *slackJSON {
+	if s == nil {
+		return nil
+	}
+	return &slackJSON{s.GetChannel(), s.GetBotToken(), s.GetAppToken(), s.GetMention(), list(s.GetApprovers())}
 }
 
 func entriesToJSON(entries []*pb.PolicyEntry) []policyEntryJSON {
@@ -95,6 +111,9 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 			asks += ", " + display.Name(w.GetRequire())
 		}
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
+		if s := w.GetSlack(); s != nil {
+			workflows.Note("in " + display.Name(s.GetChannel()) + ", answered by " + anyOf(s.GetApprovers()))
+		}
 		if len(w.GetRedact()) > 0 {
 			workflows.Note("neither shown nor kept: " + anyOf(w.GetRedact()))
 		}

@@ -107,6 +107,9 @@ func endLine(q *pb.Approval) display.Safe {
 	if q.GetSurface() != "" {
 		line += ", " + display.Name(q.GetSurface())
 	}
+	if q.GetApprover() != "" {
+		line += " " + display.Name(q.GetApprover())
+	}
 	if q.GetNote() != "" {
 		line += ": " + display.Text(q.GetNote())
 	}

@@ -62,7 +62,7 @@ func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decid
 	}
 	q, err := v.s.Approvals.Decide(ctx, approval.Decision{
 		ID: d.GetId(), Subject: d.GetSubject(), Approve: approve, Note: d.GetNote(), Decider: who, Surface: d.GetSurface(),
-		Terms: termsOf(d.GetGrant()), Edit: edit,
+		Approver: d.GetApprover(), Terms: termsOf(d.GetGrant()), Edit: edit,
 	})
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func questionTo(q approval.Question) *pb.Approval {
 		Id: q.ID, State: states[q.State], Created: timestamppb.New(q.Created), Expires: timestamppb.New(q.Expires),
 		Session: q.Session, Agent: q.Agent, Server: q.Server, Launch: q.Launch, Method: q.Method, Tool: q.Tool,
 		Arguments: q.Params, Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: q.Facts,
-		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Note: q.Note,
+		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Note: q.Note,
 		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited,
 	}
 	if !q.Good.IsZero() {

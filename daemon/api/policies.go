@@ -39,10 +39,16 @@ func (v policiesService) Get(context.Context, *pb.GetPolicySetRequest) (*pb.Poli
 func detailTo(d policy.Detail) *pb.PolicyDetail {
 	m := &pb.PolicyDetail{Sources: entriesTo(d.Sources), Rules: entriesTo(d.Rules), Policies: entriesTo(d.Policies)}
 	for _, w := range d.Workflows {
-		m.Workflows = append(m.Workflows, &pb.PolicyWorkflow{
+		one := &pb.PolicyWorkflow{
 			Name: w.Name, File: w.File, Line: uint32(w.Line), Asks: w.Asks, Timeout: durationpb.New(w.Timeout),
 			Require: w.Require, Surfaces: w.Surfaces, Redact: w.Redact,
-		})
+		}
+		if s := w.Slack; s != nil {
+			one.Slack = &pb.SlackDestination{
+				Channel: s.Channel, BotToken: s.BotTokenEnv, AppToken: s.AppTokenEnv, Mention: s.Mention, Approvers: s.Approvers,
+			}
+		}
+		m.Workflows = append(m.Workflows, one)
 	}
 	return m
 }

@@ -22,8 +22,11 @@ type Decision struct {
 	Note    string // told to the agent when it is a refusal
 	Decider string // who, as the kernel saw them
 	Surface string // where, as they say
-	Terms   *Terms // of a grant that is given with a yes; nil for none
-	Edit    []byte // raw JSON of the arguments that are to be sent instead; nil for those that were asked about
+	// Who answers on a surface that several people use, as it says: a user's id on
+	// Slack. Nobody answers there who is not named.
+	Approver string
+	Terms    *Terms // of a grant that is given with a yes; nil for none
+	Edit     []byte // raw JSON of the arguments that are to be sent instead; nil for those that were asked about
 }
 
 // Decide answers a question and returns it as it ended, with the grant that
@@ -34,7 +37,8 @@ type Decision struct {
 //
 // Errors are gate.ErrNotFound; gate.ErrDecided, when the question has ended
 // otherwise; gate.ErrChanged, when the subject is not that of the question;
-// gate.ErrForbidden, when a yes may not come from that surface; and that of the
+// gate.ErrForbidden, when a yes may not come from that surface, or the approver is
+// none of those that the workflow names; and that of the
 // recorder, when the end could not be written down: then the call is refused,
 // whatever was answered.
 func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
@@ -44,8 +48,13 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 		return Question{}, errStopping
 	}
 	q.expireDue()
-	e := q.open[d.ID]
-	switch yes := q.ready[d.ID]; {
+	e, yes := q.open[d.ID], q.ready[d.ID]
+	if asked := cmp.Or(e, yes); asked != nil && (d.Surface == surfaceSlack || d.Approver != "") {
+		if err := q.named(ctx, &asked.q, &d); err != nil {
+			return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
+		}
+	}
+	switch {
 	case e == nil && yes != nil && !d.Approve && yes.q.State == store.StateApproved:
 		return q.overrule(ctx, yes, &d)
 	case e == nil:
@@ -72,7 +81,7 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 		return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
 	}
 	e.q.Edited, e.q.Edit = d.Edit != nil, d.Edit
-	e.q.Note, e.q.Decider, e.q.Surface = d.Note, d.Decider, d.Surface
+	e.q.Note, e.q.Decider, e.q.Surface, e.q.Approver = d.Note, d.Decider, d.Surface, d.Approver
 	state := store.StateRejected
 	if d.Approve {
 		state = store.StateApproved
@@ -96,7 +105,7 @@ func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, 
 	}
 	ctx = context.WithoutCancel(ctx)
 	e.q.State, e.q.Decided = store.StateRejected, q.o.Now().UTC().Truncate(resolution)
-	e.q.Note, e.q.Decider, e.q.Surface, e.q.Edited, e.q.Edit = d.Note, d.Decider, d.Surface, false, nil
+	e.q.Note, e.q.Decider, e.q.Surface, e.q.Approver, e.q.Edited, e.q.Edit = d.Note, d.Decider, d.Surface, d.Approver, false, nil
 	for _, v := range q.grants {
 		if v.g.Approval == e.q.ID {
 			q.endGrant(ctx, v, "revoked", "the yes that it came with was overruled by "+d.Decider)

@@ -103,7 +103,7 @@ func endRecord(q *Question) *record.Record {
 		Kind: record.KindDecision, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
 		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool,
 		Verdict: string(q.State), Gate: "ask", Rule: q.Rule, Profile: q.Profile, Reason: q.Note, Approval: q.ID,
-		Decider: q.Decider, Surface: q.Surface, LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
+		Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
 	}
 }
 

@@ -49,8 +49,11 @@ type Options struct {
 	PerServer int           // how many may be open for one server; 16 when zero
 	Total     int           // how many may be open; 256 when zero
 	Recorder  gate.Recorder // where ends are written down
-	Logger    *slog.Logger  // discards when nil
-	Now       func() time.Time
+	// Approves reports whether a user of that id answers what a workflow asks on a
+	// surface that several people use. Nobody does when it is nil.
+	Approves func(workflow, user string) bool
+	Logger   *slog.Logger // discards when nil
+	Now      func() time.Time
 	// Boot returns the id of the machine's current boot and for how long it has
 	// run, sleep included; an empty id when the platform can't tell. The
 	// platform's own when nil.

@@ -129,18 +129,8 @@ func (c *checker) workflows() {
 		if !workflowName.MatchString(name) {
 			c.found = append(c.found, w.Place.Diagnostic(Error, "", "use letters, digits, -, _ and .", "the workflow can't be named %q", name))
 		}
+		c.slack(&w.Destination)
 		w.complete()
-		d := &w.Destination
-		slack := d.Type == DestinationSlack
-		if !slack && (d.Channel != "" || d.BotTokenEnv != "" || d.AppTokenEnv != "" || len(d.Mention) > 0 || len(d.Approvers) > 0) {
-			c.wrong(d, "", "write type: slack", "channel, tokens, mention and approvers belong to a destination of type slack")
-		}
-		if slack && d.Channel == "" {
-			c.wrong(d, "", "", "a slack destination needs a channel")
-		}
-		if slack && len(d.Approvers) == 0 {
-			c.wrong(d, "", "list the ids of those whose answer counts", "a slack destination needs approvers")
-		}
 		for i := range w.RedactFields {
 			if f := w.RedactFields[i]; f == "" || strings.Contains("."+f+".", "..") {
 				c.wrong(&w.RedactFields[i], "", "write it as auth.token or items.*.secret", "%q is not a path into arguments", f)

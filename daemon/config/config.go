@@ -110,9 +110,9 @@ func (w *Workflow) defaults() {
 type Destination struct {
 	Type        DestinationType `yaml:"type" need:"true" doc:"local: every local surface | slack"`
 	Channel     string          `yaml:"channel" doc:"slack: the channel's id or name"`
-	BotTokenEnv string          `yaml:"bot_token_env" doc:"slack: variable that holds the bot token"`
-	AppTokenEnv string          `yaml:"app_token_env" doc:"slack: variable that holds the app token"`
-	Mention     []string        `yaml:"mention" one:"true" doc:"slack: who is mentioned"`
+	BotTokenEnv string          `yaml:"bot_token_env" doc:"slack: variable or credential that holds the bot token; left out, SLACK_BOT_TOKEN"`
+	AppTokenEnv string          `yaml:"app_token_env" doc:"slack: variable or credential that holds the app-level token; left out, SLACK_APP_TOKEN"`
+	Mention     []string        `yaml:"mention" one:"true" doc:"slack: who is mentioned: ids of users or user groups, here, channel, everyone"`
 	Approvers   []string        `yaml:"approvers" one:"true" doc:"slack: user ids whose answer counts"`
 }
 

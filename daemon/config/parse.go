@@ -121,6 +121,7 @@ func (c *Config) Workflow(name string) (string, *Workflow) {
 
 // complete fills in what depends on other members.
 func (w *Workflow) complete() {
+	w.Destination.complete()
 	if len(w.Surfaces) > 0 {
 		return
 	}

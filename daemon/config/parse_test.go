@@ -55,7 +55,7 @@ approval:
     surfaces: [terminal]
     require_interaction: true
   team:
-    destination: {type: slack, channel: C1, bot_token_env: BOT, app_token_env: APP, mention: "@ops", approvers: [U1, U2]}
+    destination: {type: slack, channel: C012, bot_token_env: BOT, app_token_env: APP, mention: S012, approvers: [U012, W345]}
 cedar:
   policies: ["more/*.cedar", one.cedar]
   schema: my.cedarschema
@@ -92,7 +92,8 @@ func TestEverything(t *testing.T) {
 		{c.Approval["ops"].Require, RequirePresence},
 		{c.Approval["ops"].Surfaces, []Surface{SurfaceTerminal}},
 		{c.Approval["team"].Surfaces, []Surface{SurfaceTerminal, SurfaceScript, SurfaceSlack}},
-		{c.Approval["team"].Destination.Mention, []string{"@ops"}},
+		{c.Approval["team"].Destination.Mention, []string{"S012"}},
+		{c.Approval["team"].Answers("W345") && !c.Approval["team"].Answers("S012") && !c.Approval["ops"].Answers("U012"), true},
 		{c.Approval["team"].Timeout, 10 * time.Minute},
 		{c.Cedar, Cedar{Policies: []string{"more/*.cedar", "one.cedar"}, Schema: "my.cedarschema"}},
 		{c.Audit, Audit{Sync: SyncAlways, Interval: 5 * time.Second, Retention: 720 * time.Hour, MaxSize: 64 << 20, Values: ValuesNone, Heads: "/mnt/evidence/heads"}},
@@ -183,6 +184,11 @@ func TestBuiltInDefault(t *testing.T) {
 // rule wraps one rule into a whole file; the rule begins in line 4, column 7.
 func rule(text string) string {
 	return "schema: 1\ngovernance:\n  rules:\n    - " + text + "\n"
+}
+
+// slack is a workflow whose destination says so.
+func slack(says string) string {
+	return "schema: 1\napproval: {a: {destination: {type: slack, " + says + "}}}\n"
 }
 
 func TestDiagnostics(t *testing.T) {
@@ -284,6 +290,11 @@ func TestDiagnostics(t *testing.T) {
 		"expose all with lists": {"schema: 1\nsources: [{id: a, expose: {mode: all, tools: [x]}}]\n", []string{"the lists have no meaning"}},
 		"expose nothing":        {"schema: 1\nsources: [{id: a, expose: {mode: allowlist}}]\n", []string{"the allowlist is empty"}},
 		"slack without":         {"schema: 1\napproval: {a: {destination: {type: slack}}}\n", []string{"needs a channel", "needs approvers"}},
+		"slack channel":         {slack("channel: \"<!channel>\", approvers: U012"), []string{`"<!channel>" can't be a channel of Slack`}},
+		"slack approver":        {slack("channel: ops, approvers: [U012, \"@ann\", u012]"), []string{`"@ann" is not the id`, `"u012" is not the id`}},
+		"slack mention":         {slack("channel: ops, approvers: U012, mention: [here, \"@ops\"]"), []string{`"@ops" can't be mentioned`}},
+		"slack token":           {slack("channel: ops, approvers: U012, bot_token_env: xoxb-1-2, app_token_env: B"), []string{"f.yaml:2:89: error: this must be the name of the variable"}},
+		"slack tokens":          {slack("channel: ops, approvers: U012, bot_token_env: A, app_token_env: A"), []string{"two different ones"}},
 		"local with":            {"schema: 1\napproval: {a: {destination: {type: local, channel: c}}}\n", []string{"belong to a destination of type slack"}},
 		"redact path":           {"schema: 1\napproval: {a: {redact_fields: [\"a..b\"]}}\n", []string{`"a..b" is not a path`}},
 		"workflow name":         {"schema: 1\napproval: {\"a b\": {timeout: 1m}}\n", []string{`f.yaml:2:12: error: the workflow can't be named "a b"`}},

@@ -37,6 +37,7 @@ type Workflow struct {
 	Require  string
 	Surfaces []string
 	Redact   []string
+	Slack    *config.Destination // where it asks there; nil otherwise
 }
 
 // Detail returns what the set says.
@@ -128,6 +129,9 @@ func (s *Set) workflows(d *Detail) []Workflow {
 		one := Workflow{
 			Name: name, File: w.Place.File, Line: w.Place.Line, Asks: string(w.Destination.Type), Timeout: w.Timeout,
 			Require: string(w.Require), Redact: w.RedactFields,
+		}
+		if w.Destination.Type == config.DestinationSlack {
+			one.Slack = &w.Destination
 		}
 		for _, surface := range w.Surfaces {
 			one.Surfaces = append(one.Surfaces, string(surface))

@@ -84,11 +84,8 @@ func (l *loader) asking(name string) *asking {
 // unable says why this version can't ask in the way that a workflow wants:
 // rather nobody than anybody.
 func unable(w *config.Workflow) string {
-	switch {
-	case w.Require == config.RequirePresence:
+	if w.Require == config.RequirePresence {
 		return "the workflow requires presence, which this version of ThoughtGate cannot check yet"
-	case w.Destination.Type == config.DestinationSlack:
-		return "the workflow asks on Slack, which this version of ThoughtGate cannot do yet"
 	}
 	return ""
 }

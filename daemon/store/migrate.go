@@ -169,6 +169,7 @@ var migrations = []string{
 		bounds     TEXT    NOT NULL  -- JSON: what a call must be that it covers, and who gave it
 	) STRICT;`,
 	`ALTER TABLE questions ADD COLUMN basis BLOB; -- digests of what asks and whom; NULL where none are known`,
+	`ALTER TABLE questions ADD COLUMN approver TEXT NOT NULL DEFAULT '';`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.

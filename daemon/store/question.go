@@ -72,10 +72,11 @@ type Question struct {
 	Edit     []byte        // raw JSON of them; nil once a call has them
 	Given    *Grant        // with the answer; not kept here
 
-	Decided time.Time // zero while the question is open
-	Decider string
-	Surface string
-	Note    string
+	Decided  time.Time // zero while the question is open
+	Decider  string
+	Surface  string
+	Note     string
+	Approver string // who answered, as the surface said
 }
 
 // ParseID returns the number in the id of a question, 0 for what is none.
@@ -91,7 +92,7 @@ func formatID(n uint64) string { return fmt.Sprintf("A-%d", n) }
 
 const questionColumns = `state, created, expires, boot, deadline, attachment, seq, call, session, agent, project, server,
 	launch, direction, method, tool, profile, params, subject, reason, rule, workflow, facts, surfaces, decided, decider, surface, note,
-	validity, parked, good, spent, definition, members, edited, edit, basis`
+	validity, parked, good, spent, definition, members, edited, edit, basis, approver`
 
 // AddQuestion files an open question, of which its call is the first asker, and
 // gives it its ID.
@@ -102,11 +103,11 @@ func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
 	}
 	var n int64
 	err = db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 36)+`)`,
+		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 37)+`)`,
 			q.State, micros(q.Created), micros(q.Expires), q.Boot, int64(q.Deadline), q.Attachment, int64(q.Seq), q.Call,
 			q.Session, q.Agent, q.Project, q.Server, q.Launch, q.Direction, q.Method, q.Tool, q.Profile, q.Params, q.Subject[:],
 			q.Reason, q.Rule, q.Workflow, facts, surfaces, micros(q.Decided), q.Decider, q.Surface, q.Note,
-			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit, basisOf(q.Basis))
+			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit, basisOf(q.Basis), q.Approver)
 		if err != nil {
 			return err
 		}
@@ -217,7 +218,7 @@ func scanQuestion(scan func(...any) error) (Question, error) {
 	err := scan(&n, &q.State, &created, &expires, &q.Boot, &deadline, &q.Attachment, &seq, &q.Call, &q.Session,
 		&q.Agent, &q.Project, &q.Server, &q.Launch, &q.Direction, &q.Method, &q.Tool, &q.Profile, &q.Params, &subject,
 		&q.Reason, &q.Rule, &q.Workflow, &facts, &surfaces, &decided, &q.Decider, &q.Surface, &q.Note,
-		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit, &basis)
+		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit, &basis, &q.Approver)
 	if err != nil {
 		return q, err
 	}

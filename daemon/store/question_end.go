@@ -10,7 +10,7 @@ import (
 )
 
 // EndQuestion writes down how an open question ended: its State, Decided,
-// Decider, Surface, Note, Spent, Edited, and where an answer waits for a call, Good, Boot,
+// Decider, Surface, Note, Approver, Spent, Edited, and where an answer waits for a call, Good, Boot,
 // Deadline and Edit. told are its calls that learn of it now. Params and Members are
 // erased. ErrDecided means that it was not open.
 func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error {
@@ -19,9 +19,9 @@ func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error
 		edit = nil
 	}
 	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		result, err := tx.Exec(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, params = NULL,
+		result, err := tx.Exec(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, approver = ?, params = NULL,
 			members = '', spent = ?, good = ?, boot = ?, deadline = ?, edited = ?, edit = ? WHERE n = ? AND state = ?`,
-			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Spent, micros(q.Good), q.Boot, int64(q.Deadline), q.Edited, edit,
+			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Approver, q.Spent, micros(q.Good), q.Boot, int64(q.Deadline), q.Edited, edit,
 			int64(ParseID(q.ID)), StateOpen)
 		if err := one(result, err); err != nil {
 			return err
@@ -41,14 +41,14 @@ func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error
 }
 
 // OverruleQuestion writes down that a yes which no call has is a no: State,
-// Decided, Decider, Surface, Note, Spent, Good, Boot and Deadline. told are its
+// Decided, Decider, Surface, Note, Approver, Spent, Good, Boot and Deadline. told are its
 // calls that learn of it now. The Edit is erased. ErrDecided means that it was no
 // yes, or that a call has it.
 func (db *DB) OverruleQuestion(ctx context.Context, q *Question, told ...Asker) error {
 	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		result, err := tx.Exec(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, edited = 0, edit = NULL,
+		result, err := tx.Exec(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, approver = ?, edited = 0, edit = NULL,
 			spent = ?, good = ?, boot = ?, deadline = ? WHERE n = ? AND state = ? AND spent = 0`,
-			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Spent, micros(q.Good), q.Boot, int64(q.Deadline),
+			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Approver, q.Spent, micros(q.Good), q.Boot, int64(q.Deadline),
 			int64(ParseID(q.ID)), StateApproved)
 		if err := one(result, err); err != nil {
 			return err

@@ -85,6 +85,7 @@ type Record struct {
 	Grant      string    `json:"grant,omitempty"`   // what let the call through instead of a person, as G-3
 	Decider    string    `json:"decider,omitempty"` // who answered, as the kernel saw them
 	Surface    string    `json:"surface,omitempty"`
+	Approver   string    `json:"approver,omitempty"` // who answered, as the surface said: a user's id on Slack
 	Auto       bool      `json:"auto_approved,omitempty"`
 	Forwarded  bool      `json:"forwarded,omitempty"`
 	Set        string    `json:"set,omitempty"`     // digest of the policy set it was judged under

@@ -260,11 +260,12 @@ type Approval struct {
 	Decider       string                 `protobuf:"bytes,20,opt,name=decider,proto3" json:"decider,omitempty"` // who, as the kernel saw them
 	Surface       string                 `protobuf:"bytes,21,opt,name=surface,proto3" json:"surface,omitempty"` // where, as they said
 	Note          string                 `protobuf:"bytes,22,opt,name=note,proto3" json:"note,omitempty"`
-	Waiting       uint32                 `protobuf:"varint,60,opt,name=waiting,proto3" json:"waiting,omitempty"` // calls that wait for the answer; a yes lets the oldest through
-	Parked        bool                   `protobuf:"varint,61,opt,name=parked,proto3" json:"parked,omitempty"`   // a call was told to repeat itself, since its agent would not wait longer
-	Good          *timestamppb.Timestamp `protobuf:"bytes,62,opt,name=good,proto3" json:"good,omitempty"`        // until when the answer waits for such a call; absent: it waits for none
-	Spent         bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`     // a call has the answer
-	Edited        bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`   // it was approved with other arguments
+	Waiting       uint32                 `protobuf:"varint,60,opt,name=waiting,proto3" json:"waiting,omitempty"`  // calls that wait for the answer; a yes lets the oldest through
+	Parked        bool                   `protobuf:"varint,61,opt,name=parked,proto3" json:"parked,omitempty"`    // a call was told to repeat itself, since its agent would not wait longer
+	Good          *timestamppb.Timestamp `protobuf:"bytes,62,opt,name=good,proto3" json:"good,omitempty"`         // until when the answer waits for such a call; absent: it waits for none
+	Spent         bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`      // a call has the answer
+	Edited        bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`    // it was approved with other arguments
+	Approver      string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"` // who, as the surface said: a user's id on Slack
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,6 +489,13 @@ func (x *Approval) GetEdited() bool {
 	return false
 }
 
+func (x *Approval) GetApprover() string {
+	if x != nil {
+		return x.Approver
+	}
+	return ""
+}
+
 type ListApprovalsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"` // decided ones too, newest first
@@ -705,10 +713,11 @@ type Decision struct {
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Subject       []byte                 `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"` // of the question that was shown
 	Answer        Answer                 `protobuf:"varint,3,opt,name=answer,proto3,enum=thoughtgate.v1.Answer" json:"answer,omitempty"`
-	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`       // the reason, shown to the agent on a denial
-	Surface       string                 `protobuf:"bytes,5,opt,name=surface,proto3" json:"surface,omitempty"` // terminal, script, ...: a claim
-	Grant         *GrantTerms            `protobuf:"bytes,60,opt,name=grant,proto3" json:"grant,omitempty"`    // with a yes: let further calls through as well
-	Edit          []byte                 `protobuf:"bytes,61,opt,name=edit,proto3" json:"edit,omitempty"`      // with a yes: raw JSON of the arguments to send instead, on one line; empty: those that were shown
+	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`          // the reason, shown to the agent on a denial
+	Surface       string                 `protobuf:"bytes,5,opt,name=surface,proto3" json:"surface,omitempty"`    // terminal, script, ...: a claim
+	Grant         *GrantTerms            `protobuf:"bytes,60,opt,name=grant,proto3" json:"grant,omitempty"`       // with a yes: let further calls through as well
+	Edit          []byte                 `protobuf:"bytes,61,opt,name=edit,proto3" json:"edit,omitempty"`         // with a yes: raw JSON of the arguments to send instead, on one line; empty: those that were shown
+	Approver      string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"` // who answered on a surface that several people use, as a user's id on Slack: a claim
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -790,6 +799,13 @@ func (x *Decision) GetEdit() []byte {
 		return x.Edit
 	}
 	return nil
+}
+
+func (x *Decision) GetApprover() string {
+	if x != nil {
+		return x.Approver
+	}
+	return ""
 }
 
 type Decided struct {
@@ -1330,7 +1346,7 @@ var File_thoughtgate_v1_approval_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9f\x06\n" +
+	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x06\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.thoughtgate.v1.ApprovalStateR\x05state\x124\n" +
@@ -1361,7 +1377,8 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x06parked\x18= \x01(\bR\x06parked\x12.\n" +
 	"\x04good\x18> \x01(\v2\x1a.google.protobuf.TimestampR\x04good\x12\x14\n" +
 	"\x05spent\x18? \x01(\bR\x05spent\x12\x16\n" +
-	"\x06edited\x18@ \x01(\bR\x06edited\"(\n" +
+	"\x06edited\x18@ \x01(\bR\x06edited\x12\x1a\n" +
+	"\bapprover\x18P \x01(\tR\bapprover\"(\n" +
 	"\x14ListApprovalsRequest\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\"O\n" +
 	"\x15ListApprovalsResponse\x126\n" +
@@ -1370,7 +1387,7 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x17\n" +
 	"\x15WatchApprovalsRequest\"E\n" +
 	"\rApprovalEvent\x124\n" +
-	"\bapproval\x18\x01 \x01(\v2\x18.thoughtgate.v1.ApprovalR\bapproval\"\xd8\x01\n" +
+	"\bapproval\x18\x01 \x01(\v2\x18.thoughtgate.v1.ApprovalR\bapproval\"\xf4\x01\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\fR\asubject\x12.\n" +
@@ -1378,7 +1395,8 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x18\n" +
 	"\asurface\x18\x05 \x01(\tR\asurface\x120\n" +
 	"\x05grant\x18< \x01(\v2\x1a.thoughtgate.v1.GrantTermsR\x05grant\x12\x12\n" +
-	"\x04edit\x18= \x01(\fR\x04edit\"l\n" +
+	"\x04edit\x18= \x01(\fR\x04edit\x12\x1a\n" +
+	"\bapprover\x18P \x01(\tR\bapprover\"l\n" +
 	"\aDecided\x124\n" +
 	"\bapproval\x18\x01 \x01(\v2\x18.thoughtgate.v1.ApprovalR\bapproval\x12+\n" +
 	"\x05grant\x18< \x01(\v2\x15.thoughtgate.v1.GrantR\x05grant\"\xd1\x01\n" +

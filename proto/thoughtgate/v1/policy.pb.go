@@ -823,6 +823,7 @@ type PolicyWorkflow struct {
 	Require       string                 `protobuf:"bytes,6,opt,name=require,proto3" json:"require,omitempty"` // any, presence
 	Surfaces      []string               `protobuf:"bytes,7,rep,name=surfaces,proto3" json:"surfaces,omitempty"`
 	Redact        []string               `protobuf:"bytes,8,rep,name=redact,proto3" json:"redact,omitempty"` // paths into arguments
+	Slack         *SlackDestination      `protobuf:"bytes,80,opt,name=slack,proto3" json:"slack,omitempty"`  // where asks is slack
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -913,6 +914,90 @@ func (x *PolicyWorkflow) GetRedact() []string {
 	return nil
 }
 
+func (x *PolicyWorkflow) GetSlack() *SlackDestination {
+	if x != nil {
+		return x.Slack
+	}
+	return nil
+}
+
+// SlackDestination is where on Slack a workflow asks, and who answers there.
+type SlackDestination struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channel       string                 `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
+	BotToken      string                 `protobuf:"bytes,2,opt,name=bot_token,json=botToken,proto3" json:"bot_token,omitempty"` // name of the variable or credential that holds it
+	AppToken      string                 `protobuf:"bytes,3,opt,name=app_token,json=appToken,proto3" json:"app_token,omitempty"` // likewise
+	Mention       []string               `protobuf:"bytes,4,rep,name=mention,proto3" json:"mention,omitempty"`
+	Approvers     []string               `protobuf:"bytes,5,rep,name=approvers,proto3" json:"approvers,omitempty"` // ids of the users whose answer counts
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlackDestination) Reset() {
+	*x = SlackDestination{}
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlackDestination) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlackDestination) ProtoMessage() {}
+
+func (x *SlackDestination) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlackDestination.ProtoReflect.Descriptor instead.
+func (*SlackDestination) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SlackDestination) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *SlackDestination) GetBotToken() string {
+	if x != nil {
+		return x.BotToken
+	}
+	return ""
+}
+
+func (x *SlackDestination) GetAppToken() string {
+	if x != nil {
+		return x.AppToken
+	}
+	return ""
+}
+
+func (x *SlackDestination) GetMention() []string {
+	if x != nil {
+		return x.Mention
+	}
+	return nil
+}
+
+func (x *SlackDestination) GetApprovers() []string {
+	if x != nil {
+		return x.Approvers
+	}
+	return nil
+}
+
 // ExplainRequest is one thing to judge, or with a result one that passed.
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -936,7 +1021,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1033,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1046,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExplainRequest) GetConfig() string {
@@ -1091,7 +1176,7 @@ type Explanation struct {
 
 func (x *Explanation) Reset() {
 	*x = Explanation{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1188,7 @@ func (x *Explanation) String() string {
 func (*Explanation) ProtoMessage() {}
 
 func (x *Explanation) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1201,7 @@ func (x *Explanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
 func (*Explanation) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Explanation) GetError() string {
@@ -1273,7 +1358,7 @@ type CallFact struct {
 
 func (x *CallFact) Reset() {
 	*x = CallFact{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1370,7 @@ func (x *CallFact) String() string {
 func (*CallFact) ProtoMessage() {}
 
 func (x *CallFact) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1383,7 @@ func (x *CallFact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallFact.ProtoReflect.Descriptor instead.
 func (*CallFact) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CallFact) GetName() string {
@@ -1353,7 +1438,7 @@ type Citation struct {
 
 func (x *Citation) Reset() {
 	*x = Citation{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1365,7 +1450,7 @@ func (x *Citation) String() string {
 func (*Citation) ProtoMessage() {}
 
 func (x *Citation) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1378,7 +1463,7 @@ func (x *Citation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Citation.ProtoReflect.Descriptor instead.
 func (*Citation) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Citation) GetKind() string {
@@ -1447,7 +1532,7 @@ type NearRule struct {
 
 func (x *NearRule) Reset() {
 	*x = NearRule{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1459,7 +1544,7 @@ func (x *NearRule) String() string {
 func (*NearRule) ProtoMessage() {}
 
 func (x *NearRule) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1472,7 +1557,7 @@ func (x *NearRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NearRule.ProtoReflect.Descriptor instead.
 func (*NearRule) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *NearRule) GetRule() *Citation {
@@ -1503,7 +1588,7 @@ type PolicyChange struct {
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1600,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1613,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{16}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PolicyChange) GetChange() string {
@@ -1569,7 +1654,7 @@ type TestPoliciesRequest struct {
 
 func (x *TestPoliciesRequest) Reset() {
 	*x = TestPoliciesRequest{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1666,7 @@ func (x *TestPoliciesRequest) String() string {
 func (*TestPoliciesRequest) ProtoMessage() {}
 
 func (x *TestPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1679,7 @@ func (x *TestPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*TestPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{17}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TestPoliciesRequest) GetConfig() string {
@@ -1621,7 +1706,7 @@ type TestFile struct {
 
 func (x *TestFile) Reset() {
 	*x = TestFile{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1718,7 @@ func (x *TestFile) String() string {
 func (*TestFile) ProtoMessage() {}
 
 func (x *TestFile) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1731,7 @@ func (x *TestFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestFile.ProtoReflect.Descriptor instead.
 func (*TestFile) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{18}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TestFile) GetPath() string {
@@ -1672,7 +1757,7 @@ type TestPoliciesResponse struct {
 
 func (x *TestPoliciesResponse) Reset() {
 	*x = TestPoliciesResponse{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1769,7 @@ func (x *TestPoliciesResponse) String() string {
 func (*TestPoliciesResponse) ProtoMessage() {}
 
 func (x *TestPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1782,7 @@ func (x *TestPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*TestPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{19}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TestPoliciesResponse) GetFiles() []*TestFileResult {
@@ -1719,7 +1804,7 @@ type TestFileResult struct {
 
 func (x *TestFileResult) Reset() {
 	*x = TestFileResult{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +1816,7 @@ func (x *TestFileResult) String() string {
 func (*TestFileResult) ProtoMessage() {}
 
 func (x *TestFileResult) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +1829,7 @@ func (x *TestFileResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestFileResult.ProtoReflect.Descriptor instead.
 func (*TestFileResult) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{20}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TestFileResult) GetPath() string {
@@ -1787,7 +1872,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1884,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[21]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1897,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{21}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TestResult) GetName() string {
@@ -1854,7 +1939,7 @@ type TestDifference struct {
 
 func (x *TestDifference) Reset() {
 	*x = TestDifference{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1866,7 +1951,7 @@ func (x *TestDifference) String() string {
 func (*TestDifference) ProtoMessage() {}
 
 func (x *TestDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[22]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1879,7 +1964,7 @@ func (x *TestDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestDifference.ProtoReflect.Descriptor instead.
 func (*TestDifference) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{22}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TestDifference) GetWhat() string {
@@ -1914,7 +1999,7 @@ type BacktestRequest struct {
 
 func (x *BacktestRequest) Reset() {
 	*x = BacktestRequest{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2011,7 @@ func (x *BacktestRequest) String() string {
 func (*BacktestRequest) ProtoMessage() {}
 
 func (x *BacktestRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[23]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2024,7 @@ func (x *BacktestRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestRequest.ProtoReflect.Descriptor instead.
 func (*BacktestRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{23}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BacktestRequest) GetConfig() string {
@@ -1979,7 +2064,7 @@ type BacktestEvent struct {
 
 func (x *BacktestEvent) Reset() {
 	*x = BacktestEvent{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2076,7 @@ func (x *BacktestEvent) String() string {
 func (*BacktestEvent) ProtoMessage() {}
 
 func (x *BacktestEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[24]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2089,7 @@ func (x *BacktestEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestEvent.ProtoReflect.Descriptor instead.
 func (*BacktestEvent) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{24}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BacktestEvent) GetEvent() isBacktestEvent_Event {
@@ -2103,7 +2188,7 @@ type BacktestSet struct {
 
 func (x *BacktestSet) Reset() {
 	*x = BacktestSet{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2200,7 @@ func (x *BacktestSet) String() string {
 func (*BacktestSet) ProtoMessage() {}
 
 func (x *BacktestSet) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[25]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2213,7 @@ func (x *BacktestSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestSet.ProtoReflect.Descriptor instead.
 func (*BacktestSet) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{25}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BacktestSet) GetSet() *PolicySet {
@@ -2154,7 +2239,7 @@ type BacktestProgress struct {
 
 func (x *BacktestProgress) Reset() {
 	*x = BacktestProgress{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2251,7 @@ func (x *BacktestProgress) String() string {
 func (*BacktestProgress) ProtoMessage() {}
 
 func (x *BacktestProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[26]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2264,7 @@ func (x *BacktestProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestProgress.ProtoReflect.Descriptor instead.
 func (*BacktestProgress) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{26}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BacktestProgress) GetRecords() uint64 {
@@ -2210,7 +2295,7 @@ type BacktestFlip struct {
 
 func (x *BacktestFlip) Reset() {
 	*x = BacktestFlip{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2307,7 @@ func (x *BacktestFlip) String() string {
 func (*BacktestFlip) ProtoMessage() {}
 
 func (x *BacktestFlip) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[27]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2320,7 @@ func (x *BacktestFlip) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestFlip.ProtoReflect.Descriptor instead.
 func (*BacktestFlip) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{27}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BacktestFlip) GetServer() string {
@@ -2339,7 +2424,7 @@ type BacktestUnknown struct {
 
 func (x *BacktestUnknown) Reset() {
 	*x = BacktestUnknown{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2436,7 @@ func (x *BacktestUnknown) String() string {
 func (*BacktestUnknown) ProtoMessage() {}
 
 func (x *BacktestUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[28]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2449,7 @@ func (x *BacktestUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestUnknown.ProtoReflect.Descriptor instead.
 func (*BacktestUnknown) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{28}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BacktestUnknown) GetServer() string {
@@ -2440,7 +2525,7 @@ type BacktestSummary struct {
 
 func (x *BacktestSummary) Reset() {
 	*x = BacktestSummary{}
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2452,7 +2537,7 @@ func (x *BacktestSummary) String() string {
 func (*BacktestSummary) ProtoMessage() {}
 
 func (x *BacktestSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_policy_proto_msgTypes[29]
+	mi := &file_thoughtgate_v1_policy_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2465,7 +2550,7 @@ func (x *BacktestSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BacktestSummary.ProtoReflect.Descriptor instead.
 func (*BacktestSummary) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{29}
+	return file_thoughtgate_v1_policy_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *BacktestSummary) GetCalls() uint64 {
@@ -2595,7 +2680,7 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\asources\x18\x02 \x03(\tR\asources\x12\x16\n" +
 	"\x06agents\x18\x03 \x03(\tR\x06agents\x12\x18\n" +
 	"\amethods\x18\x04 \x03(\tR\amethods\x12\x1a\n" +
-	"\bworkflow\x18\x05 \x01(\tR\bworkflow\"\xe3\x01\n" +
+	"\bworkflow\x18\x05 \x01(\tR\bworkflow\"\x9b\x02\n" +
 	"\x0ePolicyWorkflow\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x12\n" +
@@ -2604,7 +2689,14 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\atimeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\atimeout\x12\x18\n" +
 	"\arequire\x18\x06 \x01(\tR\arequire\x12\x1a\n" +
 	"\bsurfaces\x18\a \x03(\tR\bsurfaces\x12\x16\n" +
-	"\x06redact\x18\b \x03(\tR\x06redact\"\xf2\x02\n" +
+	"\x06redact\x18\b \x03(\tR\x06redact\x126\n" +
+	"\x05slack\x18P \x01(\v2 .thoughtgate.v1.SlackDestinationR\x05slack\"\x9e\x01\n" +
+	"\x10SlackDestination\x12\x18\n" +
+	"\achannel\x18\x01 \x01(\tR\achannel\x12\x1b\n" +
+	"\tbot_token\x18\x02 \x01(\tR\bbotToken\x12\x1b\n" +
+	"\tapp_token\x18\x03 \x01(\tR\bappToken\x12\x18\n" +
+	"\amention\x18\x04 \x03(\tR\amention\x12\x1c\n" +
+	"\tapprovers\x18\x05 \x03(\tR\tapprovers\"\xf2\x02\n" +
 	"\x0eExplainRequest\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\x12\x14\n" +
 	"\x05brief\x18\x02 \x01(\bR\x05brief\x12\x16\n" +
@@ -2764,7 +2856,7 @@ func file_thoughtgate_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_thoughtgate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_thoughtgate_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_thoughtgate_v1_policy_proto_goTypes = []any{
 	(Severity)(0),                 // 0: thoughtgate.v1.Severity
 	(*ValidateRequest)(nil),       // 1: thoughtgate.v1.ValidateRequest
@@ -2778,35 +2870,36 @@ var file_thoughtgate_v1_policy_proto_goTypes = []any{
 	(*PolicyDetail)(nil),          // 9: thoughtgate.v1.PolicyDetail
 	(*PolicyEntry)(nil),           // 10: thoughtgate.v1.PolicyEntry
 	(*PolicyWorkflow)(nil),        // 11: thoughtgate.v1.PolicyWorkflow
-	(*ExplainRequest)(nil),        // 12: thoughtgate.v1.ExplainRequest
-	(*Explanation)(nil),           // 13: thoughtgate.v1.Explanation
-	(*CallFact)(nil),              // 14: thoughtgate.v1.CallFact
-	(*Citation)(nil),              // 15: thoughtgate.v1.Citation
-	(*NearRule)(nil),              // 16: thoughtgate.v1.NearRule
-	(*PolicyChange)(nil),          // 17: thoughtgate.v1.PolicyChange
-	(*TestPoliciesRequest)(nil),   // 18: thoughtgate.v1.TestPoliciesRequest
-	(*TestFile)(nil),              // 19: thoughtgate.v1.TestFile
-	(*TestPoliciesResponse)(nil),  // 20: thoughtgate.v1.TestPoliciesResponse
-	(*TestFileResult)(nil),        // 21: thoughtgate.v1.TestFileResult
-	(*TestResult)(nil),            // 22: thoughtgate.v1.TestResult
-	(*TestDifference)(nil),        // 23: thoughtgate.v1.TestDifference
-	(*BacktestRequest)(nil),       // 24: thoughtgate.v1.BacktestRequest
-	(*BacktestEvent)(nil),         // 25: thoughtgate.v1.BacktestEvent
-	(*BacktestSet)(nil),           // 26: thoughtgate.v1.BacktestSet
-	(*BacktestProgress)(nil),      // 27: thoughtgate.v1.BacktestProgress
-	(*BacktestFlip)(nil),          // 28: thoughtgate.v1.BacktestFlip
-	(*BacktestUnknown)(nil),       // 29: thoughtgate.v1.BacktestUnknown
-	(*BacktestSummary)(nil),       // 30: thoughtgate.v1.BacktestSummary
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 32: google.protobuf.Duration
-	(*Grant)(nil),                 // 33: thoughtgate.v1.Grant
+	(*SlackDestination)(nil),      // 12: thoughtgate.v1.SlackDestination
+	(*ExplainRequest)(nil),        // 13: thoughtgate.v1.ExplainRequest
+	(*Explanation)(nil),           // 14: thoughtgate.v1.Explanation
+	(*CallFact)(nil),              // 15: thoughtgate.v1.CallFact
+	(*Citation)(nil),              // 16: thoughtgate.v1.Citation
+	(*NearRule)(nil),              // 17: thoughtgate.v1.NearRule
+	(*PolicyChange)(nil),          // 18: thoughtgate.v1.PolicyChange
+	(*TestPoliciesRequest)(nil),   // 19: thoughtgate.v1.TestPoliciesRequest
+	(*TestFile)(nil),              // 20: thoughtgate.v1.TestFile
+	(*TestPoliciesResponse)(nil),  // 21: thoughtgate.v1.TestPoliciesResponse
+	(*TestFileResult)(nil),        // 22: thoughtgate.v1.TestFileResult
+	(*TestResult)(nil),            // 23: thoughtgate.v1.TestResult
+	(*TestDifference)(nil),        // 24: thoughtgate.v1.TestDifference
+	(*BacktestRequest)(nil),       // 25: thoughtgate.v1.BacktestRequest
+	(*BacktestEvent)(nil),         // 26: thoughtgate.v1.BacktestEvent
+	(*BacktestSet)(nil),           // 27: thoughtgate.v1.BacktestSet
+	(*BacktestProgress)(nil),      // 28: thoughtgate.v1.BacktestProgress
+	(*BacktestFlip)(nil),          // 29: thoughtgate.v1.BacktestFlip
+	(*BacktestUnknown)(nil),       // 30: thoughtgate.v1.BacktestUnknown
+	(*BacktestSummary)(nil),       // 31: thoughtgate.v1.BacktestSummary
+	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*Grant)(nil),                 // 34: thoughtgate.v1.Grant
 }
 var file_thoughtgate_v1_policy_proto_depIdxs = []int32{
 	3,  // 0: thoughtgate.v1.ValidateResponse.problems:type_name -> thoughtgate.v1.Diagnostic
 	5,  // 1: thoughtgate.v1.ValidateResponse.set:type_name -> thoughtgate.v1.PolicySet
 	0,  // 2: thoughtgate.v1.Diagnostic.severity:type_name -> thoughtgate.v1.Severity
 	8,  // 3: thoughtgate.v1.PolicySet.files:type_name -> thoughtgate.v1.PolicyFile
-	31, // 4: thoughtgate.v1.PolicySet.since:type_name -> google.protobuf.Timestamp
+	32, // 4: thoughtgate.v1.PolicySet.since:type_name -> google.protobuf.Timestamp
 	6,  // 5: thoughtgate.v1.PolicySet.waiting:type_name -> thoughtgate.v1.WaitingPolicy
 	7,  // 6: thoughtgate.v1.PolicySet.refused:type_name -> thoughtgate.v1.RefusedTool
 	9,  // 7: thoughtgate.v1.PolicySet.detail:type_name -> thoughtgate.v1.PolicyDetail
@@ -2814,47 +2907,48 @@ var file_thoughtgate_v1_policy_proto_depIdxs = []int32{
 	10, // 9: thoughtgate.v1.PolicyDetail.rules:type_name -> thoughtgate.v1.PolicyEntry
 	10, // 10: thoughtgate.v1.PolicyDetail.policies:type_name -> thoughtgate.v1.PolicyEntry
 	11, // 11: thoughtgate.v1.PolicyDetail.workflows:type_name -> thoughtgate.v1.PolicyWorkflow
-	15, // 12: thoughtgate.v1.PolicyEntry.cited:type_name -> thoughtgate.v1.Citation
-	32, // 13: thoughtgate.v1.PolicyWorkflow.timeout:type_name -> google.protobuf.Duration
-	14, // 14: thoughtgate.v1.Explanation.facts:type_name -> thoughtgate.v1.CallFact
-	32, // 15: thoughtgate.v1.Explanation.timeout:type_name -> google.protobuf.Duration
-	15, // 16: thoughtgate.v1.Explanation.cited:type_name -> thoughtgate.v1.Citation
-	16, // 17: thoughtgate.v1.Explanation.near:type_name -> thoughtgate.v1.NearRule
-	17, // 18: thoughtgate.v1.Explanation.changes:type_name -> thoughtgate.v1.PolicyChange
-	33, // 19: thoughtgate.v1.Explanation.grants:type_name -> thoughtgate.v1.Grant
-	15, // 20: thoughtgate.v1.NearRule.rule:type_name -> thoughtgate.v1.Citation
-	19, // 21: thoughtgate.v1.TestPoliciesRequest.files:type_name -> thoughtgate.v1.TestFile
-	21, // 22: thoughtgate.v1.TestPoliciesResponse.files:type_name -> thoughtgate.v1.TestFileResult
-	3,  // 23: thoughtgate.v1.TestFileResult.problems:type_name -> thoughtgate.v1.Diagnostic
-	22, // 24: thoughtgate.v1.TestFileResult.results:type_name -> thoughtgate.v1.TestResult
-	23, // 25: thoughtgate.v1.TestResult.differences:type_name -> thoughtgate.v1.TestDifference
-	13, // 26: thoughtgate.v1.TestResult.got:type_name -> thoughtgate.v1.Explanation
-	31, // 27: thoughtgate.v1.BacktestRequest.since:type_name -> google.protobuf.Timestamp
-	31, // 28: thoughtgate.v1.BacktestRequest.until:type_name -> google.protobuf.Timestamp
-	26, // 29: thoughtgate.v1.BacktestEvent.set:type_name -> thoughtgate.v1.BacktestSet
-	27, // 30: thoughtgate.v1.BacktestEvent.progress:type_name -> thoughtgate.v1.BacktestProgress
-	28, // 31: thoughtgate.v1.BacktestEvent.flip:type_name -> thoughtgate.v1.BacktestFlip
-	29, // 32: thoughtgate.v1.BacktestEvent.unknown:type_name -> thoughtgate.v1.BacktestUnknown
-	30, // 33: thoughtgate.v1.BacktestEvent.summary:type_name -> thoughtgate.v1.BacktestSummary
-	5,  // 34: thoughtgate.v1.BacktestSet.set:type_name -> thoughtgate.v1.PolicySet
-	3,  // 35: thoughtgate.v1.BacktestSet.warnings:type_name -> thoughtgate.v1.Diagnostic
-	31, // 36: thoughtgate.v1.BacktestSummary.first:type_name -> google.protobuf.Timestamp
-	31, // 37: thoughtgate.v1.BacktestSummary.last:type_name -> google.protobuf.Timestamp
-	1,  // 38: thoughtgate.v1.Policies.Validate:input_type -> thoughtgate.v1.ValidateRequest
-	4,  // 39: thoughtgate.v1.Policies.Get:input_type -> thoughtgate.v1.GetPolicySetRequest
-	12, // 40: thoughtgate.v1.Policies.Explain:input_type -> thoughtgate.v1.ExplainRequest
-	18, // 41: thoughtgate.v1.Policies.Test:input_type -> thoughtgate.v1.TestPoliciesRequest
-	24, // 42: thoughtgate.v1.Policies.Backtest:input_type -> thoughtgate.v1.BacktestRequest
-	2,  // 43: thoughtgate.v1.Policies.Validate:output_type -> thoughtgate.v1.ValidateResponse
-	5,  // 44: thoughtgate.v1.Policies.Get:output_type -> thoughtgate.v1.PolicySet
-	13, // 45: thoughtgate.v1.Policies.Explain:output_type -> thoughtgate.v1.Explanation
-	20, // 46: thoughtgate.v1.Policies.Test:output_type -> thoughtgate.v1.TestPoliciesResponse
-	25, // 47: thoughtgate.v1.Policies.Backtest:output_type -> thoughtgate.v1.BacktestEvent
-	43, // [43:48] is the sub-list for method output_type
-	38, // [38:43] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	16, // 12: thoughtgate.v1.PolicyEntry.cited:type_name -> thoughtgate.v1.Citation
+	33, // 13: thoughtgate.v1.PolicyWorkflow.timeout:type_name -> google.protobuf.Duration
+	12, // 14: thoughtgate.v1.PolicyWorkflow.slack:type_name -> thoughtgate.v1.SlackDestination
+	15, // 15: thoughtgate.v1.Explanation.facts:type_name -> thoughtgate.v1.CallFact
+	33, // 16: thoughtgate.v1.Explanation.timeout:type_name -> google.protobuf.Duration
+	16, // 17: thoughtgate.v1.Explanation.cited:type_name -> thoughtgate.v1.Citation
+	17, // 18: thoughtgate.v1.Explanation.near:type_name -> thoughtgate.v1.NearRule
+	18, // 19: thoughtgate.v1.Explanation.changes:type_name -> thoughtgate.v1.PolicyChange
+	34, // 20: thoughtgate.v1.Explanation.grants:type_name -> thoughtgate.v1.Grant
+	16, // 21: thoughtgate.v1.NearRule.rule:type_name -> thoughtgate.v1.Citation
+	20, // 22: thoughtgate.v1.TestPoliciesRequest.files:type_name -> thoughtgate.v1.TestFile
+	22, // 23: thoughtgate.v1.TestPoliciesResponse.files:type_name -> thoughtgate.v1.TestFileResult
+	3,  // 24: thoughtgate.v1.TestFileResult.problems:type_name -> thoughtgate.v1.Diagnostic
+	23, // 25: thoughtgate.v1.TestFileResult.results:type_name -> thoughtgate.v1.TestResult
+	24, // 26: thoughtgate.v1.TestResult.differences:type_name -> thoughtgate.v1.TestDifference
+	14, // 27: thoughtgate.v1.TestResult.got:type_name -> thoughtgate.v1.Explanation
+	32, // 28: thoughtgate.v1.BacktestRequest.since:type_name -> google.protobuf.Timestamp
+	32, // 29: thoughtgate.v1.BacktestRequest.until:type_name -> google.protobuf.Timestamp
+	27, // 30: thoughtgate.v1.BacktestEvent.set:type_name -> thoughtgate.v1.BacktestSet
+	28, // 31: thoughtgate.v1.BacktestEvent.progress:type_name -> thoughtgate.v1.BacktestProgress
+	29, // 32: thoughtgate.v1.BacktestEvent.flip:type_name -> thoughtgate.v1.BacktestFlip
+	30, // 33: thoughtgate.v1.BacktestEvent.unknown:type_name -> thoughtgate.v1.BacktestUnknown
+	31, // 34: thoughtgate.v1.BacktestEvent.summary:type_name -> thoughtgate.v1.BacktestSummary
+	5,  // 35: thoughtgate.v1.BacktestSet.set:type_name -> thoughtgate.v1.PolicySet
+	3,  // 36: thoughtgate.v1.BacktestSet.warnings:type_name -> thoughtgate.v1.Diagnostic
+	32, // 37: thoughtgate.v1.BacktestSummary.first:type_name -> google.protobuf.Timestamp
+	32, // 38: thoughtgate.v1.BacktestSummary.last:type_name -> google.protobuf.Timestamp
+	1,  // 39: thoughtgate.v1.Policies.Validate:input_type -> thoughtgate.v1.ValidateRequest
+	4,  // 40: thoughtgate.v1.Policies.Get:input_type -> thoughtgate.v1.GetPolicySetRequest
+	13, // 41: thoughtgate.v1.Policies.Explain:input_type -> thoughtgate.v1.ExplainRequest
+	19, // 42: thoughtgate.v1.Policies.Test:input_type -> thoughtgate.v1.TestPoliciesRequest
+	25, // 43: thoughtgate.v1.Policies.Backtest:input_type -> thoughtgate.v1.BacktestRequest
+	2,  // 44: thoughtgate.v1.Policies.Validate:output_type -> thoughtgate.v1.ValidateResponse
+	5,  // 45: thoughtgate.v1.Policies.Get:output_type -> thoughtgate.v1.PolicySet
+	14, // 46: thoughtgate.v1.Policies.Explain:output_type -> thoughtgate.v1.Explanation
+	21, // 47: thoughtgate.v1.Policies.Test:output_type -> thoughtgate.v1.TestPoliciesResponse
+	26, // 48: thoughtgate.v1.Policies.Backtest:output_type -> thoughtgate.v1.BacktestEvent
+	44, // [44:49] is the sub-list for method output_type
+	39, // [39:44] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_policy_proto_init() }
@@ -2863,7 +2957,7 @@ func file_thoughtgate_v1_policy_proto_init() {
 		return
 	}
 	file_thoughtgate_v1_approval_proto_init()
-	file_thoughtgate_v1_policy_proto_msgTypes[24].OneofWrappers = []any{
+	file_thoughtgate_v1_policy_proto_msgTypes[25].OneofWrappers = []any{
 		(*BacktestEvent_Set)(nil),
 		(*BacktestEvent_Progress)(nil),
 		(*BacktestEvent_Flip)(nil),
@@ -2876,7 +2970,7 @@ func file_thoughtgate_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_policy_proto_rawDesc), len(file_thoughtgate_v1_policy_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
