@@ -59,7 +59,7 @@ func TestHelp(t *testing.T) {
 func TestJSONEverywhere(t *testing.T) {
 	without := []string{"tgctl", "tgctl completion", "tgctl daemon", "tgctl daemon start", "tgctl daemon stop", "tgctl policy",
 		"tgctl policy init", "tgctl policy schema", "tgctl audit export", "tgctl audit report", "tgctl approvals watch", "tgctl grants revoke",
-		"tgctl wrap", "tgctl unwrap", "tgctl protect", "tgctl unprotect", "tgctl notify", "tgctl demo"}
+		"tgctl wrap", "tgctl unwrap", "tgctl protect", "tgctl unprotect", "tgctl notify", "tgctl slack", "tgctl demo"}
 	walk(newConsole("").app.rootCmd(), func(cmd *cobra.Command) {
 		if has := cmd.Flags().Lookup("json") != nil; has == slices.Contains(without, cmd.CommandPath()) {
 			t.Errorf("%s: has --json: %v", cmd.CommandPath(), has)

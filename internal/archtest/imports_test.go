@@ -29,6 +29,8 @@ const (
 	tea      = "charm.land/bubbletea/v2"
 	ansi     = "github.com/charmbracelet/x/ansi"
 	dbus     = "github.com/godbus/dbus/v5"
+	slackgo  = "github.com/slack-go/slack/..."
+	ws       = "github.com/gorilla/websocket"
 	rpc      = "google.golang.org/genproto/googleapis/rpc/errdetails"
 	proto    = module + "proto/thoughtgate/v1"
 )
@@ -67,7 +69,11 @@ var mayImport = map[string][]string{
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/sock"},
 	"cmd/tgctl": {sys, term, json, cobra, diff, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
-		"internal/display", "internal/sock", "internal/fake"},
+		"internal/display", "internal/sock", "internal/fake", "cmd/tgctl/slack"},
+
+	// Slack is a surface: no other package knows it.
+	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display"},
+	"cmd/tgctl/slack/fakeslack": {ws},
 }
 
 func TestImports(t *testing.T) {

@@ -1,0 +1,91 @@
+package slack
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// advice is what an error of Slack means and what to do.
+type advice struct {
+	means, then string
+	lasting     bool // of the token: no waiting puts it right
+}
+
+// The pages on which tokens and scopes are found.
+const appPage = "the app's page at https://api.slack.com/apps"
+
+var advices = map[string]advice{
+	"invalid_auth":           {"Slack does not know the token", "Copy it again from " + appPage + ".", true},
+	"not_authed":             {"Slack was given no token", "Copy it again from " + appPage + ".", true},
+	"token_revoked":          {"the token was revoked", "Install the app again on " + appPage + ", and use the new token.", true},
+	"token_expired":          {"the token has expired", "Switch token rotation off for the app, and use a new token.", true},
+	"account_inactive":       {"the app was taken out of the workspace", "Install it again on " + appPage + ", and use the new token.", true},
+	"not_allowed_token_type": {"this is the wrong kind of token", "The bot token begins with xoxb-, the app-level token with xapp-.", true},
+	"missing_scope":          {"the app lacks a scope", "Add it under OAuth & Permissions on " + appPage + ", install the app again, and use the new token.", false},
+	"channel_not_found":      {"there is no such channel, or the app can't see it", "Write the channel's id, from the bottom of its details; into a private channel the app must be invited: /invite @the-app", false},
+	"not_in_channel":         {"the app is not in the channel", "Invite it there: /invite @the-app", false},
+	"is_archived":            {"the channel is archived", "Name another channel in thoughtgate.yaml, then: tgctl daemon reload", false},
+	"restricted_action":      {"the workspace does not let the app post there", "Ask an administrator of the workspace, or name another channel.", false},
+	"ratelimited":            {"Slack takes no more for the moment", "It is tried again.", false},
+	"user_not_in_channel":    {"who pressed the button is not in the channel", "Invite them to the channel.", false},
+}
+
+// explained is an error of Slack with what it means. doing says what was tried.
+func explained(err error, doing string) error {
+	if err == nil {
+		return nil
+	}
+	a, ok := advices[codeOf(err)]
+	if !ok {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	means := a.means
+	var answer api.SlackErrorResponse
+	if errors.As(err, &answer) && answer.Needed != "" {
+		means += ", " + string(display.Text(answer.Needed))
+	}
+	return &Problem{Err: fmt.Errorf("%s: %s (%w)", doing, means, err), Hint: a.then}
+}
+
+// codeOf is the word by which Slack names an error, empty when it is none of
+// Slack's.
+func codeOf(err error) string {
+	var answer api.SlackErrorResponse
+	if errors.As(err, &answer) {
+		if answer.Err == "rate_limited" {
+			return "ratelimited"
+		}
+		return answer.Err
+	}
+	return ""
+}
+
+// lasting reports whether an error is of the token, so that no waiting helps.
+func lasting(err error) bool { return advices[codeOf(err)].lasting }
+
+// limited reports for how long Slack wants to be left alone.
+func limited(err error) (time.Duration, bool) {
+	var wait *api.RateLimitedError
+	switch {
+	case errors.As(err, &wait):
+		return max(wait.RetryAfter, time.Second), true
+	case codeOf(err) == "ratelimited":
+		return 30 * time.Second, true
+	}
+	return 0, false
+}
+
+// hinted is an error on one line, with what to do.
+func hinted(err error) display.Safe {
+	line := display.Text(err.Error())
+	var p *Problem
+	if errors.As(err, &p) && p.Hint != "" {
+		line += ". " + display.Text(p.Hint)
+	}
+	return line
+}

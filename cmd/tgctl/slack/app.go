@@ -1,0 +1,157 @@
+package slack
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// app is one Slack app that questions are asked with.
+type app struct {
+	o      *Options
+	names  names   // of its tokens
+	all    []names // of the tokens of every app that is asked with
+	from   tokens  // where they came from; the tokens themselves are empty
+	slack  *api.Client
+	me     *api.AuthTestResponse
+	memory *memory
+
+	grow chan *lane // lanes that nobody delivers yet
+
+	mu    sync.Mutex // guards what follows, and every card
+	cards map[string]*card
+	lanes map[string]*lane // by channel
+	seen  envelopes
+	noted chan struct{} // closed, and made anew, when what was posted is written down
+}
+
+// signIn reads the tokens of a Slack app and has Slack say whose they are.
+func signIn(ctx context.Context, o *Options, n names) (*app, error) {
+	at, err := address(o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	t, err := readTokens(o.Getenv, n)
+	if err != nil {
+		return nil, err
+	}
+	a := &app{o: o, names: n, from: tokens{botFrom: t.botFrom, appFrom: t.appFrom}, grow: make(chan *lane, lanesMost), cards: map[string]*card{}, lanes: map[string]*lane{},
+		noted: make(chan struct{})}
+	a.slack = api.New(t.bot, api.OptionAppLevelToken(t.app), api.OptionAPIURL(at), api.OptionHTTPClient(newHTTP()))
+	a.me, err = a.slack.AuthTestContext(ctx)
+	if err != nil {
+		return nil, explained(err, "sign in to Slack with the bot token from "+t.botFrom)
+	}
+	return a, nil
+}
+
+// serves names the workflows that ask with this app, and where.
+func (a *app) serves(flows map[string]workflow) display.Safe {
+	var words []string
+	for _, w := range flows {
+		if w.tokens == a.names {
+			words = append(words, string(display.Name(w.name))+" in "+string(display.Name(w.channel)))
+		}
+	}
+	slices.Sort(words)
+	return display.Safe(strings.Join(words, ", "))
+}
+
+// Check signs in to Slack as Run does, opens Socket Mode's address, and posts a
+// message to each channel, which it takes away again. It says what it did, and
+// returns the first error.
+func Check(ctx context.Context, o Options) error {
+	flows, err := workflows(ctx, o.Gate)
+	if err != nil {
+		return err
+	}
+	if len(flows) == 0 {
+		return errNoWorkflow
+	}
+	for _, n := range tokenNames(flows) {
+		a, err := signIn(ctx, &o, n)
+		if err != nil {
+			return err
+		}
+		o.Say("bot token: %s in %s (from %s)", display.Name(a.me.User), display.Text(a.me.Team), display.Text(a.from.botFrom))
+		if _, _, err := a.slack.StartSocketModeContext(ctx); err != nil {
+			return explained(err, "open Socket Mode with the app-level token from "+a.from.appFrom)
+		}
+		o.Say("app-level token: Socket Mode can be opened (from %s)", display.Text(a.from.appFrom))
+		if err := a.checkChannels(ctx, flows); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkChannels posts to each channel that is asked in with this app.
+func (a *app) checkChannels(ctx context.Context, flows map[string]workflow) error {
+	for _, name := range sortedNames(flows) {
+		w := flows[name]
+		if w.tokens != a.names {
+			continue
+		}
+		p := &post{text: "ThoughtGate: a check of whether questions of the workflow " + code(display.Name(w.name), 100) + " can be asked here."}
+		p.add(section(p.text))
+		channel, ts, err := a.slack.PostMessageContext(ctx, w.channel, p.options()...)
+		if err == nil {
+			_, _, err = a.slack.DeleteMessageContext(ctx, channel, ts)
+		}
+		if err != nil {
+			return explained(err, "post to "+w.channel+", where "+w.name+" asks")
+		}
+		yes := ""
+		if !w.approvable() {
+			yes = "; only a no is taken from Slack"
+		}
+		o := a.o
+		o.Say("workflow %s: a message was posted to %s and taken away again; %s answer%s",
+			display.Name(w.name), display.Name(w.channel), display.Text(strings.Join(w.approvers, ", ")), yes)
+	}
+	return nil
+}
+
+func sortedNames(flows map[string]workflow) []string {
+	var all []string
+	for name := range flows {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// options are what a message is sent with.
+func (p *post) options() []api.MsgOption {
+	return []api.MsgOption{
+		api.MsgOptionText(p.text, false), api.MsgOptionBlocks(p.blocks...), api.MsgOptionParse(false), api.MsgOptionLinkNames(false),
+		api.MsgOptionDisableLinkUnfurl(), api.MsgOptionDisableMediaUnfurl(),
+	}
+}
+
+// whisper tells one user something that nobody else sees, below the message of c
+// where that stands in a thread.
+func (a *app) whisper(ctx context.Context, channel, thread, user, text string) {
+	p := &post{text: text}
+	p.add(section(text))
+	options := p.options()
+	if thread != "" {
+		options = append(options, api.MsgOptionTS(thread))
+	}
+	for try := 0; ; try++ {
+		_, err := a.slack.PostEphemeralContext(ctx, channel, user, options...)
+		if wait, ok := limited(err); ok && try == 0 && sleep(ctx, wait) == nil {
+			continue
+		}
+		if err != nil && ctx.Err() == nil {
+			a.o.Say("%s", hinted(explained(err, fmt.Sprintf("tell %s", display.Name(user)))))
+		}
+		return
+	}
+}

@@ -1,0 +1,261 @@
+package slack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+const (
+	// burst is how many questions may wait to be posted to a channel before they
+	// hang below one message.
+	burst = 5
+
+	// lanesMost is how many channels are asked in.
+	lanesMost = 64
+
+	// sendMost is how long a message may take to be sent. It is not cut short when
+	// the program is told to stop: nobody would know whether it was posted.
+	sendMost = 20 * time.Second
+
+	// updateTries is how often it is tried to change a message that Slack does not
+	// let be changed.
+	updateTries = 3
+
+	retryFirst = time.Second
+	retryLast  = time.Minute
+)
+
+// lane sends what there is to send to one channel, in its turn.
+type lane struct {
+	a       *app
+	channel string        // as the configuration names it
+	wake    chan struct{} // holds a token when there may be something to send
+
+	thread string // of the burst that is being posted; used by the lane alone
+}
+
+// lane returns the lane of a channel. The caller holds the mutex.
+func (a *app) lane(channel string) *lane {
+	l := a.lanes[channel]
+	if l == nil {
+		l = &lane{a: a, channel: channel, wake: make(chan struct{}, 1)}
+		a.lanes[channel] = l
+		select {
+		case a.grow <- l:
+		default:
+			a.o.Say("%s is one channel too many: no more than %d are asked in", display.Name(channel), lanesMost)
+		}
+	}
+	return l
+}
+
+func (l *lane) rouse() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// deliver runs every lane until ctx ends, or a token is refused.
+func (a *app) deliver(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var work sync.WaitGroup
+	defer work.Wait()
+	for {
+		select {
+		case l := <-a.grow:
+			work.Go(func() {
+				if err := l.run(ctx); err != nil {
+					stop(err)
+				}
+			})
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); lasting(cause) {
+				return cause
+			}
+			return nil
+		}
+	}
+}
+
+// run sends until ctx ends. An error is of the token.
+func (l *lane) run(ctx context.Context) error {
+	retry := retryFirst
+	for ctx.Err() == nil {
+		c, p := l.next()
+		if p == nil {
+			select {
+			case <-l.wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		err := l.send(ctx, c, p)
+		pause := l.a.o.Every
+		if wait, ok := limited(err); ok {
+			pause = max(wait, pause)
+			l.a.o.Say("Slack wants no more for %s; what waits is sent then", display.Span(wait))
+		} else if err != nil {
+			err = explained(err, "send to "+l.channel)
+			if lasting(err) {
+				return err
+			}
+			pause, retry = retry, min(2*retry, retryLast)
+			l.a.o.Say("%s (it is tried again)", hinted(err))
+		} else {
+			retry = retryFirst
+		}
+		if sleep(ctx, pause) != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// next is the card whose message is to be sent next, with the message; no message
+// when there is none, and no card for the head of a burst. What became of questions
+// goes before new ones.
+func (l *lane) next() (*card, *post) {
+	a := l.a
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var waiting []*card
+	for key, c := range a.cards {
+		if c.flow.channel != l.channel || !c.dirty {
+			continue
+		}
+		switch {
+		case c.ts == "" && c.open():
+			waiting = append(waiting, c)
+		case c.ts == "":
+			if c.q != nil || c.gone { // it ended before it was posted
+				delete(a.cards, key)
+			}
+		default:
+			p := c.message(a.o.Sheet(c.q))
+			if p.digest() != c.shown && c.tries < updateTries {
+				return c, p
+			}
+			l.level(c)
+		}
+	}
+	if len(waiting) == 0 {
+		l.thread = ""
+		return nil, nil
+	}
+	if l.thread == "" && len(waiting) > burst {
+		return nil, head(len(waiting), &waiting[0].flow)
+	}
+	c := slices.MinFunc(waiting, func(x, y *card) int {
+		return cmp.Or(x.q.GetCreated().AsTime().Compare(y.q.GetCreated().AsTime()), cmp.Compare(len(x.id), len(y.id)), cmp.Compare(x.id, y.id))
+	})
+	c.thread = l.thread
+	return c, c.message(a.o.Sheet(c.q))
+}
+
+// level notes that Slack shows what there is to show of c, and forgets it when
+// nothing more will come. The caller holds the mutex.
+func (l *lane) level(c *card) {
+	c.dirty = false
+	if !c.settled(time.Now()) {
+		return
+	}
+	maps.DeleteFunc(l.a.cards, func(_ string, other *card) bool { return other == c })
+	if err := l.a.memory.keep(l.a.messages()); err != nil {
+		l.a.o.Say("%s", hinted(err)) // what is remembered too long is forgotten at the next start
+	}
+}
+
+// send posts the message of c, or brings it up to date.
+func (l *lane) send(ctx context.Context, c *card, p *post) error {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), sendMost)
+	defer done()
+	switch {
+	case c == nil:
+		_, ts, err := l.a.slack.PostMessageContext(ctx, l.channel, p.options()...)
+		if err == nil {
+			l.thread = ts
+		}
+		return err
+	case c.ts == "":
+		return l.post(ctx, c, p)
+	}
+	_, _, _, err := l.a.slack.UpdateMessageContext(ctx, c.channel, c.ts, p.options()...)
+	switch code := codeOf(err); {
+	case code == "message_not_found" || code == "cant_update_message" || code == "edit_window_closed" || code == "thread_not_found":
+		// Somebody took it away, or it is past changing. What is open is asked anew.
+		return l.note(func() { c.ts, c.channel, c.shown, c.thread = "", "", "", "" })
+	case err != nil:
+		if _, wait := limited(err); code != "" && !wait {
+			c.tries++ // of one message; those behind it wait
+		}
+		return l.refused(c, err)
+	}
+	return l.note(func() { c.shown, c.tries = p.digest(), 0 })
+}
+
+// post posts the message of c. Before that it is written down that this is tried:
+// should nobody hear whether it was posted, the next one says so.
+func (l *lane) post(ctx context.Context, c *card, p *post) error {
+	a := l.a
+	was := c.unsure
+	if err := l.note(func() { c.unsure = true }); err != nil {
+		return err
+	}
+	options := p.options()
+	if c.thread != "" {
+		options = append(options, api.MsgOptionTS(c.thread))
+	}
+	channel, ts, err := a.slack.PostMessageContext(ctx, l.channel, options...)
+	if err != nil {
+		if _, wait := limited(err); wait || codeOf(err) != "" { // Slack has answered
+			a.mu.Lock()
+			c.unsure = was
+			a.mu.Unlock()
+		}
+		if codeOf(err) == "thread_not_found" {
+			l.thread = ""
+		}
+		return l.refused(c, err)
+	}
+	a.o.Say("%s: asked in %s", display.Name(c.id), display.Name(l.channel))
+	return l.note(func() {
+		c.channel, c.ts, c.shown, c.unsure = channel, ts, p.digest(), was
+	})
+}
+
+// refused takes up that Slack did not take a message. If that was for what it says,
+// it is sent without the values.
+func (l *lane) refused(c *card, err error) error {
+	switch codeOf(err) {
+	case "invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "too_many_blocks":
+		l.a.mu.Lock()
+		defer l.a.mu.Unlock()
+		if c.plain {
+			c.dirty = false // it would be refused again; it is answered in a terminal
+			return errors.Join(errors.New("Slack does not take the message of "+c.id+"; answer in a terminal: tgctl approvals show "+c.id), err)
+		}
+		c.plain = true
+	}
+	return err
+}
+
+// note changes what is known of a card, and writes down what there is to remember.
+func (l *lane) note(change func()) error {
+	l.a.mu.Lock()
+	defer l.a.mu.Unlock()
+	change()
+	close(l.a.noted)
+	l.a.noted = make(chan struct{})
+	return l.a.memory.keep(l.a.messages())
+}

@@ -1,0 +1,120 @@
+package slack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// message is what is remembered of a question's message over a restart.
+type message struct {
+	ID       string `json:"id"`
+	Subject  string `json:"subject"` // hex
+	Workflow string `json:"workflow"`
+	Asked    string `json:"asked"`             // the channel as the configuration names it
+	Channel  string `json:"channel,omitempty"` // as Slack does
+	TS       string `json:"ts,omitempty"`      // Slack's name of the message; empty when it was about to be posted
+	Thread   string `json:"thread,omitempty"`
+	Shown    string `json:"shown,omitempty"` // digest of what was sent last
+}
+
+// memory is the file in which messages are remembered, locked for one process.
+// The app's mutex guards it.
+type memory struct {
+	path string
+	lock *os.File
+	kept []message // as the file was when it was opened
+}
+
+// memoryFile is how the file looks.
+type memoryFile struct {
+	V        int       `json:"v"`
+	Messages []message `json:"messages"`
+}
+
+// remember opens the memory of one Slack app in dir, which it makes.
+func remember(dir, app string) (*memory, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder for what was posted: %w", err)
+	}
+	m := &memory{path: filepath.Join(dir, filepath.Base(app)+".json")}
+	lock, err := os.OpenFile(m.path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock what was posted: %w", err)
+	}
+	m.lock = lock
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		m.close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &Problem{
+				Err:  errors.New("another `tgctl slack` asks with this Slack app already"),
+				Hint: "End that one first. Under systemd: systemctl --user status thoughtgate-slack",
+			}
+		}
+		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	text, err := os.ReadFile(m.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, nil
+	}
+	var file memoryFile
+	if err == nil {
+		err = json.Unmarshal(text, &file)
+	}
+	if err == nil && file.V != 1 {
+		err = fmt.Errorf("it is of version %d, and this program knows 1", file.V)
+	}
+	if err != nil {
+		m.close()
+		return nil, &Problem{
+			Err:  fmt.Errorf("read what was posted: %s: %w", m.path, err),
+			Hint: "If you remove the file, open questions are posted once more.",
+		}
+	}
+	m.kept = file.Messages
+	return m, nil
+}
+
+// keep writes all messages down. When it returns they outlive a power cut.
+func (m *memory) keep(all []message) error {
+	err := m.write(all)
+	if err != nil {
+		err = fmt.Errorf("write down what was posted: %w", err)
+	}
+	return err
+}
+
+func (m *memory) write(all []message) error {
+	text, err := json.Marshal(memoryFile{1, all})
+	if err != nil {
+		return err
+	}
+	fresh, err := os.OpenFile(m.path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fresh.Write(append(text, '\n'))
+	if err = errors.Join(err, fresh.Sync(), fresh.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh.Name(), m.path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(m.path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// close gives the lock back. It may be called on nil.
+func (m *memory) close() {
+	if m != nil {
+		m.lock.Close()
+	}
+}

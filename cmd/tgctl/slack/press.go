@@ -1,0 +1,244 @@
+package slack
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	denyView   = "deny"
+	reasonID   = "reason" // of the input, and of its block
+	reasonMost = 500
+)
+
+// answer is what somebody pressed.
+type answer struct {
+	c        card // as it was then
+	user     string
+	answer   pb.Answer
+	note     string
+	trigger  string // with which a modal can be opened, for 3 s
+	approver bool   // the configuration in force names them
+	unasked  error  // why the daemon could not be asked whether it does
+}
+
+// pressed works at one press: of a button below a question, or of the one that sends
+// the reason of a no.
+func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
+	ans, why := a.read(ctx, in)
+	if why != "" {
+		a.o.Say("a press of %s is passed over: %s", display.Name(in.User.ID), why)
+		if channel := in.Channel.ID; channel != "" && isID(in.User.ID, "UW") {
+			a.whisper(ctx, channel, in.Message.ThreadTimestamp, in.User.ID, "That was not taken: "+string(why)+". See what is open in a terminal: `tgctl approvals`")
+		}
+		return
+	}
+	id := display.Name(ans.c.id)
+	yes := ans.answer == pb.Answer_ANSWER_APPROVE
+	switch {
+	case ans.unasked != nil:
+		a.unanswered(ctx, ans, ans.unasked)
+		return
+	case !ans.approver: // the daemon refuses it and writes it down
+	case yes && (!ans.c.flow.approvable() || ans.c.plain):
+		a.o.Say("%s: a yes of %s is not taken from Slack", id, display.Name(ans.user))
+		a.reply(ctx, ans, "A yes to "+code(id, 40)+" is not taken from Slack. In a terminal: "+code("tgctl approvals approve "+id, 100))
+		return
+	case !yes && in.Type == api.InteractionTypeBlockActions && a.askReason(ctx, ans):
+		return
+	}
+	a.decide(ctx, ans)
+}
+
+// read finds out what was pressed. Otherwise it says why nothing comes of it.
+func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, display.Safe) {
+	ans := &answer{user: in.User.ID, trigger: in.TriggerID, answer: pb.Answer_ANSWER_DENY}
+	var channel, ts, value string
+	switch in.Type {
+	case api.InteractionTypeBlockActions:
+		actions := in.ActionCallback.BlockActions
+		if len(actions) != 1 || actions[0] == nil || actions[0].BlockID != answerBlock {
+			return nil, "it is of no button that was made here"
+		}
+		switch actions[0].ActionID {
+		case pressApprove:
+			ans.answer = pb.Answer_ANSWER_APPROVE
+		case pressDeny:
+		default:
+			return nil, "it is of no button that was made here"
+		}
+		channel, ts, value = in.Channel.ID, in.Message.Timestamp, actions[0].Value
+		if in.Container.MessageTs != "" {
+			ts = in.Container.MessageTs
+		}
+	case api.InteractionTypeViewSubmission:
+		place, rest, _ := strings.Cut(in.View.PrivateMetadata, " ")
+		channel, value = place, rest
+		ts, value, _ = strings.Cut(value, " ")
+		if in.View.CallbackID != denyView {
+			return nil, "it is of no form that was made here"
+		}
+		if state := in.View.State; state != nil {
+			ans.note = clip(strings.TrimSpace(state.Values[reasonID][reasonID].Value))
+		}
+	default:
+		return nil, "it is of a kind that was not made here"
+	}
+	if !isID(ans.user, "UW") {
+		return nil, "it does not say who pressed"
+	}
+	c := a.cardAt(ctx, channel, ts, value)
+	switch {
+	case c == nil:
+		return nil, a.stale(ctx, value)
+	case value != c.id+" "+c.subject:
+		return nil, "its button is not that of the question in the message"
+	}
+	ans.c = *c
+	flow, ok, err := a.flow(ctx, c.flow.name)
+	if ok {
+		ans.c.flow = flow
+	}
+	ans.approver, ans.unasked = ok && slices.Contains(flow.approvers, ans.user), err
+	return ans, ""
+}
+
+// clip is a reason as the daemon is told it: it may be long, but is not boundless,
+// whatever Slack made of the limit of its input.
+func clip(s string) string {
+	if r := []rune(s); len(r) > reasonMost {
+		return string(r[:reasonMost]) + ellipsis
+	}
+	return s
+}
+
+// cardAt is a copy of the card whose message stands there, nil when none does. A
+// press may come before Slack has said where it put the message: that is waited for.
+func (a *app) cardAt(ctx context.Context, channel, ts, value string) *card {
+	ctx, cancel := context.WithTimeout(ctx, ackAfter/2)
+	defer cancel()
+	for {
+		found, underway, noted := a.look(channel, ts, value)
+		if found != nil || !underway {
+			return found
+		}
+		select {
+		case <-noted:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// look finds the card whose message stands there, and whether that of value is being
+// posted, and what is closed when it was.
+func (a *app) look(channel, ts, value string) (found *card, underway bool, noted <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.cards {
+		switch {
+		case c.ts != "" && c.channel == channel && c.ts == ts:
+			copied := *c
+			return &copied, false, a.noted
+		case c.ts == "" && c.unsure && c.id+" "+c.subject == value:
+			underway = true
+		}
+	}
+	return nil, underway, a.noted
+}
+
+// stale says why nothing comes of a press on a message that is not remembered: it is
+// that of a question which has ended, or none of ours.
+func (a *app) stale(ctx context.Context, value string) display.Safe {
+	id, subject, _ := strings.Cut(value, " ")
+	q, err := a.o.Gate.GetApproval(ctx, id)
+	if err != nil || hex.EncodeToString(q.GetSubject()) != subject || q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
+		return "its message is none that is remembered here"
+	}
+	return "it came too late, " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
+}
+
+// askReason opens a form for the reason of a no, and reports whether it did. Where
+// it can't, the no counts without one.
+func (a *app) askReason(ctx context.Context, ans *answer) bool {
+	if !ans.c.open() {
+		return false
+	}
+	input := api.NewPlainTextInputBlockElement(nil, reasonID)
+	input.Multiline, input.MaxLength = true, reasonMost
+	block := api.NewInputBlock(reasonID, plain("Reason, told to the agent"), nil, input)
+	block.Optional = true
+	id := display.Name(ans.c.id)
+	_, err := a.slack.OpenViewContext(ctx, ans.trigger, api.ModalViewRequest{
+		Type: api.VTModal, CallbackID: denyView, Title: plain("Deny " + escaped(id, 16)), Submit: plain("Deny"), Close: plain("Back"),
+		PrivateMetadata: strings.Join([]string{ans.c.channel, ans.c.ts, ans.c.id, ans.c.subject}, " "),
+		Blocks:          api.Blocks{BlockSet: []api.Block{block}},
+	})
+	if err != nil {
+		a.o.Say("%s: %s; it is denied without a reason", id, hinted(explained(err, "ask for a reason")))
+	}
+	return err == nil
+}
+
+// decide has the daemon decide what was pressed, and tells who pressed it if nothing
+// came of it.
+func (a *app) decide(ctx context.Context, ans *answer) {
+	id := display.Name(ans.c.id)
+	subject, err := hex.DecodeString(ans.c.subject)
+	if err != nil {
+		return // it was made by us
+	}
+	done, err := a.o.Gate.Decide(ctx, &pb.Decision{
+		Id: ans.c.id, Subject: subject, Answer: ans.answer, Note: ans.note, Surface: surface, Approver: ans.user,
+	})
+	switch {
+	case err == nil:
+		a.o.Say("%s: %s by %s", id, strings.ToLower(stateWord(done.GetApproval())), display.Name(ans.user))
+		_ = a.told(ctx, done.GetApproval()) // it is known, so nothing is asked of the daemon
+		return
+	case errors.Is(err, client.ErrDecided):
+		a.late(ctx, ans)
+		return
+	}
+	a.unanswered(ctx, ans, err)
+}
+
+// unanswered tells somebody why what was pressed does not count.
+func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
+	id := display.Name(ans.c.id)
+	a.o.Say("%s: the answer of %s does not count: %s", id, display.Name(ans.user), display.Text(err.Error()))
+	switch {
+	case errors.Is(err, client.ErrForbidden) && !ans.approver:
+		a.reply(ctx, ans, "You are none of those who answer what "+code(display.Name(ans.c.flow.name), 80)+" asks, so nothing came of that. It is written down.")
+	case errors.Is(err, client.ErrNotRunning):
+		a.reply(ctx, ans, "ThoughtGate is not running at the moment, so nothing came of that. "+code(id, 40)+" is still open; press again in a while.")
+	default:
+		a.reply(ctx, ans, "Nothing came of that: "+code(display.Text(err.Error()), 1000))
+	}
+}
+
+// late tells somebody that the question had ended, and brings its message up to date.
+func (a *app) late(ctx context.Context, ans *answer) {
+	text := "That came too late: " + code(display.Name(ans.c.id), 40) + " has ended."
+	if q, err := a.o.Gate.GetApproval(ctx, ans.c.id); err == nil {
+		_ = a.told(ctx, q) // it is known, so nothing is asked of the daemon
+		ended := card{q: q}
+		text += "\n" + ended.ended()
+	}
+	a.o.Say("%s: the answer of %s came too late", display.Name(ans.c.id), display.Name(ans.user))
+	a.reply(ctx, ans, text)
+}
+
+// reply tells who pressed a button, and nobody else.
+func (a *app) reply(ctx context.Context, ans *answer, text string) {
+	a.whisper(ctx, ans.c.channel, ans.c.thread, ans.user, text)
+}

@@ -1,0 +1,223 @@
+package slack
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+
+	api "github.com/slack-go/slack"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	// How wide values are laid out, and in how many texts at most.
+	valuesColumns = 100
+	valuesTexts   = 3
+	valuesMost    = 2800
+
+	rowsMost = 2600 // of all lines above the values together
+	rowMost  = 500
+	callMost = 300
+)
+
+// Ids of what is pressed.
+const (
+	pressApprove = "approve"
+	pressDeny    = "deny"
+	answerBlock  = "answer"
+)
+
+// post is a message as it is sent.
+type post struct {
+	text   string // where no blocks are shown, as in notifications
+	blocks []api.Block
+}
+
+// digest tells whether two messages are the same.
+func (p *post) digest() string {
+	text, err := json.Marshal(p.blocks)
+	if err != nil {
+		return "" // blocks of our own making are JSON
+	}
+	sum := sha256.Sum256(append(text, p.text...))
+	return hex.EncodeToString(sum[:16])
+}
+
+// message lays out a card: the question with its buttons while it is open, and
+// what became of it afterwards.
+func (c *card) message(sheet Sheet) *post {
+	id := display.Name(c.id)
+	p := &post{text: "ThoughtGate asks " + escaped(id, 40) + ": " + escaped(sheet.Call, callMost)}
+	p.add(api.NewHeaderBlock(api.NewTextBlockObject(api.PlainTextType, "Question "+escaped(id, headerMost-20), false, false)))
+	if c.open() && c.thread == "" {
+		if who := mentions(c.flow.mention); who != "" && units(who) < textMost {
+			p.add(section(who))
+		}
+	}
+	rows := []string{code(sheet.Call, callMost)}
+	used := units(rows[0])
+	put := func(line string) {
+		if used += units(line) + 1; used <= rowsMost {
+			rows = append(rows, line)
+		}
+	}
+	for _, row := range sheet.Rows {
+		if text := code(row.Text, rowMost); text != "" {
+			put("*" + escaped(row.Label, 40) + ":* " + text)
+		}
+	}
+	if used > rowsMost {
+		rows = append(rows, "_Not all is shown here:_ "+code("tgctl approvals show "+id, 100))
+	}
+	rows = append(rows, "*digest:* "+code(display.Safe(c.subject), 80))
+	p.add(section(strings.Join(rows, "\n")))
+	if c.open() {
+		cut := c.values(p, sheet.Values) || used > rowsMost
+		c.ask(p, sheet, cut)
+	} else {
+		p.add(section(c.ended()))
+	}
+	return p
+}
+
+func (p *post) add(b api.Block) { p.blocks = append(p.blocks, b) }
+
+// section is a block of text in which nothing is linked that was not meant to be.
+func section(text string) api.Block {
+	return api.NewSectionBlock(api.NewTextBlockObject(api.MarkdownType, text, false, true), nil, nil)
+}
+
+// values adds what the call carries, and reports whether something was cut.
+func (c *card) values(p *post, raw []byte) bool {
+	if len(raw) == 0 {
+		return false
+	}
+	show := code("tgctl approvals show "+display.Name(c.id), 100)
+	size := string(display.Count(len(raw))) + " bytes"
+	if c.plain { // Slack would not take them
+		p.add(section("*values,* " + size + ": Slack did not take them. See them in a terminal: " + show))
+		return true
+	}
+	var lines []display.Safe
+	for line := range strings.SplitSeq(string(display.JSON(raw, valuesColumns)), "\n") {
+		lines = append(lines, display.Safe(line))
+	}
+	p.add(section("*values,* " + size + ":"))
+	texts, left := fences(lines, valuesMost, valuesTexts)
+	for _, text := range texts {
+		p.add(section(text))
+	}
+	if left > 0 {
+		p.add(section(ellipsis + " *" + string(display.Count(left)) + " more lines are not shown here:* " + show))
+	}
+	return left > 0
+}
+
+// ask adds until when the question is open, and the buttons. cut says that not all
+// of it is shown.
+func (c *card) ask(p *post, sheet Sheet, cut bool) {
+	id := display.Name(c.id)
+	lines := []string{"Open until " + moment(c.q.GetExpires().AsTime()) + "."}
+	approvable := c.flow.approvable() && !c.plain
+	switch {
+	case c.flow.presence:
+		lines = append(lines, "A yes needs proof that a person is there, so it can't be given here, only a no. In a terminal: "+code("tgctl approvals approve "+id, 100))
+	case !approvable:
+		lines = append(lines, "A yes to this is not taken from Slack, only a no. In a terminal: "+code("tgctl approvals approve "+id, 100))
+	}
+	if c.unsure {
+		lines = append(lines, "It may stand here twice: the first time nobody heard whether it was posted.")
+	}
+	p.add(section(strings.Join(lines, "\n")))
+	value := c.id + " " + c.subject
+	var buttons []api.BlockElement
+	if approvable {
+		yes := api.NewButtonBlockElement(pressApprove, value, plain("Approve"))
+		yes.Style = api.StylePrimary
+		sure := code(sheet.Call, confirmMost-120) + " goes through, once, exactly as it was asked."
+		if cut {
+			sure += " *Not all of it is shown in this message.*"
+		}
+		yes.Confirm = api.NewConfirmationBlockObject(plain("Approve "+escaped(id, 40)+"?"),
+			api.NewTextBlockObject(api.MarkdownType, sure, false, true), plain("Approve"), plain("Back"))
+		buttons = append(buttons, yes)
+	}
+	no := api.NewButtonBlockElement(pressDeny, value, plain("Deny"))
+	no.Style = api.StyleDanger
+	p.add(api.NewActionBlock(answerBlock, append(buttons, no)...))
+}
+
+func plain(text string) *api.TextBlockObject {
+	return api.NewTextBlockObject(api.PlainTextType, text, false, false)
+}
+
+// ended says what became of the question.
+func (c *card) ended() string {
+	q := c.q
+	if c.gone {
+		return "*Gone.* ThoughtGate does not know this question any more; nothing comes of it."
+	}
+	lines := []string{"*" + stateWord(q) + "*" + c.by()}
+	if note := display.Text(q.GetNote()); note != "" {
+		lines = append(lines, "*note:* "+code(note, 1000))
+	}
+	switch {
+	case q.GetState() == pb.ApprovalState_APPROVAL_STATE_EXPIRED:
+		lines = append(lines, "Nobody answered in time, so the call was refused.")
+	case q.GetGood() != nil && !q.GetSpent():
+		lines = append(lines, "The agent was told to make the call again; the answer waits for that until "+moment(q.GetGood().AsTime())+".")
+	case q.GetEdited():
+		lines = append(lines, "It was approved with other arguments.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// by says who answered, from where and when.
+func (c *card) by() string {
+	q := c.q
+	var b strings.Builder
+	switch {
+	case q.GetApprover() != "" && isID(q.GetApprover(), "UW"):
+		b.WriteString(" by <@" + q.GetApprover() + "> on Slack")
+	case q.GetDecider() != "":
+		b.WriteString(" by " + code(display.Text(q.GetDecider()), 300))
+		if q.GetSurface() != "" {
+			b.WriteString(" (" + code(display.Name(q.GetSurface()), 60) + ")")
+		}
+	}
+	if q.GetDecided() != nil {
+		b.WriteString(", " + moment(q.GetDecided().AsTime()))
+	}
+	return b.String()
+}
+
+// stateWord names how a question stands.
+func stateWord(q *pb.Approval) string {
+	switch q.GetState() {
+	case pb.ApprovalState_APPROVAL_STATE_OPEN:
+		return "Open"
+	case pb.ApprovalState_APPROVAL_STATE_APPROVED:
+		return "Approved"
+	case pb.ApprovalState_APPROVAL_STATE_REJECTED:
+		return "Denied"
+	case pb.ApprovalState_APPROVAL_STATE_EXPIRED:
+		return "Expired"
+	case pb.ApprovalState_APPROVAL_STATE_WITHDRAWN:
+		return "Withdrawn"
+	}
+	return "Ended"
+}
+
+// head is the message that a burst of questions hangs below.
+func head(count int, flow *workflow) *post {
+	text := string(display.Count(count)) + " questions at once. They follow in this thread, one after the other."
+	p := &post{text: "ThoughtGate asks " + text}
+	if who := mentions(flow.mention); who != "" && units(who) < textMost {
+		p.add(section(who))
+	}
+	p.add(section("*" + text + "*\nAll of them are listed by " + code("tgctl approvals", 40) + "; `tgctl approvals deny --all-from SERVER` refuses what waits from one server."))
+	return p
+}

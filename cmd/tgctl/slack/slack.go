@@ -1,0 +1,188 @@
+// Package slack asks people on Slack and takes their answers.
+//
+// It is a surface like any other: a client of the daemon's Approvals. Each open
+// question of a workflow whose destination is Slack becomes one message in its
+// channel, with buttons, and the message says in the end what became of it.
+// Presses come back over Socket Mode, a connection that goes out from here, so
+// that nothing listens.
+//
+// Three rules hold. What is asked and what is said of it is brought level, not
+// told once: a card holds a question as the daemon knows it and the message as
+// Slack shows it, and whatever differs is sent, again if need be. Who may answer
+// is checked by the daemon, against the configuration in force; here it is only
+// said who pressed. And text that somebody else chose stands in code spans with
+// what Slack would read in it written out, so that it formats, links and mentions
+// nothing.
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Gate is what of the daemon is used. A *client.Client is one.
+type Gate interface {
+	PolicySet(ctx context.Context) (*pb.PolicySet, error)
+	GetApproval(ctx context.Context, id string) (*pb.Approval, error)
+	WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, error]
+	Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error)
+}
+
+// Sheet is what a person judges a question by.
+type Sheet struct {
+	Call   display.Safe // what is called
+	Rows   []Row
+	Values []byte // raw JSON; empty when the question has ended
+}
+
+// Row is one line of a sheet.
+type Row struct{ Label, Text display.Safe }
+
+// Options say with what to work. All but Every are needed.
+type Options struct {
+	Gate   Gate
+	Getenv func(string) string
+	State  string                        // absolute path of a folder of our own; made with mode 0700
+	Sheet  func(*pb.Approval) Sheet      // lays out a question; safe for concurrent use
+	Say    func(format string, a ...any) // says what happened in one line; safe for concurrent use
+	Every  time.Duration                 // least time between two messages to a channel; a second when 0
+}
+
+// Problem is an error and what to do about it.
+type Problem struct {
+	Err  error
+	Hint string
+}
+
+func (p *Problem) Error() string { return p.Err.Error() }
+func (p *Problem) Unwrap() error { return p.Err }
+
+// surface is what answers from here are said to come from.
+const surface = "slack"
+
+// Run asks on Slack until ctx ends, which is no error. It returns when all that it
+// began has ended. An error is of what no waiting would put right: no workflow that
+// asks on Slack, a token that is missing or not accepted, a second process that asks
+// with the same one.
+func Run(ctx context.Context, o Options) error {
+	if o.Every <= 0 {
+		o.Every = time.Second
+	}
+	apps, err := open(ctx, &o)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var work sync.WaitGroup
+	failed := make(chan error, 4*len(apps))
+	for _, a := range apps {
+		defer a.memory.close()
+		for _, part := range []func(context.Context) error{a.follow, a.reconcile, a.listen, a.deliver} {
+			work.Go(func() {
+				if err := part(ctx); err != nil {
+					failed <- err
+					stop()
+				}
+			})
+		}
+	}
+	work.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+var errNoWorkflow = &Problem{
+	Err:  errors.New("no workflow in force asks on Slack"),
+	Hint: "Give one `destination: {type: slack, ...}` in thoughtgate.yaml, then: tgctl daemon reload",
+}
+
+// open signs in to every Slack app that a workflow in force names.
+func open(ctx context.Context, o *Options) (apps []*app, err error) {
+	defer func() {
+		if err != nil {
+			for _, a := range apps {
+				a.memory.close()
+			}
+		}
+	}()
+	flows, err := workflows(ctx, o.Gate)
+	if err != nil {
+		return nil, err
+	}
+	if len(flows) == 0 {
+		return nil, errNoWorkflow
+	}
+	for _, n := range tokenNames(flows) {
+		a, err := signIn(ctx, o, n)
+		if err != nil {
+			return apps, err
+		}
+		a.all = tokenNames(flows)
+		apps = append(apps, a)
+		if a.memory, err = remember(o.State, a.me.TeamID+"-"+a.me.UserID); err != nil {
+			return apps, err
+		}
+		a.recall(flows)
+		o.Say("asking on Slack as %s in %s, for %s", display.Name(a.me.User), display.Text(a.me.Team), a.serves(flows))
+	}
+	return apps, nil
+}
+
+// workflow is one that asks on Slack.
+type workflow struct {
+	name, channel               string
+	tokens                      names
+	mention, approvers, surface []string
+	presence                    bool
+}
+
+// names are those of the two tokens of a Slack app.
+type names struct{ bot, app string }
+
+// workflows reads those of the configuration in force that ask on Slack.
+func workflows(ctx context.Context, g Gate) (map[string]workflow, error) {
+	set, err := g.PolicySet(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read which workflows ask on Slack: %w", err)
+	}
+	flows := map[string]workflow{}
+	for _, w := range set.GetDetail().GetWorkflows() {
+		if s := w.GetSlack(); s != nil {
+			flows[w.GetName()] = workflow{
+				name: w.GetName(), channel: s.GetChannel(), tokens: names{s.GetBotToken(), s.GetAppToken()}, mention: s.GetMention(),
+				approvers: s.GetApprovers(), surface: w.GetSurfaces(), presence: w.GetRequire() != "any",
+			}
+		}
+	}
+	return flows, nil
+}
+
+// tokenNames lists the pairs of names in flows, each once, in a fixed order.
+func tokenNames(flows map[string]workflow) []names {
+	var all []names
+	for _, w := range flows {
+		if !slices.Contains(all, w.tokens) {
+			all = append(all, w.tokens)
+		}
+	}
+	slices.SortFunc(all, func(a, b names) int { return slices.Compare([]string{a.bot, a.app}, []string{b.bot, b.app}) })
+	return all
+}
+
+// approvable reports whether a yes may come from Slack.
+func (w *workflow) approvable() bool {
+	return !w.presence && (len(w.surface) == 0 || slices.Contains(w.surface, surface))
+}
