@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -37,7 +38,8 @@ func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 	ans, why := a.read(ctx, in)
 	if why != "" {
 		a.o.Say("a press of %s is passed over: %s", display.Name(in.User.ID), why)
-		if channel := in.Channel.ID; channel != "" && isID(in.User.ID, "UW") {
+		formOf, _, _ := strings.Cut(in.View.PrivateMetadata, " ")
+		if channel := cmp.Or(in.Channel.ID, formOf); channel != "" && isID(in.User.ID, "UW") {
 			a.whisper(ctx, channel, in.Message.ThreadTimestamp, in.User.ID, "That was not taken: "+string(why)+". See what is open in a terminal: `tgctl approvals`")
 		}
 		return
@@ -116,7 +118,7 @@ func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, d
 // whatever Slack made of the limit of its input.
 func clip(s string) string {
 	if r := []rune(s); len(r) > reasonMost {
-		return string(r[:reasonMost]) + ellipsis
+		return string(r[:reasonMost]) + " [cut]"
 	}
 	return s
 }

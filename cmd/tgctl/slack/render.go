@@ -58,8 +58,9 @@ func (c *card) message(sheet Sheet) *post {
 		}
 	}
 	rows := []string{code(sheet.Call, callMost)}
-	used := units(rows[0])
+	used, cut := units(rows[0]), wasCut(rows[0])
 	put := func(line string) {
+		cut = cut || wasCut(line)
 		if used += units(line) + 1; used <= rowsMost {
 			rows = append(rows, line)
 		}
@@ -69,19 +70,22 @@ func (c *card) message(sheet Sheet) *post {
 			put("*" + escaped(row.Label, 40) + ":* " + text)
 		}
 	}
-	if used > rowsMost {
+	if cut = cut || used > rowsMost; cut {
 		rows = append(rows, "_Not all is shown here:_ "+code("tgctl approvals show "+id, 100))
 	}
 	rows = append(rows, "*digest:* "+code(display.Safe(c.subject), 80))
 	p.add(section(strings.Join(rows, "\n")))
 	if c.open() {
-		cut := c.values(p, sheet.Values) || used > rowsMost
+		cut = c.values(p, sheet.Values) || cut
 		c.ask(p, sheet, cut)
 	} else {
 		p.add(section(c.ended()))
 	}
 	return p
 }
+
+// wasCut reports whether the code span at the end of line was cut.
+func wasCut(line string) bool { return strings.HasSuffix(line, ellipsis+"`") }
 
 func (p *post) add(b api.Block) { p.blocks = append(p.blocks, b) }
 

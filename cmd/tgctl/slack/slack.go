@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}
-	apps, err := open(ctx, &o)
+	apps, err := signInAll(ctx, &o)
 	if err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ var errNoWorkflow = &Problem{
 	Hint: "Give one `destination: {type: slack, ...}` in thoughtgate.yaml, then: tgctl daemon reload",
 }
 
-// open signs in to every Slack app that a workflow in force names.
-func open(ctx context.Context, o *Options) (apps []*app, err error) {
+// signInAll signs in to every Slack app that a workflow in force names.
+func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
 	defer func() {
 		if err != nil {
 			for _, a := range apps {

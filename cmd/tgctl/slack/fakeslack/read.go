@@ -1,7 +1,6 @@
 package fakeslack
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -102,22 +101,4 @@ func (s *Server) Delete(m Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.messages = slices.DeleteFunc(s.messages, func(other *Message) bool { return other.TS == m.TS })
-}
-
-// Wait returns when done reports true, which is asked whenever something happens, or
-// with the error of ctx.
-func (s *Server) Wait(ctx context.Context, done func() bool) error {
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
-		if done() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -68,12 +68,11 @@ type Server struct {
 	sockets    map[*socket]bool
 	opened     int
 	sent       map[string]*Envelope
-	changed    chan struct{} // closed, and made anew, whenever something has happened
 }
 
 // New starts a fake Slack on this machine. Close ends it.
 func New() *Server {
-	s := &Server{calls: map[string]int{}, sockets: map[*socket]bool{}, sent: map[string]*Envelope{}, changed: make(chan struct{})}
+	s := &Server{calls: map[string]int{}, sockets: map[*socket]bool{}, sent: map[string]*Envelope{}}
 	mux := http.NewServeMux()
 	for method, answer := range map[string]func(*request) any{
 		"auth.test": s.authTest, "chat.postMessage": s.postMessage, "chat.update": s.update, "chat.delete": s.remove,
@@ -116,7 +115,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, method string, an
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[method]++
-	defer s.happened()
 	want := BotToken
 	if method == "apps.connections.open" {
 		want = AppToken
@@ -276,10 +274,4 @@ func (s *Server) message(channel, ts string) *Message {
 		}
 	}
 	return nil
-}
-
-// happened wakes whoever waits. The caller holds the mutex.
-func (s *Server) happened() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }

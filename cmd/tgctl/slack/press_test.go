@@ -1,0 +1,234 @@
+package slack
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// reasons are the notes that were decided with.
+func (h *house) reasons() []string {
+	h.gate.mu.Lock()
+	defer h.gate.mu.Unlock()
+	var all []string
+	for _, d := range h.gate.decisions {
+		all = append(all, d.GetApprover()+" "+strings.ToLower(strings.TrimPrefix(d.GetAnswer().String(), "ANSWER_"))+" "+d.GetNote())
+	}
+	return all
+}
+
+// A no asks for a reason, which the agent is told.
+func TestDenyWithAReason(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "[Deny]")
+	h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
+	views := h.slack.Views()
+	if len(views) != 1 || h.states() != "A-1 open" {
+		t.Fatalf("%d forms, %s", len(views), h.states())
+	}
+	golden(t, "deny.json", indented(t, views[0].Raw))
+	// Somebody else's form would be no better than their button.
+	h.acked(h.slack.Submit(views[0], "U0EVE", "because"))
+	h.whispered("U0EVE", "none of those who answer")
+	h.acked(h.slack.Submit(views[0], "U0ANN", " use `staging` "+strings.Repeat("x", 900)))
+	h.message("A-1", "*Denied* by <@U0ANN> on Slack")
+	got := h.reasons()
+	if len(got) != 1 || !strings.HasPrefix(got[0], "U0ANN deny use `staging` xxx") || len([]rune(got[0])) > reasonMost+20 {
+		t.Errorf("decided %q", got)
+	}
+	h.acked(h.slack.Submit(views[0], "U0BEN", "too"))
+	h.whispered("U0BEN", "too late")
+}
+
+func indented(t *testing.T, raw json.RawMessage) string {
+	t.Helper()
+	out, err := json.MarshalIndent(raw, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out) + "\n"
+}
+
+// Where no form can be opened the no counts without a reason.
+func TestDenyWithoutAForm(t *testing.T) {
+	h := newHouse(t)
+	h.slack.Fail("views.open", "expired_trigger_id", 1)
+	h.gate.set("A-1", nil)
+	h.start()
+	h.press(fakeslack.Press{User: "U0BEN", Action: "deny", Message: h.message("A-1", "[Deny]")})
+	h.message("A-1", "*Denied* by <@U0BEN>")
+}
+
+// What was pressed by nobody who may, or was never made here, decides nothing; who
+// pressed is told, and Slack is told that it came.
+func TestPressesThatDoNotCount(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.gate.set("A-2", nil)
+	h.start()
+	m, other := h.message("A-1", "[Approve]"), h.message("A-2", "[Approve]")
+	elsewhere := m
+	elsewhere.Channel = "C0OTHER"
+	for _, test := range []struct {
+		name, told string
+		press      fakeslack.Press
+	}{
+		{"somebody else's yes", "none of those who answer", fakeslack.Press{User: "U0EVE", Action: "approve", Message: m}},
+		{"somebody else's no", "none of those who answer", fakeslack.Press{User: "U0FAY", Action: "deny", Message: m}},
+		{"the button of another question", "not that of the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: other.Button("approve").Value}},
+		{"another subject", "not that of the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "A-1 " + subjectOf("A-2")}},
+		{"no value", "not that of the question", fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "x"}},
+		{"an unknown message", "none that is remembered", fakeslack.Press{User: "U0ANN", Action: "approve", Message: fakeslack.Message{Channel: m.Channel, TS: "1.1"}, Value: m.Button("approve").Value}},
+		{"an unknown action", "no button that was made here", fakeslack.Press{User: "U0ANN", Action: "approve_all", Message: m, Value: m.Button("approve").Value}},
+		{"another channel", "", fakeslack.Press{User: "U0ANN", Action: "approve", Message: elsewhere, Value: m.Button("approve").Value}},
+		{"nobody", "", fakeslack.Press{User: "", Action: "approve", Message: m}},
+		{"a user of a strange name", "", fakeslack.Press{User: "U0ANN> <!channel", Action: "approve", Message: m}},
+	} {
+		before := len(h.slack.Ephemerals())
+		if e := h.press(test.press); e.Acked.Sub(e.Sent) > 3*time.Second {
+			t.Errorf("%s: Slack heard after %v", test.name, e.Acked.Sub(e.Sent))
+		}
+		if test.told != "" {
+			h.whispered(test.press.User, test.told)
+		} else if n := len(h.slack.Ephemerals()); n != before {
+			t.Errorf("%s: somebody was told %+v", test.name, h.slack.Ephemerals()[n-1])
+		}
+	}
+	if got := h.states(); got != "A-1 open, A-2 open" {
+		t.Errorf("now %s", got)
+	}
+	h.gate.mu.Lock()
+	defer h.gate.mu.Unlock()
+	if !slices.Equal(h.gate.refused, []string{"U0EVE", "U0FAY"}) {
+		t.Errorf("the daemon was told of %q", h.gate.refused)
+	}
+}
+
+// An envelope that comes again, also over another connection, decides once.
+func TestReplays(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "[Approve]")
+	press := fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: m.Button("approve").Value, Envelope: "the-same"}
+	for i := range 3 {
+		h.slack.Press(press)
+		h.until("another acknowledgement", func() bool { return h.slack.Envelope("the-same").Acks > i })
+	}
+	h.slack.Disconnect("refresh_requested")
+	h.until("another connection", func() bool { return h.slack.Calls("apps.connections.open") == 2 && h.slack.Connections() == 1 })
+	h.slack.Press(press)
+	h.until("another acknowledgement", func() bool { return h.slack.Envelope("the-same").Acks == 4 })
+	if got := h.reasons(); !slices.Equal(got, []string{"U0ANN approve "}) {
+		t.Errorf("decided %q", got)
+	}
+	if e := h.slack.Ephemerals(); len(e) != 0 {
+		t.Errorf("told %+v", e)
+	}
+}
+
+// Two who press at once: one counts, the other is told who it was.
+func TestTwoAtOnce(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "[Approve]")
+	first := h.slack.Press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
+	second := h.slack.Press(fakeslack.Press{User: "U0BEN", Action: "approve", Message: m})
+	h.acked(first)
+	h.acked(second)
+	h.until("a word to the later one", func() bool {
+		return slices.ContainsFunc(h.slack.Ephemerals(), func(e fakeslack.Ephemeral) bool { return strings.Contains(e.Text, "too late") })
+	})
+	if got := h.reasons(); len(got) != 1 {
+		t.Errorf("decided %q", got)
+	}
+}
+
+// Who looks at a message that is no longer up to date is told what became of it.
+func TestAPressThatComesTooLate(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "[Approve]")
+	h.gate.set("A-1", func(q *pb.Approval) { q.State = expired })
+	h.message("A-1", "*Expired*")
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
+	h.whispered("U0ANN", "too late")
+}
+
+// A question that wants presence, or whose workflow takes no yes from Slack, gets
+// none from there, whatever is pressed; a no it gets.
+func TestNoYesFromSlack(t *testing.T) {
+	for name, change := range map[string]func(*pb.PolicyWorkflow){
+		"presence": func(w *pb.PolicyWorkflow) { w.Require = "presence" },
+		"surfaces": func(w *pb.PolicyWorkflow) { w.Surfaces = []string{"terminal"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			change(h.gate.flows[0])
+			h.gate.set("A-1", nil)
+			h.start()
+			m := h.message("A-1", "tgctl approvals approve A-1")
+			if m.Button("approve") != nil {
+				t.Error("there is a button for a yes")
+			}
+			h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m, Value: "A-1 " + subjectOf("A-1")})
+			h.whispered("U0ANN", "not taken from Slack")
+			if got := h.states(); got != "A-1 open" {
+				t.Errorf("now %s", got)
+			}
+			h.press(fakeslack.Press{User: "U0ANN", Action: "deny", Message: m})
+			h.acked(h.slack.Submit(h.slack.Views()[0], "U0ANN", ""))
+			h.message("A-1", "*Denied*")
+		})
+	}
+}
+
+// Slack ends connections, warns that it will, and sends what nobody here asked for
+// or can read: each envelope is acknowledged, and presses go on counting.
+func TestConnectionsEnd(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "[Approve]")
+	for i, how := range []string{"warning", "refresh_requested", ""} {
+		h.slack.Disconnect(how)
+		h.until("another connection", func() bool { return h.slack.Calls("apps.connections.open") == i+2 && h.slack.Connections() == 1 })
+	}
+	for _, strange := range []struct {
+		kind    string
+		payload any
+	}{
+		{"slash_commands", map[string]any{"command": "/thoughtgate", "user_id": "U0ANN"}},
+		{"interactive", "no object"},
+		{"interactive", map[string]any{"type": "message_action", "user": map[string]any{"id": "U0ANN"}}},
+		{"something_new", map[string]any{}},
+	} {
+		id, ok := h.slack.Send("", strange.kind, strange.payload)
+		if !ok {
+			t.Fatal("there is no connection")
+		}
+		h.acked(id)
+	}
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
+	h.message("A-1", "*Approved*")
+}
+
+// While Slack can't be reached it is tried again, and what was asked meanwhile is
+// posted.
+func TestSlackIsAway(t *testing.T) {
+	h := newHouse(t)
+	h.slack.Fail("apps.connections.open", "internal_error", 2)
+	h.slack.Drop("chat.postMessage", 1)
+	h.gate.set("A-1", nil)
+	h.start()
+	h.message("A-1", "[Approve]")
+}

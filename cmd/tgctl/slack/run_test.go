@@ -1,0 +1,381 @@
+package slack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func TestAQuestionFromAskedToApproved(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil) // before anybody watches
+	h.gate.set("A-2", func(q *pb.Approval) { q.Workflow = "local" })
+	h.start()
+	m := h.message("A-1", "[Approve]\n[Deny]")
+	if b := m.Button("approve"); b.Value != "A-1 "+subjectOf("A-1") || !strings.Contains(b.Confirm, "write_file") {
+		t.Errorf("the button is %+v", b)
+	}
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
+	m = h.message("A-1", "*Approved* by <@U0ANN> on Slack, <!date^")
+	if m.Button("approve") != nil || m.Button("deny") != nil || strings.Contains(m.Shown(), "milk") {
+		t.Errorf("after the answer there stands\n%s", m.Shown())
+	}
+	h.gate.mu.Lock()
+	d := h.gate.decisions[0]
+	h.gate.mu.Unlock()
+	if d.GetAnswer() != pb.Answer_ANSWER_APPROVE || d.GetApprover() != "U0ANN" || d.GetSurface() != "slack" {
+		t.Errorf("decided %v", d)
+	}
+	if n := len(h.slack.Messages()); n != 1 {
+		t.Errorf("%d messages stand there:\n%s", n, h.shown())
+	}
+	// Nothing is kept of what has ended.
+	h.until("an empty memory", func() bool {
+		text, err := os.ReadFile(filepath.Join(h.state, fakeslack.Team+"-"+fakeslack.Bot+".json"))
+		return err == nil && !strings.Contains(string(text), "A-1")
+	})
+}
+
+// What became of a question elsewhere stands below it, and it has no buttons then.
+func TestEndsElsewhere(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	for _, test := range []struct {
+		id, want string
+		end      func(*pb.Approval)
+	}{
+		{"A-1", "*Denied* by `pid 9 tgctl` (`terminal`)", func(q *pb.Approval) { q.State, q.Decider, q.Surface = rejected, "pid 9 tgctl", "terminal" }},
+		{"A-2", "*Expired*", func(q *pb.Approval) { q.State = expired }},
+		{"A-3", "*Withdrawn*", func(q *pb.Approval) { q.State = pb.ApprovalState_APPROVAL_STATE_WITHDRAWN }},
+		{"A-4", "the answer waits for that until <!date^", func(q *pb.Approval) {
+			q.State, q.Good = approved, timestamppb.New(time.Now().Add(time.Hour))
+		}},
+	} {
+		h.gate.set(test.id, nil)
+		h.message(test.id, "[Deny]")
+		h.gate.set(test.id, test.end)
+		if m := h.message(test.id, test.want); m.Button("deny") != nil {
+			t.Errorf("%s has buttons still:\n%s", test.id, m.Shown())
+		}
+	}
+	// A no takes the yes back that waits; later the message says so.
+	h.gate.set("A-4", func(q *pb.Approval) { q.State, q.Good, q.Decided = rejected, nil, timestamppb.Now() })
+	h.message("A-4", "*Denied*")
+}
+
+// After a restart nothing is posted twice, and what ended meanwhile says so.
+func TestRestart(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	for _, id := range []string{"A-1", "A-2", "A-3"} {
+		h.gate.set(id, nil)
+		h.message(id, "[Approve]")
+	}
+	h.end()
+	h.gate.set("A-2", func(q *pb.Approval) { q.State = expired })
+	h.gate.mu.Lock()
+	delete(h.gate.questions, "A-3") // a daemon without its memory
+	h.gate.mu.Unlock()
+	h.gate.set("A-4", nil)
+	h.start()
+	h.message("A-4", "[Approve]")
+	h.message("A-2", "*Expired*")
+	h.message("A-3", "*Gone.*")
+	if n := len(h.slack.Messages()); n != 4 {
+		t.Errorf("%d messages stand there:\n%s", n, h.shown())
+	}
+	first := h.message("A-1", "[Approve]")
+	if first.Versions != 1 {
+		t.Errorf("A-1 was sent %d times", first.Versions)
+	}
+	h.press(fakeslack.Press{User: "U0BEN", Action: "approve", Message: first})
+	h.message("A-1", "*Approved* by <@U0BEN>")
+}
+
+// An id that comes again with another subject is another question.
+func TestAnIDThatComesAgain(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	h.message("A-1", "[Approve]")
+	h.gate.set("A-1", func(q *pb.Approval) { q.Subject = asked("another").Subject })
+	h.message("A-1", "*Gone.*")
+	h.message("A-1", subjectOf("another"))
+}
+
+// When nobody heard whether a message was posted, the next one says that it may
+// stand there twice; presses count on what is remembered.
+func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
+	h := newHouse(t)
+	h.slack.Drop("chat.postMessage", 1)
+	h.gate.set("A-1", nil)
+	h.start()
+	second := h.message("A-1", "It may stand here twice")
+	first := h.slack.Messages()[0]
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: first})
+	h.whispered("U0ANN", "none that is remembered")
+	if got := h.states(); got != "A-1 open" {
+		t.Errorf("now %s", got)
+	}
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: second})
+	h.message("A-1", "*Approved*")
+}
+
+// A process that was killed while it posted leaves a note of it.
+func TestKilledWhilePosting(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	m, err := remember(h.state, fakeslack.Team+"-"+fakeslack.Bot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.keep([]message{{ID: "A-1", Subject: subjectOf("A-1"), Workflow: "ops", Asked: "ops"}}); err != nil {
+		t.Fatal(err)
+	}
+	m.close()
+	h.start()
+	h.message("A-1", "It may stand here twice")
+}
+
+// A message that somebody took away is posted again, when there is something to say.
+func TestAMessageTakenAway(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	h.slack.Delete(h.message("A-1", "[Approve]"))
+	h.gate.set("A-1", func(q *pb.Approval) { q.Facts = append(q.Facts, "acts") })
+	h.message("A-1", "acts")
+	h.slack.Delete(h.message("A-1", "acts"))
+	h.gate.set("A-1", func(q *pb.Approval) { q.State = expired })
+	h.gate.set("A-2", nil)
+	h.message("A-2", "[Approve]")
+	if strings.Contains(h.shown(), "A-1") {
+		t.Errorf("what has ended was posted again:\n%s", h.shown())
+	}
+}
+
+// More questions than a channel should take at once hang below one message, which
+// alone mentions people.
+func TestABurst(t *testing.T) {
+	h := newHouse(t)
+	for i := range 12 {
+		h.gate.set(fmt.Sprintf("A-%d", i+1), func(q *pb.Approval) {
+			q.Created = timestamppb.New(q.Created.AsTime().Add(time.Duration(i) * time.Second))
+		})
+	}
+	// All of them are there before the first is sent.
+	h.slack.Limit("chat.postMessage", 1, 1)
+	h.start()
+	h.until("every question", func() bool { return len(h.slack.Messages()) >= 13 })
+	var roots, ids []string
+	mentions := 0
+	for _, m := range h.slack.Messages() {
+		if m.Thread == "" {
+			roots = append(roots, strings.TrimSpace(strings.Split(m.Shown(), "\n")[0]))
+		} else {
+			ids = append(ids, strings.TrimPrefix(strings.Split(m.Shown(), "\n")[0], "Question "))
+		}
+		if strings.Contains(m.Shown(), "<!here>") {
+			mentions++
+		}
+	}
+	if len(h.slack.Messages()) > 14 || mentions > 2 || len(ids) < 11 {
+		t.Errorf("channel %q, thread %q, %d mentions", roots, ids, mentions)
+	}
+	last := h.message("A-12", "[Approve]")
+	h.press(fakeslack.Press{User: "U0EVE", Action: "approve", Message: last})
+	h.until("a word in the thread", func() bool {
+		return slices.ContainsFunc(h.slack.Ephemerals(), func(e fakeslack.Ephemeral) bool { return e.User == "U0EVE" && e.Thread == last.Thread })
+	})
+}
+
+// Slack is left alone for as long as it says, and messages to a channel keep their
+// distance.
+func TestPace(t *testing.T) {
+	h := newHouse(t)
+	h.every = 300 * time.Millisecond
+	h.slack.Limit("chat.postMessage", 1, 2)
+	began := time.Now()
+	for i := range 3 {
+		h.gate.set(fmt.Sprintf("A-%d", i+1), nil)
+	}
+	h.start()
+	h.until("three messages", func() bool { return len(h.slack.Messages()) == 3 })
+	all := h.slack.Messages()
+	if waited := all[0].Posted.Sub(began); waited < 2*time.Second {
+		t.Errorf("the first message was posted after %v, and Slack had said 1 s twice", waited)
+	}
+	for i := 1; i < len(all); i++ {
+		if d := all[i].Posted.Sub(all[i-1].Posted); d < h.every {
+			t.Errorf("%v between two messages, want %v", d, h.every)
+		}
+	}
+}
+
+// A message that Slack does not take for what it holds is sent without the values,
+// and then gets no yes.
+func TestAMessageThatIsNotTaken(t *testing.T) {
+	h := newHouse(t)
+	h.slack.Fail("chat.postMessage", "invalid_blocks", 1)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "Slack did not take them")
+	if m.Button("approve") != nil || m.Button("deny") == nil {
+		t.Errorf("it has the wrong buttons:\n%s", m.Shown())
+	}
+}
+
+func TestErrorsThatPass(t *testing.T) {
+	for _, test := range []struct{ code, want string }{
+		{"channel_not_found", "there is no such channel"},
+		{"not_in_channel", "/invite"},
+		{"missing_scope", "lacks a scope, chat:write"},
+		{"is_archived", "is archived"},
+		{"internal_error", "internal_error"},
+	} {
+		t.Run(test.code, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.slack.Fail("chat.postMessage", test.code, 1)
+			h.gate.set("A-1", nil)
+			h.start()
+			h.message("A-1", "[Approve]") // when it is put right
+			if !slices.ContainsFunc(h.lines(), func(line string) bool { return strings.Contains(line, test.want) }) {
+				t.Errorf("%q is not said:\n%s", test.want, strings.Join(h.lines(), "\n"))
+			}
+		})
+	}
+}
+
+func TestErrorsThatLast(t *testing.T) {
+	for _, test := range []struct {
+		name, want string
+		change     func(*house)
+	}{
+		{"no workflow", "no workflow in force asks on Slack", func(h *house) { h.gate.flows = nil }},
+		{"bot token unknown", "invalid_auth", func(h *house) { h.env["SLACK_BOT_TOKEN"] = "xoxb-another" }},
+		{"app token unknown", "invalid_auth", func(h *house) { h.env["SLACK_APP_TOKEN"] = "xapp-another" }},
+		{"no token", "the bot token is missing", func(h *house) { delete(h.env, "SLACK_BOT_TOKEN") }},
+		{"tokens exchanged", "it begins with xoxb-", func(h *house) { h.env["SLACK_BOT_TOKEN"] = fakeslack.AppToken }},
+		{"scope of the app token", "lacks a scope", func(h *house) { h.slack.Fail("apps.connections.open", "missing_scope", 9) }},
+		{"revoked while it asks", "the token was revoked", func(h *house) {
+			h.slack.Fail("chat.postMessage", "token_revoked", 9)
+			h.gate.set("A-1", nil)
+		}},
+		{"plain http", "plain http is only for this machine", func(h *house) { h.env[apiVariable] = "http://slack.example/api/" }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := newHouse(t)
+			test.change(h)
+			err := Run(h.ctx, h.options())
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want %q", err, test.want)
+			}
+			var p *Problem
+			if test.name != "plain http" && (!errors.As(err, &p) || p.Hint == "") {
+				t.Errorf("%v says nothing of what to do", err)
+			}
+			for _, secret := range []string{"xoxb-another", "xapp-another", fakeslack.AppToken} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("the error holds a token: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// Two at once would post everything twice.
+func TestOneProcessAnApp(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	if err := Run(h.ctx, h.options()); err == nil || !strings.Contains(err.Error(), "another `tgctl slack`") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheDaemonGoesAndComes(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "[Approve]")
+	h.gate.goAway(true)
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
+	h.whispered("U0ANN", "not running at the moment")
+	h.gate.goAway(false)
+	h.gate.set("A-2", nil)
+	h.message("A-2", "[Approve]")
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
+	h.message("A-1", "*Approved*")
+}
+
+func TestCheck(t *testing.T) {
+	h := newHouse(t)
+	if err := Check(h.ctx, h.options()); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.slack.Messages()) != 0 || h.slack.Calls("chat.delete") != 1 || h.slack.Calls("apps.connections.open") != 1 {
+		t.Errorf("it left %s", h.shown())
+	}
+	golden(t, "check.txt", strings.Join(h.lines(), "\n")+"\n")
+	h.gate.flows[0].Slack.Channel = fakeslack.Private
+	err := Check(h.ctx, h.options())
+	var p *Problem
+	if !errors.As(err, &p) || !strings.Contains(p.Hint, "/invite") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A workflow that comes with a reload is asked for; who was taken out of it does
+// not answer any more.
+func TestReload(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	m := h.message("A-1", "[Approve]")
+	h.gate.mu.Lock()
+	ops := h.gate.flows[0]
+	h.gate.flows = []*pb.PolicyWorkflow{
+		{Name: "ops", Require: "any", Surfaces: ops.Surfaces, Slack: &pb.SlackDestination{Channel: "ops", BotToken: "SLACK_BOT_TOKEN", AppToken: "SLACK_APP_TOKEN", Approvers: []string{"U0BEN"}}},
+		{Name: "board", Require: "any", Surfaces: ops.Surfaces, Slack: &pb.SlackDestination{Channel: "#ops", BotToken: "SLACK_BOT_TOKEN", AppToken: "SLACK_APP_TOKEN", Approvers: []string{"U0BEN"}}},
+	}
+	h.gate.mu.Unlock()
+	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: m})
+	h.whispered("U0ANN", "none of those who answer")
+	h.gate.set("A-2", func(q *pb.Approval) { q.Workflow = "board" })
+	h.message("A-2", "[Approve]")
+}
+
+// Stopped while a message is on its way, it is heard whether that arrived.
+func TestStoppedWhilePosting(t *testing.T) {
+	h := newHouse(t)
+	h.gate.set("A-1", nil)
+	h.start()
+	h.message("A-1", "[Approve]")
+	h.gate.set("A-2", nil)
+	h.end()
+	posted := len(h.slack.Messages())
+	h.start()
+	h.message("A-2", "[Approve]")
+	if n := len(h.slack.Messages()); n != 2 {
+		t.Errorf("%d messages stand there, %d before the restart:\n%s", n, posted, h.shown())
+	}
+}
+
+func TestSleepEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if sleep(ctx, time.Hour) == nil || sleep(ctx, 0) == nil {
+		t.Error("it slept in spite of its context")
+	}
+}
