@@ -132,7 +132,7 @@ func (c *counter) decision(r *record.Record) {
 		return
 	}
 	c.waits = append(c.waits, time.Duration(r.LatencyUS)*time.Microsecond)
-	who := decider{r.Decider, r.Surface}
+	who := decider{cmp.Or(r.Approver, r.Decider), r.Surface}
 	if len(c.deciders) >= maxNames && c.deciders[who] == nil {
 		who = decider{who: others}
 	}

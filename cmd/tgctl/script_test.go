@@ -77,6 +77,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":      scriptExits,
 			"eventually": scriptEventually,
+			"slack":      scriptSlack,
 		},
 	})
 }

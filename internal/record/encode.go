@@ -85,6 +85,7 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	dst = appendText(dst, "grant", r.Grant)
 	dst = appendText(dst, "decider", r.Decider)
 	dst = appendText(dst, "surface", r.Surface)
+	dst = appendText(dst, "approver", r.Approver)
 	dst = appendTrue(dst, "auto_approved", r.Auto)
 	dst = appendTrue(dst, "forwarded", r.Forwarded)
 	dst = appendText(dst, "set", r.Set)

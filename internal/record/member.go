@@ -91,6 +91,8 @@ func (r *Record) verdictText(name string) *string {
 		return &r.Decider
 	case "surface":
 		return &r.Surface
+	case "approver":
+		return &r.Approver
 	case "set":
 		return &r.Set
 	case "digest":

@@ -228,10 +228,11 @@ func (l *lane) post(ctx context.Context, c *card, p *post) error {
 		}
 		return l.refused(c, err)
 	}
-	a.o.Say("%s: asked in %s", display.Name(c.id), display.Name(l.channel))
-	return l.note(func() {
+	err = l.note(func() {
 		c.channel, c.ts, c.shown, c.unsure = channel, ts, p.digest(), was
 	})
+	a.o.Say("%s: asked in %s", display.Name(c.id), display.Name(l.channel))
+	return err
 }
 
 // refused takes up that Slack did not take a message. If that was for what it says,

@@ -101,7 +101,7 @@ func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, d
 	c := a.cardAt(ctx, channel, ts, value)
 	switch {
 	case c == nil:
-		return nil, a.stale(ctx, value)
+		return nil, a.stale(ctx, channel, ts, value)
 	case value != c.id+" "+c.subject:
 		return nil, "its button is not that of the question in the message"
 	}
@@ -159,12 +159,18 @@ func (a *app) look(channel, ts, value string) (found *card, underway bool, noted
 }
 
 // stale says why nothing comes of a press on a message that is not remembered: it is
-// that of a question which has ended, or none of ours.
-func (a *app) stale(ctx context.Context, value string) display.Safe {
+// that of a question which has ended, and is brought up to date then, or none of ours.
+func (a *app) stale(ctx context.Context, channel, ts, value string) display.Safe {
 	id, subject, _ := strings.Cut(value, " ")
 	q, err := a.o.Gate.GetApproval(ctx, id)
 	if err != nil || hex.EncodeToString(q.GetSubject()) != subject || q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
 		return "its message is none that is remembered here"
+	}
+	if flow, ok, err := a.flow(ctx, q.GetWorkflow()); err == nil && ok {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.cards[id+" "+ts] = &card{id: id, subject: subject, flow: flow, q: q, channel: channel, ts: ts, dirty: true}
+		a.lane(flow.channel).rouse()
 	}
 	return "it came too late, " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
 }

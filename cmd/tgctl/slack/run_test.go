@@ -130,6 +130,10 @@ func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
 	}
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: second})
 	h.message("A-1", "*Approved*")
+	// Whoever presses the other one now brings that up to date too.
+	h.press(fakeslack.Press{User: "U0BEN", Action: "deny", Message: first})
+	h.whispered("U0BEN", "it came too late, A-1 is approved")
+	h.until("no buttons", func() bool { return !strings.Contains(h.shown(), "[") })
 }
 
 // A process that was killed while it posted leaves a note of it.

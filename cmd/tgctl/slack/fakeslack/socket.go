@@ -13,7 +13,8 @@ import (
 
 // socket is one Socket Mode connection.
 type socket struct {
-	conn *websocket.Conn
+	conn    *websocket.Conn
+	leaving bool // it was asked to end, and nothing is sent over it; the server's mutex guards it
 
 	write sync.Mutex
 }
@@ -30,6 +31,8 @@ type Envelope struct {
 	Sent  time.Time
 	Acked time.Time // zero before it was
 	Acks  int
+
+	content map[string]any
 }
 
 func (s *Server) open(*request) any {
@@ -37,7 +40,7 @@ func (s *Server) open(*request) any {
 	return map[string]any{"ok": true, "url": strings.Replace(s.http.URL, "http", "ws", 1) + fmt.Sprintf("/socket?ticket=%d", s.opened)}
 }
 
-// socket serves a connection until it ends. It pings, as Slack does.
+// socket serves a connection until it ends.
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	upgrader := websocket.Upgrader{CheckOrigin: func(r *http.Request) bool { return r.Header.Get("Origin") == "https://api.slack.com" }}
 	conn, err := upgrader.Upgrade(w, r, nil)
@@ -46,13 +49,26 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	}
 	c := &socket{conn: conn}
 	s.mu.Lock()
-	s.sockets[c] = true
-	n := len(s.sockets)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
 	_ = c.send(map[string]any{ // a reader that is gone shows below
-		"type": "hello", "num_connections": n, "connection_info": map[string]any{"app_id": "A0FAKE"},
+		"type": "hello", "num_connections": len(s.sockets) + 1, "connection_info": map[string]any{"app_id": "A0FAKE"},
 		"debug_info": map[string]any{"host": "fake", "build_number": 1, "approximate_connection_time": 18060},
 	})
+	s.sockets[c] = true
+	for _, e := range s.sent { // what was not acknowledged is sent again
+		if e.Acks == 0 {
+			_ = c.send(e.content)
+		}
+	}
+	s.mu.Unlock()
+	c.serve(s)
+	s.mu.Lock()
+	delete(s.sockets, c)
+}
+
+// serve pings, and takes acknowledgements, until the connection ends.
+func (c *socket) serve(s *Server) {
+	conn := c.conn
 	stop := make(chan struct{})
 	var pings sync.WaitGroup
 	pings.Go(func() {
@@ -85,9 +101,6 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	close(stop)
 	pings.Wait()
 	conn.Close()
-	s.mu.Lock()
-	delete(s.sockets, c)
-	s.mu.Unlock()
 }
 
 // Disconnect has Slack ask every connection to end, for a reason as "warning" or
@@ -96,6 +109,7 @@ func (s *Server) Disconnect(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sockets {
+		c.leaving = true
 		if reason != "" {
 			_ = c.send(map[string]any{"type": "disconnect", "reason": reason, "debug_info": map[string]any{"host": "fake"}})
 			continue
@@ -112,10 +126,11 @@ func (s *Server) Send(id, kind string, payload any) (string, bool) {
 	if id == "" {
 		id = fmt.Sprintf("envelope-%d", len(s.sent)+1)
 	}
+	content := map[string]any{"envelope_id": id, "type": kind, "payload": payload, "accepts_response_payload": false}
 	for c := range s.sockets {
-		if c.send(map[string]any{"envelope_id": id, "type": kind, "payload": payload, "accepts_response_payload": false}) == nil {
+		if !c.leaving && c.send(content) == nil {
 			if s.sent[id] == nil {
-				s.sent[id] = &Envelope{ID: id, Sent: time.Now()}
+				s.sent[id] = &Envelope{ID: id, Sent: time.Now(), content: content}
 			}
 			return id, true
 		}
