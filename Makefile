@@ -83,7 +83,7 @@ install: build install-units ## install the programs and the systemd user units 
 	install -m 0755 bin/thoughtgated bin/tgctl '$(DESTDIR)$(PREFIX)/bin/'
 	install -m 0755 bin/tg-shim '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/'
 
-UNITS = thoughtgated.service thoughtgated.socket thoughtgated-shim.socket tgctl-notify.service
+UNITS = thoughtgated.service thoughtgated.socket thoughtgated-shim.socket tgctl-notify.service tgctl-slack.service
 
 install-units: ## install only the units, with PREFIX in them; does nothing on macOS
 	@[ "$$(uname -s)" = Linux ] || exit 0; \

@@ -58,7 +58,8 @@ func values(unit []setting, key string) []string {
 }
 
 func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
-	service, control, shim, notify := "thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service"
+	service, control, shim := "thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket"
+	notify, slack := "tgctl-notify.service", "tgctl-slack.service"
 	tests := []struct {
 		unit, key string
 		want      []string
@@ -96,6 +97,13 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{notify, "Service.NoNewPrivileges", []string{"yes"}},
 		{notify, "Service.UMask", []string{"0077"}},
 		{notify, "Service.LimitCORE", []string{"0"}},
+
+		// Tokens stand neither in its environment nor on its command line.
+		{slack, "Service.LoadCredential", []string{"SLACK_BOT_TOKEN:%E/thoughtgate/slack-bot-token", "SLACK_APP_TOKEN:%E/thoughtgate/slack-app-token"}},
+		{slack, "Service.Environment", nil},
+		{slack, "Service.ExecStart", []string{"/usr/bin/tgctl", "slack", "--no-start"}},
+		{slack, "Service.NoNewPrivileges", []string{"yes"}},
+		{slack, "Service.LimitCORE", []string{"0"}},
 	}
 	for _, test := range tests {
 		if got := values(readUnit(t, test.unit), test.key); !slices.Equal(got, test.want) {
@@ -108,10 +116,11 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 // 252, and from 254 on at the price of not seeing who calls, or of being in
 // another user namespace than the daemon, which then takes no answer.
 func TestServicesDoNotHide(t *testing.T) {
-	for _, unit := range []string{"thoughtgated.service", "tgctl-notify.service"} {
+	for _, unit := range []string{"thoughtgated.service", "tgctl-notify.service", "tgctl-slack.service"} {
 		for _, s := range readUnit(t, unit) {
 			name := strings.TrimPrefix(s.key, "Service.")
-			if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" {
+			// What the daemon starts may need memory that it can run; Slack starts nothing.
+			if strings.HasPrefix(name, "Private") || strings.HasPrefix(name, "Protect") || name == "MemoryDenyWriteExecute" && unit != "tgctl-slack.service" {
 				t.Errorf("%s sets %s", unit, name)
 			}
 		}
@@ -152,13 +161,14 @@ func TestInstalledUnits(t *testing.T) {
 		}
 	}
 	verify := []string{"--user", "verify"}
-	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service"} {
+	for _, name := range []string{"thoughtgated.service", "thoughtgated.socket", "thoughtgated-shim.socket", "tgctl-notify.service", "tgctl-slack.service"} {
 		verify = append(verify, filepath.Join(units, name))
 	}
 	for _, args := range [][]string{
 		verify,
 		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "thoughtgated.service")},
 		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "tgctl-notify.service")},
+		{"--user", "--no-pager", "security", "--offline=true", "--threshold=65", filepath.Join(units, "tgctl-slack.service")},
 	} {
 		cmd := exec.Command(analyze, args...)
 		cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+t.TempDir())
