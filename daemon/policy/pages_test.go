@@ -30,6 +30,9 @@ chat   tool post with secret   {}  ask`,
 	"docs/approvals.md": `
 github  tool delete_repo  {}  ask
 github  tool read_repo    {}  forward`,
+	"docs/slack.md": `
+cloud  tool deploy_app  {}  ask ops
+cloud  tool list_apps   {}  forward`,
 	"docs/tools.md": `
 github  tool read_repo                {}  forward
 github  tool delete_repo with acts    {}  ask`,

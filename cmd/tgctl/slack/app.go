@@ -111,7 +111,7 @@ func (a *app) checkChannels(ctx context.Context, flows map[string]workflow) erro
 		if !w.approvable() {
 			yes = "; only a no is taken from Slack"
 		}
-		a.o.Say("workflow %s: a message was posted to %s and taken away again; %s answer%s",
+		a.o.Say("workflow %s: a message was posted to %s and taken away again; answered by %s%s",
 			display.Name(w.name), display.Name(w.channel), display.Text(strings.Join(w.approvers, ", ")), yes)
 	}
 	return nil

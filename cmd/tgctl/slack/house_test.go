@@ -35,6 +35,7 @@ type gate struct {
 	decisions []*pb.Decision
 	refused   []string // approvers who are none
 	away      bool
+	slow      chan struct{} // an answer is decided when it is closed
 }
 
 func (g *gate) PolicySet(context.Context) (*pb.PolicySet, error) {
@@ -114,6 +115,9 @@ const (
 )
 
 func (g *gate) Decide(_ context.Context, d *pb.Decision) (*pb.Decided, error) {
+	if g.slow != nil {
+		<-g.slow
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	q := g.questions[d.GetId()]
@@ -277,11 +281,15 @@ func (h *house) lines() []string {
 // start runs what asks, and waits for its connection.
 func (h *house) start() {
 	h.Helper()
+	h.startUnconnected()
+	h.until("a connection", func() bool { return h.slack.Connections() > 0 })
+}
+
+func (h *house) startUnconnected() {
 	ctx, stop := context.WithCancel(h.ctx)
 	done := make(chan error, 1)
 	h.stop, h.done = stop, done
 	go func() { done <- Run(ctx, h.options()) }()
-	h.until("a connection", func() bool { return h.slack.Connections() > 0 })
 }
 
 // end stops what asks, and waits for it.

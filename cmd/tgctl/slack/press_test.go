@@ -232,3 +232,33 @@ func TestSlackIsAway(t *testing.T) {
 	h.start()
 	h.message("A-1", "[Approve]")
 }
+
+// Slack hears within 3 s that a press has come, however long the daemon takes; and
+// the press counts.
+func TestASlowDaemon(t *testing.T) {
+	h := newHouse(t)
+	h.gate.slow = make(chan struct{})
+	h.gate.set("A-1", nil)
+	h.start()
+	e := h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: h.message("A-1", "[Approve]")})
+	if took := e.Acked.Sub(e.Sent); took < ackAfter {
+		t.Errorf("it was acknowledged after %v, before anything came of it", took)
+	}
+	if got := h.states(); got != "A-1 open" {
+		t.Errorf("now %s", got)
+	}
+	close(h.gate.slow)
+	h.message("A-1", "*Approved*")
+}
+
+// A connection that Slack's answer leads elsewhere in the clear is not made.
+func TestAPlainConnection(t *testing.T) {
+	h := newHouse(t)
+	h.slack.Lead("ws://192.0.2.1:1/socket")
+	h.startUnconnected()
+	h.until("a word of it", func() bool {
+		return slices.ContainsFunc(h.lines(), func(line string) bool { return strings.Contains(line, "http://192.0.2.1:1 is not reached over TLS") })
+	})
+	h.slack.Lead("")
+	h.until("a connection", func() bool { return h.slack.Connections() > 0 })
+}

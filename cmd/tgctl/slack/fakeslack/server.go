@@ -67,6 +67,7 @@ type Server struct {
 	stamp      int
 	sockets    map[*socket]bool
 	opened     int
+	elsewhere  string // where connections are to be made instead
 	sent       map[string]*Envelope
 }
 

@@ -37,6 +37,9 @@ type Envelope struct {
 
 func (s *Server) open(*request) any {
 	s.opened++
+	if s.elsewhere != "" {
+		return map[string]any{"ok": true, "url": s.elsewhere}
+	}
 	return map[string]any{"ok": true, "url": strings.Replace(s.http.URL, "http", "ws", 1) + fmt.Sprintf("/socket?ticket=%d", s.opened)}
 }
 
@@ -116,6 +119,13 @@ func (s *Server) Disconnect(reason string) {
 		}
 		c.conn.Close()
 	}
+}
+
+// Lead has connections made to another address.
+func (s *Server) Lead(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.elsewhere = address
 }
 
 // Send sends an envelope with this id, or one of its own when id is empty, over one
