@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -168,7 +169,7 @@ func (a *app) flow(ctx context.Context, name string) (workflow, bool, error) {
 	}
 	w, ok := flows[name]
 	if ok && w.tokens != a.names && !slices.Contains(a.all, w.tokens) {
-		a.o.Say("workflow %s now names other tokens: start `tgctl slack` again to ask with them", name)
+		a.o.Say("workflow %s now names other tokens: start `tgctl slack` again to ask with them", display.Name(name))
 	}
 	return w, ok && w.tokens == a.names, nil
 }
