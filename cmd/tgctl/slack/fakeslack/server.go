@@ -82,7 +82,8 @@ func New() *Server {
 		mux.HandleFunc("POST /api/"+method, func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, method, answer) })
 	}
 	mux.HandleFunc("/socket", s.socket)
-	s.http = httptest.NewServer(mux)
+	s.http = httptest.NewUnstartedServer(mux) // a handler reads s.http
+	s.http.Start()
 	return s
 }
 
