@@ -108,7 +108,7 @@ func (a *app) checkChannels(ctx context.Context, flows map[string]workflow) erro
 			return explained(err, "post to "+w.channel+", where "+w.name+" asks")
 		}
 		yes := ""
-		if !w.approvable() {
+		if w.presence || !w.approvable() {
 			yes = "; only a no is taken from Slack"
 		}
 		a.o.Say("workflow %s: a message was posted to %s and taken away again; answered by %s%s",

@@ -33,6 +33,14 @@ func (c *card) open() bool {
 	return !c.gone && c.q != nil && c.q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN
 }
 
+// presence reports whether a yes needs proof that a person is there, which Slack
+// can't give.
+func (c *card) presence() bool { return c.flow.presence }
+
+// approvable reports whether a yes may come from Slack. One to values that Slack did
+// not take may not.
+func (c *card) approvable() bool { return c.flow.approvable() && !c.presence() && !c.plain }
+
 // settled reports that nothing more will become of it.
 func (c *card) settled(now time.Time) bool {
 	switch {

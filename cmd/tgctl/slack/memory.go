@@ -53,7 +53,7 @@ func remember(dir, app string) (*memory, error) {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, &Problem{
 				Err:  errors.New("another `tgctl slack` asks with this Slack app already"),
-				Hint: "End that one first. Under systemd: systemctl --user status thoughtgate-slack",
+				Hint: "End that one first. Under systemd: systemctl --user status tgctl-slack",
 			}
 		}
 		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)

@@ -51,7 +51,7 @@ func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 		a.unanswered(ctx, ans, ans.unasked)
 		return
 	case !ans.approver: // the daemon refuses it and writes it down
-	case yes && (!ans.c.flow.approvable() || ans.c.plain):
+	case yes && !ans.c.approvable():
 		a.o.Say("%s: a yes of %s is not taken from Slack", id, display.Name(ans.user))
 		a.reply(ctx, ans, "A yes to "+code(id, 40)+" is not taken from Slack. In a terminal: "+code("tgctl approvals approve "+id, 100))
 		return

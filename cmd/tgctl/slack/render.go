@@ -125,9 +125,9 @@ func (c *card) values(p *post, raw []byte) bool {
 func (c *card) ask(p *post, sheet Sheet, cut bool) {
 	id := display.Name(c.id)
 	lines := []string{"Open until " + moment(c.q.GetExpires().AsTime()) + "."}
-	approvable := c.flow.approvable() && !c.plain
+	approvable := c.approvable()
 	switch {
-	case c.flow.presence:
+	case c.presence():
 		lines = append(lines, "A yes needs proof that a person is there, so it can't be given here, only a no. In a terminal: "+code("tgctl approvals approve "+id, 100))
 	case !approvable:
 		lines = append(lines, "A yes to this is not taken from Slack, only a no. In a terminal: "+code("tgctl approvals approve "+id, 100))

@@ -152,6 +152,9 @@ type workflow struct {
 // names are those of the two tokens of a Slack app.
 type names struct{ bot, app string }
 
+// approvable reports whether the workflow takes a yes from Slack.
+func (w *workflow) approvable() bool { return len(w.surface) == 0 || slices.Contains(w.surface, surface) }
+
 // workflows reads those of the configuration in force that ask on Slack.
 func workflows(ctx context.Context, g Gate) (map[string]workflow, error) {
 	set, err := g.PolicySet(ctx)
@@ -163,7 +166,7 @@ func workflows(ctx context.Context, g Gate) (map[string]workflow, error) {
 		if s := w.GetSlack(); s != nil {
 			flows[w.GetName()] = workflow{
 				name: w.GetName(), channel: s.GetChannel(), tokens: names{s.GetBotToken(), s.GetAppToken()}, mention: s.GetMention(),
-				approvers: s.GetApprovers(), surface: w.GetSurfaces(), presence: w.GetRequire() != "any",
+				approvers: s.GetApprovers(), surface: w.GetSurfaces(), presence: w.GetRequire() == "presence",
 			}
 		}
 	}
@@ -182,7 +185,3 @@ func tokenNames(flows map[string]workflow) []names {
 	return all
 }
 
-// approvable reports whether a yes may come from Slack.
-func (w *workflow) approvable() bool {
-	return !w.presence && (len(w.surface) == 0 || slices.Contains(w.surface, surface))
-}
