@@ -153,7 +153,9 @@ type workflow struct {
 type names struct{ bot, app string }
 
 // approvable reports whether the workflow takes a yes from Slack.
-func (w *workflow) approvable() bool { return len(w.surface) == 0 || slices.Contains(w.surface, surface) }
+func (w *workflow) approvable() bool {
+	return len(w.surface) == 0 || slices.Contains(w.surface, surface)
+}
 
 // workflows reads those of the configuration in force that ask on Slack.
 func workflows(ctx context.Context, g Gate) (map[string]workflow, error) {
@@ -184,4 +186,3 @@ func tokenNames(flows map[string]workflow) []names {
 	slices.SortFunc(all, func(a, b names) int { return slices.Compare([]string{a.bot, a.app}, []string{b.bot, b.app}) })
 	return all
 }
-
