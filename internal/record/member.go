@@ -29,6 +29,8 @@ func (c *cursor) member(r *Record) {
 		r.Forwarded = c.bool()
 	case "parked":
 		r.Parked = c.bool()
+	case "peer":
+		r.Peer = c.peer()
 	case "latency_us":
 		r.LatencyUS = c.signed()
 	default:

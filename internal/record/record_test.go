@@ -35,6 +35,8 @@ func full() Record {
 			f.SetInt(int64(i + 1))
 		case uint64:
 			f.SetUint(uint64(i + 1))
+		case *Peer:
+			f.Set(reflect.ValueOf(&Peer{1000, 4711, 99, true, "<exe>", "<tty>", "<foreground>", "<cgroup>", []string{"1 a", "2 b"}}))
 		}
 	}
 	return r
@@ -133,9 +135,25 @@ func genRecord() *rapid.Generator[Record] {
 				f.SetInt(rapid.Int64().Draw(t, name))
 			case uint64:
 				f.SetUint(rapid.Uint64().Draw(t, name))
+			case *Peer:
+				if p := rapid.Ptr(genPeer(text), true).Draw(t, name); p != nil {
+					f.Set(reflect.ValueOf(p))
+				} else {
+					f.SetZero()
+				}
 			}
 		}
 		return r
+	})
+}
+
+func genPeer(text *rapid.Generator[string]) *rapid.Generator[Peer] {
+	return rapid.Custom(func(t *rapid.T) Peer {
+		return Peer{
+			UID: rapid.Uint32().Draw(t, "uid"), PID: rapid.Int32().Draw(t, "pid"), Start: rapid.Uint64().Draw(t, "start"),
+			Handle: rapid.Bool().Draw(t, "handle"), Exe: text.Draw(t, "exe"), TTY: text.Draw(t, "tty"),
+			Foreground: text.Draw(t, "foreground"), Cgroup: text.Draw(t, "cgroup"), Above: rapid.SliceOfN(text, 0, 3).Draw(t, "above"),
+		}
 	})
 }
 
@@ -144,7 +162,16 @@ func validText(s string) string { return string([]rune(s)) }
 
 // valid is r as it reads after it was written.
 func valid(r Record) Record {
-	v := reflect.ValueOf(&r).Elem()
+	validStrings(reflect.ValueOf(&r).Elem())
+	if r.Peer != nil {
+		p := *r.Peer
+		validStrings(reflect.ValueOf(&p).Elem())
+		r.Peer = &p
+	}
+	return r
+}
+
+func validStrings(v reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); s := f.Interface().(type) {
 		case string, Kind:
@@ -157,7 +184,6 @@ func valid(r Record) Record {
 			f.Set(reflect.ValueOf(list))
 		}
 	}
-	return r
 }
 
 func TestParseIsTheReverseOfAppend(t *testing.T) {
