@@ -110,6 +110,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	s.add("grant", display.Name(rec.Grant))
 	s.add("decider", display.Text(rec.Decider)+spaced(parens(display.Name(rec.Surface))))
 	s.add("approver", claimed(rec.Approver, rec.Surface))
+	peerLines(s, rec.Peer)
 	if rec.Auto {
 		s.add("approved", "by itself, because of the profile")
 	}
@@ -142,4 +143,31 @@ func callNumber(n uint64) display.Safe {
 		return ""
 	}
 	return "call " + display.Count(n)
+}
+
+// peerLines lists what the kernel showed of whoever answered or asked.
+func peerLines(s *sheet, p *record.Peer) {
+	if p == nil {
+		return
+	}
+	how := display.Safe("by its number and start")
+	if p.Handle {
+		how = "by a handle of the kernel's"
+	}
+	s.add("seen as", display.Safe(fmt.Sprintf("uid %d, pid %d, started at tick %d, known ", p.UID, p.PID, p.Start))+how)
+	s.add("program", display.Text(p.Exe))
+	if p.TTY == "" {
+		s.add("terminal", "none")
+	} else {
+		s.add("terminal", display.Text(p.TTY))
+		s.add("foreground", display.Text(p.Foreground))
+	}
+	s.add("cgroup", display.Text(p.Cgroup))
+	for i, process := range p.Above {
+		name := "below"
+		if i > 0 {
+			name = ""
+		}
+		s.add(name, display.Text(process))
+	}
 }

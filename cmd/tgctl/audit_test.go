@@ -29,7 +29,10 @@ func recorded() []*pb.AuditRecord {
 			Reason: "a reason that is rather long, and says \x1b]0;owned\x07 to the terminal", Time: noon.Add(-40 * time.Minute)},
 		{Kind: record.KindCall, Server: "github", Method: "resources/read", Tool: "file:///etc/passwd", Verdict: "forward", Would: "WOULD_ASK",
 			Profile: "development", Auto: true, Time: noon.Add(-30 * time.Minute)},
-		{Kind: record.KindDecision, Approval: "A-3", Verdict: "approved", Decider: "ana (uid 1000)", Surface: "terminal", Time: noon.Add(-20 * time.Minute)},
+		{Kind: record.KindDecision, Approval: "A-3", Verdict: "approved", Decider: "ana (uid 1000)", Surface: "terminal", Time: noon.Add(-20 * time.Minute), Peer: &record.Peer{
+			UID: 1000, PID: 4711, Start: 98231, Handle: true, Exe: "/usr/bin/tgctl", TTY: "/dev/pts/3", Foreground: "4711 /usr/bin/tgctl",
+			Cgroup: "/user.slice/user-1000.slice/vte-spawn-\x1b[2J.scope", Above: []string{"4700 /usr/bin/bash", "1 (systemd)"},
+		}},
 	}
 	out := chained(records)
 	out[3].Values = []byte(`{"values":4,"arguments":{"path":"/home/ana","token":"hmac:3f\u202e"}}`)

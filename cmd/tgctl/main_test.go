@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -39,6 +40,7 @@ func TestMain(m *testing.M) {
 		// they are hung up. What is caught here is at its default in what is started.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
+	rig.LeaveTerminal()
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)

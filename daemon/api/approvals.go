@@ -48,7 +48,7 @@ func (v approvalsService) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerS
 }
 
 func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error) {
-	who, err := v.s.decider(ctx, "an answer to "+d.GetId())
+	ctx, who, err := v.s.decider(ctx, "an answer to "+d.GetId())
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func count(all []session.State) (sessions, ungoverned uint32) {
 }
 
 func (v daemonService) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.ReloadResponse, error) {
-	by, err := v.s.decider(ctx, "a reload")
+	ctx, by, err := v.s.decider(ctx, "a reload")
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (v daemonService) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.Rel
 const answerFirst = 50 * time.Millisecond
 
 func (v daemonService) Stop(ctx context.Context, _ *pb.StopRequest) (*pb.StopResponse, error) {
-	by, err := v.s.decider(ctx, "stopping the daemon")
+	_, by, err := v.s.decider(ctx, "stopping the daemon")
 	if err != nil {
 		return nil, err
 	}

@@ -132,7 +132,7 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 		},
 		Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
 	}
-	if len(line) > 1 {
+	if len(line) > 1 && !reaper(line[1].PID) {
 		hello.Parent = line[1]
 	}
 	return hello, nil

@@ -90,7 +90,7 @@ func (v approvalsService) ListGrants(ctx context.Context, req *pb.ListGrantsRequ
 }
 
 func (v approvalsService) RevokeGrant(ctx context.Context, req *pb.RevokeGrantRequest) (*pb.RevokeGrantResponse, error) {
-	who, err := v.s.decider(ctx, "revoking "+req.GetId())
+	ctx, who, err := v.s.decider(ctx, "revoking "+req.GetId())
 	if err != nil {
 		return nil, err
 	}

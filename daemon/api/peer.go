@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -89,69 +87,4 @@ func lineOf(ctx context.Context) ([]session.Process, error) {
 func processOf(pid int32) (session.Process, int32, error) {
 	p, err := sock.ProcessOf(pid)
 	return session.Process{PID: p.PID, Start: p.Start}, p.PPID, err
-}
-
-// marks are variables that only what a wrap has started carries.
-var marks = []string{"THOUGHTGATE_ACTIVE=", "THOUGHTGATE_SESSION=", "THOUGHTGATE_SERVER="}
-
-// decider checks that the caller may decide or loosen something, and says who
-// it is. An agent may not, nor anything below one (SECURITY.md, level watch).
-// A refusal is written down.
-func (s *Server) decider(ctx context.Context, what string) (string, error) {
-	line, err := lineOf(ctx)
-	if err != nil {
-		return "", err
-	}
-	p, err := sock.ProcessOf(line[0].PID)
-	if err != nil {
-		return "", fmt.Errorf("%s: look at the calling process: %w: %w", what, err, gate.ErrForbidden)
-	}
-	who := fmt.Sprintf("pid %d %s", p.PID, p.Exe)
-	if p.TTY != "" {
-		who += " on " + p.TTY
-	}
-	why := s.Sessions.Agent(line)
-	if why == "" {
-		why = marked(p.PID)
-	}
-	if why == "" {
-		why = elsewhere(p.PID)
-	}
-	if why == "" {
-		return who, nil
-	}
-	s.Logger.Warn("refused a caller", "what", what, "caller", who, "reason", why)
-	err = s.Recorder.Record(ctx, &record.Record{Kind: record.KindDenied, Verdict: "deny", Decider: who, Reason: what + ": " + why}, nil, nil)
-	if err != nil {
-		s.Logger.Error("record the refusal", "err", err)
-	}
-	return "", fmt.Errorf("%s: %w to an agent, and %s; use a terminal that the agent did not start", what, gate.ErrForbidden, why)
-}
-
-// marked reports why the environment of a process shows that an agent started it.
-func marked(pid int32) string {
-	env, err := sock.Environ(pid)
-	if err != nil {
-		return fmt.Sprintf("its environment can't be read (%v)", err)
-	}
-	for _, entry := range env {
-		for _, mark := range marks {
-			if strings.HasPrefix(entry, mark) {
-				return "it carries " + strings.TrimSuffix(mark, "=") + " in its environment"
-			}
-		}
-	}
-	return ""
-}
-
-// elsewhere reports why the caller's own view of who it is can't be trusted.
-func elsewhere(pid int32) string {
-	same, err := sock.SameUserNamespace(pid)
-	switch {
-	case err != nil:
-		return fmt.Sprintf("its user namespace can't be looked at (%v)", err)
-	case !same:
-		return "it runs in another user namespace"
-	}
-	return ""
 }

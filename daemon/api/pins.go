@@ -42,7 +42,7 @@ func (v pinsService) Diff(ctx context.Context, req *pb.PinRef) (*pb.PinDiff, err
 const mostAccepted = 4096
 
 func (v pinsService) Accept(ctx context.Context, req *pb.AcceptPinsRequest) (*pb.AcceptPinsResponse, error) {
-	who, err := v.s.decider(ctx, "accepting a definition")
+	ctx, who, err := v.s.decider(ctx, "accepting a definition")
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (v serversService) List(context.Context, *pb.ListServersRequest) (*pb.ListS
 }
 
 func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest) (*pb.AcceptServerResponse, error) {
-	who, err := v.s.decider(ctx, fmt.Sprintf("accepting the server %q", req.GetId()))
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("accepting the server %q", req.GetId()))
 	if err != nil {
 		return nil, err
 	}

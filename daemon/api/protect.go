@@ -12,7 +12,7 @@ import (
 // Protect is for people only, although it tightens: it makes the daemon write to
 // an agent's files for a long time to come.
 func (v sessionsService) Protect(ctx context.Context, req *pb.ProtectRequest) (*pb.ProtectResponse, error) {
-	who, err := v.s.decider(ctx, "protecting an agent")
+	ctx, who, err := v.s.decider(ctx, "protecting an agent")
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +20,7 @@ func (v sessionsService) Protect(ctx context.Context, req *pb.ProtectRequest) (*
 }
 
 func (v sessionsService) Unprotect(ctx context.Context, req *pb.UnprotectRequest) (*pb.UnprotectResponse, error) {
-	who, err := v.s.decider(ctx, "unprotecting an agent")
+	ctx, who, err := v.s.decider(ctx, "unprotecting an agent")
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -64,6 +66,10 @@ type Server struct {
 	Config
 	control, shim *grpc.Server
 	health        *health.Server
+
+	self   sock.Process // this one
+	cgroup string
+	uid    int
 }
 
 // Policies is the policy set in force and what can be done about it.
@@ -148,7 +154,10 @@ func (s *Server) ShimOptions() ShimOptions { return s.Policies.Options() }
 
 // New returns a server that is ready to serve.
 func New(c Config) *Server {
-	s := &Server{Config: c, health: health.NewServer()}
+	s := &Server{Config: c, health: health.NewServer(), uid: os.Getuid()}
+	pid := int32(os.Getpid())
+	s.self, _ = sock.ProcessOf(pid) // where it can't be told, nobody is mistaken for a child of ours
+	s.cgroup, _ = sock.Cgroup(pid)
 	options := []grpc.ServerOption{
 		grpc.Creds(peerCredentials{}),
 		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),

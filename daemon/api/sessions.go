@@ -31,7 +31,7 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 		// after a reload; any other has what that set says at the moment.
 		if v.s.Policies.Describe().Profile == gate.Development {
 			spec.Profile = ""
-		} else if _, err := v.s.decider(ctx, "a session with the development profile"); err != nil {
+		} else if _, _, err := v.s.decider(ctx, "a session with the development profile"); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (v sessionsService) Close(ctx context.Context, req *pb.CloseSessionRequest)
 	}
 	own := v.s.Sessions.Owns(line[0], req.GetId())
 	if !own {
-		if _, err := v.s.decider(ctx, "closing a session"); err != nil {
+		if _, _, err := v.s.decider(ctx, "closing a session"); err != nil {
 			return nil, err
 		}
 	}

@@ -85,7 +85,7 @@ func (v serversService) ListStarts(context.Context, *pb.ListStartsRequest) (*pb.
 }
 
 func (v serversService) AcceptStart(ctx context.Context, req *pb.AcceptStartRequest) (*pb.ServerStart, error) {
-	who, err := v.s.decider(ctx, fmt.Sprintf("agreeing to start the server %q", req.GetServer()))
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("agreeing to start the server %q", req.GetServer()))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (v serversService) AcceptStart(ctx context.Context, req *pb.AcceptStartRequ
 }
 
 func (v serversService) ForgetStart(ctx context.Context, req *pb.ForgetStartRequest) (*pb.ForgetStartResponse, error) {
-	who, err := v.s.decider(ctx, fmt.Sprintf("taking back the start of the server %q", req.GetServer()))
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("taking back the start of the server %q", req.GetServer()))
 	if err != nil {
 		return nil, err
 	}

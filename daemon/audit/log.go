@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -104,12 +105,16 @@ func (l *Log) open() (*Log, error) {
 // It fills in Seq, Time, Prev and Values of r. When it returns nil, r is as safe
 // as the options ask for; else whatever r is about must not happen.
 //
-// ctx only bounds the wait for stable storage.
+// ctx bounds the wait for stable storage, and says what was seen of the decider
+// that r names (gate.WithCaller).
 func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redact []string) error {
 	if l.key.Load() == nil {
 		if err := l.again(); err != nil {
 			return err
 		}
+	}
+	if r.Decider != "" && r.Peer == nil {
+		r.Peer = gate.PeerOf(ctx, r.Decider)
 	}
 	var members []byte
 	if len(values) > 0 {

@@ -17,7 +17,7 @@ type Hello struct {
 	Reattach bool
 	Build    string
 	Peer     Process
-	Parent   Process   // the agent; zero when it has gone or is a wrap
+	Parent   Process   // the agent; zero when it has gone
 	Line     []Process // the peer's ancestors, nearest first
 }
 
@@ -258,28 +258,4 @@ func (r *Registry) Attachments() []Attached {
 	}
 	slices.SortFunc(all, func(a, b Attached) int { return a.Since.Compare(b.Since) })
 	return all
-}
-
-// Agent reports why the process with these ancestors (itself first) may not
-// decide anything: it descends from a wrapped agent, from the parent of a
-// shim, or from something that a shim started. It is empty for anybody else.
-func (r *Registry) Agent(line []Process) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(line) == 0 {
-		return ""
-	}
-	for _, s := range r.sessions {
-		if slices.Contains(line[1:], s.Wrap) {
-			return fmt.Sprintf("it runs below the wrapped agent %s", s.Spec.Agent)
-		}
-	}
-	for _, j := range r.joined {
-		for _, p := range []Process{j.parent, j.peer, j.server} {
-			if p.PID != 0 && slices.Contains(line, p) {
-				return fmt.Sprintf("it runs below the agent that uses server %s", j.shim.Server)
-			}
-		}
-	}
-	return ""
 }

@@ -32,6 +32,7 @@ type order struct {
 	Tool      string         `json:"tool,omitempty"`
 	Arguments map[string]any `json:"arguments,omitempty"`
 	Cancel    int            `json:"cancel,omitempty"` // id of an order to give up instead
+	Shell     string         `json:"shell,omitempty"`  // a command to run instead
 }
 
 // reply is what came of an order. The client's first line is a reply without
@@ -157,6 +158,10 @@ func (c *sdkClient) close() {
 }
 
 func (c *sdkClient) do(ctx context.Context, o order) reply {
+	if o.Shell != "" {
+		out, err := exec.CommandContext(ctx, "sh", "-c", o.Shell).CombinedOutput()
+		return reply{ID: o.ID, Text: string(out), IsError: err != nil}
+	}
 	session := c.sessions[o.Server]
 	if session == nil {
 		return reply{ID: o.ID, Error: "no server " + o.Server}

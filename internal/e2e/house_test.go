@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
 // patience is how long anything may take that should happen soon. It is long
@@ -480,6 +482,10 @@ type logged struct {
 	Approval  string   `json:"approval"`
 	Facts     []string `json:"facts"`
 	Forwarded bool     `json:"forwarded"`
+	Decider   string   `json:"decider"`
+	Surface   string   `json:"surface"`
+
+	Peer *record.Peer `json:"peer"`
 }
 
 // log returns the record as it stands on disk, which must verify.

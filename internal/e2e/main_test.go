@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // roleVar makes the test binary play somebody else.
@@ -36,10 +37,15 @@ func TestMain(m *testing.M) {
 		os.Exit(runClient(role))
 	case "server":
 		os.Exit(runServer())
+	case "caller":
+		os.Exit(runCaller())
+	case "typist":
+		os.Exit(runTypist())
 	default:
 		fmt.Fprintln(os.Stderr, "unknown role", role)
 		os.Exit(2)
 	}
+	rig.LeaveTerminal()
 	os.Exit(runTests(m))
 }
 

@@ -86,7 +86,7 @@ type Record struct {
 	Decider    string    `json:"decider,omitempty"` // who answered, as the kernel saw them
 	Surface    string    `json:"surface,omitempty"`
 	Approver   string    `json:"approver,omitempty"` // who answered, as the surface said: a user's id on Slack
-	Peer       *Peer     `json:"peer,omitempty"` // what the kernel showed of whoever answered or asked
+	Peer       *Peer     `json:"peer,omitempty"`     // what the kernel showed of whoever answered or asked
 	Auto       bool      `json:"auto_approved,omitempty"`
 	Forwarded  bool      `json:"forwarded,omitempty"`
 	Set        string    `json:"set,omitempty"`     // digest of the policy set it was judged under

@@ -46,6 +46,14 @@ func PeerOf(c *net.UnixConn) (*Peer, error) {
 	return p, nil
 }
 
+// Handled reports whether the kernel gave a handle of the process, so that its
+// pid can't be taken for another's. It is false after Close.
+func (p *Peer) Handled() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.pidfd >= 0
+}
+
 // Close lets go of the process.
 func (p *Peer) Close() error {
 	p.mu.Lock()

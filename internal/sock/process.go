@@ -16,6 +16,8 @@ type Process struct {
 	Exe       string // the program; empty where we may not see it
 	Cwd       string // its directory; empty where we may not see it, and on macOS
 
+	Foreground int32 // the process group that has its terminal in the foreground; 0 without a terminal
+
 	zombie bool
 }
 

@@ -25,9 +25,9 @@ func readProcess(pid int32) (Process, error) {
 	name, _, _ := bytes.Cut(k.Proc.P_comm[:], []byte{0})
 	return Process{
 		PID: pid, PPID: k.Eproc.Ppid,
-		Start:  uint64(start.Sec)*1e6 + uint64(start.Usec),
-		Name:   string(name),
-		TTY:    ttyName(uint32(k.Eproc.Tdev)),
+		Start: uint64(start.Sec)*1e6 + uint64(start.Usec),
+		Name:  string(name),
+		TTY:   ttyName(uint32(k.Eproc.Tdev)), Foreground: max(k.Eproc.Tpgid, 0),
 		zombie: k.Proc.P_stat == zombieStat,
 	}, nil
 }

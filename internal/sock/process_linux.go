@@ -45,13 +45,14 @@ func parseStat(pid int32, b []byte) (Process, error) {
 	}
 	ppid, err1 := strconv.ParseInt(f[1], 10, 32)
 	tty, err2 := strconv.ParseInt(f[4], 10, 32)
-	start, err3 := strconv.ParseUint(f[19], 10, 64)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	front, err3 := strconv.ParseInt(f[5], 10, 32)
+	start, err4 := strconv.ParseUint(f[19], 10, 64)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return Process{}, fmt.Errorf("malformed /proc/%d/stat: %w", pid, err)
 	}
 	return Process{
 		PID: pid, PPID: int32(ppid), Start: start,
-		Name: string(b[begin+1 : end]), TTY: ttyName(uint32(tty)),
+		Name: string(b[begin+1 : end]), TTY: ttyName(uint32(tty)), Foreground: max(int32(front), 0),
 		zombie: f[0] == "Z" || f[0] == "X",
 	}, nil
 }

@@ -1,0 +1,130 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// caller is what the kernel shows of the process at the other end of a call,
+// and of those above it.
+type caller struct {
+	sock.Process
+	line  []session.Process // itself, and its ancestors, nearest first
+	above []sock.Process
+	seen  *record.Peer // what goes on record
+}
+
+// look looks at who calls. All of it is of one process, which lives still: a
+// caller that has ended proves nothing. What could be seen before something
+// failed comes with the error.
+func look(ctx context.Context) (*caller, error) {
+	p, err := peerOf(ctx)
+	if err != nil {
+		return &caller{}, err
+	}
+	c := &caller{
+		Process: sock.Process{PID: p.PID, Start: p.Start},
+		line:    []session.Process{{PID: p.PID, Start: p.Start}},
+		seen:    &record.Peer{UID: p.UID, PID: p.PID, Start: p.Start, Handle: p.Handled()},
+	}
+	err = c.read()
+	if err == nil && !p.Alive() {
+		err = errors.New("it has ended")
+	}
+	if err != nil {
+		return c, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
+	}
+	return c, nil
+}
+
+// read asks the system for all that goes on record.
+func (c *caller) read() error {
+	p, err := sock.ProcessOf(c.PID)
+	if err != nil {
+		return err
+	}
+	if p.Start != c.Start {
+		return errors.New("another process has its number now")
+	}
+	c.Process = p
+	c.seen.Exe, c.seen.TTY = p.Exe, p.TTY
+	if p.Foreground != 0 {
+		c.seen.Foreground = named(p.Foreground)
+	}
+	if c.seen.Cgroup, err = sock.Cgroup(p.PID); err != nil {
+		return err
+	}
+	if c.above, err = sock.Ancestors(p.PID); err != nil {
+		return err
+	}
+	for _, a := range c.above {
+		c.line = append(c.line, session.Process{PID: a.PID, Start: a.Start})
+		c.seen.Above = append(c.seen.Above, nameOfProcess(a))
+	}
+	return nil
+}
+
+// named is how a process is called on record, by its pid and its program. One
+// that has ended has its pid only.
+func named(pid int32) string {
+	p, err := sock.ProcessOf(pid)
+	if err != nil {
+		return fmt.Sprint(pid)
+	}
+	return nameOfProcess(p)
+}
+
+// nameOfProcess names the program by its path where that may be seen, else as
+// the process calls itself.
+func nameOfProcess(p sock.Process) string {
+	name := p.Exe
+	if name == "" {
+		name = "(" + p.Name + ")"
+	}
+	return fmt.Sprintf("%d %s", p.PID, name)
+}
+
+// who names the caller in a line.
+func (c *caller) who() string {
+	who := fmt.Sprintf("pid %d %s", c.PID, c.Exe)
+	if c.TTY != "" {
+		who += " on " + c.TTY
+	}
+	return who
+}
+
+// decider checks that the caller may decide or loosen something, and says who
+// it is. An agent may not, nor anything below one (SECURITY.md, level watch).
+// A refusal is written down. What the kernel showed of the caller goes into
+// each record that names it, if that is made with the returned context.
+func (s *Server) decider(ctx context.Context, what string) (context.Context, string, error) {
+	c, err := look(ctx)
+	if err == nil {
+		if why := s.suspect(c); why == "" {
+			return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
+		} else {
+			err = fmt.Errorf("%w to an agent, and %s; use a terminal that the agent did not start", gate.ErrForbidden, why)
+			s.refused(ctx, c, what, why)
+		}
+	} else {
+		s.refused(ctx, c, what, err.Error())
+	}
+	return ctx, "", fmt.Errorf("%s: %w", what, err)
+}
+
+// refused writes down that somebody was refused.
+func (s *Server) refused(ctx context.Context, c *caller, what, why string) {
+	s.Logger.Warn("refused a caller", "what", what, "caller", c.who(), "reason", why)
+	err := s.Recorder.Record(context.WithoutCancel(ctx), &record.Record{
+		Kind: record.KindDenied, Verdict: "deny", Decider: c.who(), Peer: c.seen, Reason: what + ": " + why,
+	}, nil, nil)
+	if err != nil {
+		s.Logger.Error("record the refusal", "err", err)
+	}
+}

@@ -1,0 +1,195 @@
+package api
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// What the level watch looks at. Each of these finds an agent, or what an agent
+// has started, by something else; none of them is a boundary. SECURITY.md says
+// what gets past all of them.
+
+// marks are variables that only what a wrap has started carries.
+var marks = []string{"THOUGHTGATE_ACTIVE=", "THOUGHTGATE_SESSION=", "THOUGHTGATE_SERVER="}
+
+// suspect says why a caller is taken for an agent; it is empty when nothing
+// speaks for that.
+func (s *Server) suspect(c *caller) string {
+	if why := s.Sessions.Agent(c.line); why != "" {
+		return why
+	}
+	if slices.Contains(c.line[1:], session.Process{PID: s.self.PID, Start: s.self.Start}) {
+		return "the daemon itself has started it"
+	}
+	if why := marked(c); why != "" {
+		return why
+	}
+	if why := elsewhere(c.PID); why != "" {
+		return why
+	}
+	if unit := transient(c.seen.Cgroup, s.uid); unit != "" && unit != transient(s.cgroup, s.uid) {
+		return "it runs in the transient unit " + unit + ", which anything can have started"
+	}
+	return s.beside(c)
+}
+
+// marked reports why the environment of a process, or of one above it, shows
+// that an agent started it.
+func marked(c *caller) string {
+	env, err := sock.Environ(c.PID)
+	if err != nil {
+		return fmt.Sprintf("its environment can't be read (%v)", err)
+	}
+	if mark := markIn(env); mark != "" {
+		return "it carries " + mark + " in its environment"
+	}
+	for _, p := range c.above {
+		// What belongs to others, as the manager of sessions does, we may not see.
+		if env, err := sock.Environ(p.PID); err == nil {
+			if mark := markIn(env); mark != "" {
+				return fmt.Sprintf("process %d above it carries %s in its environment", p.PID, mark)
+			}
+		}
+	}
+	return ""
+}
+
+func markIn(env []string) string {
+	for _, entry := range env {
+		for _, mark := range marks {
+			if strings.HasPrefix(entry, mark) {
+				return strings.TrimSuffix(mark, "=")
+			}
+		}
+	}
+	return ""
+}
+
+// elsewhere reports why the caller's own view of who it is can't be trusted.
+func elsewhere(pid int32) string {
+	same, err := sock.SameUserNamespace(pid)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("its user namespace can't be looked at (%v)", err)
+	case !same:
+		return "it runs in another user namespace"
+	}
+	return ""
+}
+
+// passing are names that systemd-run gives to units.
+var passing = regexp.MustCompile(`^run-(u|r|p)?[0-9a-f]+(-i[0-9]+)?\.service$`)
+
+// transient returns the unit of systemd that a control group belongs to if that
+// was made for one command and is a service: what it runs descends from the
+// manager, whoever asked for it. Desktops start programs likewise, under names of
+// their own; those are left alone, and so are scopes, whose processes keep their
+// parents.
+func transient(cgroup string, uid int) string {
+	parts := strings.Split(cgroup, "/")
+	for _, name := range slices.Backward(parts) {
+		switch filepath.Ext(name) {
+		case ".scope":
+			return ""
+		case ".service":
+			if passing.MatchString(name) {
+				return name
+			}
+			if strings.HasPrefix(name, "app-") || strings.HasPrefix(name, "dbus-") {
+				return ""
+			}
+			for _, dir := range []string{fmt.Sprintf("/run/user/%d/systemd/transient", uid), "/run/systemd/transient"} {
+				if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+					return name
+				}
+			}
+			return ""
+		}
+	}
+	return ""
+}
+
+// beside reports why a caller that does not descend from an agent may still be
+// one's: it sits at an agent's terminal, or was left behind in an agent's control
+// group.
+func (s *Server) beside(c *caller) string {
+	var cgroups []string // of the caller and each process above it
+	for _, running := range s.Sessions.Agents() {
+		p, err := sock.ProcessOf(running.PID)
+		if err != nil || p.Start != running.Start {
+			continue // it has ended
+		}
+		// Whatever an agent types into its terminal looks like its owner's, also
+		// once the agent has left the foreground. Whoever started the agent there is
+		// not meant: it has no need to.
+		if p.TTY != "" && p.TTY == c.TTY && !above(p.PID, c) {
+			return fmt.Sprintf("it is on %s, the terminal of %s", c.TTY, running.What)
+		}
+		group, err := sock.Cgroup(p.PID)
+		if err != nil || group == "" || group == "/" || group != c.seen.Cgroup {
+			continue
+		}
+		if cgroups == nil {
+			cgroups = c.cgroups()
+		}
+		// The topmost of the caller's line in that group came after the agent, and
+		// whoever started it has ended.
+		top := c.topmost(group, cgroups)
+		if top.Start >= p.Start && reaper(top.PPID) && !above(p.PID, &caller{Process: top}) {
+			return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, running.What)
+		}
+	}
+	return ""
+}
+
+// above reports whether c is the process pid, or above it.
+func above(pid int32, c *caller) bool {
+	if pid == c.PID {
+		return true
+	}
+	ancestors, err := sock.Ancestors(pid)
+	return err == nil && slices.ContainsFunc(ancestors, func(a sock.Process) bool { return a.PID == c.PID && a.Start == c.Start })
+}
+
+// cgroups are the control groups of the caller and of each process above it.
+func (c *caller) cgroups() []string {
+	all := []string{c.seen.Cgroup}
+	for _, p := range c.above {
+		group, err := sock.Cgroup(p.PID)
+		if err != nil {
+			group = "" // it has ended, and its children are another's
+		}
+		all = append(all, group)
+	}
+	return all
+}
+
+// topmost is the last process of the caller's line before the first that is not
+// in group.
+func (c *caller) topmost(group string, cgroups []string) sock.Process {
+	top := c.Process
+	for i, p := range c.above {
+		if cgroups[i+1] != group {
+			break
+		}
+		top = p
+	}
+	return top
+}
+
+// reaper reports whether a process is one that takes in those whose parent has
+// ended: it has started none of them.
+func reaper(pid int32) bool {
+	if pid <= 1 {
+		return pid == 1
+	}
+	group, err := sock.Cgroup(pid)
+	return err == nil && strings.HasSuffix(group, "/init.scope")
+}

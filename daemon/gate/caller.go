@@ -1,0 +1,31 @@
+package gate
+
+import (
+	"context"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// callerKey is where a context keeps who called.
+type callerKey struct{}
+
+type caller struct {
+	who  string
+	peer *record.Peer
+}
+
+// WithCaller returns a context for what a person asked for: records that are
+// made with it and name who as their decider also say what the kernel showed of
+// that process. It carries evidence and decides nothing.
+func WithCaller(ctx context.Context, who string, peer *record.Peer) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller{who, peer})
+}
+
+// PeerOf is what the kernel showed of who, nil when the context is not of a call
+// of theirs.
+func PeerOf(ctx context.Context, who string) *record.Peer {
+	if c, ok := ctx.Value(callerKey{}).(caller); ok && c.who == who {
+		return c.peer
+	}
+	return nil
+}
