@@ -19,6 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/private"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -88,6 +89,11 @@ func (s *shim) run() int {
 		l.leave(code, err.Error())
 		_ = l.run(ctx)
 		return code
+	}
+	// What passes through us is not left in a core file; the server, which has
+	// been started, keeps the limit it would have had.
+	if err := private.NoCore(); err != nil {
+		s.log.Warn("a crash may leave a core file", "err", err)
 	}
 	l.announce(server.PID())
 	return s.serve(ctx, l, server, signals)

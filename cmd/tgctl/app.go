@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/private"
 )
 
 // app is what the verbs need of the world around them.
@@ -49,13 +49,7 @@ func newApp() *app {
 		executable:  os.Executable,
 		now:         time.Now,
 		editing:     new(atomic.Bool),
-		noCore: func() {
-			var limit unix.Rlimit
-			if unix.Getrlimit(unix.RLIMIT_CORE, &limit) == nil {
-				limit.Cur = 0
-				_ = unix.Setrlimit(unix.RLIMIT_CORE, &limit) // at worst a crash leaves a file that only its owner reads
-			}
-		},
+		noCore:      func() { _ = private.NoCore() }, // at worst a crash leaves a file that only its owner reads
 	}
 	if a.outTerminal {
 		a.columns, _, _ = term.GetSize(int(os.Stdout.Fd()))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/internal/private"
 )
 
 // release is set by the build.
@@ -159,6 +160,9 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE)
+	if err := errors.Join(private.NoCore(), private.NoReading()); err != nil {
+		return err
+	}
 
 	l, err := listen(getenv, log)
 	if err != nil {

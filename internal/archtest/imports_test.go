@@ -67,9 +67,9 @@ var mayImport = map[string][]string{
 
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
-	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/sock"},
+	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
 	"cmd/tgctl": {sys, term, json, cobra, diff, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
-		"internal/display", "internal/sock", "internal/fake", "cmd/tgctl/slack"},
+		"internal/display", "internal/private", "internal/sock", "internal/fake", "cmd/tgctl/slack"},
 
 	// Slack is a surface: no other package knows it.
 	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display"},
