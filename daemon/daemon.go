@@ -137,12 +137,13 @@ func (d *Daemon) open(path string, named bool) error {
 	d.policies.recorder = d.audit
 	if d.queue, err = approval.New(d.store, approval.Options{
 		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: d.audit, Logger: d.log,
-		Approves: d.policies.approves,
+		Approves: d.policies.approves, Redact: d.audit.Redacted,
 	}); err != nil {
 		return fmt.Errorf("take up open questions: %w", err)
 	}
 	if d.pins, err = pin.New(d.store, pin.Options{
 		Mode: cfg.Pins.Mode, Recorder: d.audit, Logger: d.log, Changed: func() { d.sessions.Refresh() },
+		Redact: d.audit.Redacted,
 	}); err != nil {
 		return err
 	}

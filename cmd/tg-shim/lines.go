@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -85,11 +87,38 @@ func (p *proxy) tellOfRefusal(side wire.Side, id []byte, refusal *wire.Refusal, 
 
 // refused logs and records a line that does not cross.
 func (p *proxy) refused(side wire.Side, line []byte, reason string) {
-	prefix := append([]byte(nil), line[:min(len(line), refusedPrefix)]...)
+	prefix := blurred(line[:min(len(line), refusedPrefix)])
 	level := slog.LevelWarn
 	if p.complaints.Add(1) > maxComplaints {
 		level = slog.LevelDebug
 	}
 	p.log.Log(context.Background(), level, "line refused", "direction", directionName(side), "reason", reason, "prefix", hex.EncodeToString(prefix))
 	p.link.observe(&pb.Observe{Direction: direction(side), Refused: reason, Line: prefix})
+}
+
+// tokenLike is how many letters and digits in a row may be a secret.
+const tokenLike = 16
+
+// blurred returns a copy of the beginning of a line with an x for each byte of what
+// may be a token, or the beginning of one: what was refused is still told by its
+// form, and what it held is in no log.
+func blurred(prefix []byte) []byte {
+	out := bytes.Clone(prefix)
+	start := 0
+	for i := 0; i <= len(out); i++ {
+		if i < len(out) && inToken(out[i]) {
+			continue
+		}
+		if i-start >= tokenLike || i == len(out) {
+			for j := start; j < i; j++ {
+				out[j] = 'x'
+			}
+		}
+		start = i + 1
+	}
+	return out
+}
+
+func inToken(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b >= 0x80 || strings.IndexByte("_-+/=.~%", b) >= 0
 }

@@ -19,7 +19,7 @@ type Decision struct {
 	ID      string
 	Subject []byte // of the question that the person was shown
 	Approve bool
-	Note    string // told to the agent when it is a refusal
+	Note    string // told to the agent when it is a refusal, without secrets
 	Decider string // who, as the kernel saw them
 	Surface string // where, as they say
 	// Who answers on a surface that several people use, as it says: a user's id on
@@ -42,6 +42,9 @@ type Decision struct {
 // recorder, when the end could not be written down: then the call is refused,
 // whatever was answered.
 func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
+	if q.o.Redact != nil {
+		d.Note = q.o.Redact(d.Note) // it is kept, and told to the agent
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {

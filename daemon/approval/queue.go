@@ -58,6 +58,9 @@ type Options struct {
 	// run, sleep included; an empty id when the platform can't tell. The
 	// platform's own when nil.
 	Boot func() (id string, up time.Duration)
+	// Redact returns a text without the secrets that are recognised in it; nil for
+	// none. It must not call back.
+	Redact func(text string) string
 }
 
 // Queue holds the questions of one daemon. Its methods are safe for concurrent

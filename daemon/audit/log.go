@@ -36,6 +36,8 @@ type Log struct {
 	ended  sync.WaitGroup
 	group  commits
 
+	harmless harmless
+
 	datasync func(*os.File) error // datasync; tests let it fail
 	chunk    int64                // how much is read backwards from the end at first, 1 MiB
 	block    int64                // blockSize; tests have smaller ones
@@ -102,6 +104,7 @@ func (l *Log) open() (*Log, error) {
 
 // Record appends r, and beside it what the options let be kept of values, the
 // raw JSON of arguments or nil; redact names members of it that are never kept.
+// Secrets in the texts of r are left out as well; r itself keeps them.
 // It fills in Seq, Time, Prev and Values of r. When it returns nil, r is as safe
 // as the options ask for; else whatever r is about must not happen.
 //
@@ -123,9 +126,11 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 		*room = l.members((*room)[:0], values, redact)
 		members = *room
 	}
-	if err := l.append(r, members); err != nil {
+	written := l.clean(r)
+	if err := l.append(written, members); err != nil {
 		return err
 	}
+	r.Seq, r.Time, r.Prev, r.Values = written.Seq, written.Time, written.Prev, written.Values
 	if l.o.Sync == SyncAlways {
 		return l.commit(ctx, r.Seq)
 	}

@@ -84,7 +84,7 @@ func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 	}
 	s.fresh = true
 	s.l = &launch{
-		Launch: store.Launch{Server: c.Server, Launch: c.Launch, Command: c.Command, First: s.now, Seen: s.now, Accepted: !ids[c.Server]},
+		Launch: store.Launch{Server: c.Server, Launch: c.Launch, Command: b.shownCommand(c.Command), First: s.now, Seen: s.now, Accepted: !ids[c.Server]},
 		pins:   map[thing]*pinned{},
 	}
 	if !s.l.Accepted {

@@ -72,6 +72,9 @@ type Options struct {
 	// Changed is called when other definitions count than before, so that agents
 	// may see other things. It must not block, nor call back; nil: nobody is told.
 	Changed func()
+	// Redact returns a text without the secrets that are recognised in it: command
+	// lines are kept to be shown. nil for none.
+	Redact func(text string) string
 }
 
 // Book holds the pins. Its methods are safe for concurrent use. It is a

@@ -193,3 +193,15 @@ func (b *Book) Warnings() []string {
 	}
 	return all
 }
+
+// shownCommand is what is kept of a command line.
+func (b *Book) shownCommand(command []string) []string {
+	if b.o.Redact == nil {
+		return command
+	}
+	shown := make([]string, len(command))
+	for i, arg := range command {
+		shown[i] = b.o.Redact(arg)
+	}
+	return shown
+}

@@ -20,8 +20,9 @@ func (db *DB) EndQuestion(ctx context.Context, q *Question, told ...Asker) error
 	}
 	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
 		result, err := tx.Exec(`UPDATE questions SET state = ?, decided = ?, decider = ?, surface = ?, note = ?, approver = ?, params = NULL,
-			members = '', spent = ?, good = ?, boot = ?, deadline = ?, edited = ?, edit = ? WHERE n = ? AND state = ?`,
-			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Approver, q.Spent, micros(q.Good), q.Boot, int64(q.Deadline), q.Edited, edit,
+			tool = ?, reason = ?, rule = ?, members = '', spent = ?, good = ?, boot = ?, deadline = ?, edited = ?, edit = ? WHERE n = ? AND state = ?`,
+			q.State, micros(q.Decided), q.Decider, q.Surface, q.Note, q.Approver, q.Tool, q.Reason, q.Rule,
+			q.Spent, micros(q.Good), q.Boot, int64(q.Deadline), q.Edited, edit,
 			int64(ParseID(q.ID)), StateOpen)
 		if err := one(result, err); err != nil {
 			return err

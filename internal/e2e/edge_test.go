@@ -30,6 +30,14 @@ func (h *house) shim(command ...string) *shim {
 	cmd.Env = append(h.env, "THOUGHTGATE_SOCKET="+h.path("run/thoughtgate/shim.sock"), roleVar+"=server")
 	cmd.Dir = h.path("work")
 	cmd.Stderr = os.Stderr
+	if h.shimLog != "" {
+		log, err := os.OpenFile(h.shimLog, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		defer log.Close()
+		cmd.Stderr = log
+	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		h.t.Fatal(err)

@@ -34,6 +34,8 @@ type house struct {
 	env    []string
 	daemon *process
 	limit  string // shell commands before the daemon's
+
+	shimLog string // a file for what shims say that a test speaks to; empty for its own standard error
 }
 
 // newHouse makes a house. At the end of the test nothing of it may be left

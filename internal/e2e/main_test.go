@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runServer())
 	case "caller":
 		os.Exit(runCaller())
+	case "leaker":
+		os.Exit(runLeaker())
 	case "reader":
 		os.Exit(runReader())
 	case "typist":
