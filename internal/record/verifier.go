@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -41,11 +42,17 @@ func (v *verifier) bad(offset int64, seq uint64, format string, args ...any) {
 // due returns the seq of the record that should come next. In the middle of a
 // log of which nothing was seen yet, it is what the line says.
 func (v *verifier) due(line []byte) uint64 {
-	if v.whole || v.report.Records > 0 {
+	if v.placed() {
 		return v.chain.Seq + 1
 	}
 	h, _ := readHeader(line)
 	return h.seq
+}
+
+// placed reports whether it is known which record should come next: that some were
+// seen, or that it is the very first of the log.
+func (v *verifier) placed() bool {
+	return v.report.Records > 0 || v.whole && filepath.Base(v.name) == SegmentName(1)
 }
 
 // entry holds one entry against what came before.
@@ -60,6 +67,8 @@ func (v *verifier) entry(e Entry) error {
 		v.bad(e.Offset, v.due(e.Line), "is not as a record is written")
 	case h.version != Version:
 		v.bad(e.Offset, v.due(e.Line), "is of version %d, and only version %d is known", h.version, Version)
+	case v.opening && string(h.kind) != string(KindLog) && v.placed() && h.seq != v.chain.Seq+1:
+		v.bad(e.Offset, v.chain.Seq+1, "is missing: record %d stands in its place", h.seq)
 	case v.opening && string(h.kind) != string(KindLog):
 		v.bad(e.Offset, h.seq, "can't be the first of a segment: what stood before it is missing")
 	default:
@@ -84,16 +93,25 @@ func (v *verifier) unsealed(e Entry, err error) {
 	switch {
 	case bytes.HasPrefix(e.Line, valuesPrefix):
 		v.bad(e.Offset, v.chain.Seq, "is followed by values that are not its own")
-	case v.bare && !bytes.Contains(e.Line[:min(len(e.Line), 32)], []byte(`"seq"`)):
+	case v.bare && !recordLike(e.Line):
 		v.bad(e.Offset, v.chain.Seq, "has values that are damaged")
 	default:
 		v.bad(e.Offset, v.due(e.Line), "%s", err)
 	}
 }
 
+// recordLike reports whether a line that is no record may have been one: it has the
+// beginning, the second name or the end of one. Who flips a bit leaves two of them.
+func recordLike(line []byte) bool {
+	return bytes.HasPrefix(line, recordPrefix) || bytes.Contains(line[:min(len(line), 32)], []byte(`"seq"`)) ||
+		len(line) > sealLen && bytes.HasPrefix(line[len(line)-sealLen:], []byte(`,"crc":"`))
+}
+
 // linked checks that h follows on what came before.
 func (v *verifier) linked(e Entry, h header) {
 	switch {
+	case v.report.Records == 0 && h.seq > 1 && v.placed():
+		v.bad(e.Offset, 1, "is missing: record %d stands in its place", h.seq)
 	case v.report.Records == 0 && h.seq > 1:
 		// The log is looked at from here on. When all of it was to be seen, it must
 		// say itself that it dropped what came before.

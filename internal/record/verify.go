@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -147,9 +148,10 @@ func (v *verifier) open(path string, last bool) error {
 // segment reads one segment to its end or to the first thing that is wrong.
 func (v *verifier) segment(name string, r io.Reader, last bool) error {
 	v.name, v.past, v.opening = name, 0, true
+	v.bare = false // values stand in the segment of their record
 	v.report.Segments++
 	entries := NewReader(r, 0)
-	for v.report.Bad == nil {
+	for {
 		e, err := entries.Next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -166,6 +168,26 @@ func (v *verifier) segment(name string, r io.Reader, last bool) error {
 		if err := v.entry(e); err != nil {
 			return err
 		}
+		if v.report.Bad != nil {
+			v.behind(e, entries)
+			return nil
+		}
 	}
-	return nil
+}
+
+// behind corrects which record is named bad when that is the first that was looked
+// at and is damaged, so that it may not tell: the one behind it knows.
+func (v *verifier) behind(damaged Entry, entries *Reader) {
+	if v.report.Bad == nil || v.placed() || sealed(damaged.Line) == nil {
+		return
+	}
+	// A line end that is damaged makes two records one.
+	records := uint64(max(1, bytes.Count(damaged.Line, []byte(`,"crc":"`))))
+	next, err := entries.Next()
+	if err != nil || sealed(next.Line) != nil {
+		return
+	}
+	if h, ok := readHeader(next.Line); ok && h.seq > records {
+		v.report.Bad.Seq = h.seq - records
+	}
 }

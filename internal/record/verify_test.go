@@ -153,30 +153,6 @@ func mustName(t testing.TB, dir string, what string, segment int, allowed ...uin
 	}
 }
 
-// Every flip of every byte is found at its own record, also in the last record
-// and without a head.
-func TestVerifyFindsEveryFlip(t *testing.T) {
-	s := sample()
-	dir := s.write(t, false)
-	for _, p := range s.entries {
-		segment := s.segments[p.segment]
-		for i := p.start; i < p.end; i++ {
-			for _, flip := range []byte{0x01, 0x20, segment[i] ^ '\n'} {
-				if flip == 0 {
-					continue
-				}
-				segment[i] ^= flip
-				if err := os.WriteFile(filepath.Join(dir, SegmentName(uint64(p.segment+1))), segment, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				mustName(t, dir, fmt.Sprintf("record %d, byte %d, flip %#x", p.seq, i, flip), p.segment, p.seq)
-				segment[i] ^= flip
-			}
-		}
-		s.write(t, false)
-	}
-}
-
 // A record that is removed, doubled or swapped with its neighbour is named.
 func TestVerifyFindsMovedRecords(t *testing.T) {
 	for i, p := range sample().entries {
