@@ -31,8 +31,9 @@ type order struct {
 	Server    string         `json:"server"`
 	Tool      string         `json:"tool,omitempty"`
 	Arguments map[string]any `json:"arguments,omitempty"`
-	Cancel    int            `json:"cancel,omitempty"` // id of an order to give up instead
-	Shell     string         `json:"shell,omitempty"`  // a command to run instead
+	Cancel    int            `json:"cancel,omitempty"`   // id of an order to give up instead
+	Shell     string         `json:"shell,omitempty"`    // a command to run instead
+	Patience  time.Duration  `json:"patience,omitempty"` // after which the call is given up; 0 for never
 }
 
 // reply is what came of an order. The client's first line is a reply without
@@ -161,6 +162,11 @@ func (c *sdkClient) do(ctx context.Context, o order) reply {
 	if o.Shell != "" {
 		out, err := exec.CommandContext(ctx, "sh", "-c", o.Shell).CombinedOutput()
 		return reply{ID: o.ID, Text: string(out), IsError: err != nil}
+	}
+	if o.Patience > 0 {
+		limited, cancel := context.WithTimeout(ctx, o.Patience)
+		defer cancel()
+		ctx = limited
 	}
 	session := c.sessions[o.Server]
 	if session == nil {
