@@ -205,7 +205,9 @@ func TestAnswersAreHeld(t *testing.T) {
 		t.Helper()
 		d.crosses(fmt.Sprintf(call, id))
 		d.server(fmt.Sprintf(asks, id))
-		d.questions(1)
+		if reason := d.questions(1)[0].GetReason(); !strings.HasSuffix(reason, "; the server asks it in its answer to t") {
+			t.Errorf("the question does not name the tool: %q", reason)
+		}
 		d.crosses(fmt.Sprintf(ping, id+"p"))
 		d.returns(fmt.Sprintf(pong, id+"p"))
 	}

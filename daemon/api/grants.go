@@ -101,7 +101,8 @@ func (v approvalsService) RevokeGrant(ctx context.Context, req *pb.RevokeGrantRe
 	return &pb.RevokeGrantResponse{Grant: grantTo(&g)}, nil
 }
 
-// grantsOn are the grants in force on what a question is about.
+// grantsOn are the grants in force that would let through what a question is about:
+// in that project, if it says one, and with those arguments, if it says any.
 func (s *Server) grantsOn(ctx context.Context, req *pb.ExplainRequest) ([]*pb.Grant, error) {
 	if s.Approvals == nil { // no daemon, no grants
 		return nil, nil
@@ -114,10 +115,19 @@ func (s *Server) grantsOn(ctx context.Context, req *pb.ExplainRequest) ([]*pb.Gr
 	if method == "" {
 		method = "tools/call"
 	}
+	said := req.GetArguments()
+	if len(said) == 0 && method != "tools/call" {
+		said = req.GetParams()
+	}
 	var on []*pb.Grant
 	for i := range grants {
 		g := &grants[i]
-		if g.Server == req.GetServer() && g.Method == method && g.Tool == req.GetSubject() && (req.GetAgent() == "" || g.Agent == req.GetAgent()) {
+		switch {
+		case g.Server != req.GetServer() || g.Method != method || g.Tool != req.GetSubject():
+		case req.GetAgent() != "" && g.Agent != req.GetAgent():
+		case g.Scope == approval.InProject && req.GetProject() != "" && g.Project != req.GetProject():
+		case len(said) > 0 && !approval.Admits(g, said):
+		default:
 			on = append(on, grantTo(g))
 		}
 	}

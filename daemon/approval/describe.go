@@ -51,6 +51,11 @@ func digests(c *gate.Call) map[string][]byte {
 	if whole == nil {
 		whole = c.Params()
 	}
+	return digestsIn(c.Line, span, whole)
+}
+
+// digestsIn are digests of whole, and of the members of the object at span.
+func digestsIn(line []byte, span wire.Span, whole []byte) map[string][]byte {
 	sum := sha256.Sum256(whole)
 	all := map[string][]byte{"": sum[:]}
 	if !span.Present() {
@@ -58,14 +63,20 @@ func digests(c *gate.Call) map[string][]byte {
 	}
 	// What can't be read was refused before anybody was asked; then there is
 	// nothing to match.
-	_ = wire.Members(c.Line, span, func(name []byte, value wire.Span) error {
-		sum := sha256.Sum256(value.Of(c.Line))
+	_ = wire.Members(line, span, func(name []byte, value wire.Span) error {
+		sum := sha256.Sum256(value.Of(line))
 		if len(name) > 0 {
 			all[string(name)] = sum[:]
 		}
 		return nil
 	})
 	return all
+}
+
+// Admits reports whether a grant is for calls with these arguments, one raw JSON
+// object, as far as they count for it.
+func Admits(g *Grant, arguments []byte) bool {
+	return equalMembers(g, digestsIn(arguments, wire.Span{End: len(arguments)}, arguments))
 }
 
 // shown is the params of a call without the members of its arguments that are

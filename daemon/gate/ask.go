@@ -25,6 +25,9 @@ type asked struct {
 // daemon did.
 func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Record) (Verdict, *asked) {
 	ruling := w.ruling
+	if c.Of != "" { // what is asked is shown without the call that led to it
+		ruling.Reason += fmt.Sprintf("; the server asks it in its answer to %s", c.Of)
+	}
 	question := &Question{Call: w.shown, Ruling: ruling, Facts: w.facts, Subject: c.subject(ruling.Basis)}
 	if (known == nil || c.noted) && g.granted(ctx, question, r) {
 		return g.forward(ctx, c, r, ruling.Redact), nil

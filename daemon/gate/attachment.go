@@ -196,7 +196,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 	a.mu.Unlock()
 	switch c.Envelope.Kind {
 	case wire.Result, wire.Error:
-		c.Method = s.Answers
+		c.Method, c.Of = s.Answers, a.subjectOf(s.Call)
 		return c, nil
 	case wire.Request:
 		c.Modern = c.Envelope.Modern

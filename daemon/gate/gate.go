@@ -67,6 +67,7 @@ type Call struct {
 
 	Task    string // of a call about a task: the tool that it runs; empty when not known
 	Answers uint64 // of a result: the seq of the judged request that it answers; 0 for none
+	Of      string // of a result: the Subject of that request; empty when not known
 
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on

@@ -43,3 +43,14 @@ func (a *Attachment) runs(c *Call) {
 		t.order = slices.Delete(t.order, 0, 1)
 	}
 }
+
+// subjectOf is the Subject of a call that was judged here or by an earlier daemon,
+// empty when it is not known.
+func (a *Attachment) subjectOf(seq uint64) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d, ok := a.done[seq]; ok {
+		return d.call.Subject
+	}
+	return a.earlier[seq].Tool
+}
