@@ -53,7 +53,6 @@ type Daemon struct {
 	policies *policies
 	projects *projects
 	audit    *audit.Log
-	auditAs  config.Audit // how audit was opened
 	index    *store.Index // of audit; nil when it can't be opened
 	store    *store.DB
 	listings *listing.Book
@@ -113,6 +112,7 @@ func (d *Daemon) openState(path string, named bool) error {
 	}
 	d.policies.current.Store(&inForce{first, problems, time.Now(), "start"})
 	d.policies.applied = func(c *config.Config) {
+		d.audit.Apply(auditOptions(c, d.log))
 		d.queue.SetLimits(c.Limits.PendingPerServer, c.Limits.Pending)
 		d.pins.SetMode(c.Pins.Mode)
 		d.sessions.Refresh()
@@ -177,7 +177,7 @@ func (d *Daemon) open(path string, named bool) error {
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
-		Warnings: func() []string { return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.auditWarning()) }, Projects: d.projectFiles,
+		Warnings: func() []string { return slices.Concat(d.policies.warnings(), d.pins.Warnings()) }, Projects: d.projectFiles,
 		Stop: func() { d.once.Do(func() { close(d.stop) }) },
 	})
 	return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -266,9 +267,19 @@ func TestReload(t *testing.T) {
 		t.Errorf("warnings: got %q", st.GetWarnings())
 	}
 
+	h.write(t, strings.Replace(someRules, "delete_*", "remove_*", 1)+"\naudit: {values: none}\n")
 	d.Reload(t.Context(), "test")
 	if v := ask(t, a, 2, "delete_file"); v.GetAction() != pb.Action_ACTION_FORWARD {
 		t.Error("the new file is not in force after a reload")
+	}
+	for r, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{Kind: string(record.KindCall)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		call, err := record.Parse(r.GetLine())
+		if kept := strings.Contains(string(r.GetValues()), `"arguments"`); err != nil || kept != (call.Call == 1) {
+			t.Errorf("call %d, %v: arguments are kept: %v, want only those before the reload", call.Call, err, kept)
+		}
 	}
 
 	h.write(t, "schema: 1\ngovernance:\n  rulez: []\n")

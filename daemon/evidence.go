@@ -25,7 +25,6 @@ func (d *Daemon) openAudit(cfg *config.Config) error {
 	if d.audit, err = audit.Open(dir, o); err != nil {
 		return fmt.Errorf("open the audit log: %w", err)
 	}
-	d.auditAs = cfg.Audit
 	return nil
 }
 
@@ -45,12 +44,4 @@ func heads(cfg *config.Config) string {
 		return path
 	}
 	return filepath.Join(filepath.Dir(cfg.Path), cfg.Audit.Heads)
-}
-
-// auditWarning says that a reload has changed what only a start can.
-func (d *Daemon) auditWarning() []string {
-	if d.policies.current.Load().config.Audit == d.auditAs {
-		return nil
-	}
-	return []string{"the audit section of the configuration has changed since the daemon started; start it again for that to take effect"}
 }

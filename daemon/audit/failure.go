@@ -97,7 +97,7 @@ func (l *Log) ready(now time.Time, atOnce bool) error {
 			return l.fail(err)
 		}
 	}
-	if l.suspect || l.size >= l.o.SegmentSize {
+	if l.suspect || l.size >= l.keeping().SegmentSize {
 		if err := l.rotate(now); err != nil {
 			return l.fail(err)
 		}

@@ -27,7 +27,8 @@ import (
 // Log is an open audit log. Its methods are safe for concurrent use.
 type Log struct {
 	dir    string
-	o      Options
+	o      Options                 // but for what Apply changes, which is in how
+	how    atomic.Pointer[Options] // what is in force of it now
 	key    atomic.Pointer[hmacKey] // nil until the log was taken up
 	dirty  chan struct{}           // holds a token when something waits for the flusher
 	grown  chan struct{}           // holds a token when a block of the log is whole
@@ -78,10 +79,12 @@ var errClosed = errors.New("the audit log is closed")
 func Open(dir string, o Options) (*Log, error) { return newLog(dir, o).open() }
 
 func newLog(dir string, o Options) *Log {
-	return &Log{
+	l := &Log{
 		dir: dir, o: o.withDefaults(), datasync: datasync, chunk: 1 << 20, block: blockSize,
 		dirty: make(chan struct{}, 1), ending: make(chan struct{}, 1), grown: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
+	l.how.Store(&l.o)
+	return l
 }
 
 func (l *Log) open() (*Log, error) {
@@ -131,7 +134,7 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 		return err
 	}
 	r.Seq, r.Time, r.Prev, r.Values = written.Seq, written.Time, written.Prev, written.Values
-	if l.o.Sync == SyncAlways {
+	if l.keeping().Sync == SyncAlways {
 		return l.commit(ctx, r.Seq)
 	}
 	return nil
@@ -245,7 +248,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var failures []error
-	if l.file != nil && l.o.Sync != SyncNever {
+	if l.file != nil && l.keeping().Sync != SyncNever {
 		l.syncing.Lock()
 		failures = append(failures, l.datasync(l.file))
 		l.syncing.Unlock()

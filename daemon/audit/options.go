@@ -71,3 +71,18 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// Apply has the log kept as o says from now on: Sync, Interval, Values,
+// SegmentSize, Retention, MaxSize, Strict and Heads count, all else stays. What is
+// on record already stays as it was kept.
+func (l *Log) Apply(o Options) {
+	now := l.o
+	now.Sync, now.Interval, now.Values, now.SegmentSize = o.Sync, o.Interval, o.Values, o.SegmentSize
+	now.Retention, now.MaxSize, now.Strict, now.Heads = o.Retention, o.MaxSize, o.Strict, o.Heads
+	now = now.withDefaults()
+	l.how.Store(&now)
+	token(l.ending) // there may be something to drop
+}
+
+// keeping is how the log is kept now.
+func (l *Log) keeping() *Options { return l.how.Load() }

@@ -26,10 +26,10 @@ func (l *Log) publish() {
 		l.o.Logger.Info("head of the audit log", "component", "audit", "log", head.Log, "seq", head.Seq, "sha256", head.Sum)
 		lines = append(lines, head.Line()...)
 	}
-	if l.o.Heads == "" || len(lines) == 0 {
+	if l.keeping().Heads == "" || len(lines) == 0 {
 		return
 	}
-	if err := appendSynced(l.o.Heads, lines); err != nil {
+	if err := appendSynced(l.keeping().Heads, lines); err != nil {
 		l.o.Logger.Warn("add the head of the audit log to audit.heads", "component", "audit", "err", err)
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -28,7 +28,7 @@ func (l *Log) keep() {
 	defer every.Stop()
 	for {
 		l.publish()
-		if l.o.Retention > 0 || l.o.MaxSize > 0 {
+		if l.keeping().Retention > 0 || l.keeping().MaxSize > 0 {
 			if err := l.retain(l.o.Now()); err != nil {
 				l.o.Logger.Warn("drop old records of the audit log", "component", "audit", "dir", l.dir, "err", err)
 			}
@@ -59,11 +59,11 @@ func (l *Log) retain(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	room := l.o.MaxSize - l.o.SegmentSize // the current segment may still fill up
+	room := l.keeping().MaxSize - l.keeping().SegmentSize // the current segment may still fill up
 	drop := 0
 	for _, s := range all {
 		age := now.Sub(s.until)
-		if !(l.o.Retention > 0 && age > l.o.Retention) && !(l.o.MaxSize > 0 && total > room && age > youngest) {
+		if !(l.keeping().Retention > 0 && age > l.keeping().Retention) && !(l.keeping().MaxSize > 0 && total > room && age > youngest) {
 			break
 		}
 		total -= s.size
@@ -151,7 +151,7 @@ func (l *Log) drop(all []ended) error {
 
 // full refuses a record when the log has no room for it. l.mu is held.
 func (l *Log) full(kind record.Kind) error {
-	if l.o.MaxSize <= 0 || !l.o.Strict || kind == record.KindDropped || l.older+l.size < l.o.MaxSize {
+	if l.keeping().MaxSize <= 0 || !l.keeping().Strict || kind == record.KindDropped || l.older+l.size < l.keeping().MaxSize {
 		return nil
 	}
 	token(l.ending) // what was too young may be old enough by now

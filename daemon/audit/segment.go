@@ -38,7 +38,7 @@ func (l *Log) beginSegment(now time.Time) error {
 		return err
 	}
 	l.chain = chain
-	if l.o.Sync == SyncNever {
+	if l.keeping().Sync == SyncNever {
 		return nil
 	}
 	return l.lock.Sync()
@@ -46,7 +46,7 @@ func (l *Log) beginSegment(now time.Time) error {
 
 // rotate ends the current segment and begins the next.
 func (l *Log) rotate(now time.Time) error {
-	if l.o.Sync != SyncNever && !l.suspect {
+	if l.keeping().Sync != SyncNever && !l.suspect {
 		if err := l.datasync(l.file); err != nil {
 			l.distrust(err)
 			return err

@@ -105,7 +105,7 @@ func (l *Log) flush() {
 		case <-l.stop:
 			return
 		}
-		pause.Reset(l.o.Interval)
+		pause.Reset(l.keeping().Interval)
 		select {
 		case <-pause.C:
 		case <-l.stop:
@@ -115,7 +115,7 @@ func (l *Log) flush() {
 		case <-l.dirty:
 		default:
 		}
-		if l.o.Sync == SyncInterval {
+		if l.keeping().Sync == SyncInterval {
 			if _, err := l.sync(); err != nil {
 				continue // the log has failed, and says so
 			}

@@ -65,7 +65,7 @@ func (l *Log) members(dst, values []byte, redact []string) []byte {
 	kept := l.kept(key, values, redact)
 	switch {
 	case kept == nil:
-	case l.o.Values != ValuesFull && len(kept) > maxArguments:
+	case l.keeping().Values != ValuesFull && len(kept) > maxArguments:
 		dst = append(dst, `"preview":`...)
 		dst = record.AppendString(dst, wholeRunes(kept[:previewed]))
 		dst = append(dst, ',')
@@ -85,11 +85,11 @@ func (l *Log) members(dst, values []byte, redact []string) []byte {
 // kept returns what the options let be kept of values, nil for nothing.
 func (l *Log) kept(key *hmacKey, values []byte, redact []string) []byte {
 	switch {
-	case l.o.Values == ValuesFull && len(redact) == 0:
+	case l.keeping().Values == ValuesFull && len(redact) == 0:
 		return values
-	case l.o.Values == ValuesFull:
+	case l.keeping().Values == ValuesFull:
 		return record.Mask(values, redact, key.mask)
-	case l.o.Values == ValuesRedacted && l.o.Redact != nil:
+	case l.keeping().Values == ValuesRedacted && l.o.Redact != nil:
 		return l.o.Redact(values, redact, key.mask)
 	}
 	return nil

@@ -141,3 +141,58 @@ func TestABrokenKeyIsRefused(t *testing.T) {
 	}
 	open(t, dir, Options{})
 }
+
+// What stands in a record itself holds no secret either, whatever the options say
+// of values; who wrote it still has it.
+func TestTextsHoldNoSecrets(t *testing.T) {
+	for _, values := range []Values{ValuesNone, ValuesRedacted, ValuesFull} {
+		dir := t.TempDir()
+		l := open(t, dir, Options{Values: values, Redact: redactor})
+		r := record.Record{Kind: record.KindCall, Tool: "note://" + secret, Method: secret, MessageID: `"` + secret + `"`, Reason: "since " + secret, Rule: secret}
+		before := r
+		for range 2 { // the second time nothing is new
+			if err := l.Record(t.Context(), &r, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.Tool != before.Tool || r.Reason != before.Reason || r.Seq == 0 {
+			t.Errorf("%s: the record has become %+v", values, r)
+		}
+		if got := records(t, l, Query{Kind: record.KindCall}); len(got) != 2 || !strings.HasPrefix(got[1].Tool, "note://hmac:") || got[0].Reason != got[1].Reason {
+			t.Errorf("%s: on record: %+v", values, got)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		grep(t, dir, secret)
+	}
+}
+
+// A reload changes how the log is kept from then on.
+func TestApply(t *testing.T) {
+	l := open(t, t.TempDir(), Options{Values: ValuesNone, Redact: redactor})
+	defer l.Close()
+	kept := func() string {
+		t.Helper()
+		r := record.Record{Kind: record.KindCall}
+		if err := l.Record(t.Context(), &r, []byte(`{"a":"x"}`), nil); err != nil {
+			t.Fatal(err)
+		}
+		var last string
+		if err := l.Read(t.Context(), Query{From: r.Seq}, func(_ uint64, _, values []byte) error { last = string(values); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	if got := kept(); strings.Contains(got, "arguments") {
+		t.Errorf("none keeps %s", got)
+	}
+	l.Apply(Options{Values: ValuesFull, Sync: SyncAlways})
+	if got := kept(); !strings.Contains(got, `"arguments":{"a":"x"}`) {
+		t.Errorf("full keeps %s", got)
+	}
+	l.Apply(Options{Values: ValuesNone, MaxSize: 1 << 20})
+	if got, how := kept(), l.keeping(); strings.Contains(got, "arguments") || how.SegmentSize != 1<<17 || how.Sync != SyncInterval || how.Redact == nil {
+		t.Errorf("none again keeps %s, as %+v", got, how)
+	}
+}
