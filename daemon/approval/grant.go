@@ -149,6 +149,9 @@ func (q *Queue) endGrant(ctx context.Context, v *given, verdict, why string) {
 	ctx = context.WithoutCancel(ctx)
 	g.Ended, g.End = q.o.Now().UTC().Truncate(resolution), why
 	delete(q.grants, g.ID)
+	if why != usedUp { // what comes again now is asked about
+		maps.DeleteFunc(q.uses, func(_ call, p past) bool { return p.grant.ID == g.ID })
+	}
 	err := errors.Join(q.o.Recorder.Record(ctx, grantRecord(g, verdict, why), nil, nil), q.db.EndGrant(ctx, g))
 	if err != nil {
 		q.o.Logger.Error("end a grant", "component", "approval", "grant", g.ID, "err", err)

@@ -242,3 +242,53 @@ func TestGrantsKeepNoArguments(t *testing.T) {
 		t.Errorf("kept %x", one.Members["key"])
 	}
 }
+
+// A call that comes again since the daemon died before anything of it was on
+// record counts once, also as the last that a grant lets through; another call
+// under its number is none, and a grant that was taken back lets nothing through.
+func TestACallThatComesAgainCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Options{})
+		defer func() { h.close() }()
+		g, err := h.grant(Terms{For: time.Hour, Times: 2, Match: MatchTool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, last := callWith(2, `{"n":1}`), callWith(3, `{"n":2}`)
+		if h.use(first) != g.ID || h.use(last) != g.ID {
+			t.Fatal("it lets nothing through")
+		}
+		h.restart()
+		if got := h.use(callWith(2, `{"n":3}`)); got != "" {
+			t.Errorf("another call of that number is let through by %s", got)
+		}
+		for _, again := range []*gate.Question{first, last} {
+			if got := h.use(again); got != g.ID {
+				t.Errorf("call %d comes again, and is let through by %q", again.Call.Seq, got)
+			}
+			if got := h.use(again); got != "" {
+				t.Errorf("call %d comes a third time, and is let through by %q", again.Call.Seq, got)
+			}
+		}
+		if all, err := h.q.Grants(ctx, true); err != nil || len(all) != 1 || all[0].Used != 2 {
+			t.Errorf("grants %+v, %v; want one that was used twice", all, err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, Options{})
+		defer func() { h.close() }()
+		g, err := h.grant(Terms{For: time.Hour, Match: MatchTool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := callWith(2, `{"n":1}`)
+		h.use(used)
+		h.restart()
+		if _, err := h.q.Revoke(ctx, g.ID, "uid 1"); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.use(used); got != "" {
+			t.Errorf("taken back, and still let through by %s", got)
+		}
+	})
+}

@@ -82,6 +82,7 @@ type Queue struct {
 	unwritten []ended           // which the disk does not know yet
 	filed     map[string]*burst // by server
 	grants    map[string]*given // in force, by id
+	uses      map[call]past     // what grants let through under an earlier daemon
 	watchers  map[*watcher]struct{}
 	closed    bool
 }
@@ -122,7 +123,7 @@ func New(db *store.DB, o Options) (*Queue, error) {
 	}
 	q := &Queue{
 		db: db, o: o, stop: make(chan struct{}), wake: make(chan struct{}, 1),
-		open: map[string]*entry{}, ready: map[string]*entry{}, calls: map[call]*asker{}, filed: map[string]*burst{}, grants: map[string]*given{},
+		open: map[string]*entry{}, ready: map[string]*entry{}, calls: map[call]*asker{}, filed: map[string]*burst{}, grants: map[string]*given{}, uses: map[call]past{},
 		watchers: map[*watcher]struct{}{},
 	}
 	q.SetLimits(o.PerServer, o.Total)
@@ -149,6 +150,9 @@ func (q *Queue) takeUp(ctx context.Context) error {
 	}
 	grants, err := q.db.Grants(ctx)
 	if err != nil {
+		return err
+	}
+	if err := q.recallUses(ctx, grants); err != nil {
 		return err
 	}
 	for _, g := range grants {

@@ -10,6 +10,46 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 )
 
+// usedUp is the end of a grant that nobody has taken back.
+const usedUp = "it has let through as many calls as it was given for"
+
+// past is a call that a grant let through, perhaps just before the daemon died:
+// then nothing is on record of it, and it comes again.
+type past struct {
+	grant   gate.Grant
+	subject []byte
+}
+
+// recallUses takes in what grants in force, and those that were used up last, have
+// let through.
+func (q *Queue) recallUses(ctx context.Context, inForce []Grant) error {
+	ended, err := q.db.EndedGrants(ctx, listed)
+	if err != nil {
+		return err
+	}
+	for _, g := range slices.Concat(inForce, ended) {
+		if !g.Ended.IsZero() && g.End != usedUp {
+			continue
+		}
+		for _, u := range g.Uses {
+			q.uses[call{u.Attachment, u.Seq}] = past{gate.Grant{ID: g.ID, Approval: g.Approval, Decider: g.Decider}, u.Subject}
+		}
+	}
+	return nil
+}
+
+// again returns the grant that has let this very call through before, which is
+// counted once.
+func (q *Queue) again(asked *gate.Question) *gate.Grant {
+	key := call{asked.Call.Attachment, asked.Call.Seq}
+	p, ok := q.uses[key]
+	if !ok || !bytes.Equal(p.subject, asked.Subject[:]) {
+		return nil
+	}
+	delete(q.uses, key)
+	return &p.grant
+}
+
 // Use returns the grant that lets a call through which a person would be asked
 // about, nil when there is none, and counts the use; on disk when it returns. It
 // is never about what is our own. A grant under whose call another definition
@@ -17,10 +57,13 @@ import (
 func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || len(q.grants) == 0 {
+	if q.closed || len(q.grants)+len(q.uses) == 0 {
 		return nil, nil
 	}
 	q.expireDue()
+	if g := q.again(asked); g != nil {
+		return g, nil
+	}
 	members := digests(asked.Call)
 	for _, id := range slices.SortedFunc(maps.Keys(q.grants), func(a, b string) int {
 		return int(store.ParseGrantID(a)) - int(store.ParseGrantID(b))
@@ -40,13 +83,13 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 		if !q.admits(g, asked, members) {
 			continue
 		}
-		if err := q.db.UseGrant(ctx, id); err != nil {
+		u := store.Use{Attachment: asked.Call.Attachment, Seq: asked.Call.Seq, Subject: asked.Subject[:]}
+		if err := q.db.UseGrant(ctx, g, u); err != nil {
 			return nil, err
 		}
-		g.Used++
 		used := &gate.Grant{ID: g.ID, Approval: g.Approval, Decider: g.Decider}
 		if g.Times > 0 && g.Used >= g.Times {
-			q.endGrant(ctx, v, "used up", "it has let through as many calls as it was given for")
+			q.endGrant(ctx, v, "used up", usedUp)
 		}
 		return used, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,8 +24,20 @@ type Grant struct {
 	Used     uint64
 	Ended    time.Time // zero while it is in force
 	End      string    // why it has ended, in one sentence
+	Uses     []Use     // the last ones, oldest first, those of which nothing may be on record yet among them
 	Bounds
 }
+
+// Use is a call that a grant has let through.
+type Use struct {
+	Attachment string `json:"a"`
+	Seq        uint64 `json:"s"`
+	Subject    []byte `json:"d"` // SHA-256 of what was called
+}
+
+// lastUses is how many calls a grant remembers that it let through: more than can
+// be on their way into the record at once.
+const lastUses = 64
 
 // Bounds are what a call must be that a grant covers, and who gave it.
 type Bounds struct {
@@ -83,17 +96,24 @@ func (db *DB) AddGrant(ctx context.Context, g *Grant) error {
 	return nil
 }
 
-// UseGrant counts a call that the grant lets through. ErrDecided means that it has
-// ended, or has let through as many as it may.
-func (db *DB) UseGrant(ctx context.Context, id string) error {
-	n, _, err := db.change(ctx, "UPDATE grants SET used = used + 1 WHERE n = ? AND ended = 0 AND (times = 0 OR used < times)",
-		int64(ParseGrantID(id)))
+// UseGrant counts a call that the grant lets through, and remembers it among its
+// last. ErrDecided means that it has ended, or has let through as many as it may.
+// g is as it was kept; its Used and Uses are changed when the error is nil.
+func (db *DB) UseGrant(ctx context.Context, g *Grant, u Use) error {
+	uses := append(slices.Clone(g.Uses[max(0, len(g.Uses)-lastUses+1):]), u)
+	text, err := json.Marshal(uses)
+	var n int64
+	if err == nil {
+		n, _, err = db.change(ctx, "UPDATE grants SET used = used + 1, uses = ? WHERE n = ? AND ended = 0 AND (times = 0 OR used < times)",
+			string(text), int64(ParseGrantID(g.ID)))
+	}
 	if err == nil && n == 0 {
 		err = gate.ErrDecided
 	}
 	if err != nil {
-		return fmt.Errorf("use grant %s: %w", id, err)
+		return fmt.Errorf("use grant %s: %w", g.ID, err)
 	}
+	g.Used, g.Uses = g.Used+1, uses
 	return nil
 }
 
@@ -133,13 +153,18 @@ func (db *DB) PruneGrants(ctx context.Context, keep int) error {
 
 func (db *DB) grants(ctx context.Context, where string, args ...any) ([]Grant, error) {
 	var all []Grant
-	const columns = "n, created, expires, boot, deadline, times, used, ended, end, bounds"
+	const columns = "n, created, expires, boot, deadline, times, used, ended, end, uses, bounds"
 	err := db.each(ctx, "SELECT "+columns+" FROM grants "+where, func(scan func(...any) error) error {
 		var g Grant
 		var n, created, expires, deadline, times, used, ended int64
-		var bounds []byte
-		if err := scan(&n, &created, &expires, &g.Boot, &deadline, &times, &used, &ended, &g.End, &bounds); err != nil {
+		var uses, bounds []byte
+		if err := scan(&n, &created, &expires, &g.Boot, &deadline, &times, &used, &ended, &g.End, &uses, &bounds); err != nil {
 			return err
+		}
+		if len(uses) > 0 {
+			if err := json.Unmarshal(uses, &g.Uses); err != nil {
+				return fmt.Errorf("%s: %w", formatGrantID(uint64(n)), err)
+			}
 		}
 		g.ID, g.Deadline, g.Times, g.Used = formatGrantID(uint64(n)), time.Duration(deadline), uint64(times), uint64(used)
 		g.Created, g.Expires, g.Ended = fromMicros(created), fromMicros(expires), fromMicros(ended)

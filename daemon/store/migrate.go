@@ -170,6 +170,7 @@ var migrations = []string{
 	) STRICT;`,
 	`ALTER TABLE questions ADD COLUMN basis BLOB; -- digests of what asks and whom; NULL where none are known`,
 	`ALTER TABLE questions ADD COLUMN approver TEXT NOT NULL DEFAULT '';`,
+	`ALTER TABLE grants ADD COLUMN uses TEXT NOT NULL DEFAULT ''; -- JSON: the calls that it let through last`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.
