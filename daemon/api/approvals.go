@@ -61,7 +61,7 @@ func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decid
 		edit = nil
 	}
 	q, err := v.s.Approvals.Decide(ctx, approval.Decision{
-		ID: d.GetId(), Subject: d.GetSubject(), Approve: approve, Note: d.GetNote(), Decider: who, Surface: d.GetSurface(),
+		ID: d.GetId(), Subject: d.GetSubject(), Approve: approve, Note: d.GetNote(), Decider: who, Surface: surfaceOf(ctx, who, d.GetSurface()),
 		Approver: d.GetApprover(), Terms: termsOf(d.GetGrant()), Edit: edit,
 	})
 	if err != nil {

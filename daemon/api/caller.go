@@ -128,3 +128,15 @@ func (s *Server) refused(ctx context.Context, c *caller, what, why string) {
 		s.Logger.Error("record the refusal", "err", err)
 	}
 }
+
+// surfaceOf is the surface that who answers on. That is what the client claims, but
+// for one thing which the kernel knows better: nobody sits at a terminal where
+// there is none.
+func surfaceOf(ctx context.Context, who, claimed string) string {
+	if p := gate.PeerOf(ctx, who); claimed == surfaceTerminal && (p == nil || p.TTY == "") {
+		return surfaceScript
+	}
+	return claimed
+}
+
+const surfaceTerminal, surfaceScript = "terminal", "script"

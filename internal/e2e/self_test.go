@@ -153,8 +153,23 @@ func TestAgentDoesNotApproveItself(t *testing.T) {
 	if r := a.await(result, "an approved call"); r.IsError || r.Error != "" {
 		t.Errorf("approved from outside: %+v", r)
 	}
+
+	// A program that says it is a terminal, and has none, is a script.
+	_, result = a.begin(order{Server: "one", Tool: "write_note", Arguments: map[string]any{"name": "z", "text": "y"}})
+	second := h.question()
+	cmd := exec.Command(testBinary(t), second.ID)
+	cmd.Env = append(slices.Clone(h.env), roleVar+"=caller")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("a yes by calls of our own: %v: %s", err, out)
+	}
+	a.await(result, "the second call")
 	a.leave()
 	wantSeen(t, h, q.ID)
+	for _, l := range h.log() {
+		if l.Kind == "decision" && l.Approval == second.ID && l.Surface != "script" {
+			t.Errorf("without a terminal the surface is %q", l.Surface)
+		}
+	}
 }
 
 // wantSeen wants evidence in the record of the decision, and in how it is shown.
