@@ -79,10 +79,43 @@ func (c *Client) WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent
 
 // Decide answers a question. Its subject is that of the question which was
 // shown: [ErrChanged] says that it is another by now, [ErrDecided] that somebody
-// was faster or the time is up, [ErrForbidden] that this caller may not answer.
+// was faster or the time is up, [ErrForbidden] that this caller may not answer. A
+// yes to a question of level presence needs a proof: without one that counts it is
+// [ErrProofNeeded], [ErrProofWrong], [ErrLockedOut] or [ErrNotEnrolled].
 func (c *Client) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error) {
 	out, err := c.approvals.Decide(ctx, d)
 	return out, FromStatus(err)
+}
+
+// PresenceStatus tells how it stands with the secret that proves presence, and why
+// this caller may not decide. The daemon has looked at this process then: what
+// follows over the same connection counts, also when the process hides its memory.
+func (c *Client) PresenceStatus(ctx context.Context) (*pb.PresenceStatusResponse, error) {
+	out, err := c.presence.Status(ctx, &pb.PresenceStatusRequest{})
+	return out, FromStatus(err)
+}
+
+// EnrolPresence makes a secret: [ErrEnrolled] when there is one, [ErrProofWrong]
+// when the code is not one of its key, [ErrInvalid] when it can't be one. The
+// caller wipes what it gave, here as in all calls that take a secret.
+func (c *Client) EnrolPresence(ctx context.Context, secret *pb.PresenceSecret) (*pb.PresenceState, error) {
+	out, err := c.presence.Enrol(ctx, &pb.EnrolPresenceRequest{Secret: secret})
+	return out.GetState(), FromStatus(err)
+}
+
+// RotatePresence puts a new secret in place of the old one. Errors are those of
+// EnrolPresence and RemovePresence, but for ErrEnrolled.
+func (c *Client) RotatePresence(ctx context.Context, req *pb.RotatePresenceRequest) (*pb.PresenceState, error) {
+	out, err := c.presence.Rotate(ctx, req)
+	return out.GetState(), FromStatus(err)
+}
+
+// RemovePresence takes the secret away: [ErrProofWrong] when the passphrase is not
+// its own, [ErrLockedOut] when none is looked at, [ErrNotEnrolled] when there is no
+// secret, [ErrForbidden] when this caller may not.
+func (c *Client) RemovePresence(ctx context.Context, req *pb.RemovePresenceRequest) error {
+	_, err := c.presence.Remove(ctx, req)
+	return FromStatus(err)
 }
 
 // ReadAudit yields the records that q selects, oldest first, byte for byte as

@@ -53,6 +53,7 @@ type Client struct {
 	conn *grpc.ClientConn
 
 	approvals pb.ApprovalsClient
+	presence  pb.PresenceClient
 	audit     pb.AuditClient
 	daemon    pb.DaemonClient
 	gate      pb.GateClient
@@ -162,6 +163,7 @@ func connectOnce(ctx context.Context, path string, d *dialer) (*Client, error) {
 		path:      path,
 		conn:      conn,
 		approvals: pb.NewApprovalsClient(conn),
+		presence:  pb.NewPresenceClient(conn),
 		audit:     pb.NewAuditClient(conn),
 		daemon:    pb.NewDaemonClient(conn),
 		gate:      pb.NewGateClient(conn),

@@ -262,8 +262,8 @@ func TestEveryKindHasAReason(t *testing.T) {
 		}
 		codes[k.reason] = true
 	}
-	if len(codes) != 10 {
-		t.Errorf("%d reasons are mapped, want all 10", len(codes))
+	if len(codes) != 15 {
+		t.Errorf("%d reasons are mapped, want all 15", len(codes))
 	}
 }
 

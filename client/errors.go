@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"syscall"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -33,6 +34,12 @@ const (
 	ReasonTooLarge   = "TOO_LARGE"
 	ReasonNotRunning = "NOT_RUNNING"
 	ReasonWithheld   = "WITHHELD"
+
+	ReasonProofNeeded = "PROOF_NEEDED"
+	ReasonProofWrong  = "PROOF_WRONG"
+	ReasonLockedOut   = "LOCKED_OUT"
+	ReasonEnrolled    = "ENROLLED"
+	ReasonNotEnrolled = "NOT_ENROLLED"
 )
 
 // Sentinels, to be asked for with [errors.Is].
@@ -47,6 +54,15 @@ var (
 	ErrTooLarge   = errors.New("too large")
 	ErrNotRunning = errors.New("thoughtgated is not running")
 	ErrWithheld   = errors.New("withheld until a person agrees")
+
+	// ErrProofNeeded says that a yes has to come with a proof of presence,
+	// ErrProofWrong that what came with it is none, and ErrLockedOut that none is
+	// looked at until [Error.Until].
+	ErrProofNeeded = errors.New("a passphrase or code is needed")
+	ErrProofWrong  = errors.New("wrong passphrase or code")
+	ErrLockedOut   = errors.New("locked")
+	ErrEnrolled    = errors.New("presence is set up already")
+	ErrNotEnrolled = errors.New("presence is not set up")
 )
 
 // kinds is the one map between sentinels and the wire. The first row of a code
@@ -67,6 +83,11 @@ var kinds = []struct {
 	{ErrDecided, ReasonDecided, codes.FailedPrecondition},
 	{ErrChanged, ReasonChanged, codes.FailedPrecondition},
 	{ErrLocked, ReasonLocked, codes.FailedPrecondition},
+	{ErrEnrolled, ReasonEnrolled, codes.FailedPrecondition},
+	{ErrNotEnrolled, ReasonNotEnrolled, codes.FailedPrecondition},
+	{ErrProofNeeded, ReasonProofNeeded, codes.Unauthenticated},
+	{ErrProofWrong, ReasonProofWrong, codes.Unauthenticated},
+	{ErrLockedOut, ReasonLockedOut, codes.Unauthenticated},
 }
 
 // Error is an error that the daemon answered with, or the lack of an answer.
@@ -95,6 +116,30 @@ func (e *Error) Is(target error) bool {
 		return e.Code == codes.DeadlineExceeded
 	}
 	return false
+}
+
+// metadataUntil is the member of Metadata that says until when something is so, in
+// RFC 3339.
+const metadataUntil = "until"
+
+// WithUntil says in e until when something is so, and returns e.
+func (e *Error) WithUntil(t time.Time) *Error {
+	e.Metadata = maps.Clone(e.Metadata)
+	if e.Metadata == nil {
+		e.Metadata = map[string]string{}
+	}
+	e.Metadata[metadataUntil] = t.UTC().Format(time.RFC3339Nano)
+	return e
+}
+
+// Until is the moment that WithUntil has put into e, the zero time for none: with
+// [ErrLockedOut] when proofs of presence are looked at again.
+func (e *Error) Until() time.Time {
+	t, err := time.Parse(time.RFC3339Nano, e.Metadata[metadataUntil])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // GRPCStatus is the status that e travels as.

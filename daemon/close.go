@@ -14,6 +14,9 @@ func (d *Daemon) close() {
 	if d.queue != nil {
 		err = errors.Join(err, d.queue.Close())
 	}
+	if d.presence != nil {
+		d.presence.Close()
+	}
 	if d.listings != nil {
 		d.listings.Close()
 	}

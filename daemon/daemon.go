@@ -20,6 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/listing"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
@@ -58,6 +59,7 @@ type Daemon struct {
 	listings *listing.Book
 	standing *standing
 	queue    *approval.Queue
+	presence *presence.Guard
 	pins     *pin.Book
 	guard    *protect.Guard
 	sessions *session.Registry
@@ -135,9 +137,12 @@ func (d *Daemon) open(path string, named bool) error {
 		return err
 	}
 	d.policies.recorder = d.audit
+	if err := d.openPresence(); err != nil {
+		return err
+	}
 	if d.queue, err = approval.New(d.store, approval.Options{
 		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: d.audit, Logger: d.log,
-		Approves: d.policies.approves, Redact: d.audit.Redacted,
+		Approves: d.policies.approves, Redact: d.audit.Redacted, Prover: d.presence,
 	}); err != nil {
 		return fmt.Errorf("take up open questions: %w", err)
 	}
@@ -156,7 +161,7 @@ func (d *Daemon) open(path string, named bool) error {
 	}
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost})
 	judge := &gate.Gate{
-		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue,
+		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
 		Recorder: d.audit, Listener: d.listings, Logger: d.log,
 	}
 	if d.sessions, err = session.New(session.Options{
@@ -173,11 +178,11 @@ func (d *Daemon) open(path string, named bool) error {
 		return err
 	}
 	d.server = api.New(api.Config{
-		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: d.audit, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: agreed,
-		Stages: &stages{d.policies, d.projects, d.ours, d.audit},
+		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: d.audit, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: agreed, Presence: d.presence,
+		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
-		Warnings: func() []string { return slices.Concat(d.policies.warnings(), d.pins.Warnings()) }, Projects: d.projectFiles,
+		Warnings: func() []string { return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings()) }, Projects: d.projectFiles,
 		Stop: func() { d.once.Do(func() { close(d.stop) }) },
 	})
 	return nil

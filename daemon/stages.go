@@ -20,27 +20,29 @@ type stages struct {
 	policies *policies
 	projects *projects
 	ours     func() []string
-	log      *audit.Log // nil without a daemon
+	log      *audit.Log    // nil without a daemon
+	presence gate.Presence // of the daemon; nil without one
 }
 
 // gate is one that judges by l, and remembers nothing yet. What the gate of the
 // daemon is given to judge with belongs here as well, made anew.
-func (s *stages) gate(l loaded) gate.Gate {
+func (s *stages) gate(l loaded, presence gate.Presence) gate.Gate {
 	pins, err := pin.New(nil, pin.Options{Mode: l.config.Pins.Mode, Recorder: nowhere{}})
 	if err != nil {
 		panic("daemon: pins that are kept nowhere: " + err.Error())
 	}
 	set := l.set.Knowing(func(c *gate.Call) policy.Known { return policy.Known{Annotations: pins.Annotations(c)} })
 	return gate.Gate{
-		Policy: func() gate.Policy { return set },
-		Scope:  s.projects.scope,
-		Pins:   pins,
-		Facts:  facts.New(facts.Options{Home: s.policies.getenv("HOME"), Ours: s.ours}),
+		Policy:   func() gate.Policy { return set },
+		Scope:    s.projects.scope,
+		Pins:     pins,
+		Presence: presence,
+		Facts:    facts.New(facts.Options{Home: s.policies.getenv("HOME"), Ours: s.ours}),
 	}
 }
 
-func (s *stages) stage(l loaded) *rehearse.Stage {
-	return rehearse.New(func() gate.Gate { return s.gate(l) })
+func (s *stages) stage(l loaded, presence gate.Presence) *rehearse.Stage {
+	return rehearse.New(func() gate.Gate { return s.gate(l, presence) })
 }
 
 // nowhere is a record that nobody keeps.
@@ -51,7 +53,7 @@ func (nowhere) Record(context.Context, *record.Record, []byte, []string) error {
 // InForce implements api.Stages.
 func (s *stages) InForce() (*rehearse.Stage, []config.Diagnostic) {
 	if now := s.policies.current.Load(); now != nil {
-		return s.stage(now.loaded), nil
+		return s.stage(now.loaded, s.presence), nil
 	}
 	// Without a daemon nothing is in force but what one would begin with.
 	stage, _, problems := s.OnDisk("")
@@ -64,7 +66,7 @@ func (s *stages) OnDisk(path string) (*rehearse.Stage, string, []config.Diagnost
 	if l.set == nil {
 		return nil, source, problems
 	}
-	return s.stage(l), source, problems
+	return s.stage(l, gate.Assumed), source, problems
 }
 
 // load reads a candidate. With errors there is no set.

@@ -110,6 +110,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	s.add("grant", display.Name(rec.Grant))
 	s.add("decider", display.Text(rec.Decider)+spaced(parens(display.Name(rec.Surface))))
 	s.add("approver", claimed(rec.Approver, rec.Surface))
+	s.add("level", display.Name(rec.Level))
 	peerLines(s, rec.Peer)
 	if rec.Auto {
 		s.add("approved", "by itself, because of the profile")

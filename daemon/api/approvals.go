@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -48,6 +49,7 @@ func (v approvalsService) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerS
 }
 
 func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error) {
+	defer wipe(d.GetProof().GetPassphrase(), d.GetProof().GetCode())
 	ctx, who, err := v.s.decider(ctx, "an answer to "+d.GetId())
 	if err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decid
 	}
 	q, err := v.s.Approvals.Decide(ctx, approval.Decision{
 		ID: d.GetId(), Subject: d.GetSubject(), Approve: approve, Note: d.GetNote(), Decider: who, Surface: surfaceOf(ctx, who, d.GetSurface()),
-		Approver: d.GetApprover(), Terms: termsOf(d.GetGrant()), Edit: edit,
+		Approver: d.GetApprover(), Terms: termsOf(d.GetGrant()), Edit: edit, Proof: proofOf(d.GetProof()),
 	})
 	if err != nil {
 		return nil, err
@@ -88,7 +90,7 @@ func questionTo(q approval.Question) *pb.Approval {
 		Session: q.Session, Agent: q.Agent, Server: q.Server, Launch: q.Launch, Method: q.Method, Tool: q.Tool,
 		Arguments: q.Params, Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: q.Facts,
 		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Note: q.Note,
-		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited,
+		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited, Level: cmp.Or(q.Level, string(gate.LevelWatch)),
 	}
 	if !q.Good.IsZero() {
 		m.Good = timestamppb.New(q.Good)

@@ -18,22 +18,29 @@ type caller struct {
 	line  []session.Process // itself, and its ancestors, nearest first
 	above []sock.Process
 	seen  *record.Peer // what goes on record
+	known bool         // it was looked at before on this connection, and may hide its memory since
 }
 
 // look looks at who calls. All of it is of one process, which lives still: a
 // caller that has ended proves nothing. What could be seen before something
 // failed comes with the error.
 func look(ctx context.Context) (*caller, error) {
-	p, err := peerOf(ctx)
+	info, err := infoOf(ctx)
 	if err != nil {
 		return &caller{}, err
 	}
+	p := info.peer
 	c := &caller{
 		Process: sock.Process{PID: p.PID, Start: p.Start},
 		line:    []session.Process{{PID: p.PID, Start: p.Start}},
 		seen:    &record.Peer{UID: p.UID, PID: p.PID, Start: p.Start, Handle: p.Handled()},
 	}
 	err = c.read()
+	info.seen.mu.Lock()
+	if c.known = info.seen.passed; c.known && c.Exe == "" {
+		c.Exe, c.seen.Exe = info.seen.exe, info.seen.exe
+	}
+	info.seen.mu.Unlock()
 	if err == nil && !p.Alive() {
 		err = errors.New("it has ended")
 	}
@@ -107,6 +114,9 @@ func (s *Server) decider(ctx context.Context, what string) (context.Context, str
 	c, err := look(ctx)
 	if err == nil {
 		if why := s.suspect(c); why == "" {
+			if err := passes(ctx, c); err != nil {
+				return ctx, "", err
+			}
 			return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
 		} else {
 			err = fmt.Errorf("%w to an agent, and %s; use a terminal that the agent did not start", gate.ErrForbidden, why)
@@ -116,6 +126,35 @@ func (s *Server) decider(ctx context.Context, what string) (context.Context, str
 		s.refused(ctx, c, what, err.Error())
 	}
 	return ctx, "", fmt.Errorf("%s: %w", what, err)
+}
+
+// passes notes that nothing spoke against a caller.
+func passes(ctx context.Context, c *caller) error {
+	info, err := infoOf(ctx)
+	if err != nil {
+		return err
+	}
+	info.seen.mu.Lock()
+	defer info.seen.mu.Unlock()
+	info.seen.passed, info.seen.exe = true, c.Exe
+	return nil
+}
+
+// atTerminal is decider for what a person does at a terminal and nowhere else.
+func (s *Server) atTerminal(ctx context.Context, what string) (context.Context, string, error) {
+	ctx, who, err := s.decider(ctx, what)
+	if err != nil {
+		return ctx, "", err
+	}
+	c, err := look(ctx)
+	if err == nil && c.TTY == "" {
+		s.refused(ctx, c, what, "it has no terminal")
+		err = fmt.Errorf("%w to a program without a terminal", gate.ErrForbidden)
+	}
+	if err != nil {
+		return ctx, "", fmt.Errorf("%s: %w", what, err)
+	}
+	return ctx, who, nil
 }
 
 // refused writes down that somebody was refused.

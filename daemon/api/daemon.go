@@ -29,7 +29,7 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 		Sessions: sessions, Ungoverned: ungoverned, Attachments: uint32(len(s.Sessions.Attachments())),
 		Pending: uint32(len(s.Approvals.List(false))), HeldDefinitions: uint32(s.Pins.Waiting()),
 		WithheldStarts: uint32(s.Trust.Waiting()),
-		AuditDir:       s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(),
+		AuditDir:       s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(), Presence: presenceTo(s.Presence.State()),
 	}
 	for _, f := range s.Projects() {
 		resp.Projects = append(resp.Projects, &pb.ProjectFile{

@@ -9,6 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/presence"
 )
 
 // reasons maps what the daemon's packages return to what travels; the client
@@ -28,6 +29,11 @@ var reasons = []struct {
 	{gate.ErrFull, client.ReasonTooLarge},
 	{gate.ErrBurst, client.ReasonTooLarge},
 	{gate.ErrNotRunning, client.ReasonNotRunning},
+	{gate.ErrProofNeeded, client.ReasonProofNeeded},
+	{gate.ErrProofWrong, client.ReasonProofWrong},
+	{gate.ErrLockedOut, client.ReasonLockedOut},
+	{gate.ErrEnrolled, client.ReasonEnrolled},
+	{gate.ErrNotEnrolled, client.ReasonNotEnrolled},
 	{gate.ErrInvalid, client.ReasonInvalid},
 }
 
@@ -47,7 +53,12 @@ func toStatus(err error) error {
 	}
 	for _, r := range reasons {
 		if errors.Is(err, r.err) {
-			return client.NewError(r.reason, err.Error())
+			e := client.NewError(r.reason, err.Error())
+			var locked *presence.Locked
+			if errors.As(err, &locked) {
+				return e.WithUntil(locked.Until)
+			}
+			return e
 		}
 	}
 	return status.Error(codes.Internal, err.Error())

@@ -28,6 +28,11 @@ func TestErrorsRoundTrip(t *testing.T) {
 		{gate.ErrTooLarge, client.ErrTooLarge},
 		{gate.ErrFull, client.ErrTooLarge},
 		{gate.ErrNotRunning, client.ErrNotRunning},
+		{gate.ErrProofNeeded, client.ErrProofNeeded},
+		{gate.ErrProofWrong, client.ErrProofWrong},
+		{gate.ErrLockedOut, client.ErrLockedOut},
+		{gate.ErrEnrolled, client.ErrEnrolled},
+		{gate.ErrNotEnrolled, client.ErrNotEnrolled},
 		{context.Canceled, context.Canceled},
 		{context.DeadlineExceeded, context.DeadlineExceeded},
 	} {

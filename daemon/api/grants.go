@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -60,7 +62,7 @@ func grantTo(g *approval.Grant) *pb.Grant {
 		Id: g.ID, Created: timestamppb.New(g.Created), Expires: timestamppb.New(g.Expires), Times: g.Times, Used: g.Used,
 		End: g.End, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method, Tool: g.Tool, Workflow: g.Workflow,
 		Rule: g.Rule, Facts: g.Facts, Match: numberOf(matches, g.Match), Scope: numberOf(scopes, g.Scope),
-		Approval: g.Approval, Decider: g.Decider, Surface: g.Surface, Note: g.Note,
+		Approval: g.Approval, Decider: g.Decider, Surface: g.Surface, Level: cmp.Or(g.Level, string(gate.LevelWatch)), Note: g.Note,
 	}
 	switch g.Scope {
 	case approval.InSession:

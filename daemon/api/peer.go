@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -23,6 +24,17 @@ type peerCredentials struct{}
 type peerInfo struct {
 	credentials.CommonAuthInfo
 	peer *sock.Peer
+	seen *seen
+}
+
+// seen is what was found out about the process at the other end of a connection
+// while it could be looked at. It does not change afterwards: what an environment
+// was is known when a program begins, and a program begins once. What a process
+// descends from is not kept, and looked at each time.
+type seen struct {
+	mu     sync.Mutex // guards what follows
+	passed bool       // nothing spoke against it
+	exe    string     // its program, then
 }
 
 func (peerInfo) AuthType() string { return "so_peercred" }
@@ -34,7 +46,7 @@ func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthIn
 	}
 	return c, peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
-		peer:           known.Peer(),
+		peer:           known.Peer(), seen: &seen{},
 	}, nil
 }
 
@@ -50,16 +62,21 @@ func (peerCredentials) Clone() credentials.TransportCredentials { return peerCre
 
 func (peerCredentials) OverrideServerName(string) error { return nil }
 
-func peerOf(ctx context.Context) (*sock.Peer, error) {
+func infoOf(ctx context.Context) (peerInfo, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
-		return nil, errors.New("a call without a peer")
+		return peerInfo{}, errors.New("a call without a peer")
 	}
 	info, ok := p.AuthInfo.(peerInfo)
 	if !ok {
-		return nil, errors.New("a call whose peer is not known")
+		return peerInfo{}, errors.New("a call whose peer is not known")
 	}
-	return info.peer, nil
+	return info, nil
+}
+
+func peerOf(ctx context.Context) (*sock.Peer, error) {
+	info, err := infoOf(ctx)
+	return info.peer, err
 }
 
 // lineOf returns the caller's process and its ancestors, nearest first. It is

@@ -94,7 +94,7 @@ func explanationTo(a *rehearse.Answer) *pb.Explanation {
 	m := &pb.Explanation{
 		Verdict: a.Verdict, Hidden: a.Hidden, Observed: a.Observed, Forwarded: a.Forwarded, Profile: string(a.Profile),
 		Gate: a.Gate, Rule: a.Rule, Policies: a.Policies, Reason: a.Reason, Set: a.Set,
-		Workflow: a.Workflow, Surfaces: a.Surfaces, Grant: a.Grant,
+		Workflow: a.Workflow, Surfaces: a.Surfaces, Grant: a.Grant, Level: string(a.Level),
 	}
 	if a.Timeout > 0 {
 		m.Timeout = durationpb.New(a.Timeout)

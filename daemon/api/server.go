@@ -31,6 +31,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
@@ -49,6 +50,7 @@ type Config struct {
 	Trust     *trust.Book
 	Stages    Stages
 	Guard     *protect.Guard
+	Presence  *presence.Guard
 	Logger    *slog.Logger
 	Build     string
 	Started   time.Time
@@ -175,6 +177,7 @@ func New(c Config) *Server {
 	pb.RegisterSessionsServer(s.control, sessionsService{s: s})
 	pb.RegisterApprovalsServer(s.control, approvalsService{s: s})
 	pb.RegisterPoliciesServer(s.control, policiesService{s: s})
+	pb.RegisterPresenceServer(s.control, presenceService{s: s})
 	pb.RegisterPinsServer(s.control, pinsService{s: s})
 	pb.RegisterServersServer(s.control, serversService{s: s})
 	pb.RegisterAuditServer(s.control, auditService{s: s})

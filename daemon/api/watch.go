@@ -31,7 +31,7 @@ func (s *Server) suspect(c *caller) string {
 	if why := marked(c); why != "" {
 		return why
 	}
-	if why := elsewhere(c.PID); why != "" {
+	if why := elsewhere(c.PID); !c.known && why != "" {
 		return why
 	}
 	if unit := transient(c.seen.Cgroup, s.uid); unit != "" && unit != transient(s.cgroup, s.uid) {
@@ -43,12 +43,14 @@ func (s *Server) suspect(c *caller) string {
 // marked reports why the environment of a process, or of one above it, shows
 // that an agent started it.
 func marked(c *caller) string {
-	env, err := sock.Environ(c.PID)
-	if err != nil {
-		return fmt.Sprintf("its environment can't be read (%v)", err)
-	}
-	if mark := markIn(env); mark != "" {
-		return "it carries " + mark + " in its environment"
+	if !c.known {
+		env, err := sock.Environ(c.PID)
+		if err != nil {
+			return fmt.Sprintf("its environment can't be read (%v)", err)
+		}
+		if mark := markIn(env); mark != "" {
+			return "it carries " + mark + " in its environment"
+		}
 	}
 	for _, p := range c.above {
 		// What belongs to others, as the manager of sessions does, we may not see.

@@ -123,11 +123,11 @@ func equal(set map[string]*entry, asked *gate.Question) *entry {
 // alike reports whether an answer to q is one to asked. The subject is the
 // server, what it was started as and where, the definition of what is called, the
 // method and every byte of the params, and what the rule and the workflow say that
-// ask; who calls comes to it, and what was known of it. A shim without a session
+// ask; who calls comes to it, what was known of it, and at what level it is asked. A shim without a session
 // shares with nobody.
 func alike(q *Question, asked *gate.Question) bool {
 	c := asked.Call
-	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow &&
+	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow && levelOf(q.Level) == levelOf(string(asked.Ruling.Level)) &&
 		(c.Session != "" || q.Attachment == c.Attachment) && covers(q.Facts, asked.Facts)
 }
 

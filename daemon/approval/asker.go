@@ -132,10 +132,14 @@ func (q *Queue) answer(ctx context.Context, a *asker) (gate.Answer, error) {
 	case e.q.Edited && e.q.Edit == nil: // erased when a daemon before this one handed them out
 		return gate.Answer{}, fmt.Errorf("the arguments that %s was approved with are gone", e.q.ID)
 	}
-	return gate.Answer{
+	answer := gate.Answer{
 		ID: e.q.ID, Approved: e.q.State == store.StateApproved, State: string(e.q.State), Note: e.q.Note, Decider: e.q.Decider,
 		Edit: e.q.Edit,
-	}, nil
+	}
+	if answer.Approved {
+		answer.Level = levelOf(e.q.Level)
+	}
+	return answer, nil
 }
 
 // park tells a to repeat itself, unless its question has ended meanwhile.

@@ -25,8 +25,11 @@ type Decision struct {
 	// Who answers on a surface that several people use, as it says: a user's id on
 	// Slack. Nobody answers there who is not named.
 	Approver string
-	Terms    *Terms // of a grant that is given with a yes; nil for none
-	Edit     []byte // raw JSON of the arguments that are to be sent instead; nil for those that were asked about
+	Terms    *Terms      // of a grant that is given with a yes; nil for none
+	Edit     []byte      // raw JSON of the arguments that are to be sent instead; nil for those that were asked about
+	Proof    *gate.Proof // of presence; looked at for a yes to a question that needs it
+
+	level gate.Level // what Proof has shown
 }
 
 // Decide answers a question and returns it as it ended, with the grant that
@@ -38,12 +41,17 @@ type Decision struct {
 // Errors are gate.ErrNotFound; gate.ErrDecided, when the question has ended
 // otherwise; gate.ErrChanged, when the subject is not that of the question;
 // gate.ErrForbidden, when a yes may not come from that surface, or the approver is
-// none of those that the workflow names; and that of the
-// recorder, when the end could not be written down: then the call is refused,
-// whatever was answered.
+// none of those that the workflow names; gate.ErrProofNeeded, when a yes needs a
+// proof and came without, and those of the Prover; and that of the recorder, when
+// the end could not be written down: then the call is refused, whatever was
+// answered.
 func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	if q.o.Redact != nil {
 		d.Note = q.o.Redact(d.Note) // it is kept, and told to the agent
+	}
+	d.level = gate.LevelWatch
+	if err := q.prove(ctx, &d); err != nil {
+		return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -62,25 +70,12 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 		return q.overrule(ctx, yes, &d)
 	case e == nil:
 		return q.tooLate(ctx, d.ID)
-	case !bytes.Equal(d.Subject, e.q.Subject[:]):
-		return Question{}, fmt.Errorf("decide %s: %w", d.ID, gate.ErrChanged)
-	case d.Approve && len(e.q.Surfaces) > 0 && !slices.Contains(e.q.Surfaces, d.Surface):
-		return Question{}, fmt.Errorf("decide %s: a yes from %q is %w; the workflow asks for one from %q",
-			d.ID, d.Surface, gate.ErrForbidden, e.q.Surfaces)
 	}
-	var g *Grant
-	if d.Terms != nil {
-		var err error
-		if !d.Approve {
-			err = fmt.Errorf("a no grants nothing: %w", gate.ErrInvalid)
-		} else {
-			g, err = q.terms(&e.q, d.Terms, &d)
-		}
-		if err != nil {
-			return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
-		}
+	g, err := q.answerable(e, &d)
+	if err == nil && needsProof(&e.q, &d) && d.level != gate.LevelPresence {
+		err = gate.ErrProofNeeded
 	}
-	if err := editable(&e.q, &d); err != nil {
+	if err != nil {
 		return Question{}, fmt.Errorf("decide %s: %w", d.ID, err)
 	}
 	e.q.Edited, e.q.Edit = d.Edit != nil, d.Edit
@@ -99,6 +94,23 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 		e.q.Given = g
 	}
 	return e.q, nil
+}
+
+// answerable says why d can't be an answer to an open question, whatever it proves.
+// It returns the grant that would be given, nil for none. q.mu is held.
+func (q *Queue) answerable(e *entry, d *Decision) (*Grant, error) {
+	switch {
+	case !bytes.Equal(d.Subject, e.q.Subject[:]):
+		return nil, gate.ErrChanged
+	case d.Approve && len(e.q.Surfaces) > 0 && !slices.Contains(e.q.Surfaces, d.Surface):
+		return nil, fmt.Errorf("a yes from %q is %w; the workflow asks for one from %q", d.Surface, gate.ErrForbidden, e.q.Surfaces)
+	case d.Terms != nil && !d.Approve:
+		return nil, fmt.Errorf("a no grants nothing: %w", gate.ErrInvalid)
+	}
+	if err := editable(&e.q, d); err != nil || d.Terms == nil {
+		return nil, err
+	}
+	return q.terms(&e.q, d.Terms, d)
 }
 
 // overrule makes a no of a yes that waits for a call.

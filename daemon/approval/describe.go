@@ -19,7 +19,7 @@ func describe(asked *gate.Question, now time.Time) Question {
 		Attachment: c.Attachment, Seq: c.Seq, Call: c.ID, Session: c.Session, Agent: c.Agent, Project: c.Project,
 		Server: c.Server, Launch: c.Launch, Direction: gate.Direction(c.Side), Method: c.Method, Tool: c.Subject,
 		Profile: string(c.Profile), Params: shown(c.Params(), r.Redact), Subject: asked.Subject,
-		Reason: r.Reason, Rule: ruleOf(r), Workflow: r.Workflow, Surfaces: r.Surfaces, Validity: r.Validity,
+		Reason: r.Reason, Rule: ruleOf(r), Workflow: r.Workflow, Surfaces: r.Surfaces, Level: string(levelOf(string(r.Level))), Validity: r.Validity,
 		Basis: r.Basis, Definition: c.Definition, Members: digests(c),
 	}
 	for _, f := range asked.Facts {

@@ -102,11 +102,18 @@ func (q *Queue) writeEnds() error {
 
 // endRecord is the audit record of the end of a question.
 func endRecord(q *Question) *record.Record {
+	level := gate.Level("")
+	switch q.State {
+	case store.StateApproved:
+		level = levelOf(q.Level)
+	case store.StateRejected: // a no needs no proof
+		level = gate.LevelWatch
+	}
 	return &record.Record{
 		Kind: record.KindDecision, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
 		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool,
 		Verdict: string(q.State), Gate: "ask", Rule: q.Rule, Profile: q.Profile, Reason: q.Note, Approval: q.ID,
-		Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
+		Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Level: string(level), LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
 	}
 }
 
@@ -162,9 +169,13 @@ func nobody(*Question) bool { return false }
 func (q *Queue) withdraw(reason string, left func(*asker) bool, over func(*Question) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return
+	if !q.closed {
+		q.withdrawLocked(reason, left, over)
 	}
+}
+
+// withdrawLocked is withdraw for who holds q.mu.
+func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(*Question) bool) {
 	for _, e := range q.ready {
 		gone := false
 		for _, a := range e.asks {

@@ -67,7 +67,7 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	g := &Grant{Times: t.Times, Bounds: store.Bounds{
 		Agent: asked.Agent, Session: asked.Session, Project: asked.Project, Server: asked.Server, Launch: asked.Launch,
 		Definition: asked.Definition, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule, Basis: asked.Basis,
-		Match: match, Scope: scope, Approval: asked.ID, Decider: d.Decider, Surface: d.Surface, Note: d.Note,
+		Match: match, Scope: scope, Approval: asked.ID, Decider: d.Decider, Surface: d.Surface, Level: string(levelOf(asked.Level)), Note: d.Note,
 	}}
 	for _, text := range asked.Facts {
 		g.Facts = append(g.Facts, factName(text))
@@ -166,7 +166,7 @@ func grantRecord(g *Grant, verdict, why string) *record.Record {
 	return &record.Record{
 		Kind: record.KindGrant, Session: g.Session, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method,
 		Tool: g.Tool, Verdict: verdict, Rule: g.Rule, Facts: g.Facts, Reason: strings.TrimSpace(Describe(g) + ". " + why),
-		Approval: g.Approval, Grant: g.ID, Decider: g.Decider, Surface: g.Surface,
+		Approval: g.Approval, Grant: g.ID, Decider: g.Decider, Surface: g.Surface, Level: string(levelOf(g.Level)),
 	}
 }
 

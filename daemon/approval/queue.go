@@ -49,6 +49,7 @@ type Options struct {
 	PerServer int           // how many may be open for one server; 16 when zero
 	Total     int           // how many may be open; 256 when zero
 	Recorder  gate.Recorder // where ends are written down
+	Prover    Prover        // checks proofs of presence; nil: none can be given
 	// Approves reports whether a user of that id answers what a workflow asks on a
 	// surface that several people use. Nobody does when it is nil.
 	Approves func(workflow, user string) bool
@@ -119,7 +120,7 @@ func New(db *store.DB, o Options) (*Queue, error) {
 		o.Now = time.Now
 	}
 	if o.Boot == nil {
-		o.Boot = boot
+		o.Boot = store.Boot
 	}
 	q := &Queue{
 		db: db, o: o, stop: make(chan struct{}), wake: make(chan struct{}, 1),

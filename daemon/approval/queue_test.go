@@ -166,7 +166,7 @@ func TestWhatAPersonIsShown(t *testing.T) {
 		Deadline: shown.Deadline, Attachment: "a", Seq: 7, Call: "c-7", Session: "s", Agent: "claude-code", Project: "/p",
 		Server: "db", Launch: "l", Direction: "agent_to_server", Method: "tools/call", Tool: "drop", Profile: "production",
 		Params:  []byte(`{"name":"drop","arguments":{"table":"t7","key":"(not shown)"},"_meta":{}}`),
-		Subject: asked("a", 7).Subject, Basis: asked("a", 7).Ruling.Basis, Reason: "why", Rule: "rule", Workflow: "ops", Facts: []string{"acts: it drops (table)"}, Waiting: 1, Members: digests(asked("a", 7).Call),
+		Subject: asked("a", 7).Subject, Basis: asked("a", 7).Ruling.Basis, Reason: "why", Rule: "rule", Workflow: "ops", Level: "watch", Facts: []string{"acts: it drops (table)"}, Waiting: 1, Members: digests(asked("a", 7).Call),
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -195,6 +195,9 @@ func TestAnswers(t *testing.T) {
 				t.Errorf("decided %+v, %v", ended, err)
 			}
 			want := gate.Answer{ID: "A-1", Approved: test.approve, State: test.state, Note: "note", Decider: "uid 1"}
+			if test.approve {
+				want.Level = gate.LevelWatch
+			}
 			if a := wait(t, held); !cmp.Equal(a, want) {
 				t.Errorf("got %+v, want %+v", a, want)
 			}
@@ -203,7 +206,7 @@ func TestAnswers(t *testing.T) {
 			if diff := cmp.Diff(record.Record{
 				Kind: record.KindDecision, Attachment: "a", Call: 1, ID: "c-1", Session: "s", Agent: "claude-code", Server: "db",
 				Launch: "l", Direction: "agent_to_server", Method: "tools/call", Tool: "drop", Verdict: test.state, Gate: "ask",
-				Rule: "rule", Profile: "production", Reason: "note", Approval: "A-1", Decider: "uid 1", Surface: "terminal",
+				Rule: "rule", Profile: "production", Reason: "note", Approval: "A-1", Decider: "uid 1", Surface: "terminal", Level: "watch",
 			}, rec); diff != "" {
 				t.Errorf("recorded (-want +got):\n%s", diff)
 			}
@@ -485,8 +488,8 @@ func TestExpiryOverSleep(t *testing.T) {
 }
 
 func TestTheMachinesOwnClock(t *testing.T) {
-	id, up := boot()
-	again, later := boot()
+	id, up := store.Boot()
+	again, later := store.Boot()
 	if id != again || later < up {
 		t.Errorf("%q %v, then %q %v", id, up, again, later)
 	}

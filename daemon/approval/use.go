@@ -103,11 +103,11 @@ func sameThing(g *Grant, c *gate.Call) bool {
 
 // admits reports whether a call of what g is about is within its bounds: asked
 // about by the same rule in the same workflow, neither of which says anything else
-// by now, with nothing true of it that was not shown, in the same place, with the
+// by now, at no higher level, with nothing true of it that was not shown, in the same place, with the
 // arguments that must be equal.
 func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
 	c := asked.Call
-	if asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
+	if levelOf(string(asked.Ruling.Level)).Stricter(levelOf(g.Level)) || asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
 		slices.ContainsFunc(asked.Facts, func(f gate.Fact) bool { return f.Name == "ours" }) {
 		return false
 	}

@@ -95,7 +95,7 @@ type Workflow struct {
 	Place              Place         `yaml:"-"`
 	Destination        Destination   `yaml:"destination" doc:"where the question appears"`
 	Timeout            time.Duration `yaml:"timeout" min:"5s" id:"V-015" doc:"how long a question stays open"`
-	Require            Require       `yaml:"require" doc:"any | presence (passphrase or TOTP)"`
+	Require            Require       `yaml:"require" doc:"any | presence (passphrase or TOTP); left out, presence for calls of high risk once it is set up"`
 	RedactFields       []string      `yaml:"redact_fields" doc:"paths into arguments that are neither shown nor recorded"`
 	Validity           time.Duration `yaml:"validity" min:"5s" doc:"how long a yes to a parked question waits for the repeated call"`
 	Surfaces           []Surface     `yaml:"surfaces" one:"true" doc:"where a yes may come from"`
@@ -103,7 +103,7 @@ type Workflow struct {
 }
 
 func (w *Workflow) defaults() {
-	w.Destination.Type, w.Timeout, w.Require, w.Validity = "local", 10*time.Minute, RequireAny, 10*time.Minute
+	w.Destination.Type, w.Timeout, w.Validity = "local", 10*time.Minute, 10*time.Minute
 }
 
 // Destination is where a question appears.

@@ -61,7 +61,8 @@ const (
 
 func (DestinationType) words() []string { return []string{"local", "slack"} }
 
-// Require is what a person must show to say yes.
+// Require is what a person must show to say yes. Empty, it depends on the call: a
+// secret where that is of high risk and one is enrolled, and else nothing.
 type Require string
 
 const (

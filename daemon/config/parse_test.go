@@ -155,7 +155,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("with an empty governance: got %d rules, want none", len(c.Governance.Rules))
 	}
 	name, w := c.Workflow("")
-	if name != DefaultWorkflow || w.Timeout != 10*time.Minute || w.Require != RequireAny {
+	if name != DefaultWorkflow || w.Timeout != 10*time.Minute || w.Require != "" {
 		t.Errorf("implicit workflow: got %q %+v", name, w)
 	}
 }

@@ -143,6 +143,8 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 	why := ""
 	switch r := &w.ruling; {
 	case r.Move == Deny:
+	case r.Move == Ask && r.Level == LevelPresence && answer.Level != LevelPresence:
+		why = "by now a yes needs a person's presence"
 	case a.call.Digest() != a.digest:
 		why = "what it calls is not what was shown to the person"
 	case r.Move == Ask && (r.Workflow != a.ruling.Workflow || r.Basis.Workflow != a.ruling.Basis.Workflow):

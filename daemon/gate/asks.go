@@ -95,6 +95,9 @@ func (r *Ruling) join(other Ruling) error {
 	if r.Unable == "" {
 		r.Unable = other.Unable
 	}
+	if other.Level.Stricter(r.Level) {
+		r.Level = other.Level
+	}
 	return nil
 }
 

@@ -18,6 +18,16 @@ var (
 	// ErrWithheld says that a server is not started before a person has agreed.
 	ErrWithheld = errors.New("withheld until a person agrees")
 
+	// ErrProofNeeded says that a yes has to come with a proof of presence,
+	// ErrProofWrong that what came with it is none, and ErrLockedOut that none is
+	// looked at for a while, since too many were wrong.
+	ErrProofNeeded = errors.New("a passphrase or code is needed")
+	ErrProofWrong  = errors.New("wrong passphrase or code")
+	ErrLockedOut   = errors.New("locked")
+	// ErrEnrolled and ErrNotEnrolled say that there is a secret already, or none.
+	ErrEnrolled    = errors.New("presence is set up already")
+	ErrNotEnrolled = errors.New("presence is not set up")
+
 	// ErrFull refuses a question because limits.pending or
 	// limits.pending_per_server is reached.
 	ErrFull = errors.New("too many calls waiting")

@@ -155,6 +155,7 @@ type Ruling struct {
 	Redact   []string // argument paths that are not shown or recorded
 	Surfaces []string // where a yes may come from; empty: anywhere
 	Unable   string   // Ask: why nobody can be asked in that way; the call is refused then
+	Level    Level    // Ask: what a yes has to show
 	Code     int      // JSON-RPC code of a denial
 	Parked   bool     // Deny, and the call is to be repeated to learn what a person has said
 }
@@ -198,6 +199,7 @@ type Answer struct {
 	ID       string // of the question, as A-17
 	Approved bool
 	State    string // approved, rejected, expired, withdrawn, parked, spent, lapsed
+	Level    Level  // what a yes has shown; empty with any other answer
 	Note     string // what the person said
 	Decider  string
 	Edit     []byte // raw JSON of the arguments that the person put in place of the call's; nil for none

@@ -22,7 +22,8 @@ type Gate struct {
 	Facts    Facts
 	Pins     Pins // nil: definitions are not compared
 	Approver Approver
-	Grants   Grants // nil: nothing is granted ahead
+	Grants   Grants   // nil: nothing is granted ahead
+	Presence Presence // nil: nobody can prove to be there
 	Recorder Recorder
 	Listener Listener // nil: nobody wants to know what tools take
 	Logger   *slog.Logger
@@ -84,14 +85,18 @@ type weighed struct {
 // weigh takes c through the gates visible, rule and permit, by what it is: a
 // request as it stands, an answer by what the server asks in it.
 func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
+	var w weighed
 	switch {
 	case c.carriesAsks():
-		return g.weighAsks(ctx, policy, c)
+		w = g.weighAsks(ctx, policy, c)
 	case c.Method == "subscriptions/listen" && c.Profile != Development:
-		return g.weighListen(ctx, policy, c)
+		w = g.weighListen(ctx, policy, c)
+	default:
+		facts, ruling := g.rule(ctx, policy, c)
+		w = weighed{facts, ruling, c}
 	}
-	facts, ruling := g.rule(ctx, policy, c)
-	return weighed{facts, ruling, c}
+	g.settle(&w)
+	return w
 }
 
 // inForce is the profile that c is judged under: what the session was opened

@@ -108,7 +108,7 @@ func (r *retries) carriesOn(c *Call, ruling Ruling) string {
 // said yes to. An answer that brings a secret along is another question.
 func (y *yes) covers(r Ruling) bool {
 	a := &y.asked
-	return a.Workflow == r.Workflow && a.Basis == r.Basis && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces)
+	return a.Workflow == r.Workflow && a.Basis == r.Basis && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces) && !r.Level.Stricter(a.Level)
 }
 
 // round is what the rounds of one call have in common, to the byte: all of it but

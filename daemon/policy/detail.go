@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -128,7 +129,7 @@ func (s *Set) workflows(d *Detail) []Workflow {
 		_, w := s.cfg.Workflow(name)
 		one := Workflow{
 			Name: name, File: w.Place.File, Line: w.Place.Line, Asks: string(w.Destination.Type), Timeout: w.Timeout,
-			Require: string(w.Require), Redact: w.RedactFields,
+			Require: cmp.Or(string(w.Require), "default"), Redact: w.RedactFields,
 		}
 		if w.Destination.Type == config.DestinationSlack {
 			one.Slack = &w.Destination

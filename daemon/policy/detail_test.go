@@ -51,8 +51,8 @@ default defaults.asks approve at thoughtgate.yaml:7; [] [] []; default
 permit p1 permit at test.cedar:1; [] [] []
 permit policies/test.cedar:2 ask at test.cedar:2; [] [] []; ops; because
 forbid policies/test.cedar:3 forbid at test.cedar:3; [] [] []
-default at line 13: local 10m0s any ["terminal" "script"] []
-ops at line 12: local 2m0s any ["terminal"] ["password"]`
+default at line 13: local 10m0s default ["terminal" "script"] []
+ops at line 12: local 2m0s default ["terminal"] ["password"]`
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -27,9 +27,6 @@ func (l *loader) notYet() {
 		if w.RequireInteraction {
 			warn(w.Place, "require_interaction: true")
 		}
-		if why := unable(w); why != "" {
-			l.report(w.Place, config.Warning, "", "", "%s: what it would ask is refused", why)
-		}
 	}
 	if c.Telemetry.Enabled {
 		written(&c.Telemetry.Enabled, "telemetry")

@@ -14,6 +14,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // policy is one Cedar policy of a Set.
@@ -60,9 +61,8 @@ type asking struct {
 	validity time.Duration
 	redact   []string
 	surfaces []string
-	presence bool
+	level    gate.Level
 	digest   [32]byte // over all that the configuration says of it
-	unable   string   // why nobody can be asked so
 }
 
 // asking returns the workflow of this name, as config.Config.Workflow does.
@@ -71,7 +71,7 @@ func (l *loader) asking(name string) *asking {
 	if w == nil {
 		return nil
 	}
-	a := &asking{workflow: name, timeout: w.Timeout, validity: w.Validity, redact: w.RedactFields, presence: w.Require == config.RequirePresence, unable: unable(w)}
+	a := &asking{workflow: name, timeout: w.Timeout, validity: w.Validity, redact: w.RedactFields, level: levels[w.Require]}
 	said := *w
 	said.Place = config.Place{}
 	a.digest = sha256.Sum256(fmt.Appendf(nil, "%q %#v", name, said))
@@ -81,13 +81,9 @@ func (l *loader) asking(name string) *asking {
 	return a
 }
 
-// unable says why this version can't ask in the way that a workflow wants:
-// rather nobody than anybody.
-func unable(w *config.Workflow) string {
-	if w.Require == config.RequirePresence {
-		return "the workflow requires presence, which this version of ThoughtGate cannot check yet"
-	}
-	return ""
+// levels is what a yes has to show, by what a workflow requires.
+var levels = map[config.Require]gate.Level{
+	"": gate.LevelUsual, config.RequireAny: gate.LevelWatch, config.RequirePresence: gate.LevelPresence,
 }
 
 // The annotations that mean something here. Others are the writer's own.

@@ -196,7 +196,7 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 	case r.action == config.Approve:
 		ask := r.ask
 		// Two ask. A person's presence must not be saved by the other question.
-		if asks != nil && asks.ask.presence && !ask.presence {
+		if asks != nil && asks.ask.level.Stricter(ask.level) {
 			ask, ruling.Policies, ruling.By = asks.ask, ids(says.permits), asks.named()
 		}
 		question(&ruling, ask, r.why(sub, facts, "needs a person's approval"))
@@ -237,7 +237,7 @@ func question(ruling *gate.Ruling, a *asking, reason string) {
 // whom fills in who is asked by a workflow, and how.
 func (a *asking) whom(ruling *gate.Ruling) {
 	ruling.Workflow, ruling.Timeout, ruling.Validity = a.workflow, a.timeout, a.validity
-	ruling.Surfaces, ruling.Unable, ruling.Basis.Workflow = a.surfaces, a.unable, a.digest
+	ruling.Surfaces, ruling.Basis.Workflow, ruling.Level = a.surfaces, a.digest, a.level
 }
 
 // Whom implements gate.Policy: those who are asked by a default that names no

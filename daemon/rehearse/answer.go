@@ -24,10 +24,11 @@ type Answer struct {
 	Facts     []gate.Fact
 	Set       string // digest
 
-	// Ask: whom, how long, and where from.
+	// Ask: whom, how long, where from, and what a yes has to show.
 	Workflow string
 	Timeout  time.Duration
 	Surfaces []string
+	Level    gate.Level
 	// Grant is what a yes that lasts would cover; empty unless a person is asked.
 	Grant string
 
@@ -121,7 +122,7 @@ func (a *Answer) asking(l *Line, seen sighting) {
 	case seen.judged != nil && seen.judged.ruling.Move == gate.Ask:
 		r = seen.judged.ruling
 	}
-	a.Workflow, a.Timeout, a.Surfaces = r.Workflow, r.Timeout, r.Surfaces
+	a.Workflow, a.Timeout, a.Surfaces, a.Level = r.Workflow, r.Timeout, r.Surfaces, r.Level
 	a.Grant = grant(l, a.Facts)
 }
 

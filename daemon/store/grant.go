@@ -62,6 +62,7 @@ type Bounds struct {
 	Approval string // the question that it was given with
 	Decider  string
 	Surface  string
+	Level    string // what the yes has shown that it was given with: watch or presence; empty stands for watch
 	Note     string
 }
 

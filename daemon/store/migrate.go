@@ -171,6 +171,25 @@ var migrations = []string{
 	`ALTER TABLE questions ADD COLUMN basis BLOB; -- digests of what asks and whom; NULL where none are known`,
 	`ALTER TABLE questions ADD COLUMN approver TEXT NOT NULL DEFAULT '';`,
 	`ALTER TABLE grants ADD COLUMN uses TEXT NOT NULL DEFAULT ''; -- JSON: the calls that it let through last`,
+	`ALTER TABLE questions ADD COLUMN level TEXT NOT NULL DEFAULT ''; -- what a yes has to show: watch or presence
+	CREATE TABLE presence (
+		one       INTEGER PRIMARY KEY CHECK (one = 1),
+		enrolled  INTEGER NOT NULL, -- 0: there is no secret
+		enroller  TEXT    NOT NULL,
+		salt      BLOB,             -- of the passphrase, with the three after it what Argon2id was given
+		passes    INTEGER NOT NULL,
+		memory    INTEGER NOT NULL, -- KiB
+		threads   INTEGER NOT NULL,
+		verifier  BLOB,
+		sealed    BLOB,             -- the key of codes, under a key that the passphrase makes; NULL: there are none
+		step      INTEGER NOT NULL, -- of the last code that counted
+		failures  INTEGER NOT NULL, -- in a row
+		lock      INTEGER NOT NULL, -- ns of the lock that was set last; 0: none is
+		boot      TEXT    NOT NULL,
+		deadline  INTEGER NOT NULL,
+		recovered INTEGER NOT NULL, -- when a secret was removed by who did not give it; 0: never
+		recoverer TEXT    NOT NULL
+	) STRICT;`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.

@@ -57,6 +57,7 @@ type Question struct {
 	Workflow string
 	Facts    []string
 	Surfaces []string // where a yes may come from; empty: anywhere
+	Level    string   // what a yes has to show, watch or presence; empty in what was filed before there were levels
 
 	// What a grant that is made of it would go by.
 	Basis      gate.Basis
@@ -92,7 +93,7 @@ func formatID(n uint64) string { return fmt.Sprintf("A-%d", n) }
 
 const questionColumns = `state, created, expires, boot, deadline, attachment, seq, call, session, agent, project, server,
 	launch, direction, method, tool, profile, params, subject, reason, rule, workflow, facts, surfaces, decided, decider, surface, note,
-	validity, parked, good, spent, definition, members, edited, edit, basis, approver`
+	validity, parked, good, spent, definition, members, edited, edit, basis, approver, level`
 
 // AddQuestion files an open question, of which its call is the first asker, and
 // gives it its ID.
@@ -103,11 +104,11 @@ func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
 	}
 	var n int64
 	err = db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 37)+`)`,
+		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 38)+`)`,
 			q.State, micros(q.Created), micros(q.Expires), q.Boot, int64(q.Deadline), q.Attachment, int64(q.Seq), q.Call,
 			q.Session, q.Agent, q.Project, q.Server, q.Launch, q.Direction, q.Method, q.Tool, q.Profile, q.Params, q.Subject[:],
 			q.Reason, q.Rule, q.Workflow, facts, surfaces, micros(q.Decided), q.Decider, q.Surface, q.Note,
-			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit, basisOf(q.Basis), q.Approver)
+			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit, basisOf(q.Basis), q.Approver, q.Level)
 		if err != nil {
 			return err
 		}
@@ -218,7 +219,7 @@ func scanQuestion(scan func(...any) error) (Question, error) {
 	err := scan(&n, &q.State, &created, &expires, &q.Boot, &deadline, &q.Attachment, &seq, &q.Call, &q.Session,
 		&q.Agent, &q.Project, &q.Server, &q.Launch, &q.Direction, &q.Method, &q.Tool, &q.Profile, &q.Params, &subject,
 		&q.Reason, &q.Rule, &q.Workflow, &facts, &surfaces, &decided, &q.Decider, &q.Surface, &q.Note,
-		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit, &basis, &q.Approver)
+		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit, &basis, &q.Approver, &q.Level)
 	if err != nil {
 		return q, err
 	}

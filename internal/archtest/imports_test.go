@@ -22,6 +22,8 @@ const (
 	sync     = "golang.org/x/sync/..."
 	grpc     = "google.golang.org/grpc/..."
 	protobuf = "google.golang.org/protobuf/..."
+	argon2   = "golang.org/x/crypto/argon2"
+	qr       = "rsc.io/qr"
 	cedar    = "github.com/cedar-policy/cedar-go/..."
 	sqlite   = "modernc.org/sqlite/..."
 	systemd  = "github.com/coreos/go-systemd/v22/..."
@@ -53,12 +55,13 @@ var mayImport = map[string][]string{
 
 	// The bottom of the daemon, and what stands on it. Siblings know gate,
 	// config and the store, never each other.
-	"daemon/gate":   {sys, json, "internal/..."},
-	"daemon/config": {sys, json, yaml, "internal/..."},
-	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
-	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
-	"daemon/facts":  {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
-	"daemon/policy": {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
+	"daemon/gate":     {sys, json, "internal/..."},
+	"daemon/config":   {sys, json, yaml, "internal/..."},
+	"daemon/store":    {sys, json, sync, "internal/...", "daemon/gate", sqlite},
+	"daemon/*":        {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
+	"daemon/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
+	"daemon/policy":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
 
 	// api translates and delegates, and shares with client the version of the
 	// protocol and the one map of errors; package daemon wires.
@@ -68,7 +71,7 @@ var mayImport = map[string][]string{
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
-	"cmd/tgctl": {sys, term, json, cobra, diff, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
+	"cmd/tgctl": {sys, term, json, cobra, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "cmd/tgctl/slack"},
 
 	// Slack is a surface: no other package knows it.

@@ -86,6 +86,7 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	dst = appendText(dst, "decider", r.Decider)
 	dst = appendText(dst, "surface", r.Surface)
 	dst = appendText(dst, "approver", r.Approver)
+	dst = appendText(dst, "level", r.Level)
 	dst = appendPeer(dst, r.Peer)
 	dst = appendTrue(dst, "auto_approved", r.Auto)
 	dst = appendTrue(dst, "forwarded", r.Forwarded)

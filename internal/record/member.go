@@ -95,6 +95,8 @@ func (r *Record) verdictText(name string) *string {
 		return &r.Surface
 	case "approver":
 		return &r.Approver
+	case "level":
+		return &r.Level
 	case "set":
 		return &r.Set
 	case "digest":

@@ -41,6 +41,7 @@ const (
 	KindCall     Kind = "call"     // a verdict on a message; hold when a person is asked
 	KindDecision Kind = "decision" // a question was answered, expired or withdrawn
 	KindGrant    Kind = "grant"    // a yes that remembers was given, or has ended
+	KindPresence Kind = "presence" // the secret that proves a person was enrolled, rotated, removed or recovered; or one was wrong
 	KindOutcome  Kind = "outcome"  // what became of a forwarded call
 	KindMessage  Kind = "message"  // a message that passed and is worth a record
 	KindMemory   Kind = "memory"   // the memory of what a session's servers said is not whole
@@ -86,6 +87,7 @@ type Record struct {
 	Decider    string    `json:"decider,omitempty"` // who answered, as the kernel saw them
 	Surface    string    `json:"surface,omitempty"`
 	Approver   string    `json:"approver,omitempty"` // who answered, as the surface said: a user's id on Slack
+	Level      string    `json:"level,omitempty"`    // what whoever answered has shown: watch, or presence where they gave a secret
 	Peer       *Peer     `json:"peer,omitempty"`     // what the kernel showed of whoever answered or asked
 	Auto       bool      `json:"auto_approved,omitempty"`
 	Forwarded  bool      `json:"forwarded,omitempty"`

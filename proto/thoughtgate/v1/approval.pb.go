@@ -265,6 +265,7 @@ type Approval struct {
 	Good          *timestamppb.Timestamp `protobuf:"bytes,62,opt,name=good,proto3" json:"good,omitempty"`         // until when the answer waits for such a call; absent: it waits for none
 	Spent         bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`      // a call has the answer
 	Edited        bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`    // it was approved with other arguments
+	Level         string                 `protobuf:"bytes,65,opt,name=level,proto3" json:"level,omitempty"`       // what a yes has to show: watch, presence
 	Approver      string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"` // who, as the surface said: a user's id on Slack
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -487,6 +488,13 @@ func (x *Approval) GetEdited() bool {
 		return x.Edited
 	}
 	return false
+}
+
+func (x *Approval) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
 }
 
 func (x *Approval) GetApprover() string {
@@ -717,6 +725,7 @@ type Decision struct {
 	Surface       string                 `protobuf:"bytes,5,opt,name=surface,proto3" json:"surface,omitempty"`    // terminal, script, ...: a claim
 	Grant         *GrantTerms            `protobuf:"bytes,60,opt,name=grant,proto3" json:"grant,omitempty"`       // with a yes: let further calls through as well
 	Edit          []byte                 `protobuf:"bytes,61,opt,name=edit,proto3" json:"edit,omitempty"`         // with a yes: raw JSON of the arguments to send instead, on one line; empty: those that were shown
+	Proof         *Proof                 `protobuf:"bytes,62,opt,name=proof,proto3" json:"proof,omitempty"`       // with a yes to a question of level presence; not looked at otherwise
 	Approver      string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"` // who answered on a surface that several people use, as a user's id on Slack: a claim
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -797,6 +806,13 @@ func (x *Decision) GetGrant() *GrantTerms {
 func (x *Decision) GetEdit() []byte {
 	if x != nil {
 		return x.Edit
+	}
+	return nil
+}
+
+func (x *Decision) GetProof() *Proof {
+	if x != nil {
+		return x.Proof
 	}
 	return nil
 }
@@ -964,6 +980,7 @@ type Grant struct {
 	Decider       string                 `protobuf:"bytes,22,opt,name=decider,proto3" json:"decider,omitempty"`
 	Surface       string                 `protobuf:"bytes,23,opt,name=surface,proto3" json:"surface,omitempty"`
 	Note          string                 `protobuf:"bytes,24,opt,name=note,proto3" json:"note,omitempty"`
+	Level         string                 `protobuf:"bytes,60,opt,name=level,proto3" json:"level,omitempty"` // what the yes has shown that it was given with
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1166,6 +1183,13 @@ func (x *Grant) GetNote() string {
 	return ""
 }
 
+func (x *Grant) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
 type ListGrantsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"` // those that have ended too, after the others, newest first
@@ -1346,7 +1370,7 @@ var File_thoughtgate_v1_approval_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x06\n" +
+	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/presence.proto\"\xd1\x06\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.thoughtgate.v1.ApprovalStateR\x05state\x124\n" +
@@ -1377,7 +1401,8 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x06parked\x18= \x01(\bR\x06parked\x12.\n" +
 	"\x04good\x18> \x01(\v2\x1a.google.protobuf.TimestampR\x04good\x12\x14\n" +
 	"\x05spent\x18? \x01(\bR\x05spent\x12\x16\n" +
-	"\x06edited\x18@ \x01(\bR\x06edited\x12\x1a\n" +
+	"\x06edited\x18@ \x01(\bR\x06edited\x12\x14\n" +
+	"\x05level\x18A \x01(\tR\x05level\x12\x1a\n" +
 	"\bapprover\x18P \x01(\tR\bapprover\"(\n" +
 	"\x14ListApprovalsRequest\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\"O\n" +
@@ -1387,7 +1412,7 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x17\n" +
 	"\x15WatchApprovalsRequest\"E\n" +
 	"\rApprovalEvent\x124\n" +
-	"\bapproval\x18\x01 \x01(\v2\x18.thoughtgate.v1.ApprovalR\bapproval\"\xf4\x01\n" +
+	"\bapproval\x18\x01 \x01(\v2\x18.thoughtgate.v1.ApprovalR\bapproval\"\xa1\x02\n" +
 	"\bDecision\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\asubject\x18\x02 \x01(\fR\asubject\x12.\n" +
@@ -1395,7 +1420,8 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x04note\x18\x04 \x01(\tR\x04note\x12\x18\n" +
 	"\asurface\x18\x05 \x01(\tR\asurface\x120\n" +
 	"\x05grant\x18< \x01(\v2\x1a.thoughtgate.v1.GrantTermsR\x05grant\x12\x12\n" +
-	"\x04edit\x18= \x01(\fR\x04edit\x12\x1a\n" +
+	"\x04edit\x18= \x01(\fR\x04edit\x12+\n" +
+	"\x05proof\x18> \x01(\v2\x15.thoughtgate.v1.ProofR\x05proof\x12\x1a\n" +
 	"\bapprover\x18P \x01(\tR\bapprover\"l\n" +
 	"\aDecided\x124\n" +
 	"\bapproval\x18\x01 \x01(\v2\x18.thoughtgate.v1.ApprovalR\bapproval\x12+\n" +
@@ -1406,7 +1432,7 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x05times\x18\x02 \x01(\x04R\x05times\x120\n" +
 	"\x05match\x18\x03 \x01(\x0e2\x1a.thoughtgate.v1.GrantMatchR\x05match\x12\x1c\n" +
 	"\targuments\x18\x04 \x03(\tR\targuments\x120\n" +
-	"\x05scope\x18\x05 \x01(\x0e2\x1a.thoughtgate.v1.GrantScopeR\x05scope\"\xc3\x05\n" +
+	"\x05scope\x18\x05 \x01(\x0e2\x1a.thoughtgate.v1.GrantScopeR\x05scope\"\xd9\x05\n" +
 	"\x05Grant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\acreated\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
@@ -1432,7 +1458,8 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\bapproval\x18\x15 \x01(\tR\bapproval\x12\x18\n" +
 	"\adecider\x18\x16 \x01(\tR\adecider\x12\x18\n" +
 	"\asurface\x18\x17 \x01(\tR\asurface\x12\x12\n" +
-	"\x04note\x18\x18 \x01(\tR\x04note\"%\n" +
+	"\x04note\x18\x18 \x01(\tR\x04note\x12\x14\n" +
+	"\x05level\x18< \x01(\tR\x05level\"%\n" +
 	"\x11ListGrantsRequest\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\"C\n" +
 	"\x12ListGrantsResponse\x12-\n" +
@@ -1507,7 +1534,8 @@ var file_thoughtgate_v1_approval_proto_goTypes = []any{
 	(*RevokeGrantRequest)(nil),    // 16: thoughtgate.v1.RevokeGrantRequest
 	(*RevokeGrantResponse)(nil),   // 17: thoughtgate.v1.RevokeGrantResponse
 	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*Proof)(nil),                 // 19: thoughtgate.v1.Proof
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
 }
 var file_thoughtgate_v1_approval_proto_depIdxs = []int32{
 	0,  // 0: thoughtgate.v1.Approval.state:type_name -> thoughtgate.v1.ApprovalState
@@ -1519,35 +1547,36 @@ var file_thoughtgate_v1_approval_proto_depIdxs = []int32{
 	4,  // 6: thoughtgate.v1.ApprovalEvent.approval:type_name -> thoughtgate.v1.Approval
 	1,  // 7: thoughtgate.v1.Decision.answer:type_name -> thoughtgate.v1.Answer
 	12, // 8: thoughtgate.v1.Decision.grant:type_name -> thoughtgate.v1.GrantTerms
-	4,  // 9: thoughtgate.v1.Decided.approval:type_name -> thoughtgate.v1.Approval
-	13, // 10: thoughtgate.v1.Decided.grant:type_name -> thoughtgate.v1.Grant
-	19, // 11: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
-	2,  // 12: thoughtgate.v1.GrantTerms.match:type_name -> thoughtgate.v1.GrantMatch
-	3,  // 13: thoughtgate.v1.GrantTerms.scope:type_name -> thoughtgate.v1.GrantScope
-	18, // 14: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
-	18, // 15: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
-	18, // 16: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
-	2,  // 17: thoughtgate.v1.Grant.match:type_name -> thoughtgate.v1.GrantMatch
-	3,  // 18: thoughtgate.v1.Grant.scope:type_name -> thoughtgate.v1.GrantScope
-	13, // 19: thoughtgate.v1.ListGrantsResponse.grants:type_name -> thoughtgate.v1.Grant
-	13, // 20: thoughtgate.v1.RevokeGrantResponse.grant:type_name -> thoughtgate.v1.Grant
-	5,  // 21: thoughtgate.v1.Approvals.List:input_type -> thoughtgate.v1.ListApprovalsRequest
-	7,  // 22: thoughtgate.v1.Approvals.Get:input_type -> thoughtgate.v1.GetApprovalRequest
-	8,  // 23: thoughtgate.v1.Approvals.Watch:input_type -> thoughtgate.v1.WatchApprovalsRequest
-	10, // 24: thoughtgate.v1.Approvals.Decide:input_type -> thoughtgate.v1.Decision
-	14, // 25: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
-	16, // 26: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
-	6,  // 27: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
-	4,  // 28: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
-	9,  // 29: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
-	11, // 30: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
-	15, // 31: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
-	17, // 32: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
-	27, // [27:33] is the sub-list for method output_type
-	21, // [21:27] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	19, // 9: thoughtgate.v1.Decision.proof:type_name -> thoughtgate.v1.Proof
+	4,  // 10: thoughtgate.v1.Decided.approval:type_name -> thoughtgate.v1.Approval
+	13, // 11: thoughtgate.v1.Decided.grant:type_name -> thoughtgate.v1.Grant
+	20, // 12: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
+	2,  // 13: thoughtgate.v1.GrantTerms.match:type_name -> thoughtgate.v1.GrantMatch
+	3,  // 14: thoughtgate.v1.GrantTerms.scope:type_name -> thoughtgate.v1.GrantScope
+	18, // 15: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
+	18, // 16: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
+	18, // 17: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
+	2,  // 18: thoughtgate.v1.Grant.match:type_name -> thoughtgate.v1.GrantMatch
+	3,  // 19: thoughtgate.v1.Grant.scope:type_name -> thoughtgate.v1.GrantScope
+	13, // 20: thoughtgate.v1.ListGrantsResponse.grants:type_name -> thoughtgate.v1.Grant
+	13, // 21: thoughtgate.v1.RevokeGrantResponse.grant:type_name -> thoughtgate.v1.Grant
+	5,  // 22: thoughtgate.v1.Approvals.List:input_type -> thoughtgate.v1.ListApprovalsRequest
+	7,  // 23: thoughtgate.v1.Approvals.Get:input_type -> thoughtgate.v1.GetApprovalRequest
+	8,  // 24: thoughtgate.v1.Approvals.Watch:input_type -> thoughtgate.v1.WatchApprovalsRequest
+	10, // 25: thoughtgate.v1.Approvals.Decide:input_type -> thoughtgate.v1.Decision
+	14, // 26: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
+	16, // 27: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
+	6,  // 28: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
+	4,  // 29: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
+	9,  // 30: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
+	11, // 31: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
+	15, // 32: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
+	17, // 33: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
+	28, // [28:34] is the sub-list for method output_type
+	22, // [22:28] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_approval_proto_init() }
@@ -1555,6 +1584,7 @@ func file_thoughtgate_v1_approval_proto_init() {
 	if File_thoughtgate_v1_approval_proto != nil {
 		return
 	}
+	file_thoughtgate_v1_presence_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

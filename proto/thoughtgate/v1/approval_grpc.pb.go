@@ -39,7 +39,8 @@ type ApprovalsClient interface {
 	Watch(ctx context.Context, in *WatchApprovalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ApprovalEvent], error)
 	// Decide answers a question. The first answer that is allowed wins; later
 	// ones fail with FailedPrecondition. Refused with PermissionDenied when the
-	// caller descends from an agent.
+	// caller descends from an agent, and with Unauthenticated when a yes needs a
+	// proof of presence and has none that counts; a no never needs one.
 	Decide(ctx context.Context, in *Decision, opts ...grpc.CallOption) (*Decided, error)
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 	// RevokeGrant ends a grant. Refused like Decide when the caller descends from
@@ -136,7 +137,8 @@ type ApprovalsServer interface {
 	Watch(*WatchApprovalsRequest, grpc.ServerStreamingServer[ApprovalEvent]) error
 	// Decide answers a question. The first answer that is allowed wins; later
 	// ones fail with FailedPrecondition. Refused with PermissionDenied when the
-	// caller descends from an agent.
+	// caller descends from an agent, and with Unauthenticated when a yes needs a
+	// proof of presence and has none that counts; a no never needs one.
 	Decide(context.Context, *Decision) (*Decided, error)
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	// RevokeGrant ends a grant. Refused like Decide when the caller descends from

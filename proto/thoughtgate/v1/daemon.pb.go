@@ -81,6 +81,7 @@ type StatusResponse struct {
 	Projects        []*ProjectFile         `protobuf:"bytes,19,rep,name=projects,proto3" json:"projects,omitempty"`                                       // of the projects that agents work in now
 	WithheldStarts  uint32                 `protobuf:"varint,40,opt,name=withheld_starts,json=withheldStarts,proto3" json:"withheld_starts,omitempty"`    // of servers of projects, that nobody has agreed to
 	Ungoverned      uint32                 `protobuf:"varint,50,opt,name=ungoverned,proto3" json:"ungoverned,omitempty"`                                  // servers that agents start past their sessions
+	Presence        *PresenceState         `protobuf:"bytes,60,opt,name=presence,proto3" json:"presence,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -260,6 +261,13 @@ func (x *StatusResponse) GetUngoverned() uint32 {
 		return x.Ungoverned
 	}
 	return 0
+}
+
+func (x *StatusResponse) GetPresence() *PresenceState {
+	if x != nil {
+		return x.Presence
+	}
+	return nil
 }
 
 // ProjectFile is a .thoughtgate.yaml: what a repository adds to the rules.
@@ -495,8 +503,8 @@ var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\n" +
-	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\"\x0f\n" +
-	"\rStatusRequest\"\x85\x06\n" +
+	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\x1a\x1dthoughtgate/v1/presence.proto\"\x0f\n" +
+	"\rStatusRequest\"\xc0\x06\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05build\x18\x01 \x01(\tR\x05build\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x10\n" +
@@ -522,7 +530,8 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\x0fwithheld_starts\x18( \x01(\rR\x0ewithheldStarts\x12\x1e\n" +
 	"\n" +
 	"ungoverned\x182 \x01(\rR\n" +
-	"ungoverned\"\x87\x01\n" +
+	"ungoverned\x129\n" +
+	"\bpresence\x18< \x01(\v2\x1d.thoughtgate.v1.PresenceStateR\bpresence\"\x87\x01\n" +
 	"\vProjectFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x14\n" +
@@ -562,27 +571,29 @@ var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*StopResponse)(nil),          // 6: thoughtgate.v1.StopResponse
 	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 	(*PolicySet)(nil),             // 8: thoughtgate.v1.PolicySet
-	(*Diagnostic)(nil),            // 9: thoughtgate.v1.Diagnostic
+	(*PresenceState)(nil),         // 9: thoughtgate.v1.PresenceState
+	(*Diagnostic)(nil),            // 10: thoughtgate.v1.Diagnostic
 }
 var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
 	7,  // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
 	8,  // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
 	7,  // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
 	2,  // 3: thoughtgate.v1.StatusResponse.projects:type_name -> thoughtgate.v1.ProjectFile
-	9,  // 4: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
-	8,  // 5: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
-	9,  // 6: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
-	0,  // 7: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
-	3,  // 8: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
-	5,  // 9: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
-	1,  // 10: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
-	4,  // 11: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
-	6,  // 12: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
-	10, // [10:13] is the sub-list for method output_type
-	7,  // [7:10] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	9,  // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
+	10, // 5: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
+	8,  // 6: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
+	10, // 7: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
+	0,  // 8: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
+	3,  // 9: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
+	5,  // 10: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
+	1,  // 11: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
+	4,  // 12: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
+	6,  // 13: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
+	11, // [11:14] is the sub-list for method output_type
+	8,  // [8:11] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_daemon_proto_init() }
@@ -591,6 +602,7 @@ func file_thoughtgate_v1_daemon_proto_init() {
 		return
 	}
 	file_thoughtgate_v1_policy_proto_init()
+	file_thoughtgate_v1_presence_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

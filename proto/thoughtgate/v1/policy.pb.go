@@ -820,7 +820,7 @@ type PolicyWorkflow struct {
 	Line          uint32                 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
 	Asks          string                 `protobuf:"bytes,4,opt,name=asks,proto3" json:"asks,omitempty"` // local, slack
 	Timeout       *durationpb.Duration   `protobuf:"bytes,5,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	Require       string                 `protobuf:"bytes,6,opt,name=require,proto3" json:"require,omitempty"` // any, presence
+	Require       string                 `protobuf:"bytes,6,opt,name=require,proto3" json:"require,omitempty"` // any, presence, or default where it is left out
 	Surfaces      []string               `protobuf:"bytes,7,rep,name=surfaces,proto3" json:"surfaces,omitempty"`
 	Redact        []string               `protobuf:"bytes,8,rep,name=redact,proto3" json:"redact,omitempty"` // paths into arguments
 	Slack         *SlackDestination      `protobuf:"bytes,80,opt,name=slack,proto3" json:"slack,omitempty"`  // where asks is slack
@@ -1170,6 +1170,7 @@ type Explanation struct {
 	Near          []*NearRule            `protobuf:"bytes,18,rep,name=near,proto3" json:"near,omitempty"`       // what would have come first, but for one condition
 	Changes       []*PolicyChange        `protobuf:"bytes,19,rep,name=changes,proto3" json:"changes,omitempty"` // what would have to change
 	Grants        []*Grant               `protobuf:"bytes,60,rep,name=grants,proto3" json:"grants,omitempty"`   // in force on what is called; each says within which bounds
+	Level         string                 `protobuf:"bytes,61,opt,name=level,proto3" json:"level,omitempty"`     // of a question: what a yes has to show: watch, presence
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1342,6 +1343,13 @@ func (x *Explanation) GetGrants() []*Grant {
 		return x.Grants
 	}
 	return nil
+}
+
+func (x *Explanation) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
 }
 
 // CallFact is something true of a call.
@@ -2714,7 +2722,7 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\asession\x18\v \x01(\tR\asession\x12\x18\n" +
 	"\aproject\x18\f \x01(\tR\aproject\x12\x18\n" +
 	"\acommand\x18\r \x03(\tR\acommand\x12\x16\n" +
-	"\x06assume\x18\x0e \x03(\tR\x06assume\"\x8f\x05\n" +
+	"\x06assume\x18\x0e \x03(\tR\x06assume\"\xa5\x05\n" +
 	"\vExplanation\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
@@ -2736,7 +2744,8 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x05cited\x18\x11 \x03(\v2\x18.thoughtgate.v1.CitationR\x05cited\x12,\n" +
 	"\x04near\x18\x12 \x03(\v2\x18.thoughtgate.v1.NearRuleR\x04near\x126\n" +
 	"\achanges\x18\x13 \x03(\v2\x1c.thoughtgate.v1.PolicyChangeR\achanges\x12-\n" +
-	"\x06grants\x18< \x03(\v2\x15.thoughtgate.v1.GrantR\x06grants\"t\n" +
+	"\x06grants\x18< \x03(\v2\x15.thoughtgate.v1.GrantR\x06grants\x12\x14\n" +
+	"\x05level\x18= \x01(\tR\x05level\"t\n" +
 	"\bCallFact\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x16\n" +

@@ -1,4 +1,4 @@
-package approval
+package store
 
 import (
 	"os"
@@ -17,9 +17,9 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(id))
 })
 
-// boot returns the id of this boot and how long the machine has run since,
-// sleep included.
-func boot() (string, time.Duration) {
+// Boot returns the id of this boot and how long the machine has run since,
+// sleep included: a clock that nobody can set, to keep deadlines by.
+func Boot() (string, time.Duration) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
 		return "", 0
