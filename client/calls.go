@@ -87,12 +87,13 @@ func (c *Client) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error
 	return out, FromStatus(err)
 }
 
-// PresenceStatus tells how it stands with the secret that proves presence, and why
-// this caller may not decide. The daemon has looked at this process then: what
-// follows over the same connection counts, also when the process hides its memory.
-func (c *Client) PresenceStatus(ctx context.Context) (*pb.PresenceStatusResponse, error) {
-	out, err := c.presence.Status(ctx, &pb.PresenceStatusRequest{})
-	return out, FromStatus(err)
+// PresenceStatus tells how it stands with the secret that proves presence. With
+// deciding the caller is about to ask a person for it: [ErrForbidden] says that it
+// may not decide, and otherwise the daemon has looked at this process, so that it
+// can hide its memory and go on over the same connection.
+func (c *Client) PresenceStatus(ctx context.Context, deciding bool) (*pb.PresenceState, error) {
+	out, err := c.presence.Status(ctx, &pb.PresenceStatusRequest{Deciding: deciding})
+	return out.GetState(), FromStatus(err)
 }
 
 // EnrolPresence makes a secret: [ErrEnrolled] when there is one, [ErrProofWrong]

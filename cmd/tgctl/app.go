@@ -32,6 +32,8 @@ type app struct {
 
 	noCore func() // keeps what this process reads out of core files; may be nil
 
+	hideMemory func() error // keeps other programs from reading this process
+
 	noStart bool // --no-start
 
 	editing *atomic.Bool // an editor has the terminal
@@ -49,6 +51,7 @@ func newApp() *app {
 		executable:  os.Executable,
 		now:         time.Now,
 		editing:     new(atomic.Bool),
+		hideMemory:  private.NoReading,
 		noCore:      func() { _ = private.NoCore() }, // at worst a crash leaves a file that only its owner reads
 	}
 	if a.outTerminal {

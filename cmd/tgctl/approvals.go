@@ -49,6 +49,7 @@ type approvalJSON struct {
 	Reason     string          `json:"reason,omitempty"`
 	Rule       string          `json:"rule,omitempty"`
 	Workflow   string          `json:"workflow,omitempty"`
+	Level      string          `json:"level,omitempty"` // what a yes has to show: watch, presence
 	Facts      []string        `json:"facts,omitempty"`
 	Call       string          `json:"call,omitempty"` // id of the call in the record
 	Attachment string          `json:"attachment,omitempty"`
@@ -70,7 +71,7 @@ func approvalToJSON(q *pb.Approval) approvalJSON {
 		ID: q.GetId(), State: approvalState(q), Created: stamp(q.GetCreated()), Expires: stamp(q.GetExpires()),
 		Session: q.GetSession(), Agent: q.GetAgent(), Server: q.GetServer(), Launch: q.GetLaunch(),
 		Method: q.GetMethod(), Tool: q.GetTool(), Params: rawJSON(q.GetArguments()),
-		Subject: hex.EncodeToString(q.GetSubject()), Reason: q.GetReason(), Rule: q.GetRule(), Workflow: q.GetWorkflow(),
+		Subject: hex.EncodeToString(q.GetSubject()), Reason: q.GetReason(), Rule: q.GetRule(), Workflow: q.GetWorkflow(), Level: q.GetLevel(),
 		Facts: q.GetFacts(), Call: q.GetCall(), Attachment: q.GetAttachment(), Decided: stamp(q.GetDecided()),
 		Decider: q.GetDecider(), Surface: q.GetSurface(), Approver: q.GetApprover(), Note: q.GetNote(),
 		Waiting: q.GetWaiting(), Parked: q.GetParked(), Good: stamp(q.GetGood()), Spent: q.GetSpent(), Edited: q.GetEdited(),
@@ -158,6 +159,9 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 		if why := because(q); why != "" {
 			t.Note(why)
+		}
+		if needsProof(q) {
+			t.Note("a yes " + levelLine(q))
 		}
 	}
 	return t

@@ -80,6 +80,7 @@ func (a *app) questionSheet(q *pb.Approval) *sheet {
 	s.add("because", display.Text(q.GetReason()))
 	s.add("asked by", display.Text(q.GetRule()))
 	s.add("workflow", display.Name(q.GetWorkflow()))
+	s.add("a yes", levelLine(q))
 	for _, fact := range q.GetFacts() {
 		s.add("fact", display.Text(fact))
 	}
@@ -98,6 +99,17 @@ func (a *app) questionSheet(q *pb.Approval) *sheet {
 		}
 	}
 	return s
+}
+
+// levelLine says what a yes takes, or took, beyond somebody who says so.
+func levelLine(q *pb.Approval) display.Safe {
+	switch {
+	case q.GetLevel() != levelPresence:
+		return ""
+	case isOpen(q):
+		return "needs your passphrase or a code (presence); a no does not"
+	}
+	return "needed a passphrase or a code (presence)"
 }
 
 // addTraces adds to the sheet of a question by what it is found and known again.

@@ -26,6 +26,7 @@ type decision struct {
 	edit    bool
 	grant   grantFlags
 	terms   *pb.GrantTerms // of a grant; nil for none
+	prover  *prover
 }
 
 func (a *app) approveCmd() *cobra.Command {
@@ -114,7 +115,8 @@ func (a *app) decide(ctx context.Context, d *decision, ids []string) error {
 	if err != nil {
 		return &usageError{err: err, path: "tgctl approvals approve"}
 	}
-	d.terms = terms
+	d.terms, d.prover = terms, &prover{a: a, c: c}
+	defer d.prover.close()
 	if d.edit && (len(ids) > 1 || terms != nil) {
 		return &usageError{err: errors.New("--edit is for one question, and without a grant"), path: "tgctl approvals approve"}
 	}
@@ -161,8 +163,21 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 			return err
 		}
 	}
-	done, err := c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: d.answer, Note: d.note, Surface: a.surface(), Grant: d.terms, Edit: edit})
+	var proof *pb.Proof
+	if d.answer == pb.Answer_ANSWER_APPROVE && needsProof(q) {
+		if proof, err = d.prover.proof(ctx, q); err != nil {
+			return err
+		}
+	}
+	done, err := c.Decide(ctx, &pb.Decision{
+		Id: q.GetId(), Subject: q.GetSubject(), Answer: d.answer, Note: d.note, Surface: a.surface(), Grant: d.terms, Edit: edit, Proof: proof,
+	})
+	clear(proof.GetPassphrase())
+	clear(proof.GetCode())
 	if err != nil {
+		if proofHint(err) != "" {
+			d.prover.forget()
+		}
 		return err
 	}
 	if d.json {
@@ -250,6 +265,8 @@ func approvalFailure(id string, err error) error {
 		return &hintError{err: err, hint: "See what is open: tgctl approvals"}
 	case errors.Is(err, client.ErrChanged):
 		return &hintError{err: err, hint: "Look at it again: tgctl approvals show " + approvalID(id)}
+	case proofHint(err) != "":
+		return &hintError{err: err, hint: proofHint(err)}
 	}
 	return err
 }

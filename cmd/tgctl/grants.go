@@ -56,6 +56,7 @@ type grantJSON struct {
 	Approval  string     `json:"approval"`            // the question that it was given with
 	Decider   string     `json:"decider,omitempty"`
 	Surface   string     `json:"surface,omitempty"`
+	Level     string     `json:"level,omitempty"` // what the yes has shown: watch, presence
 	Note      string     `json:"note,omitempty"`
 }
 
@@ -69,7 +70,7 @@ func grantToJSON(g *pb.Grant) grantJSON {
 		Server: g.GetServer(), Launch: g.GetLaunch(), Method: g.GetMethod(), Tool: g.GetTool(), Workflow: g.GetWorkflow(),
 		Rule: g.GetRule(), Facts: g.GetFacts(), Match: match[g.GetMatch()], Arguments: g.GetArguments(),
 		Scope:    strings.ToLower(strings.TrimPrefix(g.GetScope().String(), "GRANT_SCOPE_")),
-		Approval: g.GetApproval(), Decider: g.GetDecider(), Surface: g.GetSurface(), Note: g.GetNote(),
+		Approval: g.GetApproval(), Decider: g.GetDecider(), Surface: g.GetSurface(), Level: g.GetLevel(), Note: g.GetNote(),
 	}
 }
 

@@ -172,6 +172,9 @@ func explanationSheet(e *pb.Explanation) *sheet {
 			asks += "; a yes counts from " + display.Text(strings.Join(e.GetSurfaces(), ", "))
 		}
 		s.add("asks", asks)
+		if e.GetLevel() == levelPresence {
+			s.add("a yes", "needs a passphrase or a code (presence)")
+		}
 	}
 	s.add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {

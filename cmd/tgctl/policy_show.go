@@ -36,7 +36,7 @@ type workflowJSON struct {
 	Line     uint32     `json:"line,omitempty"`
 	Asks     string     `json:"asks"`
 	Timeout  float64    `json:"timeout"` // seconds
-	Require  string     `json:"require"`
+	Require  string     `json:"require"` // any, presence, default
 	Surfaces []string   `json:"surfaces"`
 	Redact   []string   `json:"redact,omitempty"`
 	Slack    *slackJSON `json:"slack,omitempty"`
@@ -107,7 +107,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "ASKS"}, {Head: "FOR"}, {Head: "A YES COUNTS FROM"}, {Head: "AT"}}}
 	for _, w := range d.GetWorkflows() {
 		asks := display.Name(w.GetAsks())
-		if w.GetRequire() != "any" {
+		if w.GetRequire() == levelPresence {
 			asks += ", " + display.Name(w.GetRequire())
 		}
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))

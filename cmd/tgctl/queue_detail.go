@@ -19,6 +19,7 @@ const (
 	askNo             // enter denies, with the reason typed
 	askGrant          // a grant is shaped, and y approves and gives it
 	askEdit           // nothing: the arguments are to be edited first
+	askProof          // says where a yes can be given, which needs a secret
 )
 
 // detail is one question in full. Everything in it is of the question whose
@@ -90,6 +91,8 @@ func (q *queue) prompt(then prompt) wish {
 	case !q.answerable() && q.offline && d.ended == "":
 		q.status = "not connected: nothing can be answered now"
 	case !q.answerable():
+	case then != askNo && needsProof(d.question): // a secret is not typed where keys mean something
+		d.ask = askProof
 	case then == askEdit:
 		d.inEditor = true
 		return wish{edit: d.question}

@@ -27,6 +27,9 @@ func (q *queue) press(key, text string) wish {
 		return wish{} // until the daemon has said whether the answer counts, or the editor what is to be sent
 	case q.detail.ask == askYes:
 		return q.pressYes(key)
+	case q.detail.ask == askProof:
+		q.detail.ask = askNothing
+		return wish{}
 	case q.detail.ask == askNo:
 		return q.pressReason(key, text)
 	case q.detail.ask == askGrant:

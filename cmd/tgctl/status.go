@@ -37,6 +37,7 @@ type statusJSON struct {
 	AuditSeq      uint64         `json:"audit_seq,omitempty"`
 	AuditFailure  string         `json:"audit_failure,omitempty"` // why nothing can be recorded
 	Warnings      []string       `json:"warnings,omitempty"`
+	Presence      *presenceJSON  `json:"presence,omitempty"`
 	Projects      []projectJSON  `json:"projects,omitempty"` // files of the projects that agents work in now
 
 	Agents      []agentJSON      `json:"agents,omitempty"` // that are found from here
@@ -66,7 +67,7 @@ func statusToJSON(s *pb.StatusResponse) statusJSON {
 		Activated: s.GetActivated(), ControlSocket: s.GetControlSocket(), ShimSocket: s.GetShimSocket(), Set: &set,
 		ReloadFailure: s.GetReloadFailure(), ReloadFailed: stamp(s.GetReloadFailed()), Sessions: s.GetSessions(),
 		Attachments: s.GetAttachments(), Ungoverned: s.GetUngoverned(), Pending: s.GetPending(), Held: s.GetHeldDefinitions(), Withheld: s.GetWithheldStarts(), AuditDir: s.GetAuditDir(), AuditSeq: s.GetAuditSeq(),
-		AuditFailure: s.GetAuditFailure(), Warnings: s.GetWarnings(), Projects: projects,
+		AuditFailure: s.GetAuditFailure(), Warnings: s.GetWarnings(), Presence: presenceToJSON(s.GetPresence()), Projects: projects,
 	}
 }
 
@@ -181,6 +182,7 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 		questions = display.Count(n) + " open; see: tgctl approvals"
 	}
 	s.add("questions", questions)
+	s.add("presence", presenceLine(st.GetPresence()))
 	if n := st.GetHeldDefinitions(); n > 0 {
 		s.add("tools", plural(n, "definition waits", "definitions wait")+" for you; see: tgctl tools --waiting")
 	}

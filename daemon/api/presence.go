@@ -18,21 +18,16 @@ type presenceService struct {
 	s *Server
 }
 
-// Status looks at the caller as Decide would, and keeps for the connection what it
-// saw: whoever is about to read a secret hides its memory next, and can't be looked
-// at any more.
-func (v presenceService) Status(ctx context.Context, _ *pb.PresenceStatusRequest) (*pb.PresenceStatusResponse, error) {
-	c, err := look(ctx)
-	if err != nil {
-		return nil, err
-	}
-	why := v.s.suspect(c)
-	if why == "" {
-		if err := passes(ctx, c); err != nil {
+// Status with deciding looks at the caller as Decide would, and what it saw is kept
+// for the connection: whoever is about to read a secret hides its memory next, and
+// can't be looked at any more.
+func (v presenceService) Status(ctx context.Context, req *pb.PresenceStatusRequest) (*pb.PresenceStatusResponse, error) {
+	if req.GetDeciding() {
+		if _, _, err := v.s.decider(ctx, "giving a proof of presence"); err != nil {
 			return nil, err
 		}
 	}
-	return &pb.PresenceStatusResponse{State: presenceTo(v.s.Presence.State()), Barred: why}, nil
+	return &pb.PresenceStatusResponse{State: presenceTo(v.s.Presence.State())}, nil
 }
 
 func (v presenceService) Enrol(ctx context.Context, req *pb.EnrolPresenceRequest) (*pb.EnrolPresenceResponse, error) {

@@ -247,6 +247,7 @@ func (x *PresenceState) GetRecoverer() string {
 
 type PresenceStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deciding      bool                   `protobuf:"varint,1,opt,name=deciding,proto3" json:"deciding,omitempty"` // refused, and recorded, like a call that decides
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,10 +282,16 @@ func (*PresenceStatusRequest) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_presence_proto_rawDescGZIP(), []int{3}
 }
 
+func (x *PresenceStatusRequest) GetDeciding() bool {
+	if x != nil {
+		return x.Deciding
+	}
+	return false
+}
+
 type PresenceStatusResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         *PresenceState         `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
-	Barred        string                 `protobuf:"bytes,2,opt,name=barred,proto3" json:"barred,omitempty"` // why this caller may not decide; empty when it may
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -324,13 +331,6 @@ func (x *PresenceStatusResponse) GetState() *PresenceState {
 		return x.State
 	}
 	return nil
-}
-
-func (x *PresenceStatusResponse) GetBarred() string {
-	if x != nil {
-		return x.Barred
-	}
-	return ""
 }
 
 type EnrolPresenceRequest struct {
@@ -638,11 +638,11 @@ const file_thoughtgate_v1_presence_proto_rawDesc = "" +
 	"\bfailures\x18\x06 \x01(\rR\bfailures\x121\n" +
 	"\x06locked\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06locked\x128\n" +
 	"\trecovered\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\trecovered\x12\x1c\n" +
-	"\trecoverer\x18\t \x01(\tR\trecoverer\"\x17\n" +
-	"\x15PresenceStatusRequest\"e\n" +
+	"\trecoverer\x18\t \x01(\tR\trecoverer\"3\n" +
+	"\x15PresenceStatusRequest\x12\x1a\n" +
+	"\bdeciding\x18\x01 \x01(\bR\bdeciding\"M\n" +
 	"\x16PresenceStatusResponse\x123\n" +
-	"\x05state\x18\x01 \x01(\v2\x1d.thoughtgate.v1.PresenceStateR\x05state\x12\x16\n" +
-	"\x06barred\x18\x02 \x01(\tR\x06barred\"N\n" +
+	"\x05state\x18\x01 \x01(\v2\x1d.thoughtgate.v1.PresenceStateR\x05state\"N\n" +
 	"\x14EnrolPresenceRequest\x126\n" +
 	"\x06secret\x18\x01 \x01(\v2\x1e.thoughtgate.v1.PresenceSecretR\x06secret\"L\n" +
 	"\x15EnrolPresenceResponse\x123\n" +

@@ -34,9 +34,9 @@ const (
 // PermissionDenied when the caller descends from an agent or has no terminal, and
 // are recorded.
 type PresenceClient interface {
-	// Status tells how it stands, and whether this caller may go on. A program calls
-	// it before it reads a secret: from then on the daemon has looked at it, and it
-	// can hide its memory.
+	// Status tells how it stands. A program calls it before it reads a secret, with
+	// deciding: then the daemon has looked at it for the other calls of the
+	// connection, and it can hide its memory.
 	Status(ctx context.Context, in *PresenceStatusRequest, opts ...grpc.CallOption) (*PresenceStatusResponse, error)
 	// Enrol makes a secret where there is none.
 	Enrol(ctx context.Context, in *EnrolPresenceRequest, opts ...grpc.CallOption) (*EnrolPresenceResponse, error)
@@ -104,9 +104,9 @@ func (c *presenceClient) Remove(ctx context.Context, in *RemovePresenceRequest, 
 // PermissionDenied when the caller descends from an agent or has no terminal, and
 // are recorded.
 type PresenceServer interface {
-	// Status tells how it stands, and whether this caller may go on. A program calls
-	// it before it reads a secret: from then on the daemon has looked at it, and it
-	// can hide its memory.
+	// Status tells how it stands. A program calls it before it reads a secret, with
+	// deciding: then the daemon has looked at it for the other calls of the
+	// connection, and it can hide its memory.
 	Status(context.Context, *PresenceStatusRequest) (*PresenceStatusResponse, error)
 	// Enrol makes a secret where there is none.
 	Enrol(context.Context, *EnrolPresenceRequest) (*EnrolPresenceResponse, error)

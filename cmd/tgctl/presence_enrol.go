@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+const (
+	shortestPassphrase = 8  // characters, as the daemon has it
+	codeKeySize        = 20 // bytes, as SHA-1 gives
+)
+
+func (a *app) presenceEnrolCmd() *cobra.Command {
+	var totp bool
+	cmd := &cobra.Command{
+		Use:   "enrol [flags]",
+		Short: "Enrol a secret",
+		Long: `Enrol a passphrase of at least 8 characters. It is asked for twice, at the
+terminal. With --totp a key for an authenticator app is shown as well, as a QR
+code and as text; it counts once you have typed a code that the app made of it.
+From then on either of the two will do, but for changing the secret.`,
+		Example: `  $ tgctl presence enrol
+  $ tgctl presence enrol --totp`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState) error {
+				if st.GetEnrolled() {
+					return client.NewError(client.ReasonEnrolled, client.ErrEnrolled.Error())
+				}
+				secret, err := a.newSecret(ctx, t, "Passphrase", totp)
+				defer wipeSecret(secret)
+				if err != nil {
+					return err
+				}
+				if _, err := c.EnrolPresence(ctx, secret); err != nil {
+					return err
+				}
+				a.say("Enrolled. A yes needs it where a workflow requires presence, and for calls of\nhigh risk; a no never does. Nobody can tell you the secret again: keep it.")
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&totp, "totp", false, "enrol an authenticator app as well")
+	return cmd
+}
+
+func (a *app) presenceRotateCmd() *cobra.Command {
+	var totp, noTOTP bool
+	cmd := &cobra.Command{
+		Use:   "rotate [flags]",
+		Short: "Put a new secret in place of the old one",
+		Long: `Put a new passphrase in place of the old one, which is asked for first; a code is
+not enough for that. An authenticator app stays as it is unless --totp makes a
+new key for it, or --no-totp takes it out. What was granted stays granted.`,
+		Example: `  $ tgctl presence rotate
+  $ tgctl presence rotate --totp`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.atTerminal(cmd.Context(), func(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState) error {
+				return a.rotatePresence(ctx, c, t, st, totp, noTOTP)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&totp, "totp", false, "enrol an authenticator app anew")
+	cmd.Flags().BoolVar(&noTOTP, "no-totp", false, "have codes count no more")
+	cmd.MarkFlagsMutuallyExclusive("totp", "no-totp")
+	return cmd
+}
+
+func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *secretTerminal, st *pb.PresenceState, totp, noTOTP bool) error {
+	if !st.GetEnrolled() {
+		return client.NewError(client.ReasonNotEnrolled, client.ErrNotEnrolled.Error())
+	}
+	old, err := t.ask(ctx, "Old passphrase (not shown):")
+	if err != nil {
+		return err
+	}
+	defer clear(old)
+	secret, err := a.newSecret(ctx, t, "New passphrase", totp)
+	defer wipeSecret(secret)
+	if err != nil {
+		return err
+	}
+	now, err := c.RotatePresence(ctx, &pb.RotatePresenceRequest{Passphrase: old, Secret: secret, KeepCodes: !totp && !noTOTP})
+	if err != nil {
+		return err
+	}
+	codes := ""
+	if now.GetCodes() && !totp {
+		codes = " The app goes on as it is."
+	}
+	a.say("Rotated: from now on the new passphrase counts, and the old one does not.%s", codes)
+	return nil
+}
+
+// newSecret asks for a passphrase twice, and has an app enrolled. The caller wipes
+// what it returns, also beside an error.
+func (a *app) newSecret(ctx context.Context, t *secretTerminal, what string, totp bool) (*pb.PresenceSecret, error) {
+	secret := &pb.PresenceSecret{}
+	var err error
+	if secret.Passphrase, err = t.ask(ctx, what+" (not shown):"); err != nil {
+		return secret, err
+	}
+	if n := utf8.RuneCount(secret.Passphrase); n < shortestPassphrase {
+		return secret, &hintError{err: fmt.Errorf("a passphrase has at least %d characters, this one %d", shortestPassphrase, n), hint: "Nothing was changed; four words that you can remember make a good one."}
+	}
+	again, err := t.ask(ctx, "Once more:")
+	defer clear(again)
+	if err != nil {
+		return secret, err
+	}
+	if !bytes.Equal(secret.Passphrase, again) {
+		return secret, &hintError{err: errors.New("the two are not the same"), hint: "Nothing was changed; try again."}
+	}
+	if totp {
+		err = a.newCodes(ctx, t, secret)
+	}
+	return secret, err
+}
+
+// newCodes makes a key of codes, shows it on the terminal and nowhere else, and
+// asks for a code that an app makes of it.
+func (a *app) newCodes(ctx context.Context, t *secretTerminal, secret *pb.PresenceSecret) error {
+	secret.Key = make([]byte, codeKeySize)
+	if _, err := rand.Read(secret.Key); err != nil {
+		return err
+	}
+	lines, err := qrLines(keyAddress(secret.Key, account()))
+	if err != nil {
+		return fmt.Errorf("draw the QR code: %w", err)
+	}
+	fmt.Fprintln(t.tty, "\nScan this with an authenticator app, or type the key into it.\nWhoever reads it here can make codes: clear the screen afterwards.")
+	fmt.Fprintln(t.tty)
+	for _, line := range lines {
+		fmt.Fprintln(t.tty, line)
+	}
+	fmt.Fprintf(t.tty, "\nkey: %s\n\n", keyText(secret.Key))
+	if secret.Code, err = t.ask(ctx, "The code that the app shows now:"); err != nil {
+		return err
+	}
+	if !isCode(secret.Code) {
+		return &hintError{err: errors.New("a code has six digits"), hint: "Nothing was changed; take the key out of the app and try again."}
+	}
+	return nil
+}
+
+// account names the key in the app.
+func account() string {
+	name := "me"
+	if who, err := user.Current(); err == nil && who.Username != "" {
+		name = who.Username
+	}
+	if host, err := os.Hostname(); err == nil && host != "" {
+		name += "@" + host
+	}
+	return name
+}
+
+func wipeSecret(s *pb.PresenceSecret) {
+	clear(s.GetPassphrase())
+	clear(s.GetKey())
+	clear(s.GetCode())
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// levelPresence is the level of a question to which a yes needs a proof.
+const levelPresence = "presence"
+
+// needsProof reports whether a yes to q needs a passphrase or code.
+func needsProof(q *pb.Approval) bool { return isOpen(q) && q.GetLevel() == levelPresence }
+
+// prover asks for what proves that a person is there. What was typed is kept for
+// the other questions of one command, unless it was a code, which counts once.
+type prover struct {
+	a          *app
+	c          *client.Client
+	terminal   *secretTerminal
+	passphrase []byte
+}
+
+func (p *prover) close() {
+	p.forget()
+	if p.terminal != nil {
+		p.terminal.close()
+	}
+}
+
+// forget wipes the passphrase that was typed.
+func (p *prover) forget() {
+	clear(p.passphrase)
+	p.passphrase = nil
+}
+
+// proof is one for q, which the person is shown before they are asked. The caller
+// wipes it.
+func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
+	state, err := p.c.PresenceStatus(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	switch left := state.GetLocked().AsDuration(); {
+	case !state.GetEnrolled():
+		return nil, client.NewError(client.ReasonNotEnrolled, "a yes to it needs a passphrase, and none is enrolled: "+client.ErrNotEnrolled.Error())
+	case left > 0:
+		return nil, client.NewError(client.ReasonLockedOut, lockedText(state))
+	case p.passphrase != nil:
+		return &pb.Proof{Passphrase: append([]byte(nil), p.passphrase...)}, nil
+	}
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	p.a.say("%s", p.a.aboutToApprove(q))
+	question := "Passphrase (not shown):"
+	if state.GetCodes() && !state.GetAsleep() {
+		question = "Passphrase or code (not shown):"
+	}
+	typed, err := p.terminal.ask(ctx, question)
+	if err != nil {
+		return nil, err
+	}
+	if isCode(typed) {
+		return &pb.Proof{Code: typed}, nil
+	}
+	p.passphrase = typed
+	return &pb.Proof{Passphrase: append([]byte(nil), typed...)}, nil
+}
+
+// open opens the terminal and hides what will be typed there. The daemon has looked
+// at this process before.
+func (p *prover) open() error {
+	if p.terminal != nil {
+		return nil
+	}
+	terminal, err := openTerminal()
+	if err != nil {
+		return err
+	}
+	p.terminal = terminal
+	if err := p.a.hideMemory(); err != nil {
+		return fmt.Errorf("keep other programs from reading what you type: %w", err)
+	}
+	return nil
+}
+
+// isCode tells a code from a passphrase, which is longer.
+func isCode(typed []byte) bool {
+	if len(typed) != 6 {
+		return false
+	}
+	for _, b := range typed {
+		if b < '0' || b > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// lockedText says for how long nothing is looked at.
+func lockedText(state *pb.PresenceState) string {
+	return fmt.Sprintf("locked for %s more, after %d wrong passphrases or codes in a row",
+		display.Span(state.GetLocked().AsDuration()), state.GetFailures())
+}
+
+// aboutToApprove shows in short what a secret is asked for.
+func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
+	line := display.Name(q.GetId()) + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
+	if agent := q.GetAgent(); agent != "" {
+		line += " for " + display.Name(agent)
+	}
+	room := shortRoom
+	if w := a.width(); w > 0 {
+		room = max(w-2, 20)
+	}
+	if short := shortParams(q.GetMethod(), q.GetArguments(), room, "tgctl approvals show "+display.Name(q.GetId())); short != "" {
+		line += "\n  " + short
+	}
+	if why := because(q); why != "" {
+		line += "\n  " + why
+	}
+	return line
+}
+
+// proofHint says what to do about a proof that did not count; empty when err is
+// about something else.
+func proofHint(err error) string {
+	switch {
+	case errors.Is(err, client.ErrNotEnrolled):
+		return "Set it up, at a terminal of your own: tgctl presence enrol"
+	case errors.Is(err, client.ErrLockedOut):
+		return "Wait, or refuse the call: a no needs no passphrase. See: tgctl presence status"
+	case errors.Is(err, client.ErrProofWrong):
+		return "Nothing was approved; try again. If it is lost: tgctl presence remove --forgotten"
+	case errors.Is(err, client.ErrProofNeeded):
+		return "Answer it at a terminal: tgctl approvals approve"
+	}
+	return ""
+}
