@@ -104,6 +104,9 @@ func (t *secretTerminal) line() ([]byte, error) {
 		t.next = t.next[1:]
 		switch b {
 		case '\r', '\n':
+			if len(line) == 0 {
+				return nil, errors.New("nothing was typed, and nothing was changed")
+			}
 			return line, nil
 		case 3, 4: // Ctrl-C, Ctrl-D
 			clear(line)
