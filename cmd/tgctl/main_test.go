@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(playMortalDaemon())
 	case "fake-server":
 		os.Exit(playServer())
+	case "fake-outsider":
+		os.Exit(playOutsider())
 	case "fake-agent":
 		os.Exit(playAgent())
 	}
