@@ -175,6 +175,7 @@ func TestVerdictsAsEvents(t *testing.T) {
 		{record.Record{Kind: record.KindDecision, Verdict: "approved"}, ocsfSuccess, ocsfAllowed, ocsfApproved},
 		{record.Record{Kind: record.KindDecision, Verdict: "rejected"}, ocsfFailure, ocsfDenied, ocsfRejected},
 		{record.Record{Kind: record.KindDenied}, ocsfFailure, ocsfDenied, ocsfBlocked},
+		{record.Record{Kind: record.KindPresence, Verdict: "wrong"}, ocsfFailure, ocsfDenied, ocsfBlocked},
 		{record.Record{Kind: record.KindStart}, 0, ocsfObserved, ocsfLogged},
 	} {
 		var e ocsfEvent

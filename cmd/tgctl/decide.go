@@ -38,6 +38,10 @@ func (a *app) approveCmd() *cobra.Command {
 asked about, to the byte, and lets it through once. What was approved is
 printed.
 
+A question of level presence takes your passphrase or a code beside the yes. It
+is asked for at the terminal, after the question was shown in short, and comes
+from nowhere else: no flag, no pipe. See "tgctl presence".
+
 With --for, --times, --match or --in the yes remembers: it is a grant as well,
 which lets further calls through without asking. As long as nothing else is
 said it covers calls with the same arguments in the same session for an hour.

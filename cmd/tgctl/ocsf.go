@@ -200,6 +200,9 @@ func (e *ocsfEvent) judged(r *record.Record) {
 	if r.Kind == record.KindDenied || r.Kind == record.KindRefused {
 		set(ocsfFailure, ocsfDenied, ocsfBlocked, ocsfMedium)
 	}
+	if r.Kind == record.KindPresence && (r.Verdict == "wrong" || r.Verdict == "locked") {
+		set(ocsfFailure, ocsfDenied, ocsfBlocked, ocsfMedium)
+	}
 	if r.Would != "" { // it was let through, and would not have been
 		e.ActionID, e.DispositionID, e.SeverityID = ocsfObserved, ocsfLogged, ocsfLow
 	}
@@ -213,7 +216,7 @@ func unmapped(r *record.Record) map[string]any {
 	all := map[string]any{}
 	for name, text := range map[string]string{
 		"attachment": r.Attachment, "launch": r.Launch, "would": r.Would, "gate": r.Gate, "profile": r.Profile,
-		"approval": r.Approval, "surface": r.Surface, "approver": r.Approver, "digest": r.Digest, "rule": r.Rule, "prev": r.Prev,
+		"approval": r.Approval, "surface": r.Surface, "approver": r.Approver, "level": r.Level, "digest": r.Digest, "rule": r.Rule, "prev": r.Prev,
 	} {
 		if text != "" {
 			all[name] = text

@@ -122,12 +122,12 @@ func (a *app) presenceRemoveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "remove [flags]",
 		Short: "Remove the secret",
-		Long: `Remove the secret. What a workflow requires presence for is refused from then on,
-and open questions that need it are withdrawn.
+		Long: `Remove the secret. What a workflow requires presence for is refused from then
+on, and open questions that need it are withdrawn.
 
-With --forgotten it is removed without being given, from a terminal that no agent
-started. That takes back every grant as well, is on record, and "tgctl status"
-tells of it for a week.`,
+With --forgotten it is removed without being given, from a terminal that no
+agent started. That takes back every grant as well, is on record, and "tgctl
+status" tells of it for a week.`,
 		Example: `  $ tgctl presence remove
   $ tgctl presence remove --forgotten`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -59,9 +59,9 @@ func (a *app) presenceRotateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate [flags]",
 		Short: "Put a new secret in place of the old one",
-		Long: `Put a new passphrase in place of the old one, which is asked for first; a code is
-not enough for that. An authenticator app stays as it is unless --totp makes a
-new key for it, or --no-totp takes it out. What was granted stays granted.`,
+		Long: `Put a new passphrase in place of the old one, which is asked for first; a code
+is not enough for that. An authenticator app stays as it is unless --totp makes
+a new key for it, or --no-totp takes it out. What was granted stays granted.`,
 		Example: `  $ tgctl presence rotate
   $ tgctl presence rotate --totp`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

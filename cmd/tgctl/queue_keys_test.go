@@ -253,6 +253,37 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// A question that needs a secret is not approved here, from the list or not: the
+// screen says where. A no needs none.
+func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
+	for _, test := range []struct {
+		keys string
+		want []string
+		says string
+	}{
+		{"a", nil, "tgctl approvals approve A-2"},
+		{"enter a", nil, "It needs your passphrase. In a shell:"},
+		{"a y y a n", nil, "esc back"},
+		{"enter a y", nil, "esc back"},
+		{"enter", nil, "needs your passphrase or a code (presence)"},
+		{"d enter", []string{"ANSWER_DENY A-2 412d3220"}, "asking the daemon"},
+	} {
+		for _, width := range []int{40, 80} {
+			q := proto.CloneOf(openQuestions()[0])
+			q.Level = levelPresence
+			s := newScreen(width, 40, q)
+			s.keys(test.keys)
+			if got := s.decisions(); !slices.Equal(got, test.want) {
+				t.Errorf("%q: answers %q, want %q", test.keys, got, test.want)
+			}
+			shown := strings.Join(strings.Fields(strings.ReplaceAll(s.text(), "|", " ")), " ")
+			if !strings.Contains(shown, test.says) {
+				t.Errorf("%q, %d columns: the screen lacks %q:\n%s", test.keys, width, test.says, s.text())
+			}
+		}
+	}
+}
+
 // What the daemon says to an answer.
 func TestAnswered(t *testing.T) {
 	for _, test := range []struct {

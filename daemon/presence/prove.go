@@ -1,0 +1,132 @@
+package presence
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// Wrong is the error of a proof that is none. It is gate.ErrProofWrong.
+type Wrong struct {
+	Left uint32 // how many more may be wrong before a lock
+}
+
+func (w *Wrong) Error() string {
+	if w.Left == 1 {
+		return gate.ErrProofWrong.Error() + "; one more and it is locked for a while"
+	}
+	return fmt.Sprintf("%v; %d more and it is locked for a while", gate.ErrProofWrong, w.Left)
+}
+
+func (w *Wrong) Unwrap() error { return gate.ErrProofWrong }
+
+// Locked is the error of a proof that was not looked at, or that was wrong once
+// too often. It is gate.ErrLockedOut.
+type Locked struct {
+	Until time.Time // on the clock on the wall
+	left  time.Duration
+	count uint32
+}
+
+func (l *Locked) Error() string {
+	return fmt.Sprintf("%v for %v, after %d wrong passphrases or codes in a row", gate.ErrLockedOut, l.left.Round(time.Second), l.count)
+}
+
+func (l *Locked) Unwrap() error { return gate.ErrLockedOut }
+
+func (g *Guard) lockedOut(left time.Duration) *Locked {
+	return &Locked{Until: g.o.Now().Add(left), left: left, count: g.kept.Failures}
+}
+
+// Prove checks a proof that was given for what, as "an answer to A-17", by who, as
+// the kernel saw them, and wipes it. Errors are gate.ErrNotEnrolled;
+// gate.ErrProofNeeded, when codes do not count and no passphrase came; *Wrong; and
+// *Locked.
+func (g *Guard) Prove(ctx context.Context, proof *gate.Proof, what, who string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.prove(ctx, proof, what, who)
+}
+
+func (g *Guard) prove(ctx context.Context, proof *gate.Proof, what, who string) error {
+	defer clear(proof.Passphrase)
+	defer clear(proof.Code)
+	if g.kept.Enrolled.IsZero() {
+		return gate.ErrNotEnrolled
+	}
+	if left := g.locked(); left > 0 {
+		return g.lockedOut(left)
+	}
+	switch code := len(proof.Code) > 0; {
+	case code == (len(proof.Passphrase) > 0):
+		return gate.ErrProofNeeded
+	case code && g.kept.Sealed == nil:
+		return fmt.Errorf("%w: there are no codes, give the passphrase", gate.ErrProofNeeded)
+	case code && g.key == nil:
+		return fmt.Errorf("%w: the daemon was started anew, and codes count again once the passphrase was given", gate.ErrProofNeeded)
+	}
+	return g.try(ctx, proof, what, who)
+}
+
+// try looks at a proof. That it is wrong is on disk before.
+func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) error {
+	ctx = context.WithoutCancel(ctx) // a try counts, whoever waits for it
+	next := g.kept
+	next.Failures = min(next.Failures+1, mostWrong)
+	next.Lock, next.Boot, next.Deadline = 0, "", 0
+	if over := next.Failures; over >= tries {
+		span := min(firstLock<<min(over-tries, 10), longestLock)
+		g.lock(&next, span, span)
+	}
+	if err := g.put(ctx, next); err != nil {
+		return fmt.Errorf("count a try: %w", err)
+	}
+	right, how, err := false, "with the passphrase", error(nil)
+	if len(proof.Code) > 0 {
+		how = "with a code"
+		next.Step, right = stepOf(g.key, proof.Code, g.o.Now(), g.kept.Step)
+	} else {
+		right, err = g.passphrase(proof.Passphrase)
+	}
+	if err != nil {
+		return err
+	}
+	if right {
+		next.Failures, next.Lock, next.Boot, next.Deadline = 0, 0, "", 0
+		if err := g.put(ctx, next); err != nil { // a code would count twice
+			return fmt.Errorf("keep that a proof was right: %w", err)
+		}
+		return nil
+	}
+	g.recordAnyway(ctx, "wrong", who, what+" "+how)
+	if g.kept.Lock > 0 {
+		out := g.lockedOut(g.kept.Lock)
+		g.recordAnyway(ctx, "locked", who, out.Error())
+		return out
+	}
+	return &Wrong{Left: tries - g.kept.Failures}
+}
+
+// passphrase reports whether a passphrase is the one that is enrolled. From then on
+// codes count.
+func (g *Guard) passphrase(given []byte) (bool, error) {
+	if len(given) > longest {
+		return false, nil
+	}
+	k, err := keysOf(given, &g.kept)
+	if err != nil {
+		return false, err
+	}
+	defer k.wipe()
+	if !k.opens(&g.kept) {
+		return false, nil
+	}
+	key, err := k.codesOf(&g.kept)
+	if err == nil {
+		clear(g.key)
+		g.key = key
+	}
+	return true, err
+}
