@@ -196,7 +196,7 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 	case r.action == config.Approve:
 		ask := r.ask
 		// Two ask. A person's presence must not be saved by the other question.
-		if asks != nil && asks.ask.level.Stricter(ask.level) {
+		if asks != nil && asks.ask.level == gate.LevelPresence && ask.level != gate.LevelPresence {
 			ask, ruling.Policies, ruling.By = asks.ask, ids(says.permits), asks.named()
 		}
 		question(&ruling, ask, r.why(sub, facts, "needs a person's approval"))
@@ -211,7 +211,21 @@ func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []ga
 			ruling.Gate = "permit"
 		}
 	}
+	if ruling.Move == gate.Ask {
+		ruling.Level = strictest(ruling.Level, says.permits)
+	}
 	return ruling, nil
+}
+
+// strictest is the level of a question that others ask as well: one of them names
+// the people, and none saves what another wants of them.
+func strictest(level gate.Level, permits []*policy) gate.Level {
+	for _, p := range permits {
+		if p.ask != nil && p.ask.level.Stricter(level) {
+			level = p.ask.level
+		}
+	}
+	return level
 }
 
 // forbid turns ruling into the refusal of policies.
