@@ -265,6 +265,9 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 		{"enter a", nil, "It needs your passphrase. In a shell:"},
 		{"a y y a n", nil, "esc back"},
 		{"enter a y", nil, "esc back"},
+		{"g", nil, "tgctl approvals approve A-2"},
+		{"e", nil, "tgctl approvals approve A-2"},
+		{"enter g y", nil, "esc back"},
 		{"enter", nil, "needs your passphrase or a code (presence)"},
 		{"d enter", []string{"ANSWER_DENY A-2 412d3220"}, "asking the daemon"},
 	} {
