@@ -55,6 +55,7 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 	}{
 		{"the workflow leaves the desktop out", "term", nil, "To approve it use a terminal: tgctl approvals show A-7"},
 		{"the workflow requires presence", "presence", nil, "in a terminal: tgctl approvals approve A-7"},
+		{"the question needs presence", "ops", func(q *pb.Approval) { q.Level = levelPresence }, "in a terminal: tgctl approvals approve A-7"},
 		{"there is no such workflow any more", "gone", nil, "To approve it use a terminal"},
 		{"the arguments are long", "ops", func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 60) + `"}}`)

@@ -19,9 +19,6 @@ const (
 	noteParamsLines = 6
 )
 
-// requirePresence is what a workflow says that wants proof of who approves.
-const requirePresence = "presence"
-
 // questionNote is the notification of an open question under its workflow, which
 // is nil when none is known. Approve is offered only where a yes from the desktop
 // counts and everything that it is for can be read; s is told whether it is.
@@ -51,7 +48,7 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	switch {
 	case !n.desk.able("actions"):
 		add("Answer it in a terminal: "+show, true)
-	case w.GetRequire() == requirePresence:
+	case r.proof || w.GetRequire() == levelPresence:
 		add("A yes takes your passphrase or a code, in a terminal: tgctl approvals approve "+id, true)
 		if !whole {
 			add("To see all of it: "+show, true)

@@ -62,6 +62,7 @@ type openRow struct {
 
 	workflow string
 	grave    bool // facts say that it should not be overlooked
+	proof    bool // a yes needs a secret
 
 	params []byte       // what is shown of the call, if that is not long
 	short  display.Safe // the beginning of longer ones
@@ -83,7 +84,7 @@ func newRow(q *pb.Approval) *openRow {
 		created: q.GetCreated().AsTime(), expires: q.GetExpires().AsTime(),
 		agent: clipped(orDash(q.GetAgent())), server: clipped(display.Name(q.GetServer())),
 		call: clipped(callName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
-		workflow: strings.Clone(q.GetWorkflow()), grave: isGrave(q.GetFacts()),
+		workflow: strings.Clone(q.GetWorkflow()), grave: isGrave(q.GetFacts()), proof: needsProof(q),
 	}
 	params := argumentsOf(q.GetMethod(), q.GetArguments())
 	if params == nil {
