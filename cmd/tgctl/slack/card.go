@@ -35,7 +35,7 @@ func (c *card) open() bool {
 
 // presence reports whether a yes needs proof that a person is there, which Slack
 // can't give.
-func (c *card) presence() bool { return c.flow.presence }
+func (c *card) presence() bool { return c.flow.presence || c.q.GetLevel() == "presence" }
 
 // approvable reports whether a yes may come from Slack. One to values that Slack did
 // not take may not.

@@ -57,6 +57,7 @@ func TestMessages(t *testing.T) {
 			}
 		}},
 		{"presence", func(c *card) { c.flow.presence = true }},
+		{"presence-by-risk", func(c *card) { c.q.Level = "presence" }},
 		{"no-yes", func(c *card) { c.flow.surface = []string{"terminal"} }},
 		{"thread", func(c *card) { c.thread = "1.2" }},
 		{"unsure", func(c *card) { c.unsure = true }},
