@@ -49,6 +49,7 @@ const remembered = 4096
 type Attachment struct {
 	gate   *Gate
 	shim   Shim
+	meter  Meter
 	ctx    context.Context // ends when the attachment does; the cause says how
 	cancel context.CancelCauseFunc
 	wait   sync.WaitGroup // of the calls that are held
@@ -97,7 +98,7 @@ type settled struct {
 func (g *Gate) Attach(ctx context.Context, shim Shim, earlier map[uint64]record.Record) *Attachment {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Attachment{
-		gate: g, shim: shim, ctx: ctx, cancel: cancel, earlier: earlier,
+		gate: g, shim: shim, meter: g.meter(shim.Server), ctx: ctx, cancel: cancel, earlier: earlier,
 		held: map[uint64]hold{}, done: map[uint64]settled{},
 	}
 }

@@ -253,3 +253,26 @@ type Grants interface {
 type Recorder interface {
 	Record(ctx context.Context, r *record.Record, values []byte, redact []string) error
 }
+
+// Meter counts what is seen of one server's messages. Its methods must not block,
+// nor allocate once they have seen a kind of message; they are safe for concurrent
+// use.
+type Meter interface {
+	// Messages counts n messages, or answers to a method, that side wrote.
+	Messages(side wire.Side, method string, n uint64)
+	// Refused counts a line that the shim's reader refused; kind is one of wire.Kinds.
+	Refused(kind string)
+}
+
+// unmetered counts nothing.
+type unmetered struct{}
+
+func (unmetered) Messages(wire.Side, string, uint64) {}
+func (unmetered) Refused(string)                     {}
+
+func (g *Gate) meter(server string) Meter {
+	if g.Meter == nil {
+		return unmetered{}
+	}
+	return g.Meter(server)
+}

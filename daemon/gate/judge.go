@@ -26,6 +26,8 @@ type Gate struct {
 	Recorder Recorder
 	Listener Listener // nil: nobody wants to know what tools take
 	Logger   *slog.Logger
+
+	Meter func(server string) Meter // nil: nobody counts
 }
 
 // Verdict is what becomes of one submitted line.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -97,8 +98,17 @@ func (a *Attachment) Message(ctx context.Context, side wire.Side, method string,
 	a.write(ctx, r, values)
 }
 
+// Read takes note of how many messages or answers to a method the shim has read
+// from a side.
+func (a *Attachment) Read(side wire.Side, method string, n uint64) { a.meter.Messages(side, method, n) }
+
+// wouldDrop stands before the reason of a line that the development profile lets
+// pass.
+const wouldDrop = "WOULD_DROP: "
+
 // Refused writes down a line that the shim's strict reader refused.
 func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string, prefix []byte) {
+	a.meter.Refused(wire.KindOf(strings.TrimPrefix(reason, wouldDrop)))
 	if !a.mayNote(ctx) {
 		return
 	}
