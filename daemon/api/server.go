@@ -29,6 +29,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
@@ -44,6 +45,7 @@ type Config struct {
 	Approvals *approval.Queue
 	Audit     *audit.Log
 	Recorder  gate.Recorder
+	Metrics   *metrics.Metrics
 	Policies  Policies
 	Pins      *pin.Book
 	Trust     *trust.Book

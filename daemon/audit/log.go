@@ -67,6 +67,9 @@ type Log struct {
 	news    chan struct{}
 	buf     []byte
 	closed  bool
+
+	synced  uint64    // seq up to which records are on stable storage
+	waiting time.Time // when the first one behind it was written; zero when there is none
 }
 
 var errClosed = errors.New("the audit log is closed")
@@ -164,6 +167,9 @@ func (l *Log) append(r *record.Record, members []byte) error {
 		return l.fail(err)
 	}
 	l.chain = chain
+	if l.waiting.IsZero() {
+		l.waiting = now
+	}
 	l.mended(now)
 	l.tell()
 	token(l.dirty)

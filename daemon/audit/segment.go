@@ -51,6 +51,7 @@ func (l *Log) rotate(now time.Time) error {
 			l.distrust(err)
 			return err
 		}
+		l.settled(l.chain.Seq, now)
 	}
 	next, err := l.openSegment(l.segment + 1)
 	if err != nil {

@@ -68,7 +68,7 @@ func (l *Log) lead() {
 // it could not write, so that a second try proves nothing: the segment is left.
 func (l *Log) sync() (uint64, error) {
 	l.mu.Lock()
-	f, seq := l.file, l.chain.Seq
+	f, seq, began := l.file, l.chain.Seq, l.o.Now()
 	if f == nil || l.suspect {
 		defer l.mu.Unlock()
 		return seq, l.failed.reason()
@@ -77,14 +77,27 @@ func (l *Log) sync() (uint64, error) {
 	l.mu.Unlock()
 	err := l.datasync(f)
 	l.syncing.Unlock()
-	if err == nil {
-		return seq, nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err == nil {
+		l.settled(seq, began)
+		return seq, nil
+	}
 	seq = l.chain.Seq // what was written meanwhile shares its fate
 	l.distrust(err)
 	return seq, l.fail(err)
+}
+
+// settled notes that records up to seq are on stable storage, and that what came
+// since was written after a moment. l.mu is held.
+func (l *Log) settled(seq uint64, since time.Time) {
+	if seq < l.synced {
+		return
+	}
+	l.synced, l.waiting = seq, time.Time{}
+	if l.chain.Seq > seq {
+		l.waiting = since
+	}
 }
 
 // distrust leaves the current segment for the next one, after a failed sync.

@@ -32,6 +32,9 @@ const (
 	slackgo  = "github.com/slack-go/slack/..."
 	ws       = "github.com/gorilla/websocket"
 	rpc      = "google.golang.org/genproto/googleapis/rpc/errdetails"
+	prom     = "github.com/prometheus/client_golang/prometheus/..."
+	promText = "github.com/prometheus/common/expfmt"
+	promData = "github.com/prometheus/client_model/go"
 	proto    = module + "proto/thoughtgate/v1"
 )
 
@@ -53,12 +56,13 @@ var mayImport = map[string][]string{
 
 	// The bottom of the daemon, and what stands on it. Siblings know gate,
 	// config and the store, never each other.
-	"daemon/gate":   {sys, json, "internal/..."},
-	"daemon/config": {sys, json, yaml, "internal/..."},
-	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
-	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
-	"daemon/facts":  {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
-	"daemon/policy": {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
+	"daemon/gate":    {sys, json, "internal/..."},
+	"daemon/config":  {sys, json, yaml, "internal/..."},
+	"daemon/store":   {sys, json, sync, "internal/...", "daemon/gate", sqlite},
+	"daemon/*":       {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	"daemon/facts":   {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
+	"daemon/metrics": {"internal/...", "daemon/gate", prom, promText, promData},
+	"daemon/policy":  {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
 
 	// api translates and delegates, and shares with client the version of the
 	// protocol and the one map of errors; package daemon wires.
