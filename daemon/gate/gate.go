@@ -71,6 +71,7 @@ type Call struct {
 
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
+	spoken   *allowance          // of the attachment; nil: all is told
 	spliced  bool                // Line is not what was submitted
 	noted    bool                // that it goes on is on record; whoever judged that could not tell the shim
 	withheld []string            // what was cut out of it, and why

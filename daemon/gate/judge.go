@@ -130,7 +130,7 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
 	r.Verdict = "forward"
 	if !c.noted {
-		if err := g.Recorder.Record(ctx, r, c.values(), redact); err != nil {
+		if err := g.put(ctx, c, r, c.values(), redact); err != nil {
 			return g.unrecorded(c, err)
 		}
 	}
@@ -143,7 +143,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 
 func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
 	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason = "deny", ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason
-	if err := g.Recorder.Record(ctx, r, c.values(), ruling.Redact); err != nil {
+	if err := g.put(ctx, c, r, c.values(), ruling.Redact); err != nil {
 		return g.unrecorded(c, err)
 	}
 	return Verdict{
@@ -167,7 +167,7 @@ func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling 
 		word = wouldBlock
 	}
 	if word != "" {
-		g.would(c, r, word, ruling.Reason)
+		would(r, word)
 	}
 	return g.forward(ctx, c, r, ruling.Redact)
 }

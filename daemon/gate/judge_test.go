@@ -449,9 +449,7 @@ func TestNotesAreBounded(t *testing.T) {
 	if n := len(h.records); n != notesInARow {
 		t.Errorf("%d notes on record, want %d", n, notesInARow)
 	}
-	a.mu.Lock()
-	a.notesSince = a.notesSince.Add(-2 * notesRefill)
-	a.mu.Unlock()
+	a.notes.since = a.notes.since.Add(-2 * notesRefill)
 	a.Refused(context.Background(), wire.FromServer, "WOULD_DROP: not JSON", []byte("x"))
 	if want := 10*notesInARow + 1; counted.n != want || counted.kind != wire.KindJSON {
 		t.Errorf("%d refused lines were counted, the last as %q; want %d as %q", counted.n, counted.kind, want, wire.KindJSON)
