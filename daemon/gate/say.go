@@ -41,24 +41,23 @@ func (g *Gate) say(ctx context.Context, c *Call, r *record.Record) {
 			return
 		}
 	}
-	attrs := []slog.Attr{
-		slog.String("server_id", r.Server), slog.String("direction", r.Direction), slog.String("method", r.Method),
-		slog.String("tool", r.Tool), slog.String("message_id", strings.Trim(r.MessageID, `"`)), slog.String("governance_decision", decision),
-		slog.String("profile", r.Profile), slog.Int64("latency_us", r.LatencyUS),
-	}
-	for _, a := range []slog.Attr{
-		slog.String("policy_reason", r.Reason), slog.String("gate", r.Gate), slog.String("session", r.Session),
-		slog.String("agent", r.Agent), slog.String("call", r.ID), slog.String("approval", r.Approval),
-	} {
-		if a.Value.String() != "" {
-			attrs = append(attrs, a)
+	attrs := []slog.Attr{slog.String("server_id", r.Server), slog.String("direction", r.Direction), slog.String("method", r.Method)}
+	add := func(all ...slog.Attr) {
+		for _, a := range all {
+			if a.Value.Kind() != slog.KindString || a.Value.String() != "" {
+				attrs = append(attrs, a)
+			}
 		}
 	}
+	add(slog.String("tool", r.Tool), slog.String("message_id", strings.Trim(r.MessageID, `"`)),
+		slog.String("governance_decision", decision), slog.String("profile", r.Profile), slog.Int64("latency_us", r.LatencyUS),
+		slog.String("policy_reason", r.Reason), slog.String("gate", r.Gate), slog.String("session", r.Session),
+		slog.String("agent", r.Agent), slog.String("call", r.ID), slog.String("approval", r.Approval))
 	if r.Forwarded {
-		attrs = append(attrs, slog.Bool("forwarded", true))
+		add(slog.Bool("forwarded", true))
 	}
 	if left > 0 { // of this attachment, since more than a few a minute help nobody
-		attrs = append(attrs, slog.Uint64("left_out", left))
+		add(slog.Uint64("left_out", left))
 	}
 	g.Logger.LogAttrs(ctx, level, said, attrs...)
 }
