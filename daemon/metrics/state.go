@@ -62,7 +62,7 @@ var standing = []definition{
 var descs = func() map[string]*prometheus.Desc {
 	all := map[string]*prometheus.Desc{}
 	for _, d := range standing {
-		all[d.name] = prometheus.NewDesc(d.name, d.help, d.labels, nil)
+		all[d.name] = d.desc()
 	}
 	return all
 }()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,11 +73,29 @@ func TestTextfile(t *testing.T) {
 	})
 }
 
+// heard is a log that is read while it is written.
+type heard struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.b.Write(p)
+}
+
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.b.String()
+}
+
 // What can't be written is said once, and so is that it can be again.
 func TestTextfileFailure(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log heard
 		f := New("dev", func() State { return State{} }).NewTextfile(slog.New(slog.NewTextHandler(&log, nil)))
 		defer f.Close()
 		missing := filepath.Join(dir, "collector")
