@@ -51,7 +51,8 @@ func (l *Log) rotate(now time.Time) error {
 			l.distrust(err)
 			return err
 		}
-		l.settled(l.chain.Seq, now)
+		l.behind = time.Time{}
+		l.settled(l.chain.Seq)
 	}
 	next, err := l.openSegment(l.segment + 1)
 	if err != nil {

@@ -68,11 +68,12 @@ func (l *Log) lead() {
 // it could not write, so that a second try proves nothing: the segment is left.
 func (l *Log) sync() (uint64, error) {
 	l.mu.Lock()
-	f, seq, began := l.file, l.chain.Seq, l.o.Now()
+	f, seq := l.file, l.chain.Seq
 	if f == nil || l.suspect {
 		defer l.mu.Unlock()
 		return seq, l.failed.reason()
 	}
+	l.behind = time.Time{}
 	l.syncing.Lock()
 	l.mu.Unlock()
 	err := l.datasync(f)
@@ -80,7 +81,7 @@ func (l *Log) sync() (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.settled(seq, began)
+		l.settled(seq)
 		return seq, nil
 	}
 	seq = l.chain.Seq // what was written meanwhile shares its fate
@@ -88,15 +89,10 @@ func (l *Log) sync() (uint64, error) {
 	return seq, l.fail(err)
 }
 
-// settled notes that records up to seq are on stable storage, and that what came
-// since was written after a moment. l.mu is held.
-func (l *Log) settled(seq uint64, since time.Time) {
-	if seq < l.synced {
-		return
-	}
-	l.synced, l.waiting = seq, time.Time{}
-	if l.chain.Seq > seq {
-		l.waiting = since
+// settled notes that records up to seq are on stable storage. l.mu is held.
+func (l *Log) settled(seq uint64) {
+	if seq >= l.synced {
+		l.synced, l.waiting = seq, l.behind
 	}
 }
 
