@@ -140,10 +140,8 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openAudit(cfg); err != nil {
 		return err
 	}
-	d.metrics = metrics.New(o.Build, d.state)
-	d.textfile = d.metrics.NewTextfile(d.log)
-	recorder := d.metrics.Recorder(d.audit)
-	d.recorder, d.policies.recorder = recorder, recorder
+	recorder := d.measured()
+	d.policies.recorder = recorder
 	if d.queue, err = approval.New(d.store, approval.Options{
 		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: recorder, Logger: d.log,
 		Approves: d.policies.approves, Redact: d.audit.Redacted,

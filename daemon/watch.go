@@ -5,8 +5,17 @@ import (
 	"path/filepath"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 )
+
+// measured begins to count, and returns what everything is to be recorded through.
+func (d *Daemon) measured() gate.Recorder {
+	d.metrics = metrics.New(d.options.Build, d.state)
+	d.textfile = d.metrics.NewTextfile(d.log)
+	d.recorder = d.metrics.Recorder(d.audit)
+	return d.recorder
+}
 
 // state is what the parts hold now, for the metrics.
 func (d *Daemon) state() metrics.State {
