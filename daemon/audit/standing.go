@@ -18,7 +18,7 @@ type Standing struct {
 func (l *Log) Standing() Standing {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := Standing{Bytes: l.older + l.size, Failing: l.failed != nil, Synced: l.o.Sync != SyncNever}
+	s := Standing{Bytes: l.older + l.size, Failing: l.failed != nil, Synced: l.keeping().Sync != SyncNever}
 	s.Unindexed = s.Bytes
 	for _, b := range l.blocks {
 		s.Unindexed -= b.To - b.From
