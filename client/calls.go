@@ -22,6 +22,19 @@ func (c *Client) Reload(ctx context.Context) (*pb.ReloadResponse, error) {
 	return out, FromStatus(err)
 }
 
+// Metrics returns what the daemon has counted since it started, in the text format
+// of Prometheus.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	out, err := c.daemon.Metrics(ctx, &pb.MetricsRequest{})
+	return out.GetText(), FromStatus(err)
+}
+
+// MetricSamples returns the same one by one, in the same order.
+func (c *Client) MetricSamples(ctx context.Context) ([]*pb.Sample, error) {
+	out, err := c.daemon.Metrics(ctx, &pb.MetricsRequest{Samples: true})
+	return out.GetSamples(), FromStatus(err)
+}
+
 // Stop asks the daemon to end. It returns before the daemon has gone.
 func (c *Client) Stop(ctx context.Context) error {
 	_, err := c.daemon.Stop(ctx, &pb.StopRequest{})

@@ -5,6 +5,9 @@ import "errors"
 // close ends the parts, each before those it stands on.
 func (d *Daemon) close() {
 	var err error
+	if d.textfile != nil {
+		d.textfile.Close()
+	}
 	if d.sessions != nil {
 		d.sessions.Close()
 	}

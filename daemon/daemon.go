@@ -18,6 +18,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/listing"
+	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
@@ -54,7 +55,8 @@ type Daemon struct {
 	policies *policies
 	projects *projects
 	audit    *audit.Log
-	index    *store.Index // of audit; nil when it can't be opened
+	recorder gate.Recorder // writes to audit, and counts
+	index    *store.Index  // of audit; nil when it can't be opened
 	store    *store.DB
 	listings *listing.Book
 	standing *standing
@@ -62,8 +64,11 @@ type Daemon struct {
 	presence *presence.Guard
 	pins     *pin.Book
 	guard    *protect.Guard
+	trust    *trust.Book
 	sessions *session.Registry
 	server   *api.Server
+	metrics  *metrics.Metrics
+	textfile *metrics.Textfile
 	stop     chan struct{} // closed when a call asks the daemon to end
 	once     sync.Once
 }
@@ -118,6 +123,7 @@ func (d *Daemon) openState(path string, named bool) error {
 		d.queue.SetLimits(c.Limits.PendingPerServer, c.Limits.Pending)
 		d.pins.SetMode(c.Pins.Mode)
 		d.sessions.Refresh()
+		d.writeMetrics(c)
 	}
 	d.policies.standing = d.standing.put
 	if digest := first.set.Digest(); digest != before {
@@ -136,36 +142,36 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openAudit(cfg); err != nil {
 		return err
 	}
-	d.policies.recorder = d.audit
+	recorder := d.measured()
+	d.policies.recorder = recorder
 	if err := d.openPresence(); err != nil {
 		return err
 	}
 	if d.queue, err = approval.New(d.store, approval.Options{
-		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: d.audit, Logger: d.log,
+		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: recorder, Logger: d.log,
 		Approves: d.policies.approves, Redact: d.audit.Redacted, Prover: d.presence,
 	}); err != nil {
 		return fmt.Errorf("take up open questions: %w", err)
 	}
 	if d.pins, err = pin.New(d.store, pin.Options{
-		Mode: cfg.Pins.Mode, Recorder: d.audit, Logger: d.log, Changed: func() { d.sessions.Refresh() },
+		Mode: cfg.Pins.Mode, Recorder: recorder, Logger: d.log, Changed: func() { d.sessions.Refresh() },
 		Redact: d.audit.Redacted,
 	}); err != nil {
 		return err
 	}
-	if d.guard, err = protect.New(protect.Options{Store: d.store, Recorder: d.audit, Logger: d.log, Lookup: lookup(o.Getenv), Socket: o.Paths.ShimSocket()}); err != nil {
+	if d.guard, err = protect.New(protect.Options{Store: d.store, Recorder: recorder, Logger: d.log, Lookup: lookup(o.Getenv), Socket: o.Paths.ShimSocket()}); err != nil {
 		return err
 	}
-	agreed, err := trust.New(d.store, trust.Options{Home: o.Getenv("HOME"), Recorder: d.audit, Logger: d.log})
-	if err != nil {
+	if d.trust, err = trust.New(d.store, trust.Options{Home: o.Getenv("HOME"), Recorder: recorder, Logger: d.log}); err != nil {
 		return err
 	}
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost})
 	judge := &gate.Gate{
 		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
-		Recorder: d.audit, Listener: d.listings, Logger: d.log,
+		Recorder: recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter,
 	}
 	if d.sessions, err = session.New(session.Options{
-		Gate: judge, Recorder: d.audit, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
+		Gate: judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
 		Earlier:  d.audit.Recorded,
 		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
 		Forget: func(session, attachment string) {
@@ -178,12 +184,15 @@ func (d *Daemon) open(path string, named bool) error {
 		return err
 	}
 	d.server = api.New(api.Config{
-		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: d.audit, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: agreed, Presence: d.presence,
+		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: d.trust, Presence: d.presence,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
-		Warnings: func() []string { return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings()) }, Projects: d.projectFiles,
-		Stop: func() { d.once.Do(func() { close(d.stop) }) },
+		Warnings: func() []string {
+			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.textfileWarning())
+		}, Projects: d.projectFiles,
+		Metrics: d.metrics,
+		Stop:    func() { d.once.Do(func() { close(d.stop) }) },
 	})
 	return nil
 }
@@ -233,7 +242,7 @@ func (d *Daemon) projectFiles(folders ...string) []api.ProjectFile {
 // lost writes down that the memory of a session is not whole any more.
 func (d *Daemon) lost(l facts.Loss) {
 	d.log.Warn("the memory of what servers said is not whole", "server_id", l.Server, "session", l.Session, "reason", l.Reason)
-	err := d.audit.Record(context.Background(), &record.Record{
+	err := d.recorder.Record(context.Background(), &record.Record{
 		Kind: record.KindMemory, Session: l.Session, Attachment: l.Attachment, Server: l.Server, Reason: l.Reason,
 	}, nil, nil)
 	if err != nil {
@@ -257,9 +266,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
 	set := d.policies.Describe()
 	start := &record.Record{Kind: record.KindStart, Reason: "thoughtgated " + d.options.Build, Set: set.Digest, Profile: string(set.Profile)}
-	if err := d.audit.Record(ctx, start, nil, nil); err != nil {
+	if err := d.recorder.Record(ctx, start, nil, nil); err != nil {
 		d.log.Error("the audit log can't be written; in production every call is refused until it can", "err", err)
 	}
+	d.writeMetrics(d.policies.current.Load().config)
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
 	lost := time.AfterFunc(session.Reattach, func() {
@@ -277,7 +287,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.server.Close()
 	err = <-served
 	stop := &record.Record{Kind: record.KindStop, Reason: "thoughtgated " + d.options.Build, Profile: string(d.policies.set().Profile())}
-	if rerr := d.audit.Record(context.WithoutCancel(ctx), stop, nil, nil); rerr != nil {
+	if rerr := d.recorder.Record(context.WithoutCancel(ctx), stop, nil, nil); rerr != nil {
 		d.log.Error("record the end", "err", rerr)
 	}
 	return err

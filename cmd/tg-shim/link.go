@@ -82,6 +82,8 @@ type link struct {
 	silence      time.Duration // firstWord, but in tests on busy machines
 
 	over chan struct{} // closed when lost is set
+
+	tally tally // has a lock of its own
 }
 
 // connect attaches for the first time. It tries for defaultReattach.
@@ -103,6 +105,9 @@ func connect(ctx context.Context, dial func(context.Context, *pb.Hello) (*client
 	l.alarm.Stop()
 	l.tick = time.AfterFunc(time.Hour, l.catchUp)
 	l.tick.Stop()
+	l.tally.by = map[counted]uint64{}
+	l.tally.due = time.AfterFunc(time.Hour, l.tellCounts)
+	l.tally.due.Stop()
 	l.patience = time.AfterFunc(time.Hour, l.passOld)
 	l.patience.Stop()
 	l.hung = time.AfterFunc(time.Hour, l.tear)

@@ -81,6 +81,7 @@ func (l *link) announce(pid int) {
 func (l *link) leave(code int, reason string) {
 	l.tick.Stop()
 	l.catchUp()
+	l.tellCounts()
 	l.send.Lock()
 	defer l.send.Unlock()
 	l.mu.Lock()

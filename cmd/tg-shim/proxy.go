@@ -75,6 +75,7 @@ func (p *proxy) request(ctx context.Context, side wire.Side, line []byte, e *wir
 		}
 		return nil
 	}
+	p.link.count(side, e.Method)
 	r := &request{key: key, id: append([]byte(nil), id...), method: e.Method, modern: e.Modern, side: side}
 	rule := mcp.Lookup(side, e)
 	if rule.Treatment != mcp.Refuse && !mcp.KnownRevision(e, line) {
@@ -121,6 +122,7 @@ func (p *proxy) notification(ctx context.Context, side wire.Side, line []byte, e
 		p.refused(side, line, refusal.Reason)
 		return nil
 	}
+	p.link.count(side, e.Method)
 	rule := mcp.Lookup(side, e)
 	switch rule.Treatment {
 	case mcp.Judge, mcp.Inspect, mcp.Filter:
@@ -173,6 +175,7 @@ func (p *proxy) cancelAnswered(side wire.Side, key string, line []byte) []byte {
 func (p *proxy) answer(ctx context.Context, side wire.Side, line []byte, e *wire.Envelope) error {
 	if !e.ID.Present() { // only the server may complain without saying of what
 		if side == wire.FromServer {
+			p.link.count(side, "")
 			return p.pass(side, line, &pb.Observe{Unrecorded: true})
 		}
 		p.refused(side, line, "an error that answers nothing")
@@ -187,6 +190,7 @@ func (p *proxy) answer(ctx context.Context, side wire.Side, line []byte, e *wire
 		p.refused(side, line, "an answer to nothing that was asked")
 		return nil
 	}
+	p.link.count(side, r.method)
 	rule := mcp.LookupResult(side, r.method, r.modern)
 	if rule.Treatment == mcp.Refuse {
 		p.outcome(r, outcomeOf(e))

@@ -329,6 +329,7 @@ type fakeGate struct {
 	submits      chan *pb.Submit
 	cancels      chan *pb.Cancel
 	observations chan *pb.Observe
+	counts       chan *pb.Count // what observations said of them
 
 	mu     sync.Mutex
 	stream grpc.BidiStreamingServer[pb.Up, pb.Down]
@@ -345,7 +346,7 @@ func startFakeGate(t testing.TB) *fakeGate {
 	}
 	g := &fakeGate{
 		path: filepath.Join(dir, "shim.sock"), submits: make(chan *pb.Submit, 256),
-		cancels: make(chan *pb.Cancel, 64), observations: make(chan *pb.Observe, 256),
+		cancels: make(chan *pb.Cancel, 64), observations: make(chan *pb.Observe, 256), counts: make(chan *pb.Count, 1024),
 	}
 	l, err := net.Listen("unix", g.path)
 	if err != nil {
@@ -392,6 +393,12 @@ func (g *fakeGate) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) error
 			case *pb.Up_Cancel:
 				g.cancels <- m.Cancel
 			case *pb.Up_Observe:
+				if counts := m.Observe.GetCounts(); len(counts) > 0 {
+					for _, c := range counts {
+						g.counts <- c
+					}
+					continue
+				}
 				g.observations <- m.Observe
 				g.listen(m.Observe.GetEcho())
 			}

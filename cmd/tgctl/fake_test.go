@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -123,6 +124,19 @@ func (f *fakeDaemon) Status(context.Context, *pb.StatusRequest) (*pb.StatusRespo
 
 func (f *fakeDaemon) Reload(context.Context, *pb.ReloadRequest) (*pb.ReloadResponse, error) {
 	return f.reload, f.reloadErr
+}
+
+// Metrics tells as little as shows each form.
+func (f *fakeDaemon) Metrics(_ context.Context, req *pb.MetricsRequest) (*pb.MetricsResponse, error) {
+	if !req.GetSamples() {
+		return &pb.MetricsResponse{Text: []byte("# TYPE thoughtgate_sessions gauge\nthoughtgate_sessions 2\n")}, nil
+	}
+	return &pb.MetricsResponse{Samples: []*pb.Sample{
+		{Name: "thoughtgate_sessions", Kind: "gauge", Value: 2},
+		{Name: "thoughtgate_shims", Kind: "gauge", Labels: map[string]string{"state": "attached"}},
+		{Name: "thoughtgate_judge_duration_seconds", Kind: "histogram", Value: 0.5, Count: 3, Buckets: []*pb.Bucket{{Bound: 0.0005, Value: 2}, {Bound: 1, Value: 3}}},
+		{Name: "go_gc_duration_seconds", Kind: "summary", Buckets: []*pb.Bucket{{Bound: 0.5, Value: math.NaN()}}},
+	}}, nil
 }
 
 func (f *fakeDaemon) Stop(context.Context, *pb.StopRequest) (*pb.StopResponse, error) {

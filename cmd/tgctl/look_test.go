@@ -119,6 +119,8 @@ func TestLookOnATerminal(t *testing.T) {
 				Opened: at(-time.Minute), Pid: 4005, Attached: 2, Protection: strings.Repeat("1a57", 8)}}
 		}},
 		{"sessions-none", []string{"sessions"}, func(*fakeDaemon) {}},
+		{"metrics", []string{"metrics"}, func(*fakeDaemon) {}},
+		{"metrics-json", []string{"metrics", "--json"}, func(*fakeDaemon) {}},
 		{"policy-show", []string{"policy", "show"}, func(f *fakeDaemon) { f.set = inDetail() }},
 		{"policy-show-default", []string{"policy", "show"}, func(f *fakeDaemon) { f.set = &pb.PolicySet{Profile: "production", Rules: 9} }},
 		{"policy-show-json", []string{"policy", "show", "--json"}, func(f *fakeDaemon) { f.set = inDetail() }},

@@ -163,7 +163,7 @@ func TestFailedWrite(t *testing.T) {
 	f.status, f.set, f.processes, f.sessions, f.records = healthy(), inForce(), runningProcesses(), openSessions(), recorded()
 	f.pins, f.diffs, f.servers = seenPins(), seenDiffs(), seenServers()
 	for _, line := range []string{"approvals", "approvals --json", "approvals show A-3", "status", "status --json", "ps", "sessions",
-		"tools", "tools --json", "tools diff files/echo", "servers", "servers --json", "policy show", "audit", "audit --json", "audit show 4", "version"} {
+		"tools", "tools --json", "tools diff files/echo", "servers", "servers --json", "policy show", "audit", "audit --json", "audit show 4", "metrics", "metrics --json", "version"} {
 		c.app.out = writerFunc(func([]byte) (int, error) { return 0, os.ErrClosed })
 		if code := c.run(t, strings.Fields(line)...); code != exitFailed {
 			t.Errorf("tgctl %s: exit %d, want %d", line, code, exitFailed)

@@ -39,7 +39,8 @@ Options:
                      thoughtgate.yaml in the configuration folder, else the
                      built-in default
   --log-level L      debug, info, warn or error (default info)
-  --log-format F     text or json (default: text on a terminal, else json)
+  --log-format F     text or json (default: text on a terminal, fields of the
+                     journal where standard error leads there, else json)
   --check [FILE]     read the configuration and the policies it names, say
                      everything that is wrong with them, and exit: 0 when
                      they can be put in force, 4 when not
@@ -156,7 +157,7 @@ func parse(args []string) (options, error) {
 
 // serve runs the daemon until a signal or a call ends it.
 func serve(o options, getenv func(string) string, stderr io.Writer) error {
-	log := slog.New(handler(o, stderr)).With("component", "daemon")
+	log := newLogger(o, "daemon", getenv, stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE)
@@ -200,14 +201,6 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	<-reloading
 	log.Info("stopped")
 	return err
-}
-
-func handler(o options, w io.Writer) slog.Handler {
-	ho := &slog.HandlerOptions{Level: o.level}
-	if o.format == "json" || o.format == "" && !isTerminal(w) {
-		return slog.NewJSONHandler(w, ho)
-	}
-	return slog.NewTextHandler(w, ho)
 }
 
 // checked is what --check --json prints.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 
@@ -32,7 +31,7 @@ func policies(o options, getenv func(string) string, stderr io.Writer) int {
 		if err != nil {
 			return errors.New("--policies is for tgctl, which hands it a socket as standard input")
 		}
-		log := slog.New(handler(o, stderr)).With("component", "policies")
+		log := newLogger(o, "policies", getenv, stderr)
 		return daemon.ServePolicies(conn, o.config, getenv, log, release)
 	}()
 	if err != nil {

@@ -69,6 +69,27 @@ func (v daemonService) Reload(ctx context.Context, _ *pb.ReloadRequest) (*pb.Rel
 	return &pb.ReloadResponse{Set: setTo(set), Warnings: diagnosticsTo(problems)}, nil
 }
 
+func (v daemonService) Metrics(_ context.Context, req *pb.MetricsRequest) (*pb.MetricsResponse, error) {
+	resp := &pb.MetricsResponse{}
+	var err error
+	if !req.GetSamples() {
+		resp.Text, err = v.s.Config.Metrics.Text()
+		return resp, err
+	}
+	samples, err := v.s.Config.Metrics.Samples()
+	for _, s := range samples {
+		m := &pb.Sample{Name: s.Name, Kind: s.Kind, Labels: map[string]string{}, Value: s.Value, Count: s.Count}
+		for _, l := range s.Labels {
+			m.Labels[l.Name] = l.Value
+		}
+		for _, b := range s.Buckets {
+			m.Buckets = append(m.Buckets, &pb.Bucket{Bound: b.Bound, Value: b.Value})
+		}
+		resp.Samples = append(resp.Samples, m)
+	}
+	return resp, err
+}
+
 // answerFirst is how long the end waits for the answer to get out.
 const answerFirst = 50 * time.Millisecond
 

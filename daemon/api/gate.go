@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -208,6 +209,9 @@ var outcomes = map[pb.Outcome]string{
 	pb.Outcome_OUTCOME_NOT_WRITTEN:    "not_written",
 }
 
+// maxCounts bounds how many counts a shim may tell at once.
+const maxCounts = 256
+
 // observe takes note of what a shim tells. What was said is in the memory when it
 // returns, so that it counts for whatever the shim submits next.
 func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
@@ -215,6 +219,9 @@ func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
 	if m.GetRefused() != "" {
 		a.Refused(ctx, from, m.GetRefused(), m.GetLine())
 		return
+	}
+	for _, c := range m.GetCounts()[:min(len(m.GetCounts()), maxCounts)] {
+		a.Read(side(c.GetDirection()), c.GetMethod(), min(c.GetMessages(), math.MaxUint32))
 	}
 	if len(m.GetLine()) > 0 || m.GetMissing() > 0 {
 		a.Hear(from, m.GetMethod(), m.GetLine(), m.GetMissing())

@@ -29,6 +29,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
@@ -45,6 +46,7 @@ type Config struct {
 	Approvals *approval.Queue
 	Audit     *audit.Log
 	Recorder  gate.Recorder
+	Metrics   *metrics.Metrics
 	Policies  Policies
 	Pins      *pin.Book
 	Trust     *trust.Book

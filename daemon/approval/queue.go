@@ -232,6 +232,18 @@ func (q *Queue) List(all bool) []Question {
 	return list
 }
 
+// Counts returns how many questions are open, and how many calls wait for the
+// answers to them.
+func (q *Queue) Counts() (open, waiting int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.expireDue()
+	for _, e := range q.open {
+		waiting += e.waiting()
+	}
+	return len(q.open), waiting
+}
+
 func (q *Queue) listOpen() []Question {
 	var list []Question
 	for _, e := range q.open {

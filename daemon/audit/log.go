@@ -67,6 +67,10 @@ type Log struct {
 	news    chan struct{}
 	buf     []byte
 	closed  bool
+
+	synced  uint64    // seq up to which records are on stable storage
+	waiting time.Time // when the first one behind it was written; zero when there is none
+	behind  time.Time // when the first one was that the last sync does not cover; likewise
 }
 
 var errClosed = errors.New("the audit log is closed")
@@ -164,6 +168,11 @@ func (l *Log) append(r *record.Record, members []byte) error {
 		return l.fail(err)
 	}
 	l.chain = chain
+	for _, first := range []*time.Time{&l.waiting, &l.behind} {
+		if first.IsZero() {
+			*first = now
+		}
+	}
 	l.mended(now)
 	l.tell()
 	token(l.dirty)

@@ -51,6 +51,8 @@ func (l *Log) rotate(now time.Time) error {
 			l.distrust(err)
 			return err
 		}
+		l.behind = time.Time{}
+		l.settled(l.chain.Seq)
 	}
 	next, err := l.openSegment(l.segment + 1)
 	if err != nil {

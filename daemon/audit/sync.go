@@ -73,18 +73,27 @@ func (l *Log) sync() (uint64, error) {
 		defer l.mu.Unlock()
 		return seq, l.failed.reason()
 	}
+	l.behind = time.Time{}
 	l.syncing.Lock()
 	l.mu.Unlock()
 	err := l.datasync(f)
 	l.syncing.Unlock()
-	if err == nil {
-		return seq, nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err == nil {
+		l.settled(seq)
+		return seq, nil
+	}
 	seq = l.chain.Seq // what was written meanwhile shares its fate
 	l.distrust(err)
 	return seq, l.fail(err)
+}
+
+// settled notes that records up to seq are on stable storage. l.mu is held.
+func (l *Log) settled(seq uint64) {
+	if seq >= l.synced {
+		l.synced, l.waiting = seq, l.behind
+	}
 }
 
 // distrust leaves the current segment for the next one, after a failed sync.

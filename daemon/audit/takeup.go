@@ -64,6 +64,7 @@ func (l *Log) takeUpFiles() error {
 			return err
 		}
 	}
+	l.synced = l.chain.Seq // what an earlier daemon wrote is its affair
 	l.writeHead()
 	l.torn, l.suspect = false, false
 	l.key.Store(newKey(key))

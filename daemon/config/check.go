@@ -33,7 +33,14 @@ func (c *checker) all() {
 	c.workflows()
 	c.paths()
 	c.limits()
+	c.metrics()
 	c.telemetry()
+}
+
+func (c *checker) metrics() {
+	if m := &c.Metrics; m.Textfile != "" && !strings.HasSuffix(m.Textfile, ".prom") {
+		c.wrong(&m.Textfile, "", "node_exporter reads no others", "the name of the text file %q does not end in .prom", m.Textfile)
+	}
 }
 
 func (c *checker) sources() {

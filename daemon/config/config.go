@@ -25,6 +25,7 @@ type Config struct {
 	Unknown    Unknown              `yaml:"unknown" doc:"methods and revisions outside the tables; a rule may let a method through"`
 	Shim       Shim                 `yaml:"shim" doc:"what shims are told"`
 	Limits     Limits               `yaml:"limits" doc:"how much may wait"`
+	Metrics    Metrics              `yaml:"metrics" doc:"metrics, for those who watch the daemon"`
 	Telemetry  Telemetry            `yaml:"telemetry" doc:"traces"`
 
 	marks map[any]Place // by pointer to the field
@@ -179,6 +180,12 @@ type Shim struct {
 type Limits struct {
 	PendingPerServer int `yaml:"pending_per_server" min:"1" max:"65536" doc:"questions a server, at most"`
 	Pending          int `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
+}
+
+// Metrics is where metrics are put beside the control socket.
+type Metrics struct {
+	Textfile string        `yaml:"textfile" doc:"a file named *.prom, relative to this one, that node_exporter reads"`
+	Interval time.Duration `yaml:"interval" min:"1s" max:"1h" doc:"how often it is written"`
 }
 
 // Telemetry is where traces go.

@@ -64,6 +64,7 @@ pins: {mode: warn}
 unknown: {requests: forward, notifications: forward, revisions: forward}
 shim: {reattach: 0, window: 8, stderr: raw, max_message: 1MiB}
 limits: {pending_per_server: 2, pending: 4}
+metrics: {textfile: ../tg.prom, interval: 1m}
 telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
 `
 
@@ -100,6 +101,7 @@ func TestEverything(t *testing.T) {
 		{c.Pins.Mode, PinWarn},
 		{c.Shim, Shim{Reattach: 0, Window: 8, Stderr: StderrRaw, MaxMessage: 1 << 20}},
 		{c.Limits, Limits{2, 4}},
+		{c.Metrics, Metrics{Textfile: "../tg.prom", Interval: time.Minute}},
 		{c.Telemetry.OTLP.Headers["authorization"], "Bearer t0"},
 		{c.Telemetry.Resource["service.name"], "tg"},
 		{c.Telemetry.Sampling.SuccessSampleRate, 0.25},

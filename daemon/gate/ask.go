@@ -44,7 +44,7 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 	if known == nil || c.noted {
 		c.noted = false // it has another question now
 		r.Verdict = "hold"
-		if err := g.Recorder.Record(ctx, r, c.values(), ruling.Redact); err != nil {
+		if err := g.put(ctx, c, r, c.values(), ruling.Redact); err != nil {
 			withdraw(ctx, held)
 			return g.unrecorded(c, err), nil
 		}

@@ -49,6 +49,7 @@ const remembered = 4096
 type Attachment struct {
 	gate   *Gate
 	shim   Shim
+	meter  Meter
 	ctx    context.Context // ends when the attachment does; the cause says how
 	cancel context.CancelCauseFunc
 	wait   sync.WaitGroup // of the calls that are held
@@ -72,9 +73,8 @@ type Attachment struct {
 
 	retries retries // has a lock of its own
 
-	notes      int       // written since notesSince
-	notesSince time.Time // see mayNote
-	notesLeft  uint64    // not written
+	notes  allowance // of records of what was not judged
+	spoken allowance // of lines about verdicts in the daemon's log
 }
 
 type hold struct {
@@ -97,7 +97,7 @@ type settled struct {
 func (g *Gate) Attach(ctx context.Context, shim Shim, earlier map[uint64]record.Record) *Attachment {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Attachment{
-		gate: g, shim: shim, ctx: ctx, cancel: cancel, earlier: earlier,
+		gate: g, shim: shim, meter: g.meter(shim.Server), ctx: ctx, cancel: cancel, earlier: earlier,
 		held: map[uint64]hold{}, done: map[uint64]settled{},
 	}
 }
@@ -185,7 +185,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
 		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
 		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
-		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries,
+		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken,
 	}
 	err := wire.Read(s.Line, s.Side, &c.Envelope)
 	if err != nil {

@@ -71,6 +71,7 @@ type Call struct {
 
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
+	spoken   *allowance          // of the attachment; nil: all is told
 	spliced  bool                // Line is not what was submitted
 	noted    bool                // that it goes on is on record; whoever judged that could not tell the shim
 	withheld []string            // what was cut out of it, and why
@@ -254,4 +255,27 @@ type Grants interface {
 // names members of it that are never kept.
 type Recorder interface {
 	Record(ctx context.Context, r *record.Record, values []byte, redact []string) error
+}
+
+// Meter counts what is seen of one server's messages. Its methods must not block,
+// nor allocate once they have seen a kind of message; they are safe for concurrent
+// use.
+type Meter interface {
+	// Messages counts n messages, or answers to a method, that side wrote.
+	Messages(side wire.Side, method string, n uint64)
+	// Refused counts a line that the shim's reader refused; kind is one of wire.Kinds.
+	Refused(kind string)
+}
+
+// unmetered counts nothing.
+type unmetered struct{}
+
+func (unmetered) Messages(wire.Side, string, uint64) {}
+func (unmetered) Refused(string)                     {}
+
+func (g *Gate) meter(server string) Meter {
+	if g.Meter == nil {
+		return unmetered{}
+	}
+	return g.Meter(server)
 }

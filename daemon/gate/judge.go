@@ -27,6 +27,8 @@ type Gate struct {
 	Recorder Recorder
 	Listener Listener // nil: nobody wants to know what tools take
 	Logger   *slog.Logger
+
+	Meter func(server string) Meter // nil: nobody counts
 }
 
 // Verdict is what becomes of one submitted line.
@@ -133,7 +135,7 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
 	r.Verdict = "forward"
 	if !c.noted {
-		if err := g.Recorder.Record(ctx, r, c.values(), redact); err != nil {
+		if err := g.put(ctx, c, r, c.values(), redact); err != nil {
 			return g.unrecorded(c, err)
 		}
 	}
@@ -146,7 +148,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 
 func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
 	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason = "deny", ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason
-	if err := g.Recorder.Record(ctx, r, c.values(), ruling.Redact); err != nil {
+	if err := g.put(ctx, c, r, c.values(), ruling.Redact); err != nil {
 		return g.unrecorded(c, err)
 	}
 	return Verdict{
@@ -170,7 +172,7 @@ func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling 
 		word = wouldBlock
 	}
 	if word != "" {
-		g.would(c, r, word, ruling.Reason)
+		would(r, word)
 	}
 	return g.forward(ctx, c, r, ruling.Redact)
 }

@@ -441,20 +441,32 @@ func TestNotesAreBounded(t *testing.T) {
 	h := newHouse()
 	a := h.gate.Attach(context.Background(), shimX, nil)
 	defer a.Close(true)
+	counted := &counts{}
+	a.meter = counted
 	for range 10 * notesInARow {
 		a.Refused(context.Background(), wire.FromServer, "not JSON", []byte("x"))
 	}
 	if n := len(h.records); n != notesInARow {
 		t.Errorf("%d notes on record, want %d", n, notesInARow)
 	}
-	a.mu.Lock()
-	a.notesSince = a.notesSince.Add(-2 * notesRefill)
-	a.mu.Unlock()
-	a.Refused(context.Background(), wire.FromServer, "not JSON", []byte("x"))
+	a.notes.since = a.notes.since.Add(-2 * notesRefill)
+	a.Refused(context.Background(), wire.FromServer, "WOULD_DROP: not JSON", []byte("x"))
+	if want := 10*notesInARow + 1; counted.n != want || counted.kind != wire.KindJSON {
+		t.Errorf("%d refused lines were counted, the last as %q; want %d as %q", counted.n, counted.kind, want, wire.KindJSON)
+	}
 	if got := h.records[notesInARow].Reason; !strings.HasPrefix(got, fmt.Sprint(9*notesInARow)) {
 		t.Errorf("what was left out: got %q", got)
 	}
 }
+
+// counts counts refused lines.
+type counts struct {
+	unmetered
+	n    int
+	kind string // of the last
+}
+
+func (c *counts) Refused(kind string) { c.n, c.kind = c.n+1, kind }
 
 // What servers say is taken note of before anybody can act on it, and what agents
 // send only when it was sent.

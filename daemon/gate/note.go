@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -97,8 +98,17 @@ func (a *Attachment) Message(ctx context.Context, side wire.Side, method string,
 	a.write(ctx, r, values)
 }
 
+// Read takes note of how many messages or answers to a method the shim has read
+// from a side.
+func (a *Attachment) Read(side wire.Side, method string, n uint64) { a.meter.Messages(side, method, n) }
+
+// wouldDrop stands before the reason of a line that the development profile lets
+// pass.
+const wouldDrop = "WOULD_DROP: "
+
 // Refused writes down a line that the shim's strict reader refused.
 func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string, prefix []byte) {
+	a.meter.Refused(wire.KindOf(strings.TrimPrefix(reason, wouldDrop)))
 	if !a.mayNote(ctx) {
 		return
 	}
@@ -108,29 +118,10 @@ func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string,
 	a.write(ctx, r, nil)
 }
 
-// What passes or is refused unjudged is written down as it comes, but not
-// without end: a peer that writes nonsense as fast as it can must not fill the
-// disk with the record of it.
-const (
-	notesInARow = 200
-	notesRefill = time.Minute
-)
-
 // mayNote reports whether one more note may be written now. What was left out
 // is written down as a number, with the first note that may be written again.
 func (a *Attachment) mayNote(ctx context.Context) bool {
-	a.mu.Lock()
-	if now := time.Now(); now.Sub(a.notesSince) > notesRefill {
-		a.notesSince, a.notes = now, 0
-	}
-	a.notes++
-	may, left := a.notes <= notesInARow, uint64(0)
-	if may {
-		left, a.notesLeft = a.notesLeft, 0
-	} else {
-		a.notesLeft++
-	}
-	a.mu.Unlock()
+	may, left := a.notes.take(time.Now())
 	if left > 0 {
 		r := a.about(record.KindRefused)
 		r.Reason = fmt.Sprintf("%d more messages that passed or were refused are not on record", left)

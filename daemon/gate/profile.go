@@ -11,14 +11,9 @@ const (
 	wouldHold  = "WOULD_HOLD"
 )
 
-// would notes in r and in the log what production would have done with c, which
-// goes through.
-func (g *Gate) would(c *Call, r *record.Record, word, reason string) {
-	r.Would, r.Forwarded = word, true
-	g.Logger.Warn("development profile forwards", "governance_decision", word, "server_id", c.Server,
-		"direction", Direction(c.Side), "method", c.Method, "tool", c.Subject, "message_id", r.MessageID,
-		"policy_reason", reason, "profile", string(c.Profile), "forwarded", true)
-}
+// would notes in r what production would have done with the message, which goes
+// through.
+func would(r *record.Record, word string) { r.Would, r.Forwarded = word, true }
 
 // InForce is the profile of calls whose session was opened with limit, which may
 // be empty, when their shim asks for nothing.

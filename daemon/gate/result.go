@@ -65,7 +65,7 @@ func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, 
 		if held {
 			word = wouldHold
 		}
-		g.would(c, r, word, r.Reason)
+		would(r, word)
 		return g.forwardResult(ctx, c, r, c.Line)
 	}
 	if c.Modern { // the agent must not hold on to a list that a reload may change
@@ -127,7 +127,7 @@ func unfit(kind string, e wire.Element) string {
 
 func (g *Gate) forwardResult(ctx context.Context, c *Call, r *record.Record, line []byte) Verdict {
 	r.Verdict = "forward"
-	if err := g.Recorder.Record(ctx, r, nil, nil); err != nil {
+	if err := g.put(ctx, c, r, nil, nil); err != nil {
 		return g.unrecorded(c, err)
 	}
 	return Verdict{Seq: c.Seq, Move: Forward, Line: line, Replaced: !bytes.Equal(line, c.Line)}

@@ -34,6 +34,9 @@ const (
 	slackgo  = "github.com/slack-go/slack/..."
 	ws       = "github.com/gorilla/websocket"
 	rpc      = "google.golang.org/genproto/googleapis/rpc/errdetails"
+	prom     = "github.com/prometheus/client_golang/prometheus/..."
+	promText = "github.com/prometheus/common/expfmt"
+	promData = "github.com/prometheus/client_model/go"
 	proto    = module + "proto/thoughtgate/v1"
 )
 
@@ -60,6 +63,7 @@ var mayImport = map[string][]string{
 	"daemon/store":    {sys, json, sync, "internal/...", "daemon/gate", sqlite},
 	"daemon/*":        {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
+	"daemon/metrics":  {"internal/...", "daemon/gate", prom, promText, promData},
 	"daemon/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
 	"daemon/policy":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
 

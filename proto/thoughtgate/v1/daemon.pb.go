@@ -427,6 +427,241 @@ func (x *ReloadResponse) GetWarnings() []*Diagnostic {
 	return nil
 }
 
+type MetricsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Samples       bool                   `protobuf:"varint,1,opt,name=samples,proto3" json:"samples,omitempty"` // instead of the text
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsRequest) Reset() {
+	*x = MetricsRequest{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsRequest) ProtoMessage() {}
+
+func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
+func (*MetricsRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *MetricsRequest) GetSamples() bool {
+	if x != nil {
+		return x.Samples
+	}
+	return false
+}
+
+type MetricsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          []byte                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"` // in the text format of Prometheus; empty when samples were asked for
+	Samples       []*Sample              `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricsResponse) Reset() {
+	*x = MetricsResponse{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricsResponse) ProtoMessage() {}
+
+func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
+func (*MetricsResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *MetricsResponse) GetText() []byte {
+	if x != nil {
+		return x.Text
+	}
+	return nil
+}
+
+func (x *MetricsResponse) GetSamples() []*Sample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// Sample is one value of a metric, or one histogram or summary.
+type Sample struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"` // counter, gauge, histogram, summary
+	Labels        map[string]string      `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Value         float64                `protobuf:"fixed64,4,opt,name=value,proto3" json:"value,omitempty"` // of a histogram or summary the sum
+	Count         uint64                 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`  // of a histogram or summary: how many were observed
+	Buckets       []*Bucket              `protobuf:"bytes,6,rep,name=buckets,proto3" json:"buckets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sample) Reset() {
+	*x = Sample{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sample) ProtoMessage() {}
+
+func (x *Sample) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sample.ProtoReflect.Descriptor instead.
+func (*Sample) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Sample) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Sample) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Sample) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Sample) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *Sample) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Sample) GetBuckets() []*Bucket {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+// Bucket says of a histogram how many were at most so much, and of a summary what
+// that part of all was at most.
+type Bucket struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bound         float64                `protobuf:"fixed64,1,opt,name=bound,proto3" json:"bound,omitempty"`
+	Value         float64                `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bucket) Reset() {
+	*x = Bucket{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bucket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bucket) ProtoMessage() {}
+
+func (x *Bucket) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
+func (*Bucket) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Bucket) GetBound() float64 {
+	if x != nil {
+		return x.Bound
+	}
+	return 0
+}
+
+func (x *Bucket) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 type StopRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -435,7 +670,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -447,7 +682,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -460,7 +695,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{5}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{9}
 }
 
 type StopResponse struct {
@@ -471,7 +706,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -483,7 +718,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -496,7 +731,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{6}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{10}
 }
 
 var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
@@ -540,12 +775,31 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\rReloadRequest\"u\n" +
 	"\x0eReloadResponse\x12+\n" +
 	"\x03set\x18\x01 \x01(\v2\x19.thoughtgate.v1.PolicySetR\x03set\x126\n" +
-	"\bwarnings\x18\x02 \x03(\v2\x1a.thoughtgate.v1.DiagnosticR\bwarnings\"\r\n" +
+	"\bwarnings\x18\x02 \x03(\v2\x1a.thoughtgate.v1.DiagnosticR\bwarnings\"*\n" +
+	"\x0eMetricsRequest\x12\x18\n" +
+	"\asamples\x18\x01 \x01(\bR\asamples\"W\n" +
+	"\x0fMetricsResponse\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\fR\x04text\x120\n" +
+	"\asamples\x18\x02 \x03(\v2\x16.thoughtgate.v1.SampleR\asamples\"\x85\x02\n" +
+	"\x06Sample\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12:\n" +
+	"\x06labels\x18\x03 \x03(\v2\".thoughtgate.v1.Sample.LabelsEntryR\x06labels\x12\x14\n" +
+	"\x05value\x18\x04 \x01(\x01R\x05value\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x04R\x05count\x120\n" +
+	"\abuckets\x18\x06 \x03(\v2\x16.thoughtgate.v1.BucketR\abuckets\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"4\n" +
+	"\x06Bucket\x12\x14\n" +
+	"\x05bound\x18\x01 \x01(\x01R\x05bound\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\"\r\n" +
 	"\vStopRequest\"\x0e\n" +
-	"\fStopResponse2\xdd\x01\n" +
+	"\fStopResponse2\xa9\x02\n" +
 	"\x06Daemon\x12G\n" +
 	"\x06Status\x12\x1d.thoughtgate.v1.StatusRequest\x1a\x1e.thoughtgate.v1.StatusResponse\x12G\n" +
-	"\x06Reload\x12\x1d.thoughtgate.v1.ReloadRequest\x1a\x1e.thoughtgate.v1.ReloadResponse\x12A\n" +
+	"\x06Reload\x12\x1d.thoughtgate.v1.ReloadRequest\x1a\x1e.thoughtgate.v1.ReloadResponse\x12J\n" +
+	"\aMetrics\x12\x1e.thoughtgate.v1.MetricsRequest\x1a\x1f.thoughtgate.v1.MetricsResponse\x12A\n" +
 	"\x04Stop\x12\x1b.thoughtgate.v1.StopRequest\x1a\x1c.thoughtgate.v1.StopResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
 
 var (
@@ -560,40 +814,50 @@ func file_thoughtgate_v1_daemon_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_daemon_proto_rawDescData
 }
 
-var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: thoughtgate.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: thoughtgate.v1.StatusResponse
 	(*ProjectFile)(nil),           // 2: thoughtgate.v1.ProjectFile
 	(*ReloadRequest)(nil),         // 3: thoughtgate.v1.ReloadRequest
 	(*ReloadResponse)(nil),        // 4: thoughtgate.v1.ReloadResponse
-	(*StopRequest)(nil),           // 5: thoughtgate.v1.StopRequest
-	(*StopResponse)(nil),          // 6: thoughtgate.v1.StopResponse
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
-	(*PolicySet)(nil),             // 8: thoughtgate.v1.PolicySet
-	(*PresenceState)(nil),         // 9: thoughtgate.v1.PresenceState
-	(*Diagnostic)(nil),            // 10: thoughtgate.v1.Diagnostic
+	(*MetricsRequest)(nil),        // 5: thoughtgate.v1.MetricsRequest
+	(*MetricsResponse)(nil),       // 6: thoughtgate.v1.MetricsResponse
+	(*Sample)(nil),                // 7: thoughtgate.v1.Sample
+	(*Bucket)(nil),                // 8: thoughtgate.v1.Bucket
+	(*StopRequest)(nil),           // 9: thoughtgate.v1.StopRequest
+	(*StopResponse)(nil),          // 10: thoughtgate.v1.StopResponse
+	nil,                           // 11: thoughtgate.v1.Sample.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*PolicySet)(nil),             // 13: thoughtgate.v1.PolicySet
+	(*PresenceState)(nil),         // 14: thoughtgate.v1.PresenceState
+	(*Diagnostic)(nil),            // 15: thoughtgate.v1.Diagnostic
 }
 var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
-	7,  // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
-	8,  // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
-	7,  // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
+	12, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	13, // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
+	12, // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
 	2,  // 3: thoughtgate.v1.StatusResponse.projects:type_name -> thoughtgate.v1.ProjectFile
-	9,  // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
-	10, // 5: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
-	8,  // 6: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
-	10, // 7: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
-	0,  // 8: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
-	3,  // 9: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
-	5,  // 10: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
-	1,  // 11: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
-	4,  // 12: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
-	6,  // 13: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
-	11, // [11:14] is the sub-list for method output_type
-	8,  // [8:11] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	14, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
+	15, // 5: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
+	13, // 6: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
+	15, // 7: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
+	7,  // 8: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
+	11, // 9: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
+	8,  // 10: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
+	0,  // 11: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
+	3,  // 12: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
+	5,  // 13: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
+	9,  // 14: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
+	1,  // 15: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
+	4,  // 16: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
+	6,  // 17: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
+	10, // 18: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
+	15, // [15:19] is the sub-list for method output_type
+	11, // [11:15] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_daemon_proto_init() }
@@ -609,7 +873,7 @@ func file_thoughtgate_v1_daemon_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_daemon_proto_rawDesc), len(file_thoughtgate_v1_daemon_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Daemon_Status_FullMethodName = "/thoughtgate.v1.Daemon/Status"
-	Daemon_Reload_FullMethodName = "/thoughtgate.v1.Daemon/Reload"
-	Daemon_Stop_FullMethodName   = "/thoughtgate.v1.Daemon/Stop"
+	Daemon_Status_FullMethodName  = "/thoughtgate.v1.Daemon/Status"
+	Daemon_Reload_FullMethodName  = "/thoughtgate.v1.Daemon/Reload"
+	Daemon_Metrics_FullMethodName = "/thoughtgate.v1.Daemon/Metrics"
+	Daemon_Stop_FullMethodName    = "/thoughtgate.v1.Daemon/Stop"
 )
 
 // DaemonClient is the client API for Daemon service.
@@ -34,6 +35,8 @@ type DaemonClient interface {
 	// Reload reads the configuration again and puts it in force as a whole, or
 	// fails with what is wrong and keeps the old one.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResponse, error)
+	// Metrics tells what the daemon has counted since it started.
+	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
 	// Stop asks the daemon to end; it answers before it goes.
 	Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error)
 }
@@ -66,6 +69,16 @@ func (c *daemonClient) Reload(ctx context.Context, in *ReloadRequest, opts ...gr
 	return out, nil
 }
 
+func (c *daemonClient) Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MetricsResponse)
+	err := c.cc.Invoke(ctx, Daemon_Metrics_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *daemonClient) Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StopResponse)
@@ -86,6 +99,8 @@ type DaemonServer interface {
 	// Reload reads the configuration again and puts it in force as a whole, or
 	// fails with what is wrong and keeps the old one.
 	Reload(context.Context, *ReloadRequest) (*ReloadResponse, error)
+	// Metrics tells what the daemon has counted since it started.
+	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	// Stop asks the daemon to end; it answers before it goes.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	mustEmbedUnimplementedDaemonServer()
@@ -103,6 +118,9 @@ func (UnimplementedDaemonServer) Status(context.Context, *StatusRequest) (*Statu
 }
 func (UnimplementedDaemonServer) Reload(context.Context, *ReloadRequest) (*ReloadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reload not implemented")
+}
+func (UnimplementedDaemonServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
 }
 func (UnimplementedDaemonServer) Stop(context.Context, *StopRequest) (*StopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stop not implemented")
@@ -164,6 +182,24 @@ func _Daemon_Reload_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Daemon_Metrics_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MetricsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DaemonServer).Metrics(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Daemon_Metrics_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DaemonServer).Metrics(ctx, req.(*MetricsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Daemon_Stop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StopRequest)
 	if err := dec(in); err != nil {
@@ -196,6 +232,10 @@ var Daemon_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Reload",
 			Handler:    _Daemon_Reload_Handler,
+		},
+		{
+			MethodName: "Metrics",
+			Handler:    _Daemon_Metrics_Handler,
 		},
 		{
 			MethodName: "Stop",

@@ -847,6 +847,7 @@ type Observe struct {
 	Unrecorded    bool                   `protobuf:"varint,7,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"` // line, or the piece of it that this is, is looked at and not recorded
 	Missing       uint64                 `protobuf:"varint,8,opt,name=missing,proto3" json:"missing,omitempty"`       // with the last piece of a line: bytes of it that are in no piece
 	Echo          uint64                 `protobuf:"varint,9,opt,name=echo,proto3" json:"echo,omitempty"`             // from 1, rising; the daemon answers with Heard, 0: it need not
+	Counts        []*Count               `protobuf:"bytes,110,rep,name=counts,proto3" json:"counts,omitempty"`        // of the messages that were read since the last time; told with unrecorded and nothing else
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -944,6 +945,74 @@ func (x *Observe) GetEcho() uint64 {
 	return 0
 }
 
+func (x *Observe) GetCounts() []*Count {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+// Count is how many messages of a method, and answers to it, one side wrote.
+type Count struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Direction     Direction              `protobuf:"varint,1,opt,name=direction,proto3,enum=thoughtgate.v1.Direction" json:"direction,omitempty"`
+	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
+	Messages      uint64                 `protobuf:"varint,3,opt,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Count) Reset() {
+	*x = Count{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Count) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Count) ProtoMessage() {}
+
+func (x *Count) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Count.ProtoReflect.Descriptor instead.
+func (*Count) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Count) GetDirection() Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return Direction_DIRECTION_UNSPECIFIED
+}
+
+func (x *Count) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *Count) GetMessages() uint64 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
 // Exit is the last word of a shim.
 type Exit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -955,7 +1024,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1036,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1049,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{7}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -1013,7 +1082,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1094,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1107,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{8}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -1102,7 +1171,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1183,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1196,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{9}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Limits) GetWindow() uint32 {
@@ -1175,7 +1244,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1256,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1269,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Verdict) GetSeq() uint64 {
@@ -1269,7 +1338,7 @@ type Deliver struct {
 
 func (x *Deliver) Reset() {
 	*x = Deliver{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1281,7 +1350,7 @@ func (x *Deliver) String() string {
 func (*Deliver) ProtoMessage() {}
 
 func (x *Deliver) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1294,7 +1363,7 @@ func (x *Deliver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliver.ProtoReflect.Descriptor instead.
 func (*Deliver) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Deliver) GetLine() []byte {
@@ -1315,7 +1384,7 @@ type Heard struct {
 
 func (x *Heard) Reset() {
 	*x = Heard{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1396,7 @@ func (x *Heard) String() string {
 func (*Heard) ProtoMessage() {}
 
 func (x *Heard) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1409,7 @@ func (x *Heard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heard.ProtoReflect.Descriptor instead.
 func (*Heard) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Heard) GetEcho() uint64 {
@@ -1360,7 +1429,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1372,7 +1441,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1385,7 +1454,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Drain) GetReason() string {
@@ -1444,7 +1513,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x04call\x18\x05 \x01(\x04R\x04call\x12\x16\n" +
 	"\x06modern\x18\x06 \x01(\bR\x06modern\"\x1a\n" +
 	"\x06Cancel\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x9d\x02\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xcc\x02\n" +
 	"\aObserve\x127\n" +
 	"\tdirection\x18\x01 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x12\n" +
@@ -1456,7 +1525,12 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"unrecorded\x18\a \x01(\bR\n" +
 	"unrecorded\x12\x18\n" +
 	"\amissing\x18\b \x01(\x04R\amissing\x12\x12\n" +
-	"\x04echo\x18\t \x01(\x04R\x04echo\"2\n" +
+	"\x04echo\x18\t \x01(\x04R\x04echo\x12-\n" +
+	"\x06counts\x18n \x03(\v2\x15.thoughtgate.v1.CountR\x06counts\"t\n" +
+	"\x05Count\x127\n" +
+	"\tdirection\x18\x01 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
+	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1a\n" +
+	"\bmessages\x18\x03 \x01(\x04R\bmessages\"2\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xed\x01\n" +
@@ -1528,7 +1602,7 @@ func file_thoughtgate_v1_gate_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(Profile)(0),                // 0: thoughtgate.v1.Profile
 	(Direction)(0),              // 1: thoughtgate.v1.Direction
@@ -1541,14 +1615,15 @@ var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(*Submit)(nil),              // 8: thoughtgate.v1.Submit
 	(*Cancel)(nil),              // 9: thoughtgate.v1.Cancel
 	(*Observe)(nil),             // 10: thoughtgate.v1.Observe
-	(*Exit)(nil),                // 11: thoughtgate.v1.Exit
-	(*Welcome)(nil),             // 12: thoughtgate.v1.Welcome
-	(*Limits)(nil),              // 13: thoughtgate.v1.Limits
-	(*Verdict)(nil),             // 14: thoughtgate.v1.Verdict
-	(*Deliver)(nil),             // 15: thoughtgate.v1.Deliver
-	(*Heard)(nil),               // 16: thoughtgate.v1.Heard
-	(*Drain)(nil),               // 17: thoughtgate.v1.Drain
-	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
+	(*Count)(nil),               // 11: thoughtgate.v1.Count
+	(*Exit)(nil),                // 12: thoughtgate.v1.Exit
+	(*Welcome)(nil),             // 13: thoughtgate.v1.Welcome
+	(*Limits)(nil),              // 14: thoughtgate.v1.Limits
+	(*Verdict)(nil),             // 15: thoughtgate.v1.Verdict
+	(*Deliver)(nil),             // 16: thoughtgate.v1.Deliver
+	(*Heard)(nil),               // 17: thoughtgate.v1.Heard
+	(*Drain)(nil),               // 18: thoughtgate.v1.Drain
+	(*durationpb.Duration)(nil), // 19: google.protobuf.Duration
 }
 var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
 	6,  // 0: thoughtgate.v1.Up.hello:type_name -> thoughtgate.v1.Hello
@@ -1556,28 +1631,30 @@ var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
 	8,  // 2: thoughtgate.v1.Up.submit:type_name -> thoughtgate.v1.Submit
 	9,  // 3: thoughtgate.v1.Up.cancel:type_name -> thoughtgate.v1.Cancel
 	10, // 4: thoughtgate.v1.Up.observe:type_name -> thoughtgate.v1.Observe
-	11, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
-	12, // 6: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
-	14, // 7: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
-	15, // 8: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
-	17, // 9: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
-	16, // 10: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
+	12, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
+	13, // 6: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
+	15, // 7: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
+	16, // 8: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
+	18, // 9: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
+	17, // 10: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
 	0,  // 11: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
-	18, // 12: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
+	19, // 12: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
 	1,  // 13: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
 	1,  // 14: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
 	2,  // 15: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
-	0,  // 16: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
-	13, // 17: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
-	18, // 18: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
-	3,  // 19: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
-	4,  // 20: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
-	5,  // 21: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
-	21, // [21:22] is the sub-list for method output_type
-	20, // [20:21] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	11, // 16: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
+	1,  // 17: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
+	0,  // 18: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
+	14, // 19: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
+	19, // 20: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
+	3,  // 21: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
+	4,  // 22: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
+	5,  // 23: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
+	23, // [23:24] is the sub-list for method output_type
+	22, // [22:23] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_gate_proto_init() }
@@ -1606,7 +1683,7 @@ func file_thoughtgate_v1_gate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_gate_proto_rawDesc), len(file_thoughtgate_v1_gate_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,63 @@
+package gate
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// put writes a verdict on c down and tells it in the daemon's log.
+func (g *Gate) put(ctx context.Context, c *Call, r *record.Record, values []byte, redact []string) error {
+	if err := g.Recorder.Record(ctx, r, values, redact); err != nil {
+		return err
+	}
+	g.say(ctx, c, r)
+	return nil
+}
+
+// say tells a verdict in the daemon's log, with the fields that NFR-002 names: what
+// goes through as it should for who looks for faults, what does not for everybody.
+// The arguments of a call are in none of them.
+func (g *Gate) say(ctx context.Context, c *Call, r *record.Record) {
+	level, said, decision := slog.LevelInfo, "not forwarded", r.Verdict
+	switch {
+	case r.Would != "":
+		level, said, decision = slog.LevelWarn, "development profile forwards", r.Would
+	case r.Verdict == "forward":
+		level, said = slog.LevelDebug, "forwarded"
+	case r.Verdict == "hold":
+		said = "held for a person"
+	}
+	if !g.Logger.Enabled(ctx, level) {
+		return
+	}
+	left := uint64(0)
+	if level > slog.LevelDebug {
+		may := false
+		if may, left = c.spoken.take(time.Now()); !may {
+			return
+		}
+	}
+	attrs := []slog.Attr{slog.String("server_id", r.Server), slog.String("direction", r.Direction), slog.String("method", r.Method)}
+	add := func(all ...slog.Attr) {
+		for _, a := range all {
+			if a.Value.Kind() != slog.KindString || a.Value.String() != "" {
+				attrs = append(attrs, a)
+			}
+		}
+	}
+	add(slog.String("tool", r.Tool), slog.String("message_id", strings.Trim(r.MessageID, `"`)),
+		slog.String("governance_decision", decision), slog.String("profile", r.Profile), slog.Int64("latency_us", r.LatencyUS),
+		slog.String("policy_reason", r.Reason), slog.String("gate", r.Gate), slog.String("session", r.Session),
+		slog.String("agent", r.Agent), slog.String("call", r.ID), slog.String("approval", r.Approval))
+	if r.Forwarded {
+		add(slog.Bool("forwarded", true))
+	}
+	if left > 0 { // of this attachment, since more than a few a minute help nobody
+		add(slog.Uint64("left_out", left))
+	}
+	g.Logger.LogAttrs(ctx, level, said, attrs...)
+}

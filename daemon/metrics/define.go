@@ -1,0 +1,142 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// definition is one metric: its name, what kind it is of, what it tells, and its
+// labels. The page docs/metrics.md is made of these.
+type definition struct {
+	name, kind, help string
+	labels           []string
+}
+
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+// definitions are all metrics of ThoughtGate, in the order of the page.
+var definitions []definition
+
+func define(name, kind, help string, labels ...string) definition {
+	d := definition{name, kind, help, labels}
+	definitions = append(definitions, d)
+	return d
+}
+
+// Those that NFR-002 of the specification names.
+var (
+	messages = define("thoughtgate_stdio_messages_total", counter,
+		"Messages read from agents and servers, with answers under the method that they answer. A shim tells of them every two seconds.",
+		"server_id", "direction", "method")
+	decisions = define("thoughtgate_stdio_governance_decisions_total", counter,
+		"Verdicts on messages. A call that a person is asked about counts as hold, and once more with what became of it.",
+		"server_id", "decision", "profile")
+	framingErrors = define("thoughtgate_stdio_framing_errors_total", counter,
+		"Lines that a shim refused before anybody judged them.",
+		"server_id", "error_type")
+	serverState = define("thoughtgate_stdio_server_state", gauge,
+		"Processes of a server in a state. Those that have ended are not counted any more.",
+		"server_id", "state")
+	approvalLatency = define("thoughtgate_stdio_approval_latency_seconds", histogram,
+		"From the question to the answer of a person. Questions that nobody answered are not in it.",
+		"server_id")
+	activeServers = define("thoughtgate_stdio_active_servers", gauge,
+		"Server processes that run behind a shim now.")
+)
+
+// Those of the gates.
+var (
+	verdicts = define("thoughtgate_gate_verdicts_total", counter,
+		"Verdicts by the gate that came to them.",
+		"gate", "verdict")
+	judgeDuration = define("thoughtgate_judge_duration_seconds", histogram,
+		"From the arrival of a message at the daemon until its first verdict was on record. The wait for a person is not in it.")
+	toolCalls = define("thoughtgate_tool_calls_total", counter,
+		"Verdicts on calls of tools.",
+		"server_id", "tool", "decision")
+	outcomes = define("thoughtgate_call_outcomes_total", counter,
+		"What became of calls that were forwarded.",
+		"server_id", "outcome")
+)
+
+// Those of the policy set.
+var (
+	setInfo = define("thoughtgate_policy_set_info", gauge,
+		"1 for the policy set in force.",
+		"digest", "profile")
+	setSince = define("thoughtgate_policy_set_timestamp_seconds", gauge,
+		"When the policy set in force was put in force, in seconds since 1970.")
+	setRules = define("thoughtgate_policy_rules", gauge,
+		"Rules in force.")
+	setPolicies = define("thoughtgate_policy_cedar_policies", gauge,
+		"Cedar policies in force.")
+	reloads = define("thoughtgate_policy_reloads_total", counter,
+		"Reloads of the configuration.",
+		"result")
+	reloadFailed = define("thoughtgate_policy_reload_failed", gauge,
+		"1 when the last reload was refused and the older set stays in force.")
+)
+
+// Those of questions to people.
+var (
+	questionsOpen = define("thoughtgate_approvals_open", gauge,
+		"Questions that wait for a person.")
+	callsWaiting = define("thoughtgate_approvals_waiting_calls", gauge,
+		"Calls that wait for the answer to a question. Equal calls share one; a call that was parked does not wait.")
+	questionsEnded = define("thoughtgate_approvals_ended_total", counter,
+		"Questions that have ended, and where they were answered.",
+		"state", "surface")
+	heldDefinitions = define("thoughtgate_definitions_held", gauge,
+		"Definitions of tools, prompts and templates that wait for a person.")
+	withheldStarts = define("thoughtgate_starts_withheld", gauge,
+		"Servers of projects that are not started, since nobody has agreed to them.")
+)
+
+// Those of the audit log.
+var (
+	auditRecords = define("thoughtgate_audit_records_total", counter,
+		"Records written.")
+	auditErrors = define("thoughtgate_audit_errors_total", counter,
+		"Records that could not be written. What they were about was refused.")
+	auditWrite = define("thoughtgate_audit_write_duration_seconds", histogram,
+		"How long a record took to be as safe as the configuration asks for.")
+	auditUnsynced = define("thoughtgate_audit_unsynced_records", gauge,
+		"Records that are written and not on stable storage yet. Left out where audit.sync is never.")
+	auditLag = define("thoughtgate_audit_lag_seconds", gauge,
+		"For how long the oldest of the unsynced records has been waiting. Left out where audit.sync is never.")
+	auditUnindexed = define("thoughtgate_audit_unindexed_bytes", gauge,
+		"Bytes of the log that are not in its index: up to 4 MiB as a rule, and all where there is no index.")
+	auditSize = define("thoughtgate_audit_size_bytes", gauge,
+		"Bytes of the log.")
+	auditFailing = define("thoughtgate_audit_failing", gauge,
+		"1 while the log can't be written and governed calls are refused.")
+)
+
+// Those of processes, and of the daemon itself.
+var (
+	shims = define("thoughtgate_shims", gauge,
+		"Shims that are attached, or detached for now: their stream tore and they may come back.",
+		"state")
+	sessions = define("thoughtgate_sessions", gauge,
+		"Sessions whose wrap is running.")
+	ungoverned = define("thoughtgate_ungoverned_servers", gauge,
+		"Servers that agents start past their sessions.")
+	reattachments = define("thoughtgate_shim_reattachments_total", counter,
+		"Shims that came back after their stream tore.")
+	shimsLost = define("thoughtgate_shims_lost_total", counter,
+		"Shims that went without a word.")
+	callersRefused = define("thoughtgate_callers_refused_total", counter,
+		"Calls of the control socket that were refused, as those from below a wrapped agent.")
+	buildInfo = define("thoughtgate_build_info", gauge,
+		"1, with the version of the daemon and of the Go that it was built with.",
+		"version", "go")
+)
+
+// What histograms tell apart, in seconds.
+var (
+	quick = []float64{25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 50e-3, 250e-3, 1, 5}
+	slow  = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
+)
+
+func (d definition) desc() *prometheus.Desc { return prometheus.NewDesc(d.name, d.help, d.labels, nil) }

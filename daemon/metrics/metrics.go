@@ -1,0 +1,136 @@
+// Package metrics counts what the daemon does, for people who watch it with
+// Prometheus and its kin.
+//
+// What is on record is what is counted: a Recorder stands before the audit log
+// and takes from each record what it tells, so that no gate has to count, and
+// none can forget to. Only messages and refused lines, which are not all on
+// record, are told by the gate itself, through a gate.Meter. What stands still,
+// as how many questions are open, is asked for when somebody looks.
+//
+// There is no listener. Who may use the control socket can read the metrics, and
+// a Textfile puts them where an exporter looks.
+package metrics
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Metrics is what one daemon has counted since it started. Its methods are safe
+// for concurrent use.
+type Metrics struct {
+	ours    *prometheus.Registry // what this package defines
+	process *prometheus.Registry // what the library tells of the process and of Go
+
+	servers, tools *names
+
+	messages, framingErrors             *handles[prometheus.Counter]
+	decisions, verdicts                 *handles[prometheus.Counter]
+	toolCalls, outcomes                 *handles[prometheus.Counter]
+	questionsEnded, reloads             *handles[prometheus.Counter]
+	records, errors                     prometheus.Counter
+	reattachments, lost, callersRefused prometheus.Counter
+
+	approvals    *handles[prometheus.Observer]
+	judge, write prometheus.Observer
+}
+
+// New returns metrics that have counted nothing. build is the daemon's version.
+// state is asked for what stands still whenever somebody looks, by any goroutine.
+func New(build string, state func() State) *Metrics {
+	m := &Metrics{
+		ours: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
+		servers: newNames(mostServers, mostServers), tools: newNames(mostToolsPerServer, mostTools),
+	}
+	m.messages, m.framingErrors = m.counts(messages), m.counts(framingErrors)
+	m.decisions, m.verdicts = m.counts(decisions), m.counts(verdicts)
+	m.toolCalls, m.outcomes = m.counts(toolCalls), m.counts(outcomes)
+	m.questionsEnded, m.reloads = m.counts(questionsEnded), m.counts(reloads)
+	m.records, m.errors = m.counts(auditRecords).of(), m.counts(auditErrors).of()
+	m.reattachments, m.lost = m.counts(reattachments).of(), m.counts(shimsLost).of()
+	m.callersRefused = m.counts(callersRefused).of()
+
+	m.approvals = m.measures(approvalLatency, slow)
+	m.judge, m.write = m.measures(judgeDuration, quick).of(), m.measures(auditWrite, quick).of()
+
+	m.ours.MustRegister(&collector{build: clean(build), state: state, servers: m.servers})
+	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// counts registers a counter.
+func (m *Metrics) counts(d definition) *handles[prometheus.Counter] {
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.name, Help: d.help}, d.labels)
+	m.ours.MustRegister(vec)
+	return newHandles(func(values []string) prometheus.Counter { return vec.WithLabelValues(values...) }, d)
+}
+
+// measures registers a histogram.
+func (m *Metrics) measures(d definition, buckets []float64) *handles[prometheus.Observer] {
+	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: d.name, Help: d.help, Buckets: buckets}, d.labels)
+	m.ours.MustRegister(vec)
+	return newHandles(func(values []string) prometheus.Observer { return vec.WithLabelValues(values...) }, d)
+}
+
+// handles are what a metric counts in, by the values of its labels: to look one
+// up in the library costs more than to count, and allocates.
+type handles[H any] struct {
+	labels int
+	create func(values []string) H
+
+	mu sync.RWMutex // guards by
+	by map[values]H
+}
+
+// values are those of the labels of a metric, which has three at most.
+type values [3]string
+
+func newHandles[H any](create func([]string) H, d definition) *handles[H] {
+	return &handles[H]{labels: len(d.labels), create: create, by: map[values]H{}}
+}
+
+// of returns what to count in. The values must be those of a few: whatever comes
+// is kept.
+func (h *handles[H]) of(of ...string) H {
+	var v values
+	copy(v[:], of)
+	h.mu.RLock()
+	handle, ok := h.by[v]
+	h.mu.RUnlock()
+	if ok {
+		return handle
+	}
+	return h.add(v)
+}
+
+func (h *handles[H]) add(v values) H {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	handle, ok := h.by[v]
+	if !ok {
+		handle = h.create(v[:h.labels])
+		h.by[v] = handle
+	}
+	return handle
+}
+
+// Meter returns what counts the messages of one server.
+func (m *Metrics) Meter(server string) gate.Meter { return meter{m, m.servers.of("", server)} }
+
+type meter struct {
+	m      *Metrics
+	server string
+}
+
+// Messages implements gate.Meter.
+func (s meter) Messages(side wire.Side, method string, n uint64) {
+	s.m.messages.of(s.server, gate.Direction(side), among(methods, method)).Add(float64(n))
+}
+
+// Refused implements gate.Meter.
+func (s meter) Refused(kind string) { s.m.framingErrors.of(s.server, kind).Inc() }

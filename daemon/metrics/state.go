@@ -1,0 +1,136 @@
+package metrics
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// State is what stands still: what the parts of the daemon hold now.
+type State struct {
+	Servers         []Server // one for each shim
+	Sessions        int      // whose wrap is running
+	Ungoverned      int      // servers that run past them
+	Open            int      // questions
+	Waiting         int      // calls that wait for an answer
+	HeldDefinitions int
+	WithheldStarts  int
+	Set             Set
+	Audit           Audit
+}
+
+// Server is a server behind a shim.
+type Server struct {
+	ID       string
+	Started  bool // its process runs
+	Detached bool // the shim's stream tore; it may come back
+}
+
+// Set is the policy set in force.
+type Set struct {
+	Digest, Profile string
+	Rules, Policies int
+	Since           time.Time
+	ReloadFailed    bool // the last reload was refused
+}
+
+// Audit is how the audit log stands.
+type Audit struct {
+	Bytes     int64
+	Unindexed int64         // of Bytes
+	Failing   bool          // it can't be written
+	Synced    bool          // what follows counts: records are brought to stable storage
+	Unsynced  uint64        // records that are not there yet
+	Lag       time.Duration // for how long the oldest of them waits
+}
+
+// collector tells the State whenever somebody looks.
+type collector struct {
+	build   string
+	state   func() State
+	servers *names
+}
+
+// standing are the metrics that a collector tells.
+var standing = []definition{
+	serverState, activeServers, setInfo, setSince, setRules, setPolicies, reloadFailed, questionsOpen, callsWaiting,
+	heldDefinitions, withheldStarts, auditUnsynced, auditLag, auditUnindexed, auditSize, auditFailing,
+	shims, sessions, ungoverned, buildInfo,
+}
+
+var descs = func() map[string]*prometheus.Desc {
+	all := map[string]*prometheus.Desc{}
+	for _, d := range standing {
+		all[d.name] = d.desc()
+	}
+	return all
+}()
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range descs {
+		to <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(to chan<- prometheus.Metric) {
+	tell := func(d definition, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(descs[d.name], prometheus.GaugeValue, value, labels...)
+	}
+	s := c.state()
+	tell(buildInfo, 1, c.build, runtime.Version())
+	tell(sessions, float64(s.Sessions))
+	tell(ungoverned, float64(s.Ungoverned))
+	tell(questionsOpen, float64(s.Open))
+	tell(callsWaiting, float64(s.Waiting))
+	tell(heldDefinitions, float64(s.HeldDefinitions))
+	tell(withheldStarts, float64(s.WithheldStarts))
+	tell(setInfo, 1, s.Set.Digest, s.Set.Profile)
+	tell(setSince, float64(s.Set.Since.UnixMilli())/1000)
+	tell(setRules, float64(s.Set.Rules))
+	tell(setPolicies, float64(s.Set.Policies))
+	tell(reloadFailed, one(s.Set.ReloadFailed))
+	tell(auditSize, float64(s.Audit.Bytes))
+	tell(auditUnindexed, float64(s.Audit.Unindexed))
+	tell(auditFailing, one(s.Audit.Failing))
+	if s.Audit.Synced {
+		tell(auditUnsynced, float64(s.Audit.Unsynced))
+		tell(auditLag, s.Audit.Lag.Seconds())
+	}
+	c.processes(tell, s.Servers)
+}
+
+// processes tells of shims and their servers.
+func (c *collector) processes(tell func(definition, float64, ...string), all []Server) {
+	by := map[[2]string]float64{}
+	active, detached := 0.0, 0.0
+	for _, s := range all {
+		state := "starting"
+		switch {
+		case s.Detached:
+			state = "detached"
+			detached++
+		case s.Started:
+			state = "running"
+		}
+		if s.Started {
+			active++
+		}
+		by[[2]string{c.servers.of("", s.ID), state}]++
+	}
+	for k, n := range by {
+		tell(serverState, n, k[0], k[1])
+	}
+	tell(activeServers, active)
+	tell(shims, float64(len(all))-detached, "attached")
+	tell(shims, detached, "detached")
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,167 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Textfile puts metrics into a file again and again, as the textfile collector of
+// node_exporter reads them: whole or not at all, readable by everybody, and
+// without what the exporter tells of itself under the same names. It takes the
+// file away when it ends: what no daemon keeps up to date must not be read.
+type Textfile struct {
+	text func() ([]byte, error)
+	log  *slog.Logger
+
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+	wake   chan struct{} // holds a token when there is another target
+
+	mu      sync.Mutex // guards what follows
+	target  target
+	failure error
+}
+
+type target struct {
+	path     string // absolute; empty for none
+	interval time.Duration
+}
+
+// NewTextfile returns a file that is not written yet, see Set. Close ends it.
+func (m *Metrics) NewTextfile(log *slog.Logger) *Textfile {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &Textfile{
+		text: func() ([]byte, error) { return text(m.ours) },
+		log:  log, cancel: cancel, wake: make(chan struct{}, 1),
+	}
+	t.ended.Go(func() { t.run(ctx) })
+	return t
+}
+
+// Set has the file at path written now and at each interval, and one at another
+// path taken away. An empty path is none. It waits for nothing.
+func (t *Textfile) Set(path string, interval time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.target = target{path, interval}
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Failure returns why the file is not up to date, nil when it is.
+func (t *Textfile) Failure() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failure
+}
+
+// Close takes the file away.
+func (t *Textfile) Close() {
+	t.cancel()
+	t.ended.Wait()
+}
+
+// run writes until ctx ends.
+func (t *Textfile) run(ctx context.Context) {
+	var now target
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			t.remove(now.path)
+			return
+		case <-t.wake:
+			t.mu.Lock()
+			next := t.target
+			t.mu.Unlock()
+			if next.path != now.path {
+				t.remove(now.path)
+			}
+			now = next
+		case <-timer.C:
+		}
+		if now.path == "" {
+			timer.Stop()
+			t.note(nil)
+			continue
+		}
+		t.note(t.write(now.path))
+		timer.Reset(now.interval)
+	}
+}
+
+// note keeps why the file is not up to date, and says it once.
+func (t *Textfile) note(err error) {
+	t.mu.Lock()
+	before := t.failure
+	t.failure = err
+	t.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		t.log.Warn("the text file of metrics is not up to date", "component", "metrics", "err", err)
+	case err == nil && before != nil:
+		t.log.Info("the text file of metrics is written again", "component", "metrics")
+	}
+}
+
+// write puts what the metrics are now into the file at path. The exporter reads no
+// file whose name begins with a dot or ends otherwise than in .prom.
+func (t *Textfile) write(path string) error {
+	content, err := t.text()
+	if err != nil {
+		return err
+	}
+	if err := replaceable(path); err != nil {
+		return err
+	}
+	temp := temporary(path)
+	// One that an earlier daemon left is nobody's; whatever else is there stays.
+	_ = os.Remove(temp)
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("write the metrics: %w", err)
+	}
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(0o644), f.Close()) // the exporter is another user
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		_ = os.Remove(temp) // the first error counts
+		return fmt.Errorf("write the metrics: %w", err)
+	}
+	return nil
+}
+
+// replaceable says why there must be no file of ours at path.
+func replaceable(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("write the metrics: %s is there and no regular file; name another one in metrics.textfile", path)
+	}
+	return nil
+}
+
+func temporary(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
+}
+
+// remove takes away a file that was written.
+func (t *Textfile) remove(path string) {
+	if path == "" || replaceable(path) != nil {
+		return
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.log.Warn("take away the text file of metrics", "component", "metrics", "err", err)
+	}
+}
