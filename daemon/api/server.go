@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -70,6 +71,13 @@ type Server struct {
 	self   sock.Process // this one
 	cgroup string
 	uid    int
+
+	ending context.Context // is over when the server is to end
+	end    context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	quiet  *quietListener // of control; nil until it is served
 }
 
 // Policies is the policy set in force and what can be done about it.
@@ -155,6 +163,7 @@ func (s *Server) ShimOptions() ShimOptions { return s.Policies.Options() }
 // New returns a server that is ready to serve.
 func New(c Config) *Server {
 	s := &Server{Config: c, health: health.NewServer(), uid: os.Getuid()}
+	s.ending, s.end = context.WithCancel(context.Background()) // a lifetime: until Close
 	pid := int32(os.Getpid())
 	s.self, _ = sock.ProcessOf(pid) // where it can't be told, nobody is mistaken for a child of ours
 	s.cgroup, _ = sock.Cgroup(pid)
@@ -189,7 +198,11 @@ func New(c Config) *Server {
 func (s *Server) Serve(control, shim net.Listener) error {
 	var group errgroup.Group
 	group.Go(func() error { return s.serve(s.shim, shim, "shim.sock") })
-	group.Go(func() error { return s.serve(s.control, control, "control.sock") })
+	quiet := quietly(control)
+	s.mu.Lock()
+	s.quiet = quiet
+	s.mu.Unlock()
+	group.Go(func() error { return s.serve(s.control, quiet, "control.sock") })
 	return group.Wait()
 }
 
@@ -201,11 +214,23 @@ func (s *Server) serve(server *grpc.Server, l net.Listener, name string) error {
 	return nil
 }
 
-// Close ends every stream and makes Serve return. Shims keep what is
-// undecided and look for the next daemon. It may be called more than once.
+// Close makes Serve return. Calls under way are answered first; streams that
+// would go on are ended with an error, and whoever reads them looks for the next
+// daemon, as shims do, which keep what is undecided. It may be called more than
+// once, and returns when all is over.
 func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
 	s.health.Shutdown()
-	s.shim.Stop()
+	s.shim.Stop() // before the streams of sessions end: a session that ends takes its shims along
+	s.end()
+	if s.quiet != nil {
+		drain(s.control, s.quiet)
+	}
 	s.control.Stop()
 }
 

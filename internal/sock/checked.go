@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 )
 
 // PerProcess is how many connections one process may hold at a time, unless
@@ -96,6 +97,9 @@ func (l *Listener) leave(p *Peer) {
 
 // Close stops listening. Connections that were accepted stay.
 func (l *Listener) Close() error { return l.inner.Close() }
+
+// SetDeadline makes Accept give up at t; the zero time means never.
+func (l *Listener) SetDeadline(t time.Time) error { return l.inner.SetDeadline(t) }
 
 // Addr is the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }
