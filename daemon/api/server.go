@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -238,14 +239,19 @@ func (s *Server) Close() {
 // the log, and errors of the daemon into statuses.
 func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	defer s.recovered(info.FullMethod, &err)
+	_ = grpc.SetHeader(ctx, s.builds()) // fails only for a call that has ended
 	resp, err = handler(ctx, req)
 	return resp, toStatus(err)
 }
 
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer s.recovered(info.FullMethod, &err)
+	_ = stream.SetHeader(s.builds())
 	return toStatus(handler(srv, stream))
 }
+
+// builds goes out with each answer, so that a client of another release knows.
+func (s *Server) builds() metadata.MD { return metadata.Pairs(client.BuildHeader, s.Build) }
 
 func (s *Server) recovered(method string, err *error) {
 	if v := recover(); v != nil {

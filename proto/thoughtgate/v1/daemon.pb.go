@@ -81,6 +81,7 @@ type StatusResponse struct {
 	Projects        []*ProjectFile         `protobuf:"bytes,19,rep,name=projects,proto3" json:"projects,omitempty"`                                       // of the projects that agents work in now
 	WithheldStarts  uint32                 `protobuf:"varint,40,opt,name=withheld_starts,json=withheldStarts,proto3" json:"withheld_starts,omitempty"`    // of servers of projects, that nobody has agreed to
 	Ungoverned      uint32                 `protobuf:"varint,50,opt,name=ungoverned,proto3" json:"ungoverned,omitempty"`                                  // servers that agents start past their sessions
+	OtherShims      uint32                 `protobuf:"varint,120,opt,name=other_shims,json=otherShims,proto3" json:"other_shims,omitempty"`               // attached shims that are of another build than the daemon
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -262,6 +263,13 @@ func (x *StatusResponse) GetUngoverned() uint32 {
 	return 0
 }
 
+func (x *StatusResponse) GetOtherShims() uint32 {
+	if x != nil {
+		return x.OtherShims
+	}
+	return 0
+}
+
 // ProjectFile is a .thoughtgate.yaml: what a repository adds to the rules.
 type ProjectFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -421,6 +429,7 @@ func (x *ReloadResponse) GetWarnings() []*Diagnostic {
 
 type StopRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	OnlyAsk       bool                   `protobuf:"varint,120,opt,name=only_ask,json=onlyAsk,proto3" json:"only_ask,omitempty"` // nothing ends; an error says that the caller may not end it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -453,6 +462,13 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *StopRequest) GetOnlyAsk() bool {
+	if x != nil {
+		return x.OnlyAsk
+	}
+	return false
 }
 
 type StopResponse struct {
@@ -496,7 +512,7 @@ var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\n" +
 	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\"\x0f\n" +
-	"\rStatusRequest\"\x85\x06\n" +
+	"\rStatusRequest\"\xa6\x06\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05build\x18\x01 \x01(\tR\x05build\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x10\n" +
@@ -522,7 +538,9 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\x0fwithheld_starts\x18( \x01(\rR\x0ewithheldStarts\x12\x1e\n" +
 	"\n" +
 	"ungoverned\x182 \x01(\rR\n" +
-	"ungoverned\"\x87\x01\n" +
+	"ungoverned\x12\x1f\n" +
+	"\vother_shims\x18x \x01(\rR\n" +
+	"otherShims\"\x87\x01\n" +
 	"\vProjectFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x14\n" +
@@ -531,8 +549,9 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\rReloadRequest\"u\n" +
 	"\x0eReloadResponse\x12+\n" +
 	"\x03set\x18\x01 \x01(\v2\x19.thoughtgate.v1.PolicySetR\x03set\x126\n" +
-	"\bwarnings\x18\x02 \x03(\v2\x1a.thoughtgate.v1.DiagnosticR\bwarnings\"\r\n" +
-	"\vStopRequest\"\x0e\n" +
+	"\bwarnings\x18\x02 \x03(\v2\x1a.thoughtgate.v1.DiagnosticR\bwarnings\"(\n" +
+	"\vStopRequest\x12\x19\n" +
+	"\bonly_ask\x18x \x01(\bR\aonlyAsk\"\x0e\n" +
 	"\fStopResponse2\xdd\x01\n" +
 	"\x06Daemon\x12G\n" +
 	"\x06Status\x12\x1d.thoughtgate.v1.StatusRequest\x1a\x1e.thoughtgate.v1.StatusResponse\x12G\n" +
