@@ -30,7 +30,7 @@ type statusJSON struct {
 	Sessions      uint32         `json:"sessions"`
 	Attachments   uint32         `json:"attachments"`
 	OtherShims    uint32         `json:"other_shims,omitempty"` // of them, whose tg-shim is of another version than the daemon
-	Ungoverned    uint32         `json:"ungoverned"` // servers that agents start past their sessions
+	Ungoverned    uint32         `json:"ungoverned"`            // servers that agents start past their sessions
 	Pending       uint32         `json:"pending"`
 	Held          uint32         `json:"held_definitions"` // of tools, prompts and templates
 	Withheld      uint32         `json:"withheld_starts"`  // of servers of projects
