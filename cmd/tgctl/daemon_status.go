@@ -43,12 +43,9 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, st, none := a.service(cmd.Context())
 			s, err := a.statusUnlessAsleep(cmd.Context(), st)
-			if err != nil && !errors.Is(err, client.ErrNotRunning) {
-				return err
-			}
 			if asJSON {
-				if perr := a.printJSON(daemonToJSON(s, st, none)); perr != nil || err == nil {
-					return perr
+				if perr := a.printJSON(daemonToJSON(s, st, none)); perr != nil || !errors.Is(err, client.ErrNotRunning) {
+					return errors.Join(perr, err)
 				}
 				return &exitError{code: exitNotRunning}
 			}
@@ -92,6 +89,8 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 			out.add("", what)
 			a.skew.told()
 		}
+	case st.PID != 0:
+		out.add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if it stays so: tgctl daemon restart")
 	case st.Active:
 		out.add("daemon", "not running; "+display.Text(st.Manager)+" starts it for whoever connects")
 	default:
