@@ -241,8 +241,10 @@ func (d *dialer) failure() error {
 
 // ready waits until conn stands or its first attempt has failed.
 func (d *dialer) ready(ctx context.Context, conn *grpc.ClientConn) error {
-	conn.Connect()
 	for {
+		// A daemon that is about to end takes a connection in and sends it away:
+		// then it is idle again, and nobody else would try once more.
+		conn.Connect()
 		switch state := conn.GetState(); state {
 		case connectivity.Ready:
 			return nil
