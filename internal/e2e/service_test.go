@@ -40,13 +40,14 @@ func TestService(t *testing.T) {
 	if err := os.Chmod(self, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"thoughtgated", "tg-shim", "tgctl"} {
-		raw, err := os.ReadFile(filepath.Join(programs, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), raw, 0o755)
-		}
-		if err != nil {
+	if os.Getenv(binVar) == "" {
+		// Without the race detector: a user's systemd has a clock of its own.
+		if err := build(dir, false); err != nil {
 			t.Fatal(err)
+		}
+	} else {
+		for _, name := range []string{"thoughtgated", "tg-shim", "tgctl"} {
+			install(t, filepath.Join(programs, name), filepath.Join(dir, name))
 		}
 	}
 	passwd, err := os.ReadFile("/etc/passwd")
