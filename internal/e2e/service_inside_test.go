@@ -291,7 +291,7 @@ func (m *managed) takeAway() {
 	}
 }
 
-// move lets tgctl install units of its own over a daemon that it has started
+// EC-STDIO-040 once more: move lets tgctl install units of its own over a daemon that it has started
 // itself, and then one that somebody has started beside them.
 func (m *managed) move() {
 	m.t.Helper()
