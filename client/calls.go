@@ -41,6 +41,13 @@ func (c *Client) Stop(ctx context.Context) error {
 	return FromStatus(err)
 }
 
+// MayStop asks whether the daemon would end if this process told it to; nothing
+// ends. [ErrForbidden] says that it would not.
+func (c *Client) MayStop(ctx context.Context) error {
+	_, err := c.daemon.Stop(ctx, &pb.StopRequest{OnlyAsk: true})
+	return FromStatus(err)
+}
+
 // Validate reads the configuration at path, which is absolute, and says all
 // that is wrong with it. An empty path is the daemon's own configuration.
 func (c *Client) Validate(ctx context.Context, path string) (*pb.ValidateResponse, error) {

@@ -72,6 +72,7 @@ type Option func(*options)
 type options struct {
 	path   string
 	getenv func(string) string
+	heard  func(build string)
 }
 
 // WithSocket names the socket to connect to. Without it the environment
@@ -83,6 +84,13 @@ func WithSocket(path string) Option {
 // WithEnv makes Dial look up environment variables with getenv.
 func WithEnv(getenv func(string) string) Option {
 	return func(o *options) { o.getenv = getenv }
+}
+
+// WithBuild makes the client tell of the daemon's build, as soon as the first
+// answer shows it and again whenever another daemon answers. heard must be safe
+// for concurrent use.
+func WithBuild(heard func(build string)) Option {
+	return func(o *options) { o.heard = heard }
 }
 
 // Dial connects to thoughtgated and returns when the connection stands. An
@@ -97,7 +105,7 @@ func Dial(ctx context.Context, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connect(ctx, path, &dialer{path: path})
+	return connect(ctx, path, &dialer{path: path}, o.dialOptions()...)
 }
 
 // Over returns a client that speaks over conn, at whose other end a program of
@@ -120,10 +128,10 @@ const (
 )
 
 // connect makes a client of what d dials, and returns when that stands.
-func connect(ctx context.Context, path string, d *dialer) (*Client, error) {
+func connect(ctx context.Context, path string, d *dialer, more ...grpc.DialOption) (*Client, error) {
 	end := time.Now().Add(dropPatience)
 	for {
-		c, err := connectOnce(ctx, path, d)
+		c, err := connectOnce(ctx, path, d, more)
 		if !errors.Is(err, errDropped) || time.Now().After(end) {
 			return c, err
 		}
@@ -135,8 +143,8 @@ func connect(ctx context.Context, path string, d *dialer) (*Client, error) {
 	}
 }
 
-func connectOnce(ctx context.Context, path string, d *dialer) (*Client, error) {
-	conn, err := grpc.NewClient("passthrough:///thoughtgated",
+func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOption) (*Client, error) {
+	conn, err := grpc.NewClient("passthrough:///thoughtgated", append([]grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket and its peer are checked instead
 		grpc.WithContextDialer(d.dial),
 		grpc.WithNoProxy(),
@@ -151,7 +159,7 @@ func connectOnce(ctx context.Context, path string, d *dialer) (*Client, error) {
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
-	)
+	}, more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -235,8 +243,10 @@ func (d *dialer) failure() error {
 
 // ready waits until conn stands or its first attempt has failed.
 func (d *dialer) ready(ctx context.Context, conn *grpc.ClientConn) error {
-	conn.Connect()
 	for {
+		// A daemon that is about to end takes a connection in and sends it away:
+		// then it is idle again, and nobody else would try once more.
+		conn.Connect()
 		switch state := conn.GetState(); state {
 		case connectivity.Ready:
 			return nil

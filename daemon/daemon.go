@@ -41,6 +41,7 @@ type Options struct {
 	Control   net.Listener // connections know their peer
 	Shim      net.Listener
 	Activated bool
+	Stopping  func() // told when the end begins; nil: nobody wants to know
 
 	// Step, when not nil, is told of each step of putting a file back, once it was
 	// taken. It is for tests, which kill the daemon there.
@@ -64,6 +65,7 @@ type Daemon struct {
 	presence *presence.Guard
 	pins     *pin.Book
 	guard    *protect.Guard
+	judge    *gate.Gate
 	trust    *trust.Book
 	sessions *session.Registry
 	server   *api.Server
@@ -166,12 +168,12 @@ func (d *Daemon) open(path string, named bool) error {
 		return err
 	}
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost})
-	judge := &gate.Gate{
+	d.judge = &gate.Gate{
 		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
 		Recorder: recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter,
 	}
 	if d.sessions, err = session.New(session.Options{
-		Gate: judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
+		Gate: d.judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
 		Earlier:  d.audit.Recorded,
 		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
 		Forget: func(session, attachment string) {
@@ -283,6 +285,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case <-d.stop:
 	case err = <-served:
 		return err
+	}
+	if d.options.Stopping != nil {
+		d.options.Stopping()
 	}
 	d.server.Close()
 	err = <-served

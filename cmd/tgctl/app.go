@@ -37,6 +37,8 @@ type app struct {
 	noStart bool // --no-start
 
 	editing *atomic.Bool // an editor has the terminal
+
+	skew *skew // between the daemon's version and ours
 }
 
 // newApp is the app of this process.
@@ -52,6 +54,7 @@ func newApp() *app {
 		now:         time.Now,
 		editing:     new(atomic.Bool),
 		hideMemory:  private.NoReading,
+		skew:        &skew{},
 		noCore:      func() { _ = private.NoCore() }, // at worst a crash leaves a file that only its owner reads
 	}
 	if a.outTerminal {
@@ -69,6 +72,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
+	a.tellSkew()
 	if err != nil {
 		a.complain(err)
 	}
@@ -113,5 +117,5 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 
 // dialRunning connects to the daemon and never starts one.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, client.WithEnv(a.getenv))
+	return client.Dial(ctx, client.WithEnv(a.getenv), client.WithBuild(a.skew.hear))
 }

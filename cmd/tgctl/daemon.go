@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,15 +9,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// stopPatience is how long a daemon that was told to stop may take: it drains
-// its shims first.
-const stopPatience = 30 * time.Second
-
 func (a *app) daemonCmd() *cobra.Command {
-	cmd := group("daemon", "Start, stop or reload thoughtgated", a.daemonStartCmd(), a.daemonStopCmd(), a.daemonReloadCmd())
+	cmd := group("daemon", "Install, start, stop, restart or reload thoughtgated",
+		a.daemonInstallCmd(), a.daemonUninstallCmd(), a.daemonStartCmd(), a.daemonStopCmd(), a.daemonRestartCmd(),
+		a.daemonReloadCmd(), a.daemonStatusCmd())
 	cmd.Long = `One daemon serves each user. Most commands start it when they need it, under the
 service manager where its unit is installed.`
-	cmd.Example = `  $ tgctl daemon start
+	cmd.Example = `  $ tgctl daemon install
   $ tgctl daemon reload`
 	return cmd
 }
@@ -46,48 +41,6 @@ the environment. When it cannot start, what it said is printed.`,
 			return a.startDaemon(cmd.Context())
 		},
 	}
-}
-
-func (a *app) daemonStopCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "stop",
-		Short: "Stop the daemon",
-		Long: `Stop the daemon and return when it has gone. Servers that are governed look for
-it for a while and then leave: without it nothing governed passes. Where the
-service manager holds the sockets, whoever connects next starts it again.`,
-		Example: "  $ tgctl daemon stop",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.stopDaemon(cmd.Context())
-		},
-	}
-}
-
-func (a *app) stopDaemon(ctx context.Context) error {
-	c, err := a.dialRunning(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	pid := int(s.GetPid())
-	exit, err := watchExit(pid)
-	if err != nil {
-		return fmt.Errorf("stop %s: %w", daemonName, err)
-	}
-	defer exit.Close()
-	if err := c.Stop(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) { // it may be gone before its answer is read
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, stopPatience)
-	defer cancel()
-	if err := exit.Wait(ctx); err != nil {
-		return fmt.Errorf("stop %s: process %d was told to end and has not: %w", daemonName, pid, err)
-	}
-	a.say("thoughtgated has stopped.")
-	return nil
 }
 
 func (a *app) daemonReloadCmd() *cobra.Command {

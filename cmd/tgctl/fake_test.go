@@ -31,6 +31,7 @@ type fakeDaemon struct {
 	pb.UnimplementedDaemonServer
 	pb.UnimplementedProcessesServer
 	socket string
+	build  string // said with each answer; empty: a daemon from before that was said
 
 	status    *pb.StatusResponse
 	set       *pb.PolicySet
@@ -88,7 +89,7 @@ func (f *fakeDaemon) serve(t *testing.T) (stop func()) {
 	if err := os.Chmod(f.socket, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage))
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage), f.sayBuild())
 	pb.RegisterDaemonServer(server, f)
 	pb.RegisterProcessesServer(server, f)
 	pb.RegisterApprovalsServer(server, fakeApprovals{fakeDaemon: f})
@@ -439,7 +440,8 @@ type console struct {
 func newConsole(socket string) *console {
 	c := &console{env: map[string]string{"THOUGHTGATE_CONTROL": socket}}
 	c.app = &app{
-		in: strings.NewReader(""), out: &c.out, err: &c.err,
+		skew: &skew{},
+		in:   strings.NewReader(""), out: &c.out, err: &c.err,
 		inTerminal: true, outTerminal: true, errTerminal: true, columns: 80,
 		getenv:     func(name string) string { return c.env[name] },
 		environ:    func() []string { return nil },

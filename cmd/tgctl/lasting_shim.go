@@ -10,24 +10,31 @@ import (
 	"strings"
 )
 
-// lastingShim returns the path of tg-shim that is written where it is to stay:
-// links are kept, because an update changes what they lead to, and a path that an
-// update will take away is passed over where there is another. warning says what
-// is wrong with the path when there is none.
+// lastingShim returns the path of tg-shim that is written where it is to stay.
+// warning says what is wrong with the path when there is none that stays.
 func (a *app) lastingShim() (path, warning string, err error) {
-	first, err := a.sibling("tg-shim")
-	if err != nil {
-		return "", "", err
-	}
-	if !filepath.IsAbs(first) {
-		return "", "", fmt.Errorf("the path of tg-shim is not absolute: %s", first)
-	}
-	path, why := thatStays(a.shimPaths(first), fleeting)
+	path, why, err := a.lasting("tg-shim")
 	if why != "" {
 		warning = fmt.Sprintf("the lines will start %s, which %s. When it goes, the servers can't be started until `tgctl protect --repair`; "+
 			"better install ThoughtGate where it stays", path, why)
 	}
-	return path, warning, nil
+	return path, warning, err
+}
+
+// lasting returns the path of one of our programs that is written where it is to
+// stay: links are kept, because an update changes what they lead to, and a path
+// that an update will take away is passed over where there is another. why says
+// that the path will not stay, if it won't.
+func (a *app) lasting(name string) (path, why string, err error) {
+	first, err := a.sibling(name)
+	if err != nil {
+		return "", "", err
+	}
+	if !filepath.IsAbs(first) {
+		return "", "", fmt.Errorf("the path of %s is not absolute: %s", name, first)
+	}
+	path, why = thatStays(a.pathsTo(name, first), fleeting)
+	return path, why, nil
 }
 
 // thatStays returns the first path against which fleeting has nothing to say,
@@ -41,12 +48,12 @@ func thatStays(paths []string, fleeting func(string) string) (path, why string) 
 	return path, why
 }
 
-// shimPaths are the paths that lead to the shim first, the one that is most
+// pathsTo are the paths that lead to the program first, the one that is most
 // likely to stay first.
-func (a *app) shimPaths(first string) []string {
+func (a *app) pathsTo(name, first string) []string {
 	var paths []string
 	for _, dir := range a.ownDirs() {
-		paths = append(paths, filepath.Join(dir, "tg-shim"), filepath.Join(dir, "..", "libexec", "thoughtgate", "tg-shim"))
+		paths = append(paths, filepath.Join(dir, name), filepath.Join(dir, "..", "libexec", "thoughtgate", name))
 	}
 	paths = append(paths, keg.ReplaceAllString(first, "$1/opt/$2/"), first)
 	return slices.DeleteFunc(paths, func(at string) bool { return !sameProgram(at, first) })

@@ -162,7 +162,7 @@ func TestLastingShim(t *testing.T) {
 			a := newConsole("").app
 			a.executable = func() (string, error) { return self, nil }
 			a.getenv = func(string) string { return filepath.Join(dir, test.path) }
-			got, why := thatStays(a.shimPaths(shim), below)
+			got, why := thatStays(a.pathsTo("tg-shim", shim), below)
 			if got != filepath.Join(dir, test.want) || !strings.Contains(why, test.why) || test.why == "" && why != "" {
 				t.Errorf("got %s (%s), want %s (%s)", got, why, test.want, test.why)
 			}

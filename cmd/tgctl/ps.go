@@ -89,6 +89,9 @@ func (a *app) processTable(processes []*pb.Process) *display.Table {
 		if len(p.GetCommand()) > 0 {
 			t.Note(commandLine(p.GetCommand()))
 		}
+		if build := p.GetBuild(); build != "" && build != release {
+			t.Note("its tg-shim is " + display.Name(build) + ", and tgctl " + display.Name(release))
+		}
 		if p.GetDetached() {
 			t.Note("its connection tore; it may come back")
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -45,10 +46,17 @@ func (a *app) startDaemon(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	if manager := a.serviceManager(ctx, paths); manager != nil {
-		return a.startService(ctx, manager)
+	m, st, err := a.service(ctx)
+	if errors.Is(err, service.ErrNone) || err == nil && !st.Installed() {
+		return a.startDetached(ctx, paths)
 	}
-	return a.startDetached(ctx, paths)
+	if err == nil {
+		err = m.Start(ctx)
+	}
+	if err != nil {
+		return serviceFailure("start "+daemonName, err)
+	}
+	return a.awaitDaemon(ctx, func() error { return nil })
 }
 
 // mayStart refuses where a daemon must not be started, or would not be the one
@@ -67,18 +75,6 @@ func (a *app) mayStart(paths sock.Paths) error {
 		}
 	}
 	return nil
-}
-
-// startService has the service manager start the daemon, and waits for it.
-func (a *app) startService(ctx context.Context, start []string) error {
-	out, err := exec.CommandContext(ctx, start[0], start[1:]...).CombinedOutput()
-	if err != nil {
-		return &hintError{
-			err:  fmt.Errorf("start %s with `%s`: %w: %s", daemonName, strings.Join(start, " "), err, strings.TrimSpace(string(out))),
-			hint: serviceLogHint,
-		}
-	}
-	return a.awaitDaemon(ctx, func() error { return nil })
 }
 
 // startDetached starts the daemon in a session of its own, with nothing of this

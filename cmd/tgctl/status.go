@@ -29,7 +29,8 @@ type statusJSON struct {
 	ReloadFailed  *time.Time     `json:"reload_failed,omitempty"`
 	Sessions      uint32         `json:"sessions"`
 	Attachments   uint32         `json:"attachments"`
-	Ungoverned    uint32         `json:"ungoverned"` // servers that agents start past their sessions
+	OtherShims    uint32         `json:"other_shims,omitempty"` // of them, whose tg-shim is of another version than the daemon
+	Ungoverned    uint32         `json:"ungoverned"`            // servers that agents start past their sessions
 	Pending       uint32         `json:"pending"`
 	Held          uint32         `json:"held_definitions"` // of tools, prompts and templates
 	Withheld      uint32         `json:"withheld_starts"`  // of servers of projects
@@ -66,7 +67,7 @@ func statusToJSON(s *pb.StatusResponse) statusJSON {
 		Running: true, Build: s.GetBuild(), Protocol: s.GetProtocol(), PID: s.GetPid(), Started: stamp(s.GetStarted()),
 		Activated: s.GetActivated(), ControlSocket: s.GetControlSocket(), ShimSocket: s.GetShimSocket(), Set: &set,
 		ReloadFailure: s.GetReloadFailure(), ReloadFailed: stamp(s.GetReloadFailed()), Sessions: s.GetSessions(),
-		Attachments: s.GetAttachments(), Ungoverned: s.GetUngoverned(), Pending: s.GetPending(), Held: s.GetHeldDefinitions(), Withheld: s.GetWithheldStarts(), AuditDir: s.GetAuditDir(), AuditSeq: s.GetAuditSeq(),
+		Attachments: s.GetAttachments(), OtherShims: s.GetOtherShims(), Ungoverned: s.GetUngoverned(), Pending: s.GetPending(), Held: s.GetHeldDefinitions(), Withheld: s.GetWithheldStarts(), AuditDir: s.GetAuditDir(), AuditSeq: s.GetAuditSeq(),
 		AuditFailure: s.GetAuditFailure(), Warnings: s.GetWarnings(), Presence: presenceToJSON(s.GetPresence()), Projects: projects,
 	}
 }
@@ -159,8 +160,12 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	}
 	s.add("daemon", up)
 	s.add("version", display.Name(st.GetBuild()))
-	if release != st.GetBuild() {
-		s.add("", "tgctl is "+display.Name(release)+"; restart the daemon to have it at the same version")
+	if what := versionSkew(st.GetBuild()); what != "" {
+		s.add("", what)
+		a.skew.told() // here, and not once more below
+	}
+	if n := st.GetOtherShims(); n > 0 {
+		s.add("", plural(n, "server is", "servers are")+" governed by a tg-shim of another version until the agent is started anew; see: tgctl ps")
 	}
 	a.addSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {

@@ -117,7 +117,7 @@ func (a *app) protectionToJSON(ctx context.Context, m *pb.Protection, build stri
 		p.Repair = "tgctl protect --repair " + p.Agent
 	case p.Version != build:
 		p.Problem = fmt.Sprintf("%s is %s, and the daemon %s", p.Shim, p.Version, build)
-		if p.Repair = "tgctl daemon stop && tgctl daemon start"; build == release {
+		if p.Repair = "tgctl daemon restart"; build == release {
 			p.Repair = "tgctl protect --repair " + p.Agent // that of this tgctl fits
 		}
 	}

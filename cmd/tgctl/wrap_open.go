@@ -140,6 +140,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.tellSkew() // while somebody looks, not when the agent has ended
 	if err := w.plan.Prepare(w.line(status.GetShimSocket())); err != nil {
 		return err
 	}

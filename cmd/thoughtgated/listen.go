@@ -11,6 +11,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/term"
 
+	"github.com/thoughtgate/thoughtgated/internal/launchd"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -46,7 +47,7 @@ func listen(getenv func(string) string, log *slog.Logger) (*listeners, error) {
 }
 
 func (l *listeners) open() error {
-	handed, err := activation.ListenersWithNames()
+	handed, err := handedOver()
 	if err != nil {
 		return fmt.Errorf("take over the service manager's sockets: %w", err)
 	}
@@ -68,6 +69,23 @@ func (l *listeners) open() error {
 		return err
 	}
 	return l.check(control, shim)
+}
+
+// handedOver are the sockets that systemd or launchd holds for us, by their names.
+func handedOver() (map[string][]net.Listener, error) {
+	handed, err := activation.ListenersWithNames()
+	if err != nil || len(handed) > 0 {
+		return handed, err
+	}
+	handed = map[string][]net.Listener{}
+	for _, name := range []string{"control", "shim"} {
+		if l, err := launchd.Sockets(name); err != nil {
+			return nil, err
+		} else if len(l) > 0 {
+			handed[name] = l
+		}
+	}
+	return handed, nil
 }
 
 // check puts the look at each peer before everything else.

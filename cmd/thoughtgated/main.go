@@ -170,35 +170,25 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 		return err
 	}
 	defer l.close()
+	attending, leave := context.WithCancel(ctx)
+	defer leave()
 	d, err := daemon.New(daemon.Options{
 		Paths: l.paths, Config: o.config, Getenv: getenv, Logger: log, Build: release,
 		Control: l.control, Shim: l.shim, Activated: l.activated,
+		Stopping: func() {
+			notify(log, sdStopping)
+			leave()
+		},
 	})
 	if err != nil {
 		return err
 	}
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	ended := make(chan struct{})
-	reloading := make(chan struct{})
-	go func() {
-		defer close(reloading)
-		for {
-			select {
-			case <-hup:
-				notifyReload(log, func() { d.Reload(ctx, "SIGHUP") })
-			case <-ended:
-				return
-			}
-		}
-	}()
-	notifyReady(log)
+	attended := attend(attending, d, log)
+	notify(log, sdReady)
 	log.Info("ready", "control", l.paths.ControlSocket(), "activated", l.activated, "version", release)
 	err = d.Run(ctx)
-	notifyStopping(log)
-	close(ended)
-	<-reloading
+	leave()
+	attended()
 	log.Info("stopped")
 	return err
 }

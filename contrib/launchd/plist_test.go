@@ -1,79 +1,88 @@
-// Package launchd_test checks the property list, which no Mac reads during the tests.
-package launchd_test
+package launchd
 
 import (
-	"encoding/xml"
-	"errors"
-	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"howett.net/plist"
 )
 
-const plist = "io.github.thoughtgate.thoughtgated.plist"
-
-// launchd ignores a key that it does not know without a word.
-var known = map[string]bool{
-	"Label": true, "ProgramArguments": true, "RunAtLoad": true,
-	"KeepAlive": true, "SuccessfulExit": true, "ProcessType": true, "Umask": true,
-	"HardResourceLimits": true, "Core": true, "StandardErrorPath": true,
+// job is what the property list says, as launchd.plist(5) has it.
+type job struct {
+	Label              string
+	ProgramArguments   []string
+	Sockets            map[string]socket
+	RunAtLoad          bool
+	KeepAlive          map[string]bool
+	ExitTimeOut        int
+	ProcessType        string
+	Umask              int
+	HardResourceLimits map[string]int
+	StandardErrorPath  string
 }
 
+type socket struct {
+	SockPathName string
+	SockPathMode int
+}
+
+// The paths hold what would break a property list that was put together by hand.
 func TestPlist(t *testing.T) {
-	text, err := os.ReadFile(plist)
+	p := Paths{
+		Daemon: "/Users/ann & <bob>/.local/bin/thoughtgated", Log: "/Users/ann/Library/Logs/thoughtgated.log",
+		Control: "/Users/ann/Library/Application Support/thoughtgate/run/control.sock",
+		Shim:    "/Users/ann/Library/Application Support/thoughtgate/run/shim.sock",
+	}
+	text, err := p.Plist()
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled := strings.NewReplacer("@PREFIX@", "/Users/ann/.local", "@HOME@", "/Users/ann").Replace(string(text))
-	settings := readPlist(t, filled)
+	want := job{
+		Label: Label, ProgramArguments: []string{p.Daemon},
+		Sockets:   map[string]socket{"control": {p.Control, 0o600}, "shim": {p.Shim, 0o600}},
+		RunAtLoad: true, KeepAlive: map[string]bool{"SuccessfulExit": false}, ExitTimeOut: 20, ProcessType: "Background",
+		Umask: 0o077, HardResourceLimits: map[string]int{"Core": 0}, StandardErrorPath: p.Log,
+	}
+	var got job
+	if _, err := plist.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the property list (-want +got):\n%s", diff)
+	}
+	if strings.Contains(text, "@") {
+		t.Errorf("a word was not replaced:\n%s", text)
+	}
 
-	if got, want := settings["Label"], strings.TrimSuffix(plist, filepath.Ext(plist)); got != want {
-		t.Errorf("Label = %q, want the name of the file, %q", got, want)
+	// launchd and the decoder ignore a key that they do not know without a word.
+	var all map[string]any
+	if _, err := plist.Unmarshal([]byte(text), &all); err != nil {
+		t.Fatal(err)
 	}
-	if got, want := settings["ProgramArguments"], "/Users/ann/.local/bin/thoughtgated"; got != want {
-		t.Errorf("ProgramArguments = %q, want %q", got, want)
+	for key := range all {
+		if !known[key] {
+			t.Errorf("launchd.plist(5) has no key %q", key)
+		}
 	}
-	if got := settings["StandardErrorPath"]; !filepath.IsAbs(got) {
-		t.Errorf("StandardErrorPath = %q, want an absolute path: launchd expands nothing", got)
-	}
-	if got, want := settings["Umask"], "63"; got != want {
-		t.Errorf("Umask = %q, want %q, which is 0077", got, want)
+	sockets, _ := all["Sockets"].(map[string]any)
+	for name, s := range sockets {
+		keys, _ := s.(map[string]any)
+		for key := range keys {
+			if key != "SockPathName" && key != "SockPathMode" {
+				t.Errorf("socket %s: unexpected key %q", name, key)
+			}
+		}
 	}
 }
 
-// readPlist returns the text that follows each key, through arrays and dictionaries.
-func readPlist(t *testing.T, text string) map[string]string {
-	t.Helper()
-	settings := map[string]string{}
-	key := ""
-	decoder := xml.NewDecoder(strings.NewReader(text))
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return settings
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", plist, err)
-		}
-		start, ok := token.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		var content string
-		switch start.Name.Local {
-		case "key":
-			if err := decoder.DecodeElement(&content, &start); err != nil {
-				t.Fatal(err)
-			}
-			if key = content; !known[key] {
-				t.Errorf("unknown key %q", key)
-			}
-		case "string", "integer":
-			if err := decoder.DecodeElement(&content, &start); err != nil {
-				t.Fatal(err)
-			}
-			settings[key] = content
-		}
+var known = map[string]bool{
+	"Label": true, "ProgramArguments": true, "Sockets": true, "RunAtLoad": true, "KeepAlive": true, "ExitTimeOut": true,
+	"ProcessType": true, "Umask": true, "HardResourceLimits": true, "StandardErrorPath": true,
+}
+
+func TestPlistWantsAbsolutePaths(t *testing.T) {
+	if _, err := (Paths{Daemon: "thoughtgated", Control: "/c", Shim: "/s", Log: "/l"}).Plist(); err == nil {
+		t.Error("a relative path was taken")
 	}
 }

@@ -72,6 +72,8 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{service, "Service.Type", []string{"notify"}},
 		{service, "Service.Restart", []string{"on-failure"}},
 		{service, "Service.ExecReload", []string{"/usr/bin/tgctl", "daemon", "reload"}},
+		{service, "Service.WatchdogSec", []string{"30s"}},
+		{service, "Unit.StartLimitIntervalSec", []string{"0"}},
 		{service, "Service.NoNewPrivileges", []string{"yes"}},
 		{service, "Service.UMask", []string{"0077"}},
 		{service, "Service.LimitCORE", []string{"0"}},

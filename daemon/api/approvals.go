@@ -37,15 +37,17 @@ func (v approvalsService) Get(ctx context.Context, req *pb.GetApprovalRequest) (
 }
 
 func (v approvalsService) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.ApprovalEvent]) error {
-	for q, err := range v.s.Approvals.Watch(stream.Context()) {
-		if err != nil {
-			return err
+	return v.s.standing(stream.Context(), func(ctx context.Context) error {
+		for q, err := range v.s.Approvals.Watch(ctx) {
+			if err != nil {
+				return err
+			}
+			if err := stream.Send(&pb.ApprovalEvent{Approval: questionTo(q)}); err != nil {
+				return err
+			}
 		}
-		if err := stream.Send(&pb.ApprovalEvent{Approval: questionTo(q)}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,9 +24,15 @@ func (v auditService) Read(m *pb.AuditQuery, stream grpc.ServerStreamingServer[p
 		Server: m.GetServer(), Tool: m.GetTool(), Verdict: m.GetVerdict(), Session: m.GetSession(), Kind: record.Kind(m.GetKind()),
 		Last: int(m.GetLast()), Follow: m.GetFollow(),
 	}
-	return v.s.Audit.Read(stream.Context(), q, func(seq uint64, line, values []byte) error {
-		return stream.Send(&pb.AuditRecord{Seq: seq, Line: line, Values: values})
-	})
+	read := func(ctx context.Context) error {
+		return v.s.Audit.Read(ctx, q, func(seq uint64, line, values []byte) error {
+			return stream.Send(&pb.AuditRecord{Seq: seq, Line: line, Values: values})
+		})
+	}
+	if q.Follow {
+		return v.s.standing(stream.Context(), read)
+	}
+	return read(stream.Context())
 }
 
 func timeOf(t *timestamppb.Timestamp) time.Time {

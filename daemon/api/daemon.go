@@ -22,11 +22,12 @@ type daemonService struct {
 func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
 	s := v.s
 	sessions, ungoverned := count(s.Sessions.List())
+	attached := s.Sessions.Attachments()
 	resp := &pb.StatusResponse{
 		Build: s.Build, Protocol: client.Protocol, Pid: int32(os.Getpid()), Started: timestamppb.New(s.Started),
 		Activated: s.Activated, ControlSocket: s.Control, ShimSocket: s.Shim,
 		Set:      setTo(s.Policies.Describe()),
-		Sessions: sessions, Ungoverned: ungoverned, Attachments: uint32(len(s.Sessions.Attachments())),
+		Sessions: sessions, Ungoverned: ungoverned, Attachments: uint32(len(attached)), OtherShims: otherBuilds(attached, s.Build),
 		Pending: uint32(len(s.Approvals.List(false))), HeldDefinitions: uint32(s.Pins.Waiting()),
 		WithheldStarts: uint32(s.Trust.Waiting()),
 		AuditDir:       s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(), Presence: presenceTo(s.Presence.State()),
@@ -43,6 +44,16 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 		resp.ReloadFailure, resp.ReloadFailed = failure, timestamppb.New(at)
 	}
 	return resp, nil
+}
+
+// otherBuilds counts the shims that are of another build.
+func otherBuilds(attached []session.Attached, build string) (n uint32) {
+	for _, a := range attached {
+		if a.Build != build {
+			n++
+		}
+	}
+	return n
 }
 
 // count counts the sessions whose wrap is there, and the servers that run past
@@ -93,10 +104,13 @@ func (v daemonService) Metrics(_ context.Context, req *pb.MetricsRequest) (*pb.M
 // answerFirst is how long the end waits for the answer to get out.
 const answerFirst = 50 * time.Millisecond
 
-func (v daemonService) Stop(ctx context.Context, _ *pb.StopRequest) (*pb.StopResponse, error) {
+func (v daemonService) Stop(ctx context.Context, req *pb.StopRequest) (*pb.StopResponse, error) {
 	_, by, err := v.s.decider(ctx, "stopping the daemon")
 	if err != nil {
 		return nil, err
+	}
+	if req.GetOnlyAsk() {
+		return &pb.StopResponse{}, nil
 	}
 	v.s.Logger.Info("asked to stop", "by", by)
 	time.AfterFunc(answerFirst, v.s.Stop)

@@ -40,6 +40,9 @@ type seen struct {
 func (peerInfo) AuthType() string { return "so_peercred" }
 
 func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if a, ok := c.(*arrival); ok {
+		a.taken()
+	}
 	known, ok := c.(interface{ Peer() *sock.Peer })
 	if !ok {
 		return nil, nil, errors.New("a connection whose peer is not known")

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -74,6 +76,13 @@ type Server struct {
 	self   sock.Process // this one
 	cgroup string
 	uid    int
+
+	ending context.Context // is over when the server is to end
+	end    context.CancelFunc
+
+	mu     sync.Mutex
+	closed bool
+	quiet  *quietListener // of control; nil until it is served
 }
 
 // Policies is the policy set in force and what can be done about it.
@@ -159,6 +168,7 @@ func (s *Server) ShimOptions() ShimOptions { return s.Policies.Options() }
 // New returns a server that is ready to serve.
 func New(c Config) *Server {
 	s := &Server{Config: c, health: health.NewServer(), uid: os.Getuid()}
+	s.ending, s.end = context.WithCancel(context.Background()) // a lifetime: until Close
 	pid := int32(os.Getpid())
 	s.self, _ = sock.ProcessOf(pid) // where it can't be told, nobody is mistaken for a child of ours
 	s.cgroup, _ = sock.Cgroup(pid)
@@ -194,7 +204,11 @@ func New(c Config) *Server {
 func (s *Server) Serve(control, shim net.Listener) error {
 	var group errgroup.Group
 	group.Go(func() error { return s.serve(s.shim, shim, "shim.sock") })
-	group.Go(func() error { return s.serve(s.control, control, "control.sock") })
+	quiet := quietly(control)
+	s.mu.Lock()
+	s.quiet = quiet
+	s.mu.Unlock()
+	group.Go(func() error { return s.serve(s.control, quiet, "control.sock") })
 	return group.Wait()
 }
 
@@ -206,11 +220,23 @@ func (s *Server) serve(server *grpc.Server, l net.Listener, name string) error {
 	return nil
 }
 
-// Close ends every stream and makes Serve return. Shims keep what is
-// undecided and look for the next daemon. It may be called more than once.
+// Close makes Serve return. Calls under way are answered first; streams that
+// would go on are ended with an error, and whoever reads them looks for the next
+// daemon, as shims do, which keep what is undecided. It may be called more than
+// once, and returns when all is over.
 func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
 	s.health.Shutdown()
-	s.shim.Stop()
+	s.shim.Stop() // before the streams of sessions end: a session that ends takes its shims along
+	s.end()
+	if s.quiet != nil {
+		drain(s.control, s.quiet)
+	}
 	s.control.Stop()
 }
 
@@ -218,14 +244,19 @@ func (s *Server) Close() {
 // the log, and errors of the daemon into statuses.
 func (s *Server) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	defer s.recovered(info.FullMethod, &err)
+	_ = grpc.SetHeader(ctx, s.builds()) // fails only for a call that has ended
 	resp, err = handler(ctx, req)
 	return resp, toStatus(err)
 }
 
 func (s *Server) guardStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	defer s.recovered(info.FullMethod, &err)
+	_ = stream.SetHeader(s.builds())
 	return toStatus(handler(srv, stream))
 }
+
+// builds goes out with each answer, so that a client of another release knows.
+func (s *Server) builds() metadata.MD { return metadata.Pairs(client.BuildHeader, s.Build) }
 
 func (s *Server) recovered(method string, err *error) {
 	if v := recover(); v != nil {

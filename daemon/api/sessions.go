@@ -56,19 +56,21 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	if err != nil {
 		return err
 	}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case e := <-opened.Events():
-			err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{
-				Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached),
-			}}})
-			if err != nil {
-				return err
+	return v.s.standing(ctx, func(ctx context.Context) error {
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case e := <-opened.Events():
+				err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{
+					Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached),
+				}}})
+				if err != nil {
+					return err
+				}
 			}
 		}
-	}
+	})
 }
 
 // projectWarnings tells of the files that a project says something in.

@@ -63,6 +63,14 @@ func (l *Log) lead() {
 	g.done = nil
 }
 
+// Await returns when whoever is writing or syncing now has done so. It returns
+// likewise when the log can't be written: then too it answers.
+func (l *Log) Await() {
+	l.Seq() // and only then the other lock: nobody is to wait for a sync because of us
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+}
+
 // sync brings everything that is written by now to stable storage, and returns
 // the seq up to which that is. After an error the kernel may have forgotten what
 // it could not write, so that a second try proves nothing: the segment is left.

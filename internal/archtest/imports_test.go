@@ -56,6 +56,10 @@ var mayImport = map[string][]string{
 	"internal/display":   {sys, json, text},
 	"internal/fake":      {sys, json, toml, yaml}, // its agents read what ours rewrite
 
+	// What a service manager is told, and the files that it reads.
+	"contrib/*":        {},
+	"internal/service": {sys, "contrib/systemd", "contrib/launchd", "internal/sock"},
+
 	// The bottom of the daemon, and what stands on it. Siblings know gate,
 	// config and the store, never each other.
 	"daemon/gate":     {sys, json, "internal/..."},
@@ -76,7 +80,7 @@ var mayImport = map[string][]string{
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
 	"cmd/tgctl": {sys, term, json, cobra, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
-		"internal/display", "internal/private", "internal/sock", "internal/fake", "cmd/tgctl/slack"},
+		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack"},
 
 	// Slack is a surface: no other package knows it.
 	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display"},

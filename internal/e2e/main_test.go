@@ -70,18 +70,18 @@ func runTests(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	programs = dir
-	if err := build(dir); err != nil {
+	if err := build(dir, underRace()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
 }
 
-// build builds what ships, as it ships; under the race detector with it.
-func build(dir string) error {
+// build builds what ships, as it ships but for the race detector.
+func build(dir string, race bool) error {
 	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
 	env := append(os.Environ(), "CGO_ENABLED=0")
-	if underRace() {
+	if race {
 		args = append(args, "-race")
 		env = os.Environ()
 	}

@@ -29,6 +29,11 @@ type House struct {
 	// Shipped starts the daemon as it ships, without the race detector, under
 	// which the largest messages take it longer than a shim waits.
 	Shipped bool
+
+	// Program is started as the daemon instead of the one that was built; empty for that.
+	Program string
+
+	held []*os.File // the daemon's sockets, where the test is the service manager
 }
 
 // NewHouse makes a house. When the test ends nothing of it may be left running;
@@ -84,8 +89,9 @@ func (h *House) StartDaemon() {
 		h.tb.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(program(h.tb, "thoughtgated", h.Shipped), "--log-format", "text")
+	cmd := exec.Command(or(h.Program, program(h.tb, "thoughtgated", h.Shipped)), "--log-format", "text")
 	cmd.Env, cmd.Dir = h.Env, "/"
+	h.handOver(cmd)
 	cmd.Stdout, cmd.Stderr = log, log
 	h.Daemon = start(h.tb, cmd)
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {

@@ -71,7 +71,12 @@ func build(race bool) (string, error) {
 	built.Lock()
 	built.dirs = append(built.dirs, dir)
 	built.Unlock()
-	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
+	return dir, buildTo(dir, race, programs)
+}
+
+// buildTo builds programs into a folder.
+func buildTo(dir string, race bool, programs []string, flags ...string) error {
+	args := append([]string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}, flags...)
 	cgo := "CGO_ENABLED=0"
 	if race {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
@@ -82,9 +87,9 @@ func build(race bool) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the programs: %w\n%s", err, out)
+		return fmt.Errorf("build the programs: %w\n%s", err, out)
 	}
-	return dir, nil
+	return nil
 }
 
 // UnderRace reports whether the tests run under the race detector.

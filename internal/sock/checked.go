@@ -2,9 +2,11 @@ package sock
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
+	"time"
 )
 
 // PerProcess is how many connections one process may hold at a time, unless
@@ -23,6 +25,7 @@ type Listener struct {
 
 	inner *net.UnixListener
 	uid   uint32
+	made  fs.FileInfo // the socket's file, nil when it was not there
 
 	mu    sync.Mutex
 	count map[owner]int
@@ -35,8 +38,10 @@ type owner struct {
 
 // Checked puts the check before what l accepts. The Listener owns l from then on.
 func Checked(l *net.UnixListener) *Listener {
+	made, _ := os.Lstat(l.Addr().String())
 	return &Listener{
 		PerProcess: PerProcess,
+		made:       made,
 		inner:      l,
 		uid:        uint32(os.Geteuid()),
 		count:      make(map[owner]int),
@@ -94,8 +99,18 @@ func (l *Listener) leave(p *Peer) {
 	}
 }
 
-// Close stops listening. Connections that were accepted stay.
-func (l *Listener) Close() error { return l.inner.Close() }
+// Close stops listening. Connections that were accepted stay. The socket's file
+// is removed if that is the listener's to do, and not when somebody else's lies
+// there by now.
+func (l *Listener) Close() error {
+	if now, err := os.Lstat(l.inner.Addr().String()); err == nil && (l.made == nil || !os.SameFile(now, l.made)) {
+		l.inner.SetUnlinkOnClose(false)
+	}
+	return l.inner.Close()
+}
+
+// SetDeadline makes Accept give up at t; the zero time means never.
+func (l *Listener) SetDeadline(t time.Time) error { return l.inner.SetDeadline(t) }
 
 // Addr is the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.inner.Addr() }

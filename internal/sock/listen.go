@@ -148,11 +148,41 @@ func flock(f *os.File) error {
 
 // holder is " by pid 123", or nothing when the holder has not written it yet.
 func holder(f *os.File) string {
+	if pid := holderPID(f); pid != 0 {
+		return fmt.Sprintf(" by pid %d", pid)
+	}
+	return ""
+}
+
+// holderPID is what a holder has written, 0 when it has not yet.
+func holderPID(f *os.File) int {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
 	if err != nil {
-		return ""
+		return 0
 	}
-	return fmt.Sprintf(" by pid %d", pid)
+	return pid
+}
+
+// Holder returns the process that holds the lock at path, as far as it has said
+// so; 0 when nobody holds it.
+func Holder(path string) (pid int, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("look who holds %s: %w", path, err)
+	}
+	defer f.Close() // which gives back what was taken
+	switch err := flock(f); {
+	case err == nil:
+		return 0, nil
+	case !errors.Is(err, unix.EWOULDBLOCK):
+		return 0, fmt.Errorf("look who holds %s: %w", path, err)
+	}
+	if pid = holderPID(f); pid == 0 {
+		return 0, fmt.Errorf("%s is held, and who holds it has not said who they are", path)
+	}
+	return pid, nil
 }

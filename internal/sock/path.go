@@ -94,6 +94,9 @@ func makeDir(dir string) error {
 	return checkDir(dir)
 }
 
+// CheckPath refuses a path at which no socket can be made on this platform.
+func CheckPath(path string) error { return checkLength(path) }
+
 // checkLength refuses a path that the platform can't bind. The kernel would cut
 // it off or refuse it with no more than "invalid argument".
 func checkLength(path string) error {

@@ -82,6 +82,7 @@ type StatusResponse struct {
 	WithheldStarts  uint32                 `protobuf:"varint,40,opt,name=withheld_starts,json=withheldStarts,proto3" json:"withheld_starts,omitempty"`    // of servers of projects, that nobody has agreed to
 	Ungoverned      uint32                 `protobuf:"varint,50,opt,name=ungoverned,proto3" json:"ungoverned,omitempty"`                                  // servers that agents start past their sessions
 	Presence        *PresenceState         `protobuf:"bytes,60,opt,name=presence,proto3" json:"presence,omitempty"`
+	OtherShims      uint32                 `protobuf:"varint,120,opt,name=other_shims,json=otherShims,proto3" json:"other_shims,omitempty"` // attached shims that are of another build than the daemon
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -268,6 +269,13 @@ func (x *StatusResponse) GetPresence() *PresenceState {
 		return x.Presence
 	}
 	return nil
+}
+
+func (x *StatusResponse) GetOtherShims() uint32 {
+	if x != nil {
+		return x.OtherShims
+	}
+	return 0
 }
 
 // ProjectFile is a .thoughtgate.yaml: what a repository adds to the rules.
@@ -664,6 +672,7 @@ func (x *Bucket) GetValue() float64 {
 
 type StopRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	OnlyAsk       bool                   `protobuf:"varint,120,opt,name=only_ask,json=onlyAsk,proto3" json:"only_ask,omitempty"` // nothing ends; an error says that the caller may not end it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -696,6 +705,13 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StopRequest) GetOnlyAsk() bool {
+	if x != nil {
+		return x.OnlyAsk
+	}
+	return false
 }
 
 type StopResponse struct {
@@ -739,7 +755,7 @@ var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\n" +
 	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\x1a\x1dthoughtgate/v1/presence.proto\"\x0f\n" +
-	"\rStatusRequest\"\xc0\x06\n" +
+	"\rStatusRequest\"\xe1\x06\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05build\x18\x01 \x01(\tR\x05build\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x10\n" +
@@ -766,7 +782,9 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\n" +
 	"ungoverned\x182 \x01(\rR\n" +
 	"ungoverned\x129\n" +
-	"\bpresence\x18< \x01(\v2\x1d.thoughtgate.v1.PresenceStateR\bpresence\"\x87\x01\n" +
+	"\bpresence\x18< \x01(\v2\x1d.thoughtgate.v1.PresenceStateR\bpresence\x12\x1f\n" +
+	"\vother_shims\x18x \x01(\rR\n" +
+	"otherShims\"\x87\x01\n" +
 	"\vProjectFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x14\n" +
@@ -793,8 +811,9 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"4\n" +
 	"\x06Bucket\x12\x14\n" +
 	"\x05bound\x18\x01 \x01(\x01R\x05bound\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value\"\r\n" +
-	"\vStopRequest\"\x0e\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value\"(\n" +
+	"\vStopRequest\x12\x19\n" +
+	"\bonly_ask\x18x \x01(\bR\aonlyAsk\"\x0e\n" +
 	"\fStopResponse2\xa9\x02\n" +
 	"\x06Daemon\x12G\n" +
 	"\x06Status\x12\x1d.thoughtgate.v1.StatusRequest\x1a\x1e.thoughtgate.v1.StatusResponse\x12G\n" +

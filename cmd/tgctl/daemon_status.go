@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/service"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// daemonJSON is what `daemon status --json` prints.
+type daemonJSON struct {
+	Running    bool   `json:"running"`
+	Version    string `json:"version,omitempty"`
+	Tgctl      string `json:"tgctl"` // version of this program
+	PID        int    `json:"pid,omitempty"`
+	Manager    string `json:"manager,omitempty"`    // systemd or launchd, left out when none can be used
+	Why        string `json:"why,omitempty"`        // none can
+	Definition string `json:"definition,omitempty"` // path of the unit or property list; left out when it is not installed
+	Ours       bool   `json:"ours,omitempty"`       // written by `tgctl daemon install`
+	Program    string `json:"program,omitempty"`    // that it starts
+	Enabled    bool   `json:"enabled,omitempty"`    // it is started at login
+	Detail     string `json:"detail,omitempty"`     // the manager's own words
+	Restarts   int    `json:"restarts,omitempty"`   // after failures
+	Log        string `json:"log,omitempty"`        // command that shows it
+}
+
+func (a *app) daemonStatusCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status [flags]",
+		Short: "Say how the daemon is run, and by what",
+		Long: `Say whether the daemon runs, in which version, who starts it, from which unit or
+property list, and how often it had to be started again. What it governs is told
+by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
+		Example: `  $ tgctl daemon status
+  $ tgctl daemon status --json | jq .restarts`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, st, none := a.service(cmd.Context())
+			s, err := a.statusUnlessAsleep(cmd.Context(), st)
+			if asJSON {
+				if perr := a.printJSON(daemonToJSON(s, st, none)); perr != nil || !errors.Is(err, client.ErrNotRunning) {
+					return errors.Join(perr, err)
+				}
+				return &exitError{code: exitNotRunning}
+			}
+			return errors.Join(a.printSheet(a.daemonSheet(s, st, none)), err)
+		},
+	}
+	jsonFlag(cmd, &asJSON, daemonJSON{})
+	return cmd
+}
+
+// statusUnlessAsleep asks the daemon, unless that would start it: the service
+// manager may hold its sockets without it.
+func (a *app) statusUnlessAsleep(ctx context.Context, st service.State) (*pb.StatusResponse, error) {
+	if st.Active && st.PID == 0 {
+		return nil, client.ErrNotRunning
+	}
+	return a.status(ctx)
+}
+
+func daemonToJSON(s *pb.StatusResponse, st service.State, none error) daemonJSON {
+	j := daemonJSON{
+		Running: s != nil, Version: s.GetBuild(), Tgctl: release, PID: int(s.GetPid()), Manager: st.Manager,
+		Definition: st.Definition, Ours: st.Ours, Program: st.Program, Enabled: st.Enabled, Restarts: st.Restarts, Log: st.Log,
+	}
+	if st.Installed() {
+		j.Detail = st.Detail
+	}
+	if none != nil {
+		j.Why = none.Error()
+	}
+	return j
+}
+
+func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *sheet {
+	out := &sheet{}
+	switch {
+	case s != nil:
+		out.add("daemon", "running since "+display.Moment(s.GetStarted().AsTime(), a.now())+", pid "+display.Safe(strconv.Itoa(int(s.GetPid()))))
+		out.add("version", display.Name(s.GetBuild()))
+		if what := versionSkew(s.GetBuild()); what != "" {
+			out.add("", what)
+			a.skew.told()
+		}
+	case st.PID != 0:
+		out.add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if it stays so: tgctl daemon restart")
+	case st.Active:
+		out.add("daemon", "not running; "+display.Text(st.Manager)+" starts it for whoever connects")
+	default:
+		out.add("daemon", "not running")
+	}
+	switch {
+	case none != nil:
+		out.add("manager", display.Text(none.Error()))
+		var why *service.Error
+		if errors.As(none, &why) {
+			out.add("", display.Text(why.Hint))
+		}
+		return out
+	case !st.Installed():
+		out.add("manager", display.Text(st.Manager)+", which does not know it; to have it start the daemon: tgctl daemon install")
+		return out
+	}
+	what := display.Text(st.Manager) + ", " + display.Text(st.Detail)
+	if st.Enabled {
+		what += ", started at login"
+	} else {
+		what += ", not started at login; to have it so: tgctl daemon install"
+	}
+	out.add("manager", what)
+	if s != nil && st.PID != 0 && st.PID != int(s.GetPid()) || s != nil && st.PID == 0 {
+		out.add("", "the daemon that runs is not "+display.Text(st.Manager)+"'s; to have it so: tgctl daemon restart")
+	}
+	if st.Restarts > 0 {
+		out.add("", "started again "+plural(uint32(st.Restarts), "time", "times")+" after it had failed")
+	}
+	whose := display.Safe("from a package or `make install`")
+	if st.Ours {
+		whose = "written by `tgctl daemon install`"
+	}
+	out.add("definition", display.Text(st.Definition)+", "+whose)
+	out.add("program", display.Text(st.Program))
+	if !st.Lingers {
+		out.add("", "ends when you log out; to have it stay: loginctl enable-linger")
+	}
+	out.add("log", display.Text(st.Log))
+	return out
+}

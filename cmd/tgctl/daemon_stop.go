@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/service"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+const (
+	// stopPatience is how long a daemon that was told to stop may take: it drains
+	// its shims first.
+	stopPatience = 30 * time.Second
+
+	// askPatience is how long a daemon may take to say whether we may end it. One
+	// that hangs says nothing, and is the one that people want to end most.
+	askPatience = 5 * time.Second
+)
+
+func (a *app) daemonStopCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop",
+		Short: "Stop the daemon",
+		Long: `Stop the daemon and return when it has gone, and the service manager's sockets
+with it. Servers that are governed look for it for a while and then leave:
+without it nothing governed passes. The next command that needs it starts it
+again.`,
+		Example: "  $ tgctl daemon stop",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.skew.told() // it is about to go
+			return a.stopDaemon(cmd.Context())
+		},
+	}
+}
+
+func (a *app) daemonRestartCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restart",
+		Short: "Start the daemon anew, as after an update",
+		Long: `Stop the daemon and start the one that is installed now; start it if none runs.
+Servers that are governed wait for it, questions stay open, and where the
+service manager holds the sockets nobody who connects is refused.`,
+		Example: "  $ tgctl daemon restart",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.skew.told() // that is what it is for
+			return a.restartDaemon(cmd.Context())
+		},
+	}
+}
+
+// service asks the service manager what it knows of the daemon that this process
+// speaks to. The error is service.ErrNone when none would start that one.
+func (a *app) service(ctx context.Context) (service.Manager, service.State, error) {
+	m := service.For(runtime.GOOS, a.getenv)
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return m, service.State{}, err
+	}
+	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
+		return m, service.State{}, fmt.Errorf("%w: THOUGHTGATE_CONTROL names the socket of another daemon, %s", service.ErrNone, named)
+	}
+	st, err := m.State(ctx)
+	return m, st, err
+}
+
+// serviceFailure is what a service manager has failed at, with what it takes to
+// mend that.
+func serviceFailure(what string, err error) error {
+	wrapped := fmt.Errorf("%s: %w", what, err)
+	var failed *service.Error
+	if errors.As(err, &failed) {
+		return &hintError{err: wrapped, hint: failed.Hint}
+	}
+	return wrapped
+}
+
+// stopDaemon ends the daemon that runs, through the service manager when that
+// runs it, and returns when it has gone.
+func (a *app) stopDaemon(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience)
+	defer cancel()
+	m, st, err := a.service(ctx)
+	if err != nil || !st.Active {
+		return a.stopDetached(ctx)
+	}
+	if err := a.mayStop(ctx, st); err != nil {
+		return err
+	}
+	if err := m.Stop(ctx); err != nil {
+		return serviceFailure("stop "+daemonName, err)
+	}
+	if err := a.endStray(ctx, 0); err != nil {
+		return err
+	}
+	a.say("thoughtgated has stopped, and %s has closed its sockets.", st.Manager)
+	return nil
+}
+
+// mayStop asks the daemon that the service manager runs whether we may end it:
+// an agent may not. One that does not run, or does not answer, has no say.
+func (a *app) mayStop(ctx context.Context, st service.State) error {
+	if st.PID == 0 {
+		return nil // to ask would start it
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	c, err := a.dialRunning(ctx)
+	if err == nil {
+		defer c.Close()
+		err = c.MayStop(ctx)
+	}
+	switch {
+	case err == nil, errors.Is(err, client.ErrNotRunning):
+		return nil
+	case errors.Is(err, client.ErrForbidden):
+		return err
+	}
+	a.say("thoughtgated (pid %d) does not answer, and is ended all the same: %v", st.PID, err)
+	return nil
+}
+
+// stopDetached ends a daemon that no service manager runs.
+func (a *app) stopDetached(ctx context.Context) error {
+	c, err := a.dialRunning(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	err = awaitEnd(ctx, int(s.GetPid()), func() error {
+		if err := c.Stop(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) { // it may be gone before its answer is read
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.say("thoughtgated has stopped.")
+	return nil
+}
+
+// awaitEnd tells a process to end, and returns when it has.
+func awaitEnd(ctx context.Context, pid int, tell func() error) error {
+	exit, err := watchExit(pid)
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", daemonName, err)
+	}
+	defer exit.Close()
+	if err := tell(); err != nil {
+		return err
+	}
+	if err := exit.Wait(ctx); err != nil {
+		return fmt.Errorf("stop %s: process %d was told to end and has not: %w", daemonName, pid, err)
+	}
+	return nil
+}
+
+// endStray ends a daemon of ours that holds the lock and is not the service
+// manager's: its sockets have been replaced by the manager's, so that nobody can
+// reach it, and as long as it runs no other can start.
+func (a *app) endStray(ctx context.Context, managed int) error {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return err
+	}
+	pid, err := sock.Holder(paths.LockFile())
+	if err != nil || pid == 0 || pid == managed {
+		return err
+	}
+	return awaitEnd(ctx, pid, func() error {
+		p, err := sock.ProcessOf(int32(pid))
+		if err != nil {
+			return nil // it has ended meanwhile
+		}
+		if name := strings.TrimSuffix(filepath.Base(p.Exe), " (deleted)"); name != daemonName {
+			return fmt.Errorf("process %d (%s) holds %s and is no %s; end it yourself", pid, p.Exe, paths.LockFile(), daemonName)
+		}
+		a.say("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
+		return unix.Kill(pid, unix.SIGTERM)
+	})
+}
+
+// restartDaemon ends the daemon, if one runs, and starts the one that is
+// installed.
+func (a *app) restartDaemon(ctx context.Context) error {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return err
+	}
+	if err := a.mayStart(paths); err != nil {
+		return err
+	}
+	m, st, err := a.service(ctx)
+	if err != nil && !errors.Is(err, service.ErrNone) {
+		return serviceFailure("restart "+daemonName, err)
+	}
+	if err != nil || !st.Installed() {
+		if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
+			return err
+		}
+		return a.startDaemon(ctx)
+	}
+	if err := a.mayStop(ctx, st); err != nil {
+		return err
+	}
+	return a.restartManaged(ctx, m, st)
+}
+
+// restartManaged has the service manager start the daemon anew, and says what
+// runs then.
+func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State) error {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
+	defer cancel()
+	if err := a.endStray(ctx, st.PID); err != nil {
+		return err
+	}
+	if err := m.Restart(ctx); err != nil {
+		return serviceFailure("restart "+daemonName, err)
+	}
+	s, err := a.awaitOther(ctx, st.PID)
+	if err != nil {
+		return &hintError{err: err, hint: "See: " + st.Log}
+	}
+	a.say("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
+	if s.GetBuild() != release {
+		a.say("It is not the version of this tgctl, %s: %s starts %s.", release, st.Definition, st.Program)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+// Package systemd holds the units that start ThoughtGate's daemon for a user, as
+// packages ship them, and fills in where the programs are.
+package systemd
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+)
+
+// Service is the unit that the others belong to; enabling it enables them.
+const Service = "thoughtgated.service"
+
+// Sockets are the units that hold the daemon's sockets.
+var Sockets = []string{"thoughtgated.socket", "thoughtgated-shim.socket"}
+
+//go:embed thoughtgated.service thoughtgated.socket thoughtgated-shim.socket
+var units embed.FS
+
+// Units returns the text of every unit by its name, with the absolute paths of
+// the programs that they start. A path that systemd would not read as it stands
+// is an error.
+func Units(daemon, tgctl string) (map[string]string, error) {
+	fill := make([]string, 0, 4)
+	for from, path := range map[string]string{"=/usr/bin/thoughtgated": daemon, "=/usr/bin/tgctl": tgctl} {
+		word, err := quote(path)
+		if err != nil {
+			return nil, err
+		}
+		fill = append(fill, from, "="+word)
+	}
+	filler := strings.NewReplacer(fill...)
+	all := map[string]string{}
+	for _, name := range append([]string{Service}, Sockets...) {
+		text, err := units.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = filler.Replace(string(text))
+	}
+	return all, nil
+}
+
+// quote writes a path as a word of ExecStart=.
+func quote(path string) (string, error) {
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "\"'\\$\n\t;") {
+		return "", fmt.Errorf("systemd can't start %q: it has to be absolute, and free of quotes, dollar signs, semicolons, backslashes and tabs", path)
+	}
+	path = strings.ReplaceAll(path, "%", "%%")
+	if strings.Contains(path, " ") {
+		return `"` + path + `"`, nil
+	}
+	return path, nil
+}

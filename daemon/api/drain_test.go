@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// slow answers when it is told to.
+type slow struct {
+	grpc_health_v1.UnimplementedHealthServer
+	begun  chan struct{}
+	answer chan struct{}
+}
+
+func (s *slow) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	s.begun <- struct{}{}
+	<-s.answer
+	return &grpc_health_v1.HealthCheckResponse{Status: grpc_health_v1.HealthCheckResponse_SERVING}, nil
+}
+
+// quietServer serves slow on a socket of its own.
+func quietServer(t *testing.T) (path string, service *slow, server *grpc.Server, l *quietListener) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path = filepath.Join(dir, "x.sock")
+	inner, err := sock.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner.SetUnlinkOnClose(false) // as the service manager's, which others wait at
+	l = quietly(sock.Checked(inner))
+	service = &slow{begun: make(chan struct{}, 8), answer: make(chan struct{})}
+	server = grpc.NewServer(grpc.Creds(peerCredentials{}), grpc.WaitForHandlers(true))
+	grpc_health_v1.RegisterHealthServer(server, service)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return path, service, server, l
+}
+
+func ask(t *testing.T, path string) (call func() error) {
+	t.Helper()
+	conn, err := grpc.NewClient("unix:"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return func() error {
+		_, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		return err
+	}
+}
+
+// Calls under way are answered, and the end waits for that.
+func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
+	path, service, server, l := quietServer(t)
+	var wg sync.WaitGroup
+	answers := make(chan error, 3)
+	for range cap(answers) {
+		call := ask(t, path)
+		wg.Go(func() { answers <- call() })
+		<-service.begun
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		drain(server, l)
+	}()
+	<-l.hushed
+	close(service.answer)
+	<-drained
+	wg.Wait()
+	for range cap(answers) {
+		if err := <-answers; err != nil {
+			t.Errorf("a call that was under way: %v", err)
+		}
+	}
+}
+
+// A call that does not end is cut off: the end does not wait for ever.
+func TestDrainHasALimit(t *testing.T) {
+	path, service, server, l := quietServer(t)
+	call, answer := ask(t, path), make(chan error, 1)
+	go func() { answer <- call() }()
+	<-service.begun
+	time.AfterFunc(drainLimit+100*time.Millisecond, func() { close(service.answer) }) // a handler that is stuck longer
+	drain(server, l)
+	if err := <-answer; err == nil {
+		t.Error("the call was answered after the limit")
+	}
+}
+
+// Who connects after the hush is let in by nobody, and dropped by nobody either
+// while somebody holds the socket.
+func TestQuietListenerTakesNothingMore(t *testing.T) {
+	path, _, _, l := quietServer(t)
+	l.quiet()
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection after the hush: %v, want that nothing happens", err)
+	}
+}
+
+// A stream that stands is ended with an error by which its reader looks for the
+// next daemon, and one that ended by itself is not.
+func TestStandingStreams(t *testing.T) {
+	s := New(Config{})
+	if err := s.standing(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Errorf("one that ends by itself: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.standing(t.Context(), func(ctx context.Context) error { <-ctx.Done(); return nil })
+	}()
+	s.Close()
+	if err := client.FromStatus(toStatus(<-ended)); !errors.Is(err, client.ErrNotRunning) {
+		t.Errorf("one that the end of the server ended: %v, want %v", err, client.ErrNotRunning)
+	}
+}

@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/metrics"
+)
+
+// measured begins to count, and returns what everything is to be recorded through.
+func (d *Daemon) measured() gate.Recorder {
+	d.metrics = metrics.New(d.options.Build, d.state)
+	d.textfile = d.metrics.NewTextfile(d.log)
+	d.recorder = d.metrics.Recorder(d.audit)
+	return d.recorder
+}
+
+// state is what the parts hold now, for the metrics.
+func (d *Daemon) state() metrics.State {
+	var s metrics.State
+	for _, a := range d.sessions.Attachments() {
+		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Detached: a.Detached})
+	}
+	for _, one := range d.sessions.List() {
+		if one.Present {
+			s.Sessions++
+			s.Ungoverned += len(one.Ungoverned)
+		}
+	}
+	s.Open, s.Waiting = d.queue.Counts()
+	s.HeldDefinitions, s.WithheldStarts = d.pins.Waiting(), d.trust.Waiting()
+
+	now := d.policies.current.Load()
+	set := now.set.Describe()
+	failure, _ := d.policies.Failure()
+	s.Set = metrics.Set{
+		Digest: set.Digest, Profile: string(set.Profile), Rules: set.Rules, Policies: set.Policies,
+		Since: now.since, ReloadFailed: failure != "",
+	}
+	s.Audit = metrics.Audit(d.audit.Standing())
+	return s
+}
+
+// writeMetrics has the text file of metrics written as the configuration wants.
+func (d *Daemon) writeMetrics(cfg *config.Config) {
+	path := cfg.Metrics.Textfile
+	if path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(cfg.Path), path)
+	}
+	d.textfile.Set(path, cfg.Metrics.Interval)
+}
+
+// textfileWarning says why the text file is not up to date.
+func (d *Daemon) textfileWarning() []string {
+	if err := d.textfile.Failure(); err != nil {
+		return []string{fmt.Sprintf("the text file of metrics is not up to date: %v", err)}
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package rig
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Activate makes the test the service manager of the house: it holds the
+// daemon's sockets from now on and hands them to every daemon that is started,
+// so that who connects waits while none runs.
+func (h *House) Activate() {
+	h.tb.Helper()
+	if err := os.MkdirAll(h.Path("run/thoughtgate"), 0o700); err != nil {
+		h.tb.Fatal(err)
+	}
+	for _, name := range []string{"control", "shim"} {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: h.Path("run/thoughtgate", name+".sock"), Net: "unix"})
+		if err != nil {
+			h.tb.Fatal(err)
+		}
+		h.tb.Cleanup(func() { l.Close() })
+		if err := os.Chmod(l.Addr().String(), 0o600); err != nil {
+			h.tb.Fatal(err)
+		}
+		f, err := l.File()
+		if err != nil {
+			h.tb.Fatal(err)
+		}
+		h.tb.Cleanup(func() { f.Close() })
+		h.held = append(h.held, f)
+	}
+}
+
+// handOver makes cmd a program that is started with the sockets of the house, as
+// systemd does it.
+func (h *House) handOver(cmd *exec.Cmd) {
+	if len(h.held) == 0 {
+		return
+	}
+	// Only the process itself can say under which number it runs.
+	cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	cmd.Env = append(append([]string(nil), cmd.Env...), "LISTEN_FDS=2", "LISTEN_FDNAMES=control:shim")
+	cmd.ExtraFiles = h.held
+}
+
+// Release builds a program as a release of that name, and returns its path.
+func Release(tb testing.TB, name, release string) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	if err := buildTo(dir, UnderRace(), []string{name}, "-ldflags", "-X main.release="+release); err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}

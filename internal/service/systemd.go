@@ -1,0 +1,240 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	units "github.com/thoughtgate/thoughtgated/contrib/systemd"
+)
+
+// systemd is the user's own instance of systemd, spoken to by systemctl.
+type systemd struct {
+	getenv    func(string) string
+	systemctl string // its path, once it was found
+}
+
+// reach finds out whether there is a user manager to speak to, and says what to
+// do where there is none.
+func (s *systemd) reach(ctx context.Context) error {
+	path, err := exec.LookPath("systemctl")
+	if err != nil {
+		return &Error{fmt.Errorf("%w: there is no systemctl here", ErrNone), "Without systemd tgctl starts the daemon itself when it is needed."}
+	}
+	runtime := s.getenv("XDG_RUNTIME_DIR")
+	if runtime == "" {
+		return &Error{fmt.Errorf("%w: XDG_RUNTIME_DIR is not set, so your systemd can't be found", ErrNone),
+			"su and sudo start no session of yours. Log in, or use: machinectl shell " + userName(s.getenv) + "@"}
+	}
+	// Without this a session bus from elsewhere would lead to a manager whose
+	// runtime folder is another one.
+	if _, err := os.Stat(filepath.Join(runtime, "systemd", "private")); err != nil {
+		return &Error{fmt.Errorf("%w: no systemd of yours runs (there is no %s/systemd/private)", ErrNone, runtime),
+			"It starts when you log in. To have it run without that: sudo loginctl enable-linger " + userName(s.getenv)}
+	}
+	s.systemctl = path
+	env, err := s.tell(ctx, "show-environment")
+	if err != nil {
+		return &Error{fmt.Errorf("%w: %w", ErrNone, err), "See: systemctl --user status"}
+	}
+	return s.sameFolders(env)
+}
+
+// sameFolders fails when a daemon with the environment env, as lines of
+// NAME=VALUE, would not use the files that we do.
+func (s *systemd) sameFolders(env string) error {
+	theirs := map[string]string{}
+	for line := range strings.SplitSeq(env, "\n") {
+		if name, value, ok := strings.Cut(line, "="); ok {
+			theirs[name] = value
+		}
+	}
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"} {
+		switch {
+		case theirs[name] == s.getenv(name):
+		case s.getenv(name) == "":
+			return &Error{fmt.Errorf("%w: your systemd has %s=%s, and this shell has not", ErrNone, name, theirs[name]),
+				"Set it here too, or take it away there: systemctl --user unset-environment " + name}
+		default:
+			return &Error{fmt.Errorf("%w: %s is %s here and %q in your systemd, so that its daemon would use other files", ErrNone, name, s.getenv(name), theirs[name]),
+				"Tell it: systemctl --user import-environment " + name + " (and for good, in ~/.config/environment.d)"}
+		}
+	}
+	return nil
+}
+
+func (s *systemd) tell(ctx context.Context, args ...string) (string, error) {
+	return tell(ctx, s.systemctl, append([]string{"--user"}, args...)...)
+}
+
+// do is tell for what changes something: its failures are in the journal.
+func (s *systemd) do(ctx context.Context, args ...string) error {
+	if _, err := s.tell(ctx, args...); err != nil {
+		return &Error{err, "See: " + journal}
+	}
+	return nil
+}
+
+const journal = "journalctl --user -u thoughtgated -e"
+
+// State implements Manager.
+func (s *systemd) State(ctx context.Context) (State, error) {
+	if err := s.reach(ctx); err != nil {
+		return State{}, err
+	}
+	about, err := s.show(ctx, units.Service, "LoadState", "FragmentPath", "UnitFileState", "ActiveState", "SubState", "MainPID", "NRestarts", "ExecStart")
+	if err != nil {
+		return State{}, err
+	}
+	st := State{Manager: "systemd", Log: journal, Detail: about["ActiveState"] + " (" + about["SubState"] + ")"}
+	switch about["LoadState"] {
+	case "loaded":
+		st.Definition = about["FragmentPath"]
+	case "masked":
+		return st, &Error{fmt.Errorf("%w: %s is masked", ErrNone, units.Service), "To allow it again: systemctl --user unmask thoughtgated"}
+	default:
+		return st, nil
+	}
+	st.Ours = isOurs(st.Definition)
+	if _, after, ok := strings.Cut(about["ExecStart"], "path="); ok {
+		st.Program, _, _ = strings.Cut(after, " ;")
+	}
+	st.Enabled = strings.HasPrefix(about["UnitFileState"], "enabled")
+	st.Active = about["ActiveState"] != "inactive" && about["ActiveState"] != "failed"
+	for _, socket := range units.Sockets {
+		about, err := s.show(ctx, socket, "ActiveState")
+		if err != nil {
+			return st, err
+		}
+		st.Active = st.Active || about["ActiveState"] == "active"
+	}
+	st.PID, _ = strconv.Atoi(about["MainPID"])
+	st.Restarts, _ = strconv.Atoi(about["NRestarts"])
+	st.Lingers = s.lingers(ctx)
+	return st, nil
+}
+
+// show returns properties of a unit.
+func (s *systemd) show(ctx context.Context, unit string, names ...string) (map[string]string, error) {
+	out, err := s.tell(ctx, "show", "--property="+strings.Join(names, ","), unit)
+	if err != nil {
+		return nil, err
+	}
+	about := map[string]string{}
+	for line := range strings.SplitSeq(out, "\n") {
+		if name, value, ok := strings.Cut(line, "="); ok {
+			about[name] = value
+		}
+	}
+	return about, nil
+}
+
+// lingers reports whether the user's services go on after the logout. Where that
+// can't be found out it says so too: there is nothing to warn of.
+func (s *systemd) lingers(ctx context.Context) bool {
+	loginctl, err := exec.LookPath("loginctl")
+	if err != nil {
+		return true
+	}
+	out, err := tell(ctx, loginctl, "show-user", strconv.Itoa(os.Getuid()), "--property=Linger", "--value")
+	return err != nil || strings.TrimSpace(out) != "no"
+}
+
+// path is where Install puts a unit: where a user's own units go.
+func (s *systemd) path(unit string) string {
+	return filepath.Join(configHome(s.getenv), "systemd", "user", unit)
+}
+
+// Install implements Manager.
+func (s *systemd) Install(ctx context.Context, p Programs) ([]string, error) {
+	st, err := s.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st.Installed() && !st.Ours {
+		return nil, nil
+	}
+	texts, err := units.Units(p.Daemon, p.Tgctl)
+	if err != nil {
+		return nil, err
+	}
+	var wrote []string
+	for _, name := range append([]string{units.Service}, units.Sockets...) {
+		path := s.path(name)
+		changed, err := put(path, "# "+mark+"; `tgctl daemon uninstall` removes it.\n"+texts[name])
+		if err != nil {
+			return wrote, fmt.Errorf("install %s: %w", name, err)
+		}
+		if changed {
+			wrote = append(wrote, path)
+		}
+	}
+	return wrote, s.do(ctx, "daemon-reload")
+}
+
+// Enable implements Manager.
+func (s *systemd) Enable(ctx context.Context) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	// Each by its name: a socket that was stopped is not started by what is only
+	// enabled along with it.
+	return s.do(ctx, append([]string{"enable", "--now", units.Service}, units.Sockets...)...)
+}
+
+// Uninstall implements Manager.
+func (s *systemd) Uninstall(ctx context.Context) ([]string, error) {
+	st, err := s.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st.Installed() {
+		if err := s.do(ctx, append([]string{"disable", "--now", units.Service}, units.Sockets...)...); err != nil {
+			return nil, err
+		}
+	}
+	var paths []string
+	for _, name := range append([]string{units.Service}, units.Sockets...) {
+		paths = append(paths, s.path(name))
+	}
+	removed, err := drop(paths...)
+	return removed, errors.Join(err, s.do(ctx, "daemon-reload"))
+}
+
+// Start implements Manager.
+func (s *systemd) Start(ctx context.Context) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	return s.do(ctx, "start", units.Service)
+}
+
+// Stop implements Manager. The sockets go with the daemon: whoever connected next
+// would start it again.
+func (s *systemd) Stop(ctx context.Context) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	return s.do(ctx, append([]string{"stop", units.Service}, units.Sockets...)...)
+}
+
+// Restart implements Manager. systemd keeps the sockets.
+func (s *systemd) Restart(ctx context.Context) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	return s.do(ctx, "restart", units.Service)
+}
+
+// userName is what to call the user in a command that names them.
+func userName(getenv func(string) string) string {
+	if name := getenv("USER"); name != "" {
+		return name
+	}
+	return strconv.Itoa(os.Getuid())
+}
