@@ -8,7 +8,7 @@ GO      ?= go
 PREFIX  ?= /usr/local
 DESTDIR ?=
 UNITDIR ?= $(PREFIX)/share/systemd/user
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo unknown)
 EPOCH    = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct))
 
 # The grpcnotrace tag takes 3 MB off the resident memory of each shim.

@@ -20,8 +20,11 @@ type program struct {
 // programNames are the three, in the order in which they are listed.
 var programNames = []string{"tg-shim", "tgctl", "thoughtgated"}
 
-// programs builds the three for a platform.
+// programs builds the three for a platform, once.
 func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
+	if built, ok := r.built[p]; ok {
+		return built, nil
+	}
 	dir, err := os.MkdirTemp("", "packages-")
 	if err != nil {
 		return nil, err
@@ -38,15 +41,15 @@ func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 		}
 		built = append(built, program{name, content})
 	}
+	if r.built == nil {
+		r.built = map[platform][]program{}
+	}
+	r.built[p] = built
 	return built, nil
 }
 
 // build puts the three programs into dir.
 func (r *release) build(ctx context.Context, p platform, dir string) error {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
 	args := []string{"build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace",
 		"-ldflags", "-s -w -buildid= -X main.release=" + r.number, "-o", dir + string(filepath.Separator)}
 	for _, name := range programNames {
@@ -54,7 +57,7 @@ func (r *release) build(ctx context.Context, p platform, dir string) error {
 	}
 	cmd := r.command(ctx, "go", args...)
 	cmd.Env = append(cmd.Env, "GOOS="+p.os, "GOARCH="+p.arch)
-	_, err = output(cmd)
+	_, err := output(cmd)
 	return err
 }
 
@@ -93,7 +96,6 @@ type texts struct {
 	launchd     []file
 	docs        []file // README.md, docs/policies.md and so on
 	license     []byte
-	preset      []byte
 	copyright   []byte
 	overrides   []byte
 }
@@ -106,8 +108,14 @@ func (r *release) texts(ctx context.Context) (*texts, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := r.build(ctx, platform{runtime.GOOS, runtime.GOARCH}, dir); err != nil {
+	here, err := r.programs(ctx, platform{runtime.GOOS, runtime.GOARCH})
+	if err != nil {
 		return nil, err
+	}
+	for _, p := range here {
+		if err := os.WriteFile(filepath.Join(dir, p.name), p.content, 0o755); err != nil {
+			return nil, err
+		}
 	}
 	tgctl := filepath.Join(dir, "tgctl")
 	pages := filepath.Join(dir, "man")
@@ -155,10 +163,9 @@ func (r *release) read(t *texts) error {
 		*part.to = append(*part.to, found...)
 	}
 	for path, to := range map[string]*[]byte{
-		"LICENSE": &t.license,
-		"packaging/systemd/90-thoughtgate.preset": &t.preset,
-		"packaging/deb/copyright":                 &t.copyright,
-		"packaging/deb/lintian-overrides":         &t.overrides,
+		"LICENSE":                         &t.license,
+		"packaging/deb/copyright":         &t.copyright,
+		"packaging/deb/lintian-overrides": &t.overrides,
 	} {
 		if *to, err = os.ReadFile(filepath.Join(r.top, path)); err != nil {
 			return err

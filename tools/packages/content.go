@@ -75,11 +75,21 @@ func forPackage(programs []program, t *texts, zsh string) []file {
 		unit.path = "lib/systemd/user/" + unit.path
 		files = append(files, unit)
 	}
-	files = append(files, text("lib/systemd/user-preset/90-thoughtgate.preset", t.preset))
+	files = append(files, text("lib/systemd/user-preset/90-thoughtgate.preset", preset(t.units)))
 	for i := range files {
 		files[i].path = "usr/" + files[i].path
 	}
 	return files
+}
+
+// preset leaves all units disabled, where a system would enable what is
+// installed.
+func preset(units []file) []byte {
+	lines := "# Whether agents are governed is for each user to say.\n"
+	for _, unit := range units {
+		lines += "disable " + unit.path + "\n"
+	}
+	return []byte(lines)
 }
 
 // forDeb adds what Debian wants.

@@ -15,14 +15,17 @@ func (r *release) formula(archives map[platform]string, dir string) error {
 		Version                                string
 		MacArm, MacIntel, LinuxArm, LinuxIntel download
 	}{Version: r.archiveVersion()}
-	for p, to := range map[platform]*download{
+	downloads := map[platform]*download{
 		{"darwin", "arm64"}: &data.MacArm, {"darwin", "amd64"}: &data.MacIntel,
 		{"linux", "arm64"}: &data.LinuxArm, {"linux", "amd64"}: &data.LinuxIntel,
-	} {
-		name, ok := archives[p]
-		if !ok {
+	}
+	for p := range downloads {
+		if archives[p] == "" {
 			return nil
 		}
+	}
+	for p, to := range downloads {
+		name := archives[p]
 		sum, err := sumOf(filepath.Join(dir, name))
 		if err != nil {
 			return err

@@ -74,6 +74,8 @@ type release struct {
 	number string    // as packages have it, so that later ones are greater
 	date   time.Time // of the commit, in UTC
 	top    string    // of the repository
+
+	built map[platform][]program
 }
 
 // platform is what programs are built for, in the words of Go.
