@@ -24,6 +24,9 @@ func testRelease() *release {
 	return &release{number: "1.2.3", date: time.Unix(1795000000, 0).UTC(), top: "../.."}
 }
 
+// madeIn is the folder above the one that madeOnce returns, empty until then.
+var madeIn string
+
 // madeOnce is the folder in which everything is made for here, by the whole
 // program.
 var madeOnce = sync.OnceValues(func() (string, error) {
@@ -31,14 +34,15 @@ var madeOnce = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	madeIn = dir
 	out := filepath.Join(dir, "dist")
 	return out, testRelease().make(bg, []platform{here}, out)
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := madeOnce(); err == nil || dir != "" {
-		os.RemoveAll(filepath.Dir(dir))
+	if madeIn != "" {
+		os.RemoveAll(madeIn)
 	}
 	os.Exit(code)
 }

@@ -121,7 +121,10 @@ func TestRPMComesAndGoes(t *testing.T) {
 		t.Skip("rpm installs below another root for root alone")
 	}
 	root := t.TempDir()
-	rpm := func(args ...string) { t.Helper(); ran(t, "rpm", append([]string{"--root", root, "--dbpath", "/var/lib/rpm"}, args...)...) }
+	rpm := func(args ...string) {
+		t.Helper()
+		ran(t, "rpm", append([]string{"--root", root, "--dbpath", "/var/lib/rpm"}, args...)...)
+	}
 	rpm("--install", "--nodeps", "--ignoreos", made(t, ".rpm"))
 	works(t, filepath.Join(root, "usr"))
 	if installed := tree(t, root, "var"); len(installed) < 60 {
@@ -167,6 +170,45 @@ func TestArchiveUnpacksAndRuns(t *testing.T) {
 		ran(t, "cp", "-r", filepath.Join(dir, name, part), prefix)
 	}
 	works(t, prefix)
+}
+
+// What docs/install.md says of archives leads to programs that work and to
+// units that start them.
+func TestDocumentedArchive(t *testing.T) {
+	if runtime.GOOS != here.os {
+		t.Skip("the archive of the test is for Linux")
+	}
+	page, err := os.ReadFile("../../docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(page), "\n## An archive\n")
+	part, _, _ = strings.Cut(part, "\n## ")
+	path := made(t, ".tar.gz")
+	var script strings.Builder
+	for line := range strings.Lines(part) {
+		if strings.HasPrefix(line, "$ ") || strings.HasPrefix(line, "> ") {
+			script.WriteString(line[2:])
+		}
+	}
+	text := strings.ReplaceAll(script.String(), "thoughtgate-0.1.0-linux-amd64", strings.TrimSuffix(filepath.Base(path), ".tar.gz"))
+	if !strings.Contains(text, "sed ") {
+		t.Fatalf("the page says\n%s", text)
+	}
+	home := t.TempDir()
+	cmd := exec.Command("sh", "-euc", "systemctl() { :; }\ntgctl() { :; }\n"+text)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+home)
+	ran(t, "cp", path, cmd.Dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, text, out)
+	}
+	prefix := filepath.Join(home, ".local")
+	works(t, prefix)
+	service, err := os.ReadFile(filepath.Join(prefix, "share/systemd/user/thoughtgated.service"))
+	if err != nil || !strings.Contains(string(service), "\nExecStart="+prefix+"/bin/thoughtgated\n") {
+		t.Errorf("%v\n%s", err, service)
+	}
 }
 
 // works calls the programs below prefix. That tgctl prints the schema means
