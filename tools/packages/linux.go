@@ -95,6 +95,6 @@ func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, 
 // debianChangelog is the changelog of the package, which adds nothing to that of
 // what is in it.
 func (r *release) debianChangelog() []byte {
-	return fmt.Appendf(nil, "thoughtgate (%s-1) unstable; urgency=medium\n\n  * ThoughtGate %s. What is new stands in changelog.gz.\n\n -- %s  %s\n",
-		r.number, r.number, maintainer, r.date.Format(time.RFC1123Z))
+	return fmt.Appendf(nil, "thoughtgate (%s-1) unstable; urgency=medium\n\n  * Packaged by the project. What is new stands in changelog.gz.\n\n -- %s  %s\n",
+		r.number, maintainer, r.date.Format(time.RFC1123Z))
 }
