@@ -2,10 +2,8 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 )
 
 func (a *app) completionCmd() *cobra.Command {
@@ -37,25 +35,6 @@ the ids of open questions.`,
 			default:
 				return root.GenFishCompletion(a.out, true)
 			}
-		},
-	}
-}
-
-// manCmd writes the man pages, for packagers. SOURCE_DATE_EPOCH is honoured.
-func (a *app) manCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:     "man DIR",
-		Short:   "Write the man pages of all commands into a folder",
-		Hidden:  true,
-		Args:    exactly("DIR"),
-		Example: "  $ tgctl man ./man1",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return err
-			}
-			root := cmd.Root()
-			root.DisableAutoGenTag = true
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "TGCTL", Section: "1", Source: "ThoughtGate", Manual: "User commands"}, args[0])
 		},
 	}
 }

@@ -34,24 +34,28 @@ other. What policy check finds beyond the form of a value it doesn't say.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.schema(cmd.Context(), append(args, "config")[0])
+			schema, err := a.schema(cmd.Context(), append(args, "config")[0])
+			if err != nil {
+				return err
+			}
+			_, err = a.out.Write(schema)
+			return err
 		},
 	}
 }
 
-// schema has the program that reads the files print what it reads.
-func (a *app) schema(ctx context.Context, kind string) error {
+// schema asks the program that reads the files what it reads.
+func (a *app) schema(ctx context.Context, kind string) ([]byte, error) {
 	program, err := a.sibling(daemonName)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, program, "--schema", kind)
 	cmd.Env = a.environ()
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s --schema: %w: %s", daemonName, err, strings.TrimSpace(said.String()))
+		return nil, fmt.Errorf("%s --schema: %w: %s", daemonName, err, strings.TrimSpace(said.String()))
 	}
-	_, err = a.out.Write(out.Bytes())
-	return err
+	return out.Bytes(), nil
 }

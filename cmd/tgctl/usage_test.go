@@ -141,24 +141,6 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-func TestManPages(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "1795000000")
-	dir := filepath.Join(t.TempDir(), "man1")
-	c := newConsole("")
-	if code := c.run(t, "man", dir); code != 0 {
-		t.Fatalf("exit %d: %s", code, c.err.String())
-	}
-	page, err := os.ReadFile(filepath.Join(dir, "tgctl-approvals-approve.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`"TGCTL" "1" "Nov 2026"`, "Say yes", "--note"} {
-		if !strings.Contains(strings.ReplaceAll(string(page), `\-`, "-"), want) {
-			t.Errorf("the page lacks %q:\n%s", want, page)
-		}
-	}
-}
-
 // A failed write, as to a full disk or a closed pipe, is a failure.
 func TestFailedWrite(t *testing.T) {
 	f, c := consoleWithQuestions(t)

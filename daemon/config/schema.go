@@ -24,7 +24,11 @@ func ProjectSchema() []byte { return project.schema(reflect.TypeFor[Config](), P
 
 // schema is the JSON Schema of a file whose root is of type t.
 func (f form) schema(t reflect.Type, title string) []byte {
-	root := f.schemaOf(t, "")
+	v := blank(t)
+	if c, ok := v.Addr().Interface().(*Config); ok && f.defaults != nil {
+		f.defaults(c)
+	}
+	root := f.schemaOf(v, "")
 	root["$schema"] = schemaID
 	root["title"] = title
 	var b bytes.Buffer
@@ -37,31 +41,77 @@ func (f form) schema(t reflect.Type, title string) []byte {
 	return b.Bytes()
 }
 
-func (f form) schemaOf(t reflect.Type, tag reflect.StructTag) map[string]any {
-	s := f.schemaOfType(t, tag)
+// blank is a value of type t in which nothing is written: what holds then.
+func blank(t reflect.Type) reflect.Value {
+	v := reflect.New(t)
+	if def, ok := v.Interface().(interface{ defaults() }); ok {
+		def.defaults()
+	}
+	return v.Elem()
+}
+
+// schemaOf is the schema of values like v, which is what holds where none is
+// written.
+func (f form) schemaOf(v reflect.Value, tag reflect.StructTag) map[string]any {
+	s := f.schemaOfType(v, tag)
 	if doc := tag.Get("doc"); doc != "" {
 		s["description"] = doc
+	}
+	if written := asWritten(v); written != nil && tag.Get("need") != "true" {
+		s["default"] = written
 	}
 	return s
 }
 
-func (f form) schemaOfType(t reflect.Type, tag reflect.StructTag) map[string]any {
+// asWritten is a value as a file would have it, nil for none and for what is
+// made of other values. No number and no text is nothing; no is a value.
+func asWritten(v reflect.Value) any {
+	switch value := v.Interface().(type) {
+	case time.Duration:
+		if value != 0 {
+			return FormatDuration(value)
+		}
+		return nil
+	case Size:
+		if value != 0 {
+			return value.String()
+		}
+		return nil
+	case []string:
+		if len(value) > 0 {
+			return value
+		}
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		return v.Bool()
+	case reflect.String, reflect.Int, reflect.Float64:
+		if !v.IsZero() {
+			return v.Interface()
+		}
+	}
+	return nil
+}
+
+func (f form) schemaOfType(v reflect.Value, tag reflect.StructTag) map[string]any {
+	t := v.Type()
 	switch t {
 	case reflect.TypeFor[Glob]():
 		return map[string]any{"type": "string", "minLength": 1, "maxLength": maxGlob}
 	case reflect.TypeFor[time.Duration]():
-		text := matching(`0|([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?`)
+		text := matching("a duration, as 90s, 10m or 7d", `0|([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?`)
 		return map[string]any{"anyOf": []any{text, map[string]any{"enum": []any{0}}}}
 	case reflect.TypeFor[JSON]():
 		return map[string]any{"type": "object", "additionalProperties": map[string]any{}}
 	case reflect.TypeFor[Size]():
-		return matching(`[0-9]+([KMGT]i)?B`)
+		return matching("a size, as 10MiB or 2GiB", `[0-9]+([KMGT]i)?B`)
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return f.schemaOfStruct(t)
+		return f.schemaOfStruct(v)
 	case reflect.Slice:
-		items := f.schemaOf(t.Elem(), "")
+		items := f.schemaOf(blank(t.Elem()), "")
 		list := map[string]any{"type": "array", "items": items}
 		if tag.Get("one") == "true" {
 			return map[string]any{"anyOf": []any{items, list}}
@@ -72,9 +122,9 @@ func (f form) schemaOfType(t reflect.Type, tag reflect.StructTag) map[string]any
 		if elem.Kind() == reflect.Pointer {
 			elem = elem.Elem()
 		}
-		return map[string]any{"type": "object", "additionalProperties": f.schemaOf(elem, "")}
+		return map[string]any{"type": "object", "additionalProperties": f.schemaOf(blank(elem), "")}
 	case reflect.Pointer:
-		return f.schemaOf(t.Elem(), tag)
+		return f.schemaOf(blank(t.Elem()), tag)
 	case reflect.Bool:
 		return orReference(map[string]any{"type": "boolean"})
 	case reflect.Int, reflect.Float64:
@@ -86,10 +136,10 @@ func (f form) schemaOfType(t reflect.Type, tag reflect.StructTag) map[string]any
 	return map[string]any{"type": "string"}
 }
 
-func (f form) schemaOfStruct(t reflect.Type) map[string]any {
+func (f form) schemaOfStruct(v reflect.Value) map[string]any {
 	properties, required := map[string]any{}, []string{}
-	for _, key := range f.fields(t) {
-		properties[key.key] = f.schemaOf(t.Field(key.index).Type, key.tag)
+	for _, key := range f.fields(v.Type()) {
+		properties[key.key] = f.schemaOf(v.Field(key.index), key.tag)
 		if key.tag.Get("need") == "true" {
 			required = append(required, key.key)
 		}
@@ -114,9 +164,10 @@ func numberSchema(t reflect.Type, tag reflect.StructTag) map[string]any {
 	return s
 }
 
-// matching is a text of a form of its own, or one with a variable in it.
-func matching(pattern string) map[string]any {
-	return map[string]any{"type": "string", "pattern": fmt.Sprintf("^(%s)$|%s", pattern, referencePattern)}
+// matching is a text of a form of its own, named by title, or one with a
+// variable in it.
+func matching(title, pattern string) map[string]any {
+	return map[string]any{"type": "string", "title": title, "pattern": fmt.Sprintf("^(%s)$|%s", pattern, referencePattern)}
 }
 
 // orReference lets a variable stand in place of a value.

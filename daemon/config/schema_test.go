@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -50,6 +52,54 @@ func innermost(s map[string]any) map[string]any {
 		} else {
 			return s
 		}
+	}
+}
+
+// What the schema calls a default is what holds where nothing is written.
+func TestSchemaDefaultsHold(t *testing.T) {
+	var schema map[string]any
+	if err := json.Unmarshal(Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	var defaults func(s map[string]any) any
+	defaults = func(s map[string]any) any {
+		if d, ok := s["default"]; ok {
+			count++
+			return d
+		}
+		written := map[string]any{}
+		properties, _ := s["properties"].(map[string]any)
+		for key, inner := range properties {
+			if d := defaults(inner.(map[string]any)); d != nil {
+				written[key] = d
+			}
+		}
+		if len(written) == 0 {
+			return nil
+		}
+		return written
+	}
+	doc, _ := defaults(schema).(map[string]any)
+	if count < 15 {
+		t.Fatalf("the schema names %d defaults: %v", count, doc)
+	}
+	doc["schema"] = 1
+	text, err := json.Marshal(doc) // which is YAML too
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed := func(text string) *Config {
+		c, problems := Parse("f.yaml", []byte(text), func(string) string { return "" })
+		if len(problems) > 0 {
+			t.Fatalf("%s: %v", text, problems)
+		}
+		c.Governance.Rules, c.FileDigest, c.Digest = nil, "", ""
+		return c
+	}
+	got, want := parsed(string(text)), parsed("schema: 1\n")
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{}, Glob{})); diff != "" {
+		t.Errorf("with the schema's defaults written (+), and with none:\n%s", diff)
 	}
 }
 

@@ -28,6 +28,7 @@ const (
 	sqlite   = "modernc.org/sqlite/..."
 	systemd  = "github.com/coreos/go-systemd/v22/..."
 	cobra    = "github.com/spf13/cobra/..."
+	pflag    = "github.com/spf13/pflag"
 	tea      = "charm.land/bubbletea/v2"
 	ansi     = "github.com/charmbracelet/x/ansi"
 	dbus     = "github.com/godbus/dbus/v5"
@@ -79,7 +80,7 @@ var mayImport = map[string][]string{
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
-	"cmd/tgctl": {sys, term, json, cobra, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
+	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack"},
 
 	// Slack is a surface: no other package knows it.

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// manCmd writes the man pages, for packagers.
+func (a *app) manCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "man DIR",
+		Short: "Write the man pages of all commands and of the configuration",
+		Long: `Write a man page for each command, and thoughtgate.yaml(5), into a folder. They
+are dated by SOURCE_DATE_EPOCH where it is set.`,
+		Hidden:  true,
+		Args:    exactly("DIR"),
+		Example: "  $ tgctl man ./man",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.writeManPages(cmd.Context(), cmd.Root(), args[0])
+		},
+	}
+}
+
+func (a *app) writeManPages(ctx context.Context, root *cobra.Command, dir string) error {
+	date := a.now()
+	if epoch := a.getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		seconds, err := strconv.ParseInt(epoch, 10, 64)
+		if err != nil {
+			return fmt.Errorf("SOURCE_DATE_EPOCH is %q; it is a number of seconds since 1970", epoch)
+		}
+		date = time.Unix(seconds, 0)
+	}
+	pages := map[string]string{}
+	day := date.UTC().Format(time.DateOnly)
+	commandPages(pages, root, day)
+	schema, err := a.schema(ctx, "config")
+	if err != nil {
+		return fmt.Errorf("write thoughtgate.yaml(5): %w", err)
+	}
+	if pages["thoughtgate.yaml.5"], err = configPage(schema, day); err != nil {
+		return fmt.Errorf("write thoughtgate.yaml(5): %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, page := range pages {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(page), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commandPages adds the pages of cmd and of what is below it, by file name.
+func commandPages(pages map[string]string, cmd *cobra.Command, date string) {
+	pages[pageName(cmd)+".1"] = commandPage(cmd, date)
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			commandPages(pages, sub, date)
+		}
+	}
+}
+
+func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+// commandPage says what --help says.
+func commandPage(cmd *cobra.Command, date string) string {
+	p := newRoff(pageName(cmd), "1", date, "User Commands")
+	p.section("NAME")
+	p.line(roffPlain(pageName(cmd) + " - " + strings.ToLower(cmd.Short[:1]) + cmd.Short[1:]))
+	p.section("SYNOPSIS")
+	p.line(roffBold(cmd.CommandPath()) + roffPlain(strings.TrimPrefix(usageLine(cmd), cmd.CommandPath())))
+	p.section("DESCRIPTION")
+	about := cmd.Long
+	if about == "" {
+		about = cmd.Short + "."
+	}
+	p.prose(about)
+	manVerbs(p, cmd)
+	if cmd.HasAvailableFlags() {
+		p.section("OPTIONS")
+		manFlags(p, cmd.LocalNonPersistentFlags())
+		manFlags(p, cmd.Root().PersistentFlags())
+	}
+	if fields := cmd.Annotations[fieldsNote]; fields != "" {
+		p.section("JSON")
+		p.line(roffPlain("Members of the objects that --json prints; one without a value may be left out:"))
+		p.prose(fields)
+	}
+	if !cmd.HasParent() {
+		manSurroundings(p)
+	}
+	p.section("EXAMPLES")
+	p.asItStands(strings.Split(strings.Trim(cmd.Example, "\n"), "\n"))
+	p.seeAlso(relatedPages(cmd))
+	return p.String()
+}
+
+// manVerbs lists the commands below cmd, group by group.
+func manVerbs(p *roff, cmd *cobra.Command) {
+	if !cmd.HasAvailableSubCommands() {
+		return
+	}
+	p.section("COMMANDS")
+	list := func(id string) {
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == id && sub.IsAvailableCommand() {
+				p.item(roffBold(pageName(sub))+"(1)", sub.Short+".")
+			}
+		}
+	}
+	for _, g := range cmd.Groups() {
+		p.subsection(strings.TrimSuffix(g.Title, ":"))
+		list(g.ID)
+	}
+	list("")
+}
+
+func manFlags(p *roff, flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		value, meaning := pflag.UnquoteUsage(f)
+		head := roffBold("--" + f.Name)
+		if f.Shorthand != "" {
+			head = roffBold("-"+f.Shorthand) + ", " + head
+		}
+		if value != "" {
+			head += " " + roffSlant(value)
+		}
+		switch f.DefValue {
+		case "", "0", "0s", "false", "[]": // nothing, which goes without saying
+		default:
+			meaning += fmt.Sprintf(" (default %s)", f.DefValue)
+		}
+		p.item(head, manSentence(meaning))
+	})
+}
+
+// manSentence makes a note a sentence.
+func manSentence(note string) string {
+	if note == "" {
+		return ""
+	}
+	return strings.ToUpper(note[:1]) + strings.TrimRight(note[1:], ".") + "."
+}
+
+// relatedPages are the pages around that of cmd.
+func relatedPages(cmd *cobra.Command) []string {
+	if !cmd.HasParent() {
+		return []string{"tg-shim(1)", "thoughtgate.yaml(5)", "thoughtgated(8)"}
+	}
+	pages := []string{pageName(cmd.Parent()) + "(1)"}
+	for _, sub := range cmd.Parent().Commands() {
+		if sub != cmd && sub.IsAvailableCommand() && cmd.Parent().HasParent() {
+			pages = append(pages, pageName(sub)+"(1)")
+		}
+	}
+	return pages
+}
+
+// manSurroundings says what holds for all commands.
+func manSurroundings(p *roff) {
+	p.section("EXIT STATUS")
+	for _, exit := range []struct {
+		code    int
+		meaning string
+	}{
+		{exitOK, "Done."},
+		{exitFailed, "It failed; the reason is on standard error."},
+		{exitUsage, "The command line cannot be understood."},
+		{exitNotRunning, "No daemon runs, and none was started."},
+		{exitCheck, "A check says no."},
+	} {
+		p.item(roffBold(strconv.Itoa(exit.code)), exit.meaning)
+	}
+	p.WriteString(".PP\n")
+	p.line(roffBold("tgctl wrap") + " exits as the agent did.")
+	p.section("ENVIRONMENT")
+	for _, variable := range []struct{ name, meaning string }{
+		{"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Where ThoughtGate's folders lie; see FILES."},
+		{"THOUGHTGATE_CONTROL", "The daemon's control socket, where it is not in its folder."},
+		{"COLUMNS", "How wide tables may be, else as the terminal is."},
+		{"VISUAL, EDITOR", "What approvals approve --edit starts."},
+	} {
+		p.item(roffBold(variable.name), variable.meaning)
+	}
+	p.section("FILES")
+	for _, file := range []struct{ path, meaning string }{
+		{"~/.config/thoughtgate/", "The configuration, thoughtgate.yaml, and the Cedar policies that it names."},
+		{"~/.local/state/thoughtgate/", "The audit log, and what is remembered: questions, grants, tools, servers."},
+		{"$XDG_RUNTIME_DIR/thoughtgate/", "The sockets: control.sock is yours, shim.sock is what agents are given."},
+	} {
+		p.item(roffSlant(file.path), file.meaning)
+	}
+}

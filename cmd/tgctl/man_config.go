@@ -1,0 +1,190 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// schemaNode is what thoughtgate.yaml(5) reads of the JSON Schema of the
+// configuration.
+type schemaNode struct {
+	Type        string                `json:"type"`
+	Title       string                `json:"title"`
+	Description string                `json:"description"`
+	Default     any                   `json:"default"`
+	Enum        []any                 `json:"enum"`
+	Minimum     json.Number           `json:"minimum"`
+	Maximum     json.Number           `json:"maximum"`
+	AnyOf       []*schemaNode         `json:"anyOf"`
+	Items       *schemaNode           `json:"items"`
+	Properties  map[string]schemaNode `json:"properties"`
+	Required    []string              `json:"required"`
+	Additional  json.RawMessage       `json:"additionalProperties"` // a schemaNode, or false
+}
+
+// values returns the schema of what stands under names that the file chooses,
+// nil where it chooses none.
+func (n *schemaNode) values() *schemaNode {
+	inner := &schemaNode{}
+	if json.Unmarshal(n.Additional, inner) != nil {
+		return nil
+	}
+	return inner
+}
+
+// kind says in words what may be written, empty where any text may.
+func (n *schemaNode) kind() string {
+	switch {
+	case n.Title != "":
+		return n.Title
+	case n.Enum != nil:
+		var words []string
+		for _, word := range n.Enum {
+			words = append(words, fmt.Sprint(word))
+		}
+		return strings.Join(words, " | ")
+	case n.AnyOf != nil:
+		return n.anyKind()
+	case n.Type == "array":
+		return strings.TrimSpace("a list " + n.Items.kind())
+	case n.Minimum != "" && n.Minimum == n.Maximum:
+		return n.Minimum.String()
+	case n.Minimum != "":
+		return fmt.Sprintf("%s to %s", n.Minimum, n.Maximum)
+	case n.Type == "boolean":
+		return "true | false"
+	}
+	return ""
+}
+
+// anyKind says what the alternatives come to: a value that may come from the
+// environment is that value, and one that may be a list is one or a list.
+func (n *schemaNode) anyKind() string {
+	if last := n.AnyOf[len(n.AnyOf)-1]; last.Type == "array" {
+		return cmp.Or(n.AnyOf[0].kind(), "one") + ", or a list"
+	}
+	return n.AnyOf[0].kind()
+}
+
+// configPage is thoughtgate.yaml(5), made from the schema of the file.
+func configPage(schema []byte, date string) (string, error) {
+	var root schemaNode
+	if err := json.Unmarshal(schema, &root); err != nil {
+		return "", fmt.Errorf("read the schema: %w", err)
+	}
+	p := newRoff("thoughtgate.yaml", "5", date, "File Formats")
+	p.section("NAME")
+	p.line(roffPlain("thoughtgate.yaml - what ThoughtGate lets agents do, and whom it asks"))
+	p.section("SYNOPSIS")
+	p.line(roffSlant("~/.config/thoughtgate/thoughtgate.yaml"))
+	p.section("DESCRIPTION")
+	p.prose(configAbout)
+	p.section("KEYS")
+	p.line(roffPlain("A key stands here with its path, in which [] is each entry of a list, and NAME a name that you choose."))
+	p.keys("", &root)
+	p.section("EXAMPLES")
+	p.asItStands(strings.Split(configExample, "\n"))
+	p.section("FILES")
+	p.item(roffSlant("~/.config/thoughtgate/thoughtgate.yaml"), "The configuration. $XDG_CONFIG_HOME is honoured; $THOUGHTGATE_CONFIG names another file.")
+	p.item(roffSlant("~/.config/thoughtgate/policies/*.cedar"), "Cedar policies, unless cedar.policies says otherwise.")
+	p.item(roffSlant(".thoughtgate.yaml"), "A file of the same form in a project, which can only tighten.")
+	p.seeAlso([]string{"tgctl-policy(1)", "tgctl-policy-check(1)", "tgctl-policy-explain(1)", "thoughtgated(8)"})
+	return p.String(), nil
+}
+
+// nested reports whether n holds keys of its own.
+func (n *schemaNode) nested() bool {
+	return n.Properties != nil || n.Items != nil && n.Items.nested() || n.values() != nil && n.Type == "object"
+}
+
+// keys adds an entry for each key below path, those first that hold no others.
+// At the top, where path is empty, each of the rest has a heading.
+func (p *roff) keys(path string, n *schemaNode) {
+	if n.Items != nil {
+		p.keys(path+"[]", n.Items)
+		return
+	}
+	below := maps.Clone(n.Properties)
+	if below == nil {
+		below = map[string]schemaNode{"NAME": *n.values()}
+	}
+	order := slices.Sorted(maps.Keys(below))
+	for _, nested := range []bool{false, true} {
+		for _, key := range order {
+			inner := below[key]
+			if inner.nested() != nested {
+				continue
+			}
+			at := strings.TrimPrefix(path+"."+key, ".")
+			if !nested {
+				p.key(at, &inner, slices.Contains(n.Required, key))
+				continue
+			}
+			if path == "" {
+				p.subsection(key)
+				p.line(roffPlain(manSentence(inner.Description)))
+			}
+			p.keys(at, &inner)
+		}
+	}
+}
+
+// key adds the entry of one key: what it means, and in brackets what may be
+// written unless that has said it, and what holds otherwise.
+func (p *roff) key(path string, n *schemaNode, required bool) {
+	says := n.Description
+	var notes []string
+	kind := n.kind()
+	said := strings.Contains(says, " | ") || strings.HasPrefix(says, "true:") || strings.HasPrefix(says, "false:") ||
+		strings.HasSuffix(says, ": "+kind)
+	if says == "" {
+		says = cmp.Or(kind, "any text")
+	} else if kind != "" && !said {
+		notes = append(notes, kind)
+	}
+	switch {
+	case required:
+		notes = append(notes, "required")
+	case n.Default != nil:
+		notes = append(notes, "default "+strings.Trim(fmt.Sprint(n.Default), "[]"))
+	}
+	if len(notes) > 0 {
+		says += " (" + strings.Join(notes, "; ") + ")"
+	}
+	p.item(roffBold(path), says)
+}
+
+const configAbout = `
+The configuration of ThoughtGate, in YAML. The daemon reads it when it starts
+and when it is told to by tgctl daemon reload, never by itself. It is read
+strictly: an unknown key, a key that comes twice, or a value of the wrong form
+is an error with line and column, and nothing is put in force.
+
+Without the file a built-in default holds, which asks about secrets, places
+where secrets are kept, and tools that delete, execute, pay, install or grant.
+A governance without rules forwards what no condition names.
+
+In values, ${NAME} stands for a variable of the daemon's environment, and
+${NAME:-VALUE} for VALUE where that is not set. A list of one entry may in many
+places be written without being a list; those are named below.
+
+tgctl policy init writes a first file, tgctl policy check reads one and says all
+that is wrong with it, and tgctl policy schema prints a JSON Schema for editors.
+`
+
+const configExample = `  schema: 1
+  governance:
+    rules:                  # the first that matches decides
+      - when: [secret, secret-place]
+        action: approve
+        description: "it carries or reaches for credentials"
+      - match: "delete_*"
+        action: deny
+        description: "nothing is deleted from here"
+  approval:
+    default:
+      timeout: 5m`

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// manPages writes the pages with the real schema, and returns them by file name
+// with the escapes of roff taken back.
+func manPages(t *testing.T) (dir string, pages map[string]string) {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "man")
+	c := newConsole("")
+	c.app.executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
+	c.app.getenv = func(name string) string { return map[string]string{"SOURCE_DATE_EPOCH": "1795000000"}[name] }
+	if code := c.run(t, "man", dir); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = map[string]string{}
+	read := strings.NewReplacer(`\-`, "-", `\fB`, "", `\fI`, "", `\fR`, "", `\(aq`, "'", `\(ti`, "~", `\&`, "", `\e`, `\`)
+	for _, entry := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[entry.Name()] = read.Replace(string(text))
+	}
+	return dir, pages
+}
+
+// Each command that help lists has a page, which says what its help says.
+func TestManPages(t *testing.T) {
+	_, pages := manPages(t)
+	count := 0
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		count++
+		page := pages[pageName(cmd)+".1"]
+		want := []string{`"1" "2026-11-18"`, "\n" + usageLine(cmd) + "\n", strings.TrimSpace(strings.Split(cmd.Example, "\n")[0])}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { want = append(want, "\n.TP\n", "--"+f.Name) })
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				want = append(want, pageName(sub)+"(1)\n")
+				check(sub)
+			}
+		}
+		for _, part := range want {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s lacks %q:\n%s", pageName(cmd)+".1", part, page)
+			}
+		}
+	}
+	check(newConsole("").app.rootCmd())
+	if count < 30 || len(pages) != count+1 {
+		t.Errorf("%d commands and %d pages; want one for each, and thoughtgate.yaml.5", count, len(pages))
+	}
+}
+
+// thoughtgate.yaml(5) names each key that the schema knows, with its path.
+func TestConfigPage(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema, err := exec.Command(filepath.Join(bin, "thoughtgated"), "--schema").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root schemaNode
+	if err := json.Unmarshal(schema, &root); err != nil {
+		t.Fatal(err)
+	}
+	_, pages := manPages(t)
+	page, keys := pages["thoughtgate.yaml.5"], 0
+	var check func(path string, n *schemaNode)
+	check = func(path string, n *schemaNode) {
+		if n.Items != nil && n.Items.nested() {
+			check(path+"[]", n.Items)
+		} else if inner := n.values(); inner != nil && n.Type == "object" {
+			check(path+".NAME", inner)
+		} else if n.Properties == nil {
+			keys++
+			if !strings.Contains(page, "\n.TP\n"+path[1:]+"\n") {
+				t.Errorf("thoughtgate.yaml(5) lacks the key %s", path[1:])
+			}
+		}
+		for key, inner := range n.Properties {
+			check(path+"."+key, &inner)
+		}
+	}
+	check("", &root)
+	if keys < 40 {
+		t.Errorf("the schema has %d keys", keys)
+	}
+	for _, want := range []string{
+		"how long a question stays open (a duration, as 90s, 10m or 7d; default 10m)",
+		"server ids or globs (one, or a list)",
+		"forward | deny | approve | policy (required)",
+		"submitted and without a word yet, at most (1 to 1024; default 32)",
+	} {
+		if !strings.Contains(page, want+"\n") {
+			t.Errorf("thoughtgate.yaml(5) lacks %q", want)
+		}
+	}
+}
+
+// The formatter has nothing to say against any page.
+func TestManPagesAreFormatted(t *testing.T) {
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip("groff is not here to format man pages with")
+	}
+	dir, pages := manPages(t)
+	for name := range pages {
+		out, err := exec.Command(groff, "-man", "-Tutf8", "-ww", "-z", filepath.Join(dir, name)).CombinedOutput()
+		if err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+func TestRoffEscapes(t *testing.T) {
+	p := &roff{}
+	p.prose("one's `two`\n.three\n  four --five\n\nsix \\n")
+	want := ".PP\none\\(aqs \\(gatwo\\(ga\n\\&.three\n.PP\n.nf\n  four \\-\\-five\n.fi\n.PP\nsix \\en\n"
+	if got := p.String(); got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/goreleaser/nfpm/v2"
+	"github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
+	"github.com/goreleaser/nfpm/v2/rpm"
+)
+
+const (
+	homepage   = "https://github.com/thoughtgate/thoughtgated"
+	maintainer = "The ThoughtGate authors <thoughtgate@users.noreply.github.com>"
+	summary    = "gate for the tool calls of AI agents"
+	about      = summary + `
+ThoughtGate stands between an AI agent and the MCP servers that it starts.
+Every tool call is judged by rules, written down, and, where the rules say so,
+held until a person answers. It consists of a daemon for each user, a shim for
+each server, and the command line tool tgctl.`
+)
+
+// linuxPackages makes the deb and the rpm package of a platform.
+func (r *release) linuxPackages(p platform, programs []program, t *texts, notices []byte, out string) error {
+	if err := r.pack(deb.Default, r.info(p), r.forDeb(programs, t, notices), out); err != nil {
+		return fmt.Errorf("deb: %w", err)
+	}
+	if err := r.pack(rpm.DefaultRPM, r.info(p), forRPM(programs, t, notices), out); err != nil {
+		return fmt.Errorf("rpm: %w", err)
+	}
+	return nil
+}
+
+// info is what a package says of itself. There are no scripts: nothing has to be
+// done when it comes, and user units are enabled by each user.
+func (r *release) info(p platform) *nfpm.Info {
+	return &nfpm.Info{
+		Name: "thoughtgate", Arch: p.arch, Platform: p.os,
+		Version: r.number, VersionSchema: "none", Release: "1",
+		Section: "utils", Priority: "optional",
+		Maintainer: maintainer, Description: about, Homepage: homepage, License: "Apache-2.0",
+		MTime: r.date, DisableGlobbing: true,
+		Overridables: nfpm.Overridables{
+			RPM: nfpm.RPM{BuildHost: "thoughtgate", Summary: summary, Packager: maintainer},
+		},
+	}
+}
+
+// pack writes files as a package into out. The library takes them from disk.
+func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, out string) error {
+	dir, err := os.MkdirTemp("", "packages-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for i, f := range content {
+		source := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.WriteFile(source, f.content, 0o600); err != nil {
+			return err
+		}
+		c := &files.Content{
+			Source: source, Destination: "/" + f.path,
+			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: f.mode, MTime: r.date},
+		}
+		if f.license {
+			c.Type = files.TypeRPMLicense
+		}
+		info.Contents = append(info.Contents, c)
+	}
+	// What rpm forgets when it removes, if nobody owns it.
+	if packager == nfpm.Packager(rpm.DefaultRPM) {
+		for _, folder := range []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate"} {
+			info.Contents = append(info.Contents, &files.Content{
+				Destination: folder, Type: files.TypeDir,
+				FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.date},
+			})
+		}
+	}
+	// A name is made from a copy: asking for it changes the architecture.
+	name := *info
+	f, err := os.Create(filepath.Join(out, packager.ConventionalFileName(&name)))
+	if err != nil {
+		return err
+	}
+	err = packager.Package(info, f)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// debianChangelog is the changelog of the package, which adds nothing to that of
+// what is in it.
+func (r *release) debianChangelog() []byte {
+	return fmt.Appendf(nil, "thoughtgate (%s-1) unstable; urgency=medium\n\n  * Packaged by the project. What is new stands in changelog.gz.\n\n -- %s  %s\n",
+		r.number, maintainer, r.date.Format(time.RFC1123Z))
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// mainModule is the module that the programs are of.
+const mainModule = "github.com/thoughtgate/thoughtgated"
+
+// linked returns what a program says it is made of: the modules, with the
+// version of Go as one that is named std.
+func linked(p program) ([]*debug.Module, error) {
+	info, err := buildinfo.Read(bytes.NewReader(p.content))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, err)
+	}
+	version, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
+	modules := []*debug.Module{{Path: "std", Version: version}}
+	for _, m := range info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		modules = append(modules, m)
+	}
+	return modules, nil
+}
+
+func purl(m *debug.Module) string { return "pkg:golang/" + m.Path + "@" + m.Version }
+
+// bom is the bill of materials of a platform's programs, as CycloneDX 1.6: the
+// three with their sums, and the modules that each holds. It is read from the
+// programs themselves; only which module needs which is from the module graph.
+func (r *release) bom(ctx context.Context, p platform, programs []program) ([]byte, error) {
+	root := "pkg:golang/" + mainModule + "@v" + r.number
+	var components []cdx.Component
+	var names []string
+	needs := map[string][]string{} // by reference
+	modules := map[string]*debug.Module{}
+	for _, one := range programs {
+		ref := root + "#cmd/" + one.name
+		names = append(names, ref)
+		components = append(components, cdx.Component{
+			BOMRef: ref, Type: cdx.ComponentTypeApplication, Name: one.name, Version: r.number,
+			Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(one.content))}},
+		})
+		inside, err := linked(one)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range inside {
+			modules[m.Path] = m
+			needs[ref] = append(needs[ref], purl(m))
+		}
+	}
+	needs[root] = names
+	for _, path := range slices.Sorted(maps.Keys(modules)) {
+		components = append(components, library(modules[path]))
+	}
+	if err := r.graph(ctx, modules, needs); err != nil {
+		return nil, err
+	}
+	b := cdx.NewBOM()
+	b.SerialNumber = r.serial(p, programs)
+	b.Metadata = &cdx.Metadata{
+		Timestamp: r.date.Format(time.RFC3339),
+		Component: &cdx.Component{
+			BOMRef: root, Type: cdx.ComponentTypeApplication, Name: "thoughtgate", Version: r.number, PackageURL: root,
+			Supplier: &cdx.OrganizationalEntity{Name: "The ThoughtGate authors", URL: &[]string{homepage}},
+			Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+		},
+		Properties: &[]cdx.Property{{Name: "platform", Value: p.os + "/" + p.arch}},
+	}
+	b.Components = &components
+	b.Dependencies = dependencies(needs)
+	var out bytes.Buffer
+	if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).EncodeVersion(b, cdx.SpecVersion1_6); err != nil {
+		return nil, fmt.Errorf("write the bill of materials: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func library(m *debug.Module) cdx.Component {
+	c := cdx.Component{BOMRef: purl(m), Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl(m)}
+	if m.Sum != "" {
+		c.Properties = &[]cdx.Property{{Name: "go.sum", Value: m.Sum}}
+	}
+	return c
+}
+
+// graph adds to needs which of modules requires which.
+func (r *release) graph(ctx context.Context, modules map[string]*debug.Module, needs map[string][]string) error {
+	out, err := output(r.command(ctx, "go", "mod", "graph"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(out)) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+		// Requirements of other versions than the linked one don't count, but
+		// what is required is linked in the one version that was chosen.
+		path, version, _ := strings.Cut(from, "@")
+		source := modules[path]
+		path, _, _ = strings.Cut(to, "@")
+		target := modules[path]
+		if source == nil || target == nil || source.Version != version {
+			continue
+		}
+		if ref := purl(source); !slices.Contains(needs[ref], purl(target)) {
+			needs[ref] = append(needs[ref], purl(target))
+		}
+	}
+	return nil
+}
+
+func dependencies(needs map[string][]string) *[]cdx.Dependency {
+	var all []cdx.Dependency
+	for _, ref := range slices.Sorted(maps.Keys(needs)) {
+		on := slices.Sorted(slices.Values(needs[ref]))
+		all = append(all, cdx.Dependency{Ref: ref, Dependencies: &on})
+	}
+	return &all
+}
+
+// serial names the bill: the same for the same programs, another for others.
+func (r *release) serial(p platform, programs []program) string {
+	h := sha256.New()
+	fmt.Fprintln(h, r.number, p.os, p.arch)
+	for _, one := range programs {
+		fmt.Fprintf(h, "%x\n", sha256.Sum256(one.content))
+	}
+	id := h.Sum(nil)[:16]
+	id[6] = id[6]&0x0f | 0x80 // version 8: made as the maker likes
+	id[8] = id[8]&0x3f | 0x80
+	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+}
