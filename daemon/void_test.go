@@ -220,7 +220,7 @@ var voids = map[string]change{
 	"a policy that fails": {"hpurq", rewrites("@id", `permit (principal, action, resource) when { 9223372036854775807 + 1 == context.time.hour };`+"\n@id")},
 	"presence":            {"hpurq", rewrites("ops: {", "ops: {require: presence, ")},
 	"the surfaces":        {"hpurq", rewrites("[terminal, script]", "[terminal]")},
-	"the deciders":        {"hpurq", rewrites("ops: {destination: {type: local}", "ops: {destination: {type: slack, channel: c, approvers: [U1], bot_token_env: A, app_token_env: B}")},
+	"the deciders":        {"hpurq", rewrites("ops: {destination: {type: local}", "ops: {destination: {type: slack, channel: C0123ABCD, approvers: [U0123ABCD], bot_token_env: A, app_token_env: B}")},
 	"what is not shown":   {"hpurq", rewrites("ops: {", "ops: {redact_fields: [text], ")},
 	"the workflow's name": {"hpurq", func(w *world) error {
 		w.cedar = strings.Replace(w.cedar, `"ops"`, `"two"`, 1)
