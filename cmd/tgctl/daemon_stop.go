@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -186,8 +185,8 @@ func (a *app) endStray(ctx context.Context, managed int) error {
 		if err != nil {
 			return nil // it has ended meanwhile
 		}
-		if name := strings.TrimSuffix(filepath.Base(p.Exe), " (deleted)"); name != daemonName {
-			return fmt.Errorf("process %d (%s) holds %s and is no %s; end it yourself", pid, p.Exe, paths.LockFile(), daemonName)
+		if p.Name != daemonName {
+			return fmt.Errorf("process %d (%s) holds %s and is no %s; end it yourself", pid, p.Name, paths.LockFile(), daemonName)
 		}
 		a.say("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
 		return unix.Kill(pid, unix.SIGTERM)
