@@ -229,9 +229,14 @@ var voids = map[string]change{
 	"a server switched off": {"hpurq", rewrites("{id: notes}", "{id: notes, enabled: false}")},
 	"a tool hidden":         {"hpurq", rewrites("{id: notes}", "{id: notes, expose: {mode: blocklist, tools: [write_note]}}")},
 	"the session's end":     {"p", func(w *world) error { w.q.WithdrawSession("s", "over"); return nil }},
-	"a no":                  {"p", func(w *world) error { return w.decide(false) }},
-	"time":                  {"p", sets(func(w *world) { w.asleep.Add(int64(11 * time.Minute)) })},
-	"time, over a restart":  {"p", func(w *world) error { w.asleep.Add(int64(11 * time.Minute)); return w.restart() }},
+	"a no": {"p", func(w *world) error {
+		if err := w.decide(false); !errors.Is(err, gate.ErrDecided) { // too late, if time came first
+			return err
+		}
+		return nil
+	}},
+	"time":                 {"p", sets(func(w *world) { w.asleep.Add(int64(11 * time.Minute)) })},
+	"time, over a restart": {"p", func(w *world) error { w.asleep.Add(int64(11 * time.Minute)); return w.restart() }},
 }
 
 // neutral are changes that have no part in it.

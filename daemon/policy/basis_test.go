@@ -53,7 +53,7 @@ func TestBasis(t *testing.T) {
 		{"the other rule", "policy_id: p", "policy_id: q", false, false, true, false},
 		{"presence", "require: any", "require: presence", false, true, false, true},
 		{"surfaces", "[terminal, script]", "[terminal]", false, true, false, true},
-		{"the destination", "ops: {destination: {type: local}", "ops: {destination: {type: slack, channel: c, approvers: [U1], bot_token_env: A, app_token_env: B}", false, true, false, true},
+		{"the destination", "ops: {destination: {type: local}", "ops: {destination: {type: slack, channel: c, approvers: [U0123ABCD], bot_token_env: A, app_token_env: B}", false, true, false, true},
 		{"what is not shown", "[key]", "[key, name]", false, true, false, true},
 		{"timeout", "timeout: 10m", "timeout: 9m", false, true, false, true},
 		{"validity", "validity: 5m", "validity: 6m", false, true, false, true},

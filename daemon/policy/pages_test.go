@@ -22,6 +22,8 @@ chat   tool post with secret          {}  ask
 files  tool write_file with secret    {}  ask
 files  tool delete_file with secret   {}  ask
 files  tool read_file with secret-place  {}  ask`,
+	"docs/metrics.md": `
+files  tool write_file             {}  forward`,
 	"docs/notifications.md": `
 files  tool write_file             {}  ask
 files  tool read_file              {}  forward`,
