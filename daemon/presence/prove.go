@@ -83,9 +83,9 @@ func (g *Guard) try(ctx context.Context, proof *gate.Proof, what, who string) er
 	if err := g.put(ctx, next); err != nil {
 		return fmt.Errorf("count a try: %w", err)
 	}
-	right, how, err := false, "with the passphrase", error(nil)
+	right, how, err := false, byPassphrase, error(nil)
 	if len(proof.Code) > 0 {
-		how = "with a code"
+		how = byCode
 		next.Step, right = stepOf(g.key, proof.Code, g.o.Now(), g.kept.Step)
 	} else {
 		right, err = g.passphrase(proof.Passphrase)
