@@ -107,6 +107,13 @@ func (c *Client) Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error
 	return out, FromStatus(err)
 }
 
+// Report has an answer recorded that a surface was given and did not believe.
+// [ErrForbidden] says that the caller may not decide, and so not report either.
+func (c *Client) Report(ctx context.Context, r *pb.ReportRequest) error {
+	_, err := c.approvals.Report(ctx, r)
+	return FromStatus(err)
+}
+
 // PresenceStatus tells how it stands with the secret that proves presence. With
 // deciding the caller is about to ask a person for it: [ErrForbidden] says that it
 // may not decide, and otherwise the daemon has looked at this process, so that it

@@ -51,6 +51,7 @@ type fakeDaemon struct {
 	mu        sync.Mutex
 	approvals []*pb.Approval
 	decisions []*pb.Decision
+	reports   []*pb.ReportRequest
 	decideErr error
 	query     *pb.AuditQuery // the last one
 	auditErr  error
@@ -203,6 +204,13 @@ func (f fakeApprovals) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStre
 			return nil
 		}
 	}
+}
+
+func (f fakeApprovals) Report(_ context.Context, r *pb.ReportRequest) (*pb.ReportResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reports = append(f.reports, r)
+	return &pb.ReportResponse{}, nil
 }
 
 func (f fakeApprovals) Decide(_ context.Context, d *pb.Decision) (*pb.Decided, error) {

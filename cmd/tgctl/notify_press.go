@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -190,6 +191,23 @@ func (n *notifier) forgery(ctx context.Context, e deskEvent) {
 	}
 	n.log.Warn("refused a forged press of a button: it was not sent by the notification daemon", args...)
 	n.quietUntil = n.now().Add(quiet)
+	n.report(ctx, e, fmt.Sprintln(append([]any{"a button was pressed by another than the notification daemon,"}, args...)...))
+}
+
+// longestReport is how much of a report the daemon takes, in bytes.
+const longestReport = 512
+
+// report has a press that was refused recorded by the daemon.
+func (n *notifier) report(ctx context.Context, e deskEvent, why string) {
+	r := &pb.ReportRequest{Surface: desktopSurface, Reason: strings.ToValidUTF8(strings.TrimSpace(why[:min(len(why), longestReport)]), "")}
+	if i := slices.IndexFunc(n.questions, func(q *asked) bool { return q.note != nil && q.note.id == e.id }); i >= 0 {
+		r.Id = n.questions[i].row.id
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := n.client.Report(ctx, r); err != nil && ctx.Err() == nil {
+		n.log.Warn("a refused press was not recorded", "err", err)
+	}
 }
 
 // processOf says for the log who is at the other end of a connection to the bus.

@@ -104,6 +104,13 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.logs("refused a forged press", `"key":"approve"`, forger.Names()[0], fmt.Sprint(`"pid":`, os.Getpid()))
+	await(t, "a report of it", func() bool {
+		n.daemon.mu.Lock()
+		defer n.daemon.mu.Unlock()
+		return slices.ContainsFunc(n.daemon.reports, func(r *pb.ReportRequest) bool {
+			return r.GetId() == "A-7" && r.GetSurface() == "desktop" && strings.Contains(r.GetReason(), fmt.Sprint("pid ", os.Getpid()))
+		})
+	})
 	for _, signal := range []struct {
 		member string
 		body   []any

@@ -11,6 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -76,6 +77,27 @@ func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decid
 		decided.Grant = grantTo(q.Given)
 	}
 	return decided, nil
+}
+
+// longestReport bounds what a surface says of an answer, in bytes.
+const longestReport = 512
+
+func (v approvalsService) Report(ctx context.Context, req *pb.ReportRequest) (*pb.ReportResponse, error) {
+	ctx, who, err := v.s.decider(ctx, "a report of an answer to "+req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	if n := len(req.GetReason()); n == 0 || n > longestReport || len(req.GetId()) > maxID || len(req.GetSurface()) > maxID {
+		return nil, fmt.Errorf("a report with a reason of %d bytes, 1 to %d are needed, and of short names: %w", n, longestReport, gate.ErrInvalid)
+	}
+	err = v.s.Recorder.Record(ctx, &record.Record{
+		Kind: record.KindDenied, Verdict: "deny", Approval: req.GetId(), Decider: who, Surface: surfaceOf(ctx, who, req.GetSurface()),
+		Reason: "an answer that was not believed, it says: " + req.GetReason(),
+	}, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("record an answer that was not believed: %w", err)
+	}
+	return &pb.ReportResponse{}, nil
 }
 
 var states = map[store.State]pb.ApprovalState{

@@ -1190,6 +1190,102 @@ func (x *Grant) GetLevel() string {
 	return ""
 }
 
+type ReportRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the question; empty where it was about none that is open
+	Surface       string                 `protobuf:"bytes,2,opt,name=surface,proto3" json:"surface,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // who gave the answer, and why it is not believed; 1 to 512 bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportRequest) Reset() {
+	*x = ReportRequest{}
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportRequest) ProtoMessage() {}
+
+func (x *ReportRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
+func (*ReportRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReportRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetSurface() string {
+	if x != nil {
+		return x.Surface
+	}
+	return ""
+}
+
+func (x *ReportRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ReportResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportResponse) Reset() {
+	*x = ReportResponse{}
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportResponse) ProtoMessage() {}
+
+func (x *ReportResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
+func (*ReportResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{11}
+}
+
 type ListGrantsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	All           bool                   `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"` // those that have ended too, after the others, newest first
@@ -1199,7 +1295,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1307,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1320,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListGrantsRequest) GetAll() bool {
@@ -1243,7 +1339,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1351,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1364,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -1287,7 +1383,7 @@ type RevokeGrantRequest struct {
 
 func (x *RevokeGrantRequest) Reset() {
 	*x = RevokeGrantRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1395,7 @@ func (x *RevokeGrantRequest) String() string {
 func (*RevokeGrantRequest) ProtoMessage() {}
 
 func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1408,7 @@ func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantRequest.ProtoReflect.Descriptor instead.
 func (*RevokeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RevokeGrantRequest) GetId() string {
@@ -1331,7 +1427,7 @@ type RevokeGrantResponse struct {
 
 func (x *RevokeGrantResponse) Reset() {
 	*x = RevokeGrantResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1439,7 @@ func (x *RevokeGrantResponse) String() string {
 func (*RevokeGrantResponse) ProtoMessage() {}
 
 func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1452,7 @@ func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantResponse.ProtoReflect.Descriptor instead.
 func (*RevokeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RevokeGrantResponse) GetGrant() *Grant {
@@ -1459,7 +1555,12 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\adecider\x18\x16 \x01(\tR\adecider\x12\x18\n" +
 	"\asurface\x18\x17 \x01(\tR\asurface\x12\x12\n" +
 	"\x04note\x18\x18 \x01(\tR\x04note\x12\x14\n" +
-	"\x05level\x18< \x01(\tR\x05level\"%\n" +
+	"\x05level\x18< \x01(\tR\x05level\"Q\n" +
+	"\rReportRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\asurface\x18\x02 \x01(\tR\asurface\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x10\n" +
+	"\x0eReportResponse\"%\n" +
 	"\x11ListGrantsRequest\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\"C\n" +
 	"\x12ListGrantsResponse\x12-\n" +
@@ -1490,12 +1591,13 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x17GRANT_SCOPE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13GRANT_SCOPE_SESSION\x10\x01\x12\x17\n" +
 	"\x13GRANT_SCOPE_PROJECT\x10\x02\x12\x16\n" +
-	"\x12GRANT_SCOPE_ALWAYS\x10\x032\xe0\x03\n" +
+	"\x12GRANT_SCOPE_ALWAYS\x10\x032\xa9\x04\n" +
 	"\tApprovals\x12S\n" +
 	"\x04List\x12$.thoughtgate.v1.ListApprovalsRequest\x1a%.thoughtgate.v1.ListApprovalsResponse\x12C\n" +
 	"\x03Get\x12\".thoughtgate.v1.GetApprovalRequest\x1a\x18.thoughtgate.v1.Approval\x12O\n" +
 	"\x05Watch\x12%.thoughtgate.v1.WatchApprovalsRequest\x1a\x1d.thoughtgate.v1.ApprovalEvent0\x01\x12;\n" +
-	"\x06Decide\x12\x18.thoughtgate.v1.Decision\x1a\x17.thoughtgate.v1.Decided\x12S\n" +
+	"\x06Decide\x12\x18.thoughtgate.v1.Decision\x1a\x17.thoughtgate.v1.Decided\x12G\n" +
+	"\x06Report\x12\x1d.thoughtgate.v1.ReportRequest\x1a\x1e.thoughtgate.v1.ReportResponse\x12S\n" +
 	"\n" +
 	"ListGrants\x12!.thoughtgate.v1.ListGrantsRequest\x1a\".thoughtgate.v1.ListGrantsResponse\x12V\n" +
 	"\vRevokeGrant\x12\".thoughtgate.v1.RevokeGrantRequest\x1a#.thoughtgate.v1.RevokeGrantResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
@@ -1513,7 +1615,7 @@ func file_thoughtgate_v1_approval_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_approval_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_thoughtgate_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_thoughtgate_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_thoughtgate_v1_approval_proto_goTypes = []any{
 	(ApprovalState)(0),            // 0: thoughtgate.v1.ApprovalState
 	(Answer)(0),                   // 1: thoughtgate.v1.Answer
@@ -1529,33 +1631,35 @@ var file_thoughtgate_v1_approval_proto_goTypes = []any{
 	(*Decided)(nil),               // 11: thoughtgate.v1.Decided
 	(*GrantTerms)(nil),            // 12: thoughtgate.v1.GrantTerms
 	(*Grant)(nil),                 // 13: thoughtgate.v1.Grant
-	(*ListGrantsRequest)(nil),     // 14: thoughtgate.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),    // 15: thoughtgate.v1.ListGrantsResponse
-	(*RevokeGrantRequest)(nil),    // 16: thoughtgate.v1.RevokeGrantRequest
-	(*RevokeGrantResponse)(nil),   // 17: thoughtgate.v1.RevokeGrantResponse
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*Proof)(nil),                 // 19: thoughtgate.v1.Proof
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*ReportRequest)(nil),         // 14: thoughtgate.v1.ReportRequest
+	(*ReportResponse)(nil),        // 15: thoughtgate.v1.ReportResponse
+	(*ListGrantsRequest)(nil),     // 16: thoughtgate.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 17: thoughtgate.v1.ListGrantsResponse
+	(*RevokeGrantRequest)(nil),    // 18: thoughtgate.v1.RevokeGrantRequest
+	(*RevokeGrantResponse)(nil),   // 19: thoughtgate.v1.RevokeGrantResponse
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*Proof)(nil),                 // 21: thoughtgate.v1.Proof
+	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
 }
 var file_thoughtgate_v1_approval_proto_depIdxs = []int32{
 	0,  // 0: thoughtgate.v1.Approval.state:type_name -> thoughtgate.v1.ApprovalState
-	18, // 1: thoughtgate.v1.Approval.created:type_name -> google.protobuf.Timestamp
-	18, // 2: thoughtgate.v1.Approval.expires:type_name -> google.protobuf.Timestamp
-	18, // 3: thoughtgate.v1.Approval.decided:type_name -> google.protobuf.Timestamp
-	18, // 4: thoughtgate.v1.Approval.good:type_name -> google.protobuf.Timestamp
+	20, // 1: thoughtgate.v1.Approval.created:type_name -> google.protobuf.Timestamp
+	20, // 2: thoughtgate.v1.Approval.expires:type_name -> google.protobuf.Timestamp
+	20, // 3: thoughtgate.v1.Approval.decided:type_name -> google.protobuf.Timestamp
+	20, // 4: thoughtgate.v1.Approval.good:type_name -> google.protobuf.Timestamp
 	4,  // 5: thoughtgate.v1.ListApprovalsResponse.approvals:type_name -> thoughtgate.v1.Approval
 	4,  // 6: thoughtgate.v1.ApprovalEvent.approval:type_name -> thoughtgate.v1.Approval
 	1,  // 7: thoughtgate.v1.Decision.answer:type_name -> thoughtgate.v1.Answer
 	12, // 8: thoughtgate.v1.Decision.grant:type_name -> thoughtgate.v1.GrantTerms
-	19, // 9: thoughtgate.v1.Decision.proof:type_name -> thoughtgate.v1.Proof
+	21, // 9: thoughtgate.v1.Decision.proof:type_name -> thoughtgate.v1.Proof
 	4,  // 10: thoughtgate.v1.Decided.approval:type_name -> thoughtgate.v1.Approval
 	13, // 11: thoughtgate.v1.Decided.grant:type_name -> thoughtgate.v1.Grant
-	20, // 12: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
+	22, // 12: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
 	2,  // 13: thoughtgate.v1.GrantTerms.match:type_name -> thoughtgate.v1.GrantMatch
 	3,  // 14: thoughtgate.v1.GrantTerms.scope:type_name -> thoughtgate.v1.GrantScope
-	18, // 15: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
-	18, // 16: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
-	18, // 17: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
+	20, // 15: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
+	20, // 16: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
+	20, // 17: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
 	2,  // 18: thoughtgate.v1.Grant.match:type_name -> thoughtgate.v1.GrantMatch
 	3,  // 19: thoughtgate.v1.Grant.scope:type_name -> thoughtgate.v1.GrantScope
 	13, // 20: thoughtgate.v1.ListGrantsResponse.grants:type_name -> thoughtgate.v1.Grant
@@ -1564,16 +1668,18 @@ var file_thoughtgate_v1_approval_proto_depIdxs = []int32{
 	7,  // 23: thoughtgate.v1.Approvals.Get:input_type -> thoughtgate.v1.GetApprovalRequest
 	8,  // 24: thoughtgate.v1.Approvals.Watch:input_type -> thoughtgate.v1.WatchApprovalsRequest
 	10, // 25: thoughtgate.v1.Approvals.Decide:input_type -> thoughtgate.v1.Decision
-	14, // 26: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
-	16, // 27: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
-	6,  // 28: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
-	4,  // 29: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
-	9,  // 30: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
-	11, // 31: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
-	15, // 32: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
-	17, // 33: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
-	28, // [28:34] is the sub-list for method output_type
-	22, // [22:28] is the sub-list for method input_type
+	14, // 26: thoughtgate.v1.Approvals.Report:input_type -> thoughtgate.v1.ReportRequest
+	16, // 27: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
+	18, // 28: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
+	6,  // 29: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
+	4,  // 30: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
+	9,  // 31: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
+	11, // 32: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
+	15, // 33: thoughtgate.v1.Approvals.Report:output_type -> thoughtgate.v1.ReportResponse
+	17, // 34: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
+	19, // 35: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
 	22, // [22:22] is the sub-list for extension extendee
 	0,  // [0:22] is the sub-list for field type_name
@@ -1591,7 +1697,7 @@ func file_thoughtgate_v1_approval_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_approval_proto_rawDesc), len(file_thoughtgate_v1_approval_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

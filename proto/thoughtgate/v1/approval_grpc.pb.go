@@ -23,6 +23,7 @@ const (
 	Approvals_Get_FullMethodName         = "/thoughtgate.v1.Approvals/Get"
 	Approvals_Watch_FullMethodName       = "/thoughtgate.v1.Approvals/Watch"
 	Approvals_Decide_FullMethodName      = "/thoughtgate.v1.Approvals/Decide"
+	Approvals_Report_FullMethodName      = "/thoughtgate.v1.Approvals/Report"
 	Approvals_ListGrants_FullMethodName  = "/thoughtgate.v1.Approvals/ListGrants"
 	Approvals_RevokeGrant_FullMethodName = "/thoughtgate.v1.Approvals/RevokeGrant"
 )
@@ -42,6 +43,10 @@ type ApprovalsClient interface {
 	// caller descends from an agent, and with Unauthenticated when a yes needs a
 	// proof of presence and has none that counts; a no never needs one.
 	Decide(ctx context.Context, in *Decision, opts ...grpc.CallOption) (*Decided, error)
+	// Report writes down an answer that a surface was given and did not believe,
+	// as a button that a program pressed. Refused like Decide when the caller
+	// descends from an agent.
+	Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error)
 	ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error)
 	// RevokeGrant ends a grant. Refused like Decide when the caller descends from
 	// an agent.
@@ -105,6 +110,16 @@ func (c *approvalsClient) Decide(ctx context.Context, in *Decision, opts ...grpc
 	return out, nil
 }
 
+func (c *approvalsClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportResponse)
+	err := c.cc.Invoke(ctx, Approvals_Report_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *approvalsClient) ListGrants(ctx context.Context, in *ListGrantsRequest, opts ...grpc.CallOption) (*ListGrantsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListGrantsResponse)
@@ -140,6 +155,10 @@ type ApprovalsServer interface {
 	// caller descends from an agent, and with Unauthenticated when a yes needs a
 	// proof of presence and has none that counts; a no never needs one.
 	Decide(context.Context, *Decision) (*Decided, error)
+	// Report writes down an answer that a surface was given and did not believe,
+	// as a button that a program pressed. Refused like Decide when the caller
+	// descends from an agent.
+	Report(context.Context, *ReportRequest) (*ReportResponse, error)
 	ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error)
 	// RevokeGrant ends a grant. Refused like Decide when the caller descends from
 	// an agent.
@@ -165,6 +184,9 @@ func (UnimplementedApprovalsServer) Watch(*WatchApprovalsRequest, grpc.ServerStr
 }
 func (UnimplementedApprovalsServer) Decide(context.Context, *Decision) (*Decided, error) {
 	return nil, status.Error(codes.Unimplemented, "method Decide not implemented")
+}
+func (UnimplementedApprovalsServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
 }
 func (UnimplementedApprovalsServer) ListGrants(context.Context, *ListGrantsRequest) (*ListGrantsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListGrants not implemented")
@@ -258,6 +280,24 @@ func _Approvals_Decide_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Approvals_Report_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalsServer).Report(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Approvals_Report_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalsServer).Report(ctx, req.(*ReportRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Approvals_ListGrants_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListGrantsRequest)
 	if err := dec(in); err != nil {
@@ -312,6 +352,10 @@ var Approvals_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Decide",
 			Handler:    _Approvals_Decide_Handler,
+		},
+		{
+			MethodName: "Report",
+			Handler:    _Approvals_Report_Handler,
 		},
 		{
 			MethodName: "ListGrants",
