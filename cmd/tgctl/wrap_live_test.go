@@ -139,13 +139,13 @@ func TestKillTgctlUnderNohup(t *testing.T) {
 		t.Skip("only Linux tells a child that its parent has died")
 	}
 	h := newWrapHouse(t)
-	cmd := h.tgctl("sh", "-c", "echo $$ > pid; while :; do sleep 0.01; done")
-	cmd.Env = append(cmd.Env, "TGCTL_TEST_KILL=started")
+	cmd := h.wrap("echo $$ > pid; while :; do sleep 0.01; done")
 	nohup(cmd)
-	if r := h.run(cmd); r.code != -9 {
-		t.Fatalf("exit %d: %s", r.code, r.err)
+	agent, end := h.started(cmd)
+	cmd.Process.Kill()
+	if r := end(); r.code != -9 {
+		t.Errorf("exit %d: %s", r.code, r.err)
 	}
-	agent := pidOf(t, h.appears("pid"))
 	eventually(t, "the agent ends", func() bool { return !alive(agent) })
 }
 
