@@ -72,7 +72,7 @@ var mayImport = map[string][]string{
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "cmd/tgctl/slack"},
 
 	// Slack is a surface: no other package knows it.
-	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display"},
+	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display", "internal/secret"},
 	"cmd/tgctl/slack/fakeslack": {ws},
 }
 
