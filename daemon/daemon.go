@@ -23,6 +23,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/daemon/traces"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -61,6 +62,7 @@ type Daemon struct {
 	pins     *pin.Book
 	guard    *protect.Guard
 	sessions *session.Registry
+	traces   *traces.Traces
 	server   *api.Server
 	stop     chan struct{} // closed when a call asks the daemon to end
 	once     sync.Once
@@ -76,10 +78,12 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{options: o, log: o.Logger, user: owner(), projects: newProjects(o.Logger), stop: make(chan struct{})}
+	d.traces = traces.New(o.Logger, o.Build, o.Getenv, func(text string) string { return d.audit.Redacted(text) })
 	if err := d.open(path, named); err != nil {
 		d.close()
 		return nil, err
 	}
+	d.traces.Set(d.policies.current.Load().config)
 	return d, nil
 }
 
@@ -116,6 +120,7 @@ func (d *Daemon) openState(path string, named bool) error {
 		d.queue.SetLimits(c.Limits.PendingPerServer, c.Limits.Pending)
 		d.pins.SetMode(c.Pins.Mode)
 		d.sessions.Refresh()
+		d.traces.Set(c)
 	}
 	d.policies.standing = d.standing.put
 	if digest := first.set.Digest(); digest != before {
@@ -157,7 +162,7 @@ func (d *Daemon) open(path string, named bool) error {
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost})
 	judge := &gate.Gate{
 		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue,
-		Recorder: d.audit, Listener: d.listings, Logger: d.log,
+		Recorder: d.audit, Listener: d.listings, Logger: d.log, Tracer: d.traces,
 	}
 	if d.sessions, err = session.New(session.Options{
 		Gate: judge, Recorder: d.audit, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
@@ -177,7 +182,9 @@ func (d *Daemon) open(path string, named bool) error {
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
-		Warnings: func() []string { return slices.Concat(d.policies.warnings(), d.pins.Warnings()) }, Projects: d.projectFiles,
+		Warnings: func() []string {
+			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.tracesWarning())
+		}, Projects: d.projectFiles,
 		Stop: func() { d.once.Do(func() { close(d.stop) }) },
 	})
 	return nil

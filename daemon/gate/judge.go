@@ -25,6 +25,7 @@ type Gate struct {
 	Grants   Grants // nil: nothing is granted ahead
 	Recorder Recorder
 	Listener Listener // nil: nobody wants to know what tools take
+	Tracer   Tracer   // nil: nobody wants traces
 	Logger   *slog.Logger
 }
 
@@ -251,6 +252,7 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 	for _, f := range facts {
 		r.Facts = append(r.Facts, f.Name)
 	}
+	c.Trace.judged(r)
 	return r
 }
 

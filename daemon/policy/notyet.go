@@ -8,11 +8,6 @@ func (l *loader) notYet() {
 	warn := func(p config.Place, what string) {
 		l.report(p, config.Warning, "", "", "%s has no effect in this version", what)
 	}
-	written := func(field any, what string) {
-		if p := l.cfg.Place(field); p.Line > 0 {
-			warn(p, what)
-		}
-	}
 	c := l.cfg
 	for i := range c.Sources {
 		s := &c.Sources[i]
@@ -30,8 +25,5 @@ func (l *loader) notYet() {
 		if why := unable(w); why != "" {
 			l.report(w.Place, config.Warning, "", "", "%s: what it would ask is refused", why)
 		}
-	}
-	if c.Telemetry.Enabled {
-		written(&c.Telemetry.Enabled, "telemetry")
 	}
 }

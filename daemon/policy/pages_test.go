@@ -25,6 +25,9 @@ files  tool read_file with secret-place  {}  ask`,
 	"docs/notifications.md": `
 files  tool write_file             {}  ask
 files  tool read_file              {}  forward`,
+	"docs/traces.md": `
+files  tool write_file              {}  forward
+files  tool write_file with secret  {}  ask`,
 	"docs/quickstart.md": `
 files  tool read_file          {}  forward
 files  tool write_file         {}  ask

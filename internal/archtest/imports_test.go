@@ -32,6 +32,8 @@ const (
 	slackgo  = "github.com/slack-go/slack/..."
 	ws       = "github.com/gorilla/websocket"
 	rpc      = "google.golang.org/genproto/googleapis/rpc/errdetails"
+	otel     = "go.opentelemetry.io/otel/..."
+	otlp     = "go.opentelemetry.io/proto/otlp/..."
 	proto    = module + "proto/thoughtgate/v1"
 )
 
@@ -58,7 +60,10 @@ var mayImport = map[string][]string{
 	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
 	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
 	"daemon/facts":  {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
-	"daemon/policy": {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
+	"daemon/traces": {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
+	// A collector for tests.
+	"daemon/traces/collect": {otlp, protobuf},
+	"daemon/policy":         {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
 
 	// api translates and delegates, and shares with client the version of the
 	// protocol and the one map of errors; package daemon wires.
