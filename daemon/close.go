@@ -11,6 +11,7 @@ func (d *Daemon) close() {
 	if d.sessions != nil {
 		d.sessions.Close()
 	}
+	d.traces.Close() // what calls that are not over have come to is told first
 	if d.guard != nil {
 		d.guard.Close()
 	}

@@ -78,3 +78,11 @@ func Check(flag string, getenv func(string) string) (path string, problems []con
 // isProject reports whether a path names a project's own file, which says less
 // than a configuration may.
 func isProject(path string) bool { return filepath.Base(path) == config.ProjectFileName }
+
+// tracesWarning says why traces are missing.
+func (d *Daemon) tracesWarning() []string {
+	if err := d.traces.Failure(); err != nil {
+		return []string{fmt.Sprintf("traces are missing at the collector: %v", err)}
+	}
+	return nil
+}

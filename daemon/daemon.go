@@ -25,6 +25,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/daemon/traces"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -67,6 +68,7 @@ type Daemon struct {
 	judge    *gate.Gate
 	trust    *trust.Book
 	sessions *session.Registry
+	traces   *traces.Traces
 	server   *api.Server
 	metrics  *metrics.Metrics
 	textfile *metrics.Textfile
@@ -84,10 +86,12 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{options: o, log: o.Logger, user: owner(), projects: newProjects(o.Logger), stop: make(chan struct{})}
+	d.traces = traces.New(o.Logger, o.Build, o.Getenv, func(text string) string { return d.audit.Redacted(text) })
 	if err := d.open(path, named); err != nil {
 		d.close()
 		return nil, err
 	}
+	d.traces.Set(d.policies.current.Load().config)
 	return d, nil
 }
 
@@ -125,6 +129,7 @@ func (d *Daemon) openState(path string, named bool) error {
 		d.pins.SetMode(c.Pins.Mode)
 		d.sessions.Refresh()
 		d.writeMetrics(c)
+		d.traces.Set(c)
 	}
 	d.policies.standing = d.standing.put
 	if digest := first.set.Digest(); digest != before {

@@ -62,7 +62,7 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost})
 	d.judge = &gate.Gate{
 		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
-		Recorder: recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter,
+		Recorder: recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter, Tracer: d.traces,
 	}
 	d.sessions, err = session.New(session.Options{
 		Gate: d.judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
@@ -87,7 +87,7 @@ func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
 		Warnings: func() []string {
-			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.textfileWarning())
+			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.textfileWarning(), d.tracesWarning())
 		}, Projects: d.projectFiles,
 		Metrics: d.metrics,
 		Stop:    func() { d.once.Do(func() { close(d.stop) }) },

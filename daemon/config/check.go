@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
@@ -164,50 +163,5 @@ func (c *checker) limits() {
 			field = &l.Pending
 		}
 		c.wrong(field, "", "", "pending_per_server (%d) is greater than pending (%d)", l.PendingPerServer, l.Pending)
-	}
-}
-
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
-// telemetry holds V-TEL-002 to V-TEL-008; V-TEL-001 is a bound of the type table.
-func (c *checker) telemetry() {
-	t := &c.Telemetry
-	o := &t.OTLP
-	if t.Enabled && o.Endpoint == "" {
-		c.wrong(&t.Enabled, "V-TEL-002", `write otlp: {endpoint: "http://localhost:4318"}`, "traces are on and there is no endpoint")
-	}
-	if o.Endpoint != "" {
-		c.endpoint(&o.Endpoint)
-	}
-	if o.Protocol != "http/protobuf" {
-		c.wrong(&o.Protocol, "V-TEL-003", "", "the protocol must be http/protobuf")
-	}
-	for _, name := range keysOf(o.Headers) {
-		if !headerName.MatchString(name) {
-			c.wrong(&o.Headers, "V-TEL-005", "", "%q can't be the name of a header", name)
-		}
-		if strings.ContainsAny(o.Headers[name], "\n\t") {
-			c.wrong(&o.Headers, "V-TEL-006", "", "the value of the header %q holds a line break or a tab", name)
-		}
-	}
-	for _, key := range keysOf(t.Resource) {
-		if key == "" || strings.TrimSpace(key) != key {
-			c.wrong(&t.Resource, "V-TEL-007", "", "%q can't be the name of an attribute", key)
-		}
-		if len(t.Resource[key]) > 4096 {
-			c.wrong(&t.Resource, "V-TEL-008", "", "the value of the attribute %q is longer than 4096 bytes", key)
-		}
-	}
-}
-
-func (c *checker) endpoint(field *string) {
-	u, err := url.Parse(*field)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		c.wrong(field, "V-TEL-002", `write it as "http://localhost:4318"`, "the endpoint must be an http or https URL")
-	case u.User != nil:
-		c.wrong(field, "V-TEL-004", "put credentials into headers, from a variable", "the endpoint carries a user or a password")
-	case u.RawQuery != "" || u.Fragment != "":
-		c.wrong(field, "V-TEL-002", "", "the endpoint must not have a query or a fragment")
 	}
 }

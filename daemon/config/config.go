@@ -190,7 +190,7 @@ type Metrics struct {
 
 // Telemetry is where traces go.
 type Telemetry struct {
-	Enabled  bool              `yaml:"enabled"`
+	Enabled  bool              `yaml:"enabled" doc:"true: a trace of each judged call is sent"`
 	OTLP     OTLP              `yaml:"otlp"`
 	Sampling Sampling          `yaml:"sampling"`
 	Resource map[string]string `yaml:"resource" doc:"attributes of every trace"`
@@ -198,9 +198,11 @@ type Telemetry struct {
 
 // OTLP is the collector that traces are sent to.
 type OTLP struct {
-	Endpoint string            `yaml:"endpoint" doc:"http or https URL"`
+	Endpoint string            `yaml:"endpoint" doc:"https URL, or http to this machine"`
 	Protocol string            `yaml:"protocol" doc:"http/protobuf"`
 	Headers  map[string]string `yaml:"headers" doc:"sent with every export"`
+	// HeaderFiles are read when the configuration is put in force.
+	HeaderFiles map[string]string `yaml:"header_files" doc:"headers whose values are in files of your own, or with credential:NAME in a credential that systemd provides"`
 }
 
 // Sampling is how much of what went well is kept.

@@ -65,7 +65,7 @@ unknown: {requests: forward, notifications: forward, revisions: forward}
 shim: {reattach: 0, window: 8, stderr: raw, max_message: 1MiB}
 limits: {pending_per_server: 2, pending: 4}
 metrics: {textfile: ../tg.prom, interval: 1m}
-telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
+telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}, header_files: {x-key: keys/otlp}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
 `
 
 func TestEverything(t *testing.T) {
@@ -103,6 +103,7 @@ func TestEverything(t *testing.T) {
 		{c.Limits, Limits{2, 4}},
 		{c.Metrics, Metrics{Textfile: "../tg.prom", Interval: time.Minute}},
 		{c.Telemetry.OTLP.Headers["authorization"], "Bearer t0"},
+		{c.Telemetry.OTLP.HeaderFiles["x-key"], "keys/otlp"},
 		{c.Telemetry.Resource["service.name"], "tg"},
 		{c.Telemetry.Sampling.SuccessSampleRate, 0.25},
 	} {
@@ -282,10 +283,15 @@ func TestDiagnostics(t *testing.T) {
 		"V-TEL-001":             {"schema: 1\ntelemetry: {sampling: {success_sample_rate: 1.5}}\n", []string{"(V-TEL-001)"}},
 		"V-TEL-002":             {"schema: 1\ntelemetry: {enabled: true}\n", []string{"(V-TEL-002)"}},
 		"V-TEL-002 url":         {"schema: 1\ntelemetry: {otlp: {endpoint: \"ftp://x\"}}\n", []string{"(V-TEL-002)"}},
+		"V-TEL-002 clear":       {"schema: 1\ntelemetry: {otlp: {endpoint: \"http://collector.example:4318\"}}\n", []string{"in the clear (V-TEL-002)"}},
+		"V-TEL-002 look-alike":  {"schema: 1\ntelemetry: {otlp: {endpoint: \"http://localhost.example\"}}\n", []string{"in the clear (V-TEL-002)"}},
 		"V-TEL-003":             {"schema: 1\ntelemetry: {otlp: {protocol: grpc}}\n", []string{"(V-TEL-003)"}},
 		"V-TEL-004":             {"schema: 1\ntelemetry: {otlp: {endpoint: \"https://u:p@x\"}}\n", []string{"(V-TEL-004)"}},
 		"V-TEL-005":             {"schema: 1\ntelemetry: {otlp: {headers: {\"a b\": c}}}\n", []string{"(V-TEL-005)"}},
 		"V-TEL-006":             {"schema: 1\ntelemetry: {otlp: {headers: {a: \"b\\nc\"}}}\n", []string{"(V-TEL-006)"}},
+		"V-TEL-005 file":        {"schema: 1\ntelemetry: {otlp: {header_files: {\"a b\": c}}}\n", []string{"(V-TEL-005)"}},
+		"V-TEL-006 file":        {"schema: 1\ntelemetry: {otlp: {header_files: {a: \"credential:../x\"}}}\n", []string{"(V-TEL-006)"}},
+		"V-TEL-009":             {"schema: 1\ntelemetry: {otlp: {headers: {Authorization: a}, header_files: {authorization: b}}}\n", []string{"(V-TEL-009)"}},
 		"V-TEL-007":             {"schema: 1\ntelemetry: {resource: {\" a\": c}}\n", []string{"(V-TEL-007)"}},
 		"neither match nor":     {rule("{source: db, action: deny}"), []string{"f.yaml:4:7: error: the rule has neither match nor when"}},
 		"empty lists":           {rule("{match: x, when: [], source: [], action: deny}"), []string{"the list of facts is empty", "the list is empty"}},

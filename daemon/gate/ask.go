@@ -80,10 +80,16 @@ func answered(ctx context.Context, held Held) (Answer, bool) {
 // await waits for the person. It returns false when ctx ended first and no
 // verdict is due: whoever ended it has taken the call back or will ask again.
 func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
+	t := a.call.Trace
+	waits := t.Begin(StageAsk)
 	answer, err := a.held.Wait(ctx)
+	t.Finish(waits)
 	if ctx.Err() != nil {
 		return Verdict{}, false
 	}
+	t.answered(answer)
+	gates := t.Begin(StageGate)
+	defer t.Finish(gates)
 	return g.conclude(ctx, a, answer, err), true
 }
 

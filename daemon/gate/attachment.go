@@ -131,6 +131,11 @@ func (a *Attachment) Close(gone bool) {
 	}
 	a.cancel(cause)
 	a.wait.Wait()
+	if gone {
+		a.overAll(OutcomeLost)
+	} else {
+		a.overAll(OutcomeInterrupted)
+	}
 	if gone && a.gate.Pins != nil {
 		a.gate.Pins.Left(a.shim.Attachment)
 	}
@@ -158,6 +163,7 @@ func (a *Attachment) Submit(s Submission) {
 	}
 	a.listening(c)
 	a.runs(c)
+	a.traced(c)
 	var known *record.Record
 	if r, ok := a.earlier[s.Seq]; ok && r.Digest == hex.EncodeToString(digest[:]) {
 		v, final := a.gate.recorded(c, &r)
@@ -165,12 +171,15 @@ func (a *Attachment) Submit(s Submission) {
 		c.noted = final && v.Move == Forward && r.Gate == "ask" && !r.Auto
 		if final && !c.noted {
 			a.gate.remember(c, v.Move)
+			c.Trace.judged(&r)
 			a.settle(c, digest, v)
 			return
 		}
 		known = &r
 	}
+	gates := c.Trace.Begin(StageGate)
 	v, asked := a.gate.judge(a.ctx, c, known)
+	c.Trace.Finish(gates)
 	if asked == nil {
 		a.settle(c, digest, v)
 		return
@@ -233,6 +242,7 @@ func (a *Attachment) hold(asked *asked, digest [32]byte, v Verdict) {
 			a.mu.Lock()
 			delete(a.held, v.Seq)
 			a.mu.Unlock()
+			a.gate.unheld(ctx, asked.call.Trace)
 			return
 		}
 		a.settle(asked.call, digest, final)
@@ -243,6 +253,13 @@ func (a *Attachment) hold(asked *asked, digest [32]byte, v Verdict) {
 func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 	kept := settled{verdict: v, digest: digest, call: *c, at: time.Now()}
 	kept.verdict.Line, kept.call.Line = nil, nil
+	c.Trace.decided(v)
+	if v.Move == Forward {
+		c.Trace.Begin(StageServer)
+	} else {
+		kept.call.Trace = nil
+		defer a.gate.over(c.Trace, OutcomeDenied)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.held, v.Seq)
@@ -258,6 +275,7 @@ func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 	}
 	a.done[v.Seq] = kept
 	if len(a.order) > remembered {
+		a.gate.over(a.done[a.order[0]].call.Trace, OutcomeForgotten)
 		delete(a.done, a.order[0])
 		a.order = a.order[1:]
 	}

@@ -69,6 +69,8 @@ type Call struct {
 	Answers uint64 // of a result: the seq of the judged request that it answers; 0 for none
 	Of      string // of a result: the Subject of that request; empty when not known
 
+	Trace *Trace // nil: nobody wants to know how long it takes
+
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
 	spoken   *allowance          // of the attachment; nil: all is told

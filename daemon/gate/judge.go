@@ -26,6 +26,7 @@ type Gate struct {
 	Presence Presence // nil: nobody can prove to be there
 	Recorder Recorder
 	Listener Listener // nil: nobody wants to know what tools take
+	Tracer   Tracer   // nil: nobody wants traces
 	Logger   *slog.Logger
 
 	Meter func(server string) Meter // nil: nobody counts
@@ -258,6 +259,7 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 	for _, f := range facts {
 		r.Facts = append(r.Facts, f.Name)
 	}
+	c.Trace.judged(r)
 	return r
 }
 

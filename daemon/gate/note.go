@@ -17,6 +17,11 @@ import (
 func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	a.mu.Lock()
 	d, ok := a.done[seq]
+	t := d.call.Trace
+	if ok {
+		d.call.Trace = nil
+		a.done[seq] = d
+	}
 	a.shown.ended(func(l *listen) bool { return l.seq == seq })
 	a.mu.Unlock()
 	r := a.about(record.KindOutcome)
@@ -26,6 +31,7 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 		r.LatencyUS = time.Since(d.at).Microseconds()
 	}
 	a.write(ctx, r, nil)
+	a.gate.over(t, outcome)
 }
 
 // observe takes note of what a server says in a line that it wants judged: its

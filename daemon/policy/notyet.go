@@ -8,11 +8,6 @@ func (l *loader) notYet() {
 	warn := func(p config.Place, what string) {
 		l.report(p, config.Warning, "", "", "%s has no effect in this version", what)
 	}
-	written := func(field any, what string) {
-		if p := l.cfg.Place(field); p.Line > 0 {
-			warn(p, what)
-		}
-	}
 	c := l.cfg
 	for i := range c.Sources {
 		s := &c.Sources[i]
@@ -27,8 +22,5 @@ func (l *loader) notYet() {
 		if w.RequireInteraction {
 			warn(w.Place, "require_interaction: true")
 		}
-	}
-	if c.Telemetry.Enabled {
-		written(&c.Telemetry.Enabled, "telemetry")
 	}
 }

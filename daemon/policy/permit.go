@@ -38,6 +38,8 @@ func (s *Set) consult(sub *subject, name string, c *gate.Call, facts []gate.Fact
 	if len(policies) == 0 {
 		return o, nil
 	}
+	part := c.Trace.Begin(gate.StageCedar)
+	defer c.Trace.Finish(part)
 	w.used = policies.uses()
 	takes, err := s.shapeOf(sub, w.name, c, w.used)
 	if err != nil {

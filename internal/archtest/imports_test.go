@@ -38,6 +38,8 @@ const (
 	prom     = "github.com/prometheus/client_golang/prometheus/..."
 	promText = "github.com/prometheus/common/expfmt"
 	promData = "github.com/prometheus/client_model/go"
+	otel     = "go.opentelemetry.io/otel/..."
+	otlp     = "go.opentelemetry.io/proto/otlp/..."
 	proto    = module + "proto/thoughtgate/v1"
 )
 
@@ -71,6 +73,9 @@ var mayImport = map[string][]string{
 	"daemon/metrics":  {"internal/...", "daemon/gate", prom, promText, promData},
 	"daemon/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
 	"daemon/policy":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
+	"daemon/traces":   {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
+	// A collector for tests.
+	"daemon/traces/collect": {otlp, protobuf},
 
 	// api translates and delegates, and shares with client the version of the
 	// protocol and the one map of errors; package daemon wires.
@@ -84,7 +89,7 @@ var mayImport = map[string][]string{
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack"},
 
 	// Slack is a surface: no other package knows it.
-	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display"},
+	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display", "internal/secret"},
 	"cmd/tgctl/slack/fakeslack": {ws},
 }
 

@@ -3,16 +3,13 @@ package slack
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-)
 
-// tokenMost is how large a file may be that holds a token, in bytes.
-const tokenMost = 4 << 10
+	"github.com/thoughtgate/thoughtgated/internal/secret"
+)
 
 // tokens of a Slack app, and where they came from.
 type tokens struct {
@@ -71,32 +68,11 @@ func readToken(getenv func(string) string, name, prefix, what string) (token, fr
 	return token, from, nil
 }
 
-// readFile reads a small file that nobody else can read or write.
+// readFile reads a file that holds a token, and says how to put its mode right.
 func readFile(path string) (string, error) {
-	// A pipe would keep us waiting for whoever writes into it.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
+	text, err := secret.ReadFile(path)
+	if wide := new(secret.ModeError); errors.As(err, &wide) {
+		return "", &Problem{Err: err, Hint: "Make it yours alone: chmod 600 " + path}
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a regular file", path)
-	case info.Mode().Perm()&0o077 != 0:
-		return "", &Problem{
-			Err:  fmt.Errorf("%s has mode %04o, so that others can use it", path, info.Mode().Perm()),
-			Hint: "Make it yours alone: chmod 600 " + path,
-		}
-	case !ok || owner.Uid != 0 && int(owner.Uid) != os.Getuid():
-		return "", fmt.Errorf("%s belongs to another user", path)
-	case info.Size() > tokenMost:
-		return "", fmt.Errorf("%s has %d bytes, too many for a token", path, info.Size())
-	}
-	text, err := io.ReadAll(io.LimitReader(f, tokenMost))
-	return string(text), err
+	return text, err
 }

@@ -1,0 +1,231 @@
+package gate
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Tracer wants to know how long calls take, and where. It is safe for concurrent
+// use.
+type Tracer interface {
+	// Tracing reports whether anybody wants traces now. It is asked for every call,
+	// and neither blocks nor allocates.
+	Tracing() bool
+	// Traced takes a trace that is over, and owns it from then on. It must not
+	// block.
+	Traced(t *Trace)
+}
+
+// Trace is what is told of one request that was judged: how long its parts took,
+// and what came of them. Nothing of what it was called with is in it. One goroutine
+// at a time works on it. The methods of a nil one, of a call that nobody traces, do
+// nothing.
+type Trace struct {
+	Attachment string
+	Seq        uint64
+	ID         string // correlation id, as the agent is told it
+	Session    string
+	Agent      string
+	Server     string
+	Side       wire.Side // who asks
+	Method     string
+	Target     string // name of the tool or prompt; empty for other methods
+	MessageID  string // raw JSON of the id
+
+	Parent string // traceparent as it came; empty when none did
+	State  string // tracestate likewise
+
+	Parts      []Part
+	Start, End time.Time
+
+	// What the last verdict was, and by whom.
+	Verdict  string // forward or deny
+	Gate     string
+	Rule     string
+	Policies []string
+	Profile  string
+	Would    string // what production would have done, in development
+	Approval string
+	Answer   string // what the person's answer came to; empty when none was waited for
+
+	Outcome string // one of the constants below, or what the shim told
+
+	record *record.Record // of the last verdict, until it is settled
+}
+
+// Outcomes of a trace beside those that shims tell: ok, tool_error,
+// protocol_error, cancelled, lost and not_written.
+const (
+	OutcomeDenied      = "denied"
+	OutcomeCancelled   = "cancelled"   // it was taken back before there was a verdict
+	OutcomeLost        = "lost"        // the shim has gone, and nobody knows
+	OutcomeInterrupted = "interrupted" // the daemon stopped; the next one goes on with the call
+	OutcomeForgotten   = "forgotten"   // too many later calls came to an end before it
+)
+
+// Stage is what a part of a trace is about.
+type Stage uint8
+
+const (
+	StageGate   Stage = iota + 1 // the gates; once more after a person's yes
+	StageCedar                   // within the gates
+	StageAsk                     // the wait for a person
+	StageServer                  // from the verdict to the answer of the other side
+)
+
+// Part is one stretch of time in a trace.
+type Part struct {
+	Stage      Stage
+	Within     int // index of the part that it belongs to; -1: the call itself
+	Start, End time.Time
+}
+
+const (
+	mostParts      = 64   // of one trace: a call that asks for many things is judged piece by piece
+	maxTraceparent = 128  // bytes; those of today have 55
+	maxTracestate  = 2048 // bytes
+)
+
+// traced gives c the trace that its parts are to be told to, where anybody wants
+// it. A call that is judged anew goes on with the one it has.
+func (a *Attachment) traced(c *Call) {
+	if t := a.gate.Tracer; t == nil || c.Envelope.Kind != wire.Request || !t.Tracing() {
+		return
+	}
+	a.mu.Lock()
+	before, ok := a.done[c.Seq]
+	if ok && before.call.Trace != nil {
+		c.Trace = before.call.Trace
+		before.call.Trace = nil
+		a.done[c.Seq] = before
+	}
+	a.mu.Unlock()
+	if c.Trace != nil {
+		c.Trace.finish(time.Now())
+		return
+	}
+	c.Trace = &Trace{
+		Attachment: c.Attachment, Seq: c.Seq, ID: c.ID, Session: c.Session, Agent: c.Agent, Server: c.Server, Side: c.Side,
+		Method: c.Method, MessageID: string(c.Envelope.ID.Of(c.Line)), Start: c.Received,
+		Parent: c.meta("traceparent", maxTraceparent), State: c.meta("tracestate", maxTracestate),
+	}
+	switch mcp.SubjectKind(c.Method) {
+	case mcp.Tool, mcp.Prompt:
+		c.Trace.Target = c.Subject
+	}
+}
+
+// meta is the text of a member of _meta; empty when there is none that all readers
+// read alike, or a longer one.
+func (c *Call) meta(name string, most int) string {
+	if !c.Envelope.Meta.Present() {
+		return ""
+	}
+	value, err := wire.Member(c.Line, c.Envelope.Meta, name)
+	if err != nil || value.Len() > most {
+		return ""
+	}
+	text, err := wire.Unquote(value, c.Line)
+	if err != nil {
+		return ""
+	}
+	return text
+}
+
+// Begin notes that a part begins, and returns the number to end it with.
+func (t *Trace) Begin(s Stage) int {
+	if t == nil || len(t.Parts) >= mostParts || s == StageCedar && len(t.Parts) >= mostParts/2 {
+		return -1
+	}
+	within := -1
+	if s == StageCedar {
+		within = slices.IndexFunc(t.Parts, func(p Part) bool { return p.Stage == StageGate && p.End.IsZero() })
+	}
+	t.Parts = append(t.Parts, Part{Stage: s, Within: within, Start: time.Now()})
+	return len(t.Parts) - 1
+}
+
+// Finish notes that the part with that number, or none, has ended.
+func (t *Trace) Finish(part int) {
+	if t != nil && part >= 0 {
+		t.Parts[part].End = time.Now()
+	}
+}
+
+// answered notes what a person's answer came to.
+func (t *Trace) answered(answer Answer) {
+	if t != nil {
+		t.Answer = answer.State
+	}
+}
+
+// finish ends what has not ended.
+func (t *Trace) finish(now time.Time) {
+	for i := range t.Parts {
+		if t.Parts[i].End.IsZero() {
+			t.Parts[i].End = now
+		}
+	}
+}
+
+// judged remembers r, which will say what the verdict is.
+func (t *Trace) judged(r *record.Record) {
+	if t != nil {
+		t.record = r
+	}
+}
+
+// decided takes over what the record of a final verdict says.
+func (t *Trace) decided(v Verdict) {
+	if t == nil {
+		return
+	}
+	r := t.record
+	t.Verdict, t.record = v.Move.String(), nil
+	if r == nil {
+		return
+	}
+	t.Gate, t.Rule, t.Policies, t.Profile, t.Would, t.Approval = r.Gate, r.Rule, r.Policies, r.Profile, r.Would, r.Approval
+	if v.Move == Deny && r.Verdict != "deny" { // it could not be recorded
+		t.Gate, t.Rule, t.Policies, t.Would = "accident", "", nil, ""
+	}
+}
+
+// over ends the trace of a call, which may be nil, and hands it on.
+func (g *Gate) over(t *Trace, outcome string) {
+	if t == nil {
+		return
+	}
+	t.End, t.Outcome = time.Now(), outcome
+	t.finish(t.End)
+	g.Tracer.Traced(t)
+}
+
+// unheld ends the trace of a call that was held and gets no verdict, since ctx has
+// ended.
+func (g *Gate) unheld(ctx context.Context, t *Trace) {
+	if errors.Is(context.Cause(ctx), ErrWithdrawn) {
+		g.over(t, OutcomeCancelled)
+		return
+	}
+	g.over(t, OutcomeInterrupted)
+}
+
+// overAll ends the traces of the calls that have a verdict and no outcome.
+func (a *Attachment) overAll(outcome string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for seq, d := range a.done {
+		if d.call.Trace != nil {
+			a.gate.over(d.call.Trace, outcome)
+			d.call.Trace = nil
+			a.done[seq] = d
+		}
+	}
+}

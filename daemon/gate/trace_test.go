@@ -1,0 +1,155 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// traceBook is a Tracer that keeps what it is told.
+type traceBook struct {
+	off bool
+
+	mu  sync.Mutex // guards what follows
+	all []*Trace
+}
+
+func (b *traceBook) Tracing() bool { return !b.off }
+func (b *traceBook) Traced(t *Trace) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, t)
+}
+
+// outcomes lists what became of the calls, in the order of their ends.
+func (b *traceBook) outcomes() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []string
+	for _, t := range b.all {
+		all = append(all, fmt.Sprintf("%d:%s", t.Seq, t.Outcome))
+	}
+	return strings.Join(all, " ")
+}
+
+// Nobody pays for traces that nobody wants: a call allocates as much with a tracer
+// that is off as with none.
+func TestNoTracesNoAllocations(t *testing.T) {
+	measure := func(tracer Tracer) float64 {
+		h := newHouse()
+		h.gate.Tracer = tracer
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		defer a.Close(true)
+		a.Bind(func(Verdict) {})
+		line, seq := []byte(aCall), uint64(0)
+		return testing.AllocsPerRun(2000, func() {
+			seq++
+			a.Submit(Submission{Seq: seq, Side: wire.FromAgent, Line: line})
+			a.Outcome(context.Background(), seq, "ok")
+			h.records = h.records[:0]
+		})
+	}
+	none, off := measure(nil), measure(&traceBook{off: true})
+	if off > none {
+		t.Errorf("%v allocations with traces off, %v without", off, none)
+	}
+	var nobody *Trace
+	if n := testing.AllocsPerRun(100, func() {
+		nobody.Finish(nobody.Begin(StageCedar))
+		nobody.judged(nil)
+		nobody.decided(Verdict{})
+		nobody.answered(Answer{})
+	}); n != 0 {
+		t.Errorf("%v allocations of a trace that is none", n)
+	}
+}
+
+// Each call is told of once, whatever becomes of it.
+func TestTracesEndOnce(t *testing.T) {
+	h, book := newHouse(), &traceBook{}
+	h.gate.Tracer = book
+	h.rule = func(c *Call) Ruling {
+		switch {
+		case c.Seq == 2:
+			return Ruling{Move: Deny, Gate: "rule"}
+		case c.Seq == 3 || c.Seq == 4:
+			return Ruling{Move: Ask}
+		}
+		return Ruling{Move: Forward, Gate: "rule"}
+	}
+	a := h.gate.Attach(context.Background(), shimX, nil)
+	verdicts := collect(a)
+	submit := func(seq uint64) {
+		a.Submit(Submission{Seq: seq, Side: wire.FromAgent, Line: []byte(aCall)})
+		<-verdicts
+	}
+	for seq := range uint64(5) {
+		submit(seq + 1)
+	}
+	submit(1) // its stream tore: it is told again, and is the same call
+	a.Outcome(t.Context(), 1, "tool_error")
+	a.Outcome(t.Context(), 1, "ok")
+	a.Cancel(3)
+	h.answers <- Answer{ID: "A-1", Approved: true, State: "approved"}
+	a.Close(true)
+	got := book.outcomes()
+	for _, want := range []string{"2:denied", "1:tool_error", "5:lost"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("got %s, want %s once", got, want)
+		}
+	}
+	for seq := 1; seq <= 5; seq++ {
+		if n := strings.Count(got, fmt.Sprintf("%d:", seq)); n != 1 {
+			t.Errorf("got %s, want call %d once", got, seq)
+		}
+	}
+}
+
+// A verdict that can't be recorded is an accident, whatever the rules said.
+func TestTraceOfAnAccident(t *testing.T) {
+	h, book := newHouse(), &traceBook{}
+	h.gate.Tracer, h.full = book, fmt.Errorf("no space left on device")
+	_, a := submitTo(h, shimX, aCall)
+	a.Close(true)
+	if len(book.all) != 1 || book.all[0].Gate != "accident" || book.all[0].Verdict != "deny" || book.all[0].Outcome != OutcomeDenied {
+		t.Errorf("got %+v", book.all)
+	}
+}
+
+// Of the agent's own trace is taken what all readers read alike, and no more than
+// such a thing has.
+func TestTraceparent(t *testing.T) {
+	for meta, want := range map[string]string{
+		`{"traceparent":"00-ab"}`: "00-ab",
+		`{"TRACEPARENT":"00-ab"}`: "",
+		`{"traceparent":7}`:       "",
+		`{}`:                      "",
+		`{"traceparent":"` + strings.Repeat("0", 4*maxTraceparent) + `"}`: "",
+	} {
+		h, book := newHouse(), &traceBook{}
+		h.gate.Tracer, h.ruling = book, Ruling{Move: Deny, Gate: "rule"}
+		_, a := submitTo(h, shimX, strings.Replace(aCall, `"arguments"`, `"_meta":`+meta+`,"arguments"`, 1))
+		a.Close(true)
+		if len(book.all) != 1 || book.all[0].Parent != want {
+			t.Errorf("%.60s: got %+v", meta, book.all)
+		}
+	}
+}
+
+// The memory for calls that nobody hears of again has an end.
+func TestTracesAreForgotten(t *testing.T) {
+	h, book := newHouse(), &traceBook{}
+	h.gate.Tracer = book
+	a := h.gate.Attach(context.Background(), shimX, nil)
+	defer a.Close(true)
+	for seq := range uint64(remembered + 1) {
+		a.Submit(Submission{Seq: seq + 1, Side: wire.FromAgent, Line: []byte(aCall)})
+	}
+	if got := book.outcomes(); got != "1:"+OutcomeForgotten {
+		t.Errorf("got %q", got)
+	}
+}

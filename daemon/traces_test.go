@@ -1,0 +1,335 @@
+package daemon_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/traces"
+	"github.com/thoughtgate/thoughtgated/daemon/traces/collect"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// tracedRules send traces to an endpoint, and ask Cedar about what reads.
+const tracedRules = `schema: 1
+governance:
+  defaults: {action: forward, asks: approve}
+  rules:
+    - {match: "delete_*", action: deny}
+    - {match: "send_*", action: approve}
+    - {match: "read_*", action: policy, policy_id: p}
+cedar: {policies: [p.cedar]}
+telemetry:
+  enabled: true
+  otlp: {endpoint: "%s", header_files: {Authorization: token}}
+  sampling: {success_sample_rate: %v}
+  resource: {deployment.environment.name: test}
+`
+
+const (
+	agentTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	agentSpan  = "00f067aa0ba902b7"
+	// What the agent says of its trace, in the way it chose to write it.
+	agentMeta = `{ "traceparent" : "00-` + agentTrace + `-` + agentSpan + `-01", "tracestate":"v=1\u002c w=2", "baggage":"k=v"}`
+)
+
+func tracedHome(t *testing.T, rate any) (*home, *collect.Collector) {
+	t.Helper()
+	c := collect.Start(nil)
+	t.Cleanup(func() {
+		c.Close()
+		if faults := c.Faults(); len(faults) > 0 {
+			t.Errorf("the collector refused: %v", faults)
+		}
+	})
+	h := newHome(t, fmt.Sprintf(tracedRules, c.URL, rate))
+	h.writeBeside(t, "p.cedar", `permit (principal, action, resource);`)
+	h.writeBeside(t, "token", "Bearer t0p\n")
+	return h, c
+}
+
+// traced submits a call of a tool with this _meta, and returns the first word.
+func traced(t *testing.T, a *client.Attachment, seq uint64, tool, meta string) *pb.Verdict {
+	t.Helper()
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":"s3cret"},"_meta":%s}}`, seq, tool, meta)
+	err := a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{Seq: seq, Direction: pb.Direction_DIRECTION_AGENT_TO_SERVER, Line: line}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := word(t, a)
+	if v.GetAction() == pb.Action_ACTION_PENDING {
+		return v
+	}
+	unchanged(t, v, line)
+	return v
+}
+
+// unchanged checks that a call that goes on does so to the byte.
+func unchanged(t *testing.T, v *pb.Verdict, line []byte) {
+	t.Helper()
+	if digest := sha256.Sum256(line); v.GetAction() == pb.Action_ACTION_FORWARD && (string(v.GetDigest()) != string(digest[:]) || len(v.GetReplacement()) > 0) {
+		t.Errorf("what goes on is not what came: %v", v)
+	}
+}
+
+func outcome(t *testing.T, a *client.Attachment, seq uint64, o pb.Outcome) {
+	t.Helper()
+	if err := a.Send(&pb.Up{Msg: &pb.Up_Observe{Observe: &pb.Observe{Call: seq, Outcome: o}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func takeBack(t *testing.T, a *client.Attachment, seq uint64) {
+	t.Helper()
+	if err := a.Send(&pb.Up{Msg: &pb.Up_Cancel{Cancel: &pb.Cancel{Seq: seq}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each call is one trace below the agent's span, with all that happened to it, and
+// with nothing of what it was called with.
+func TestTraces(t *testing.T) {
+	for _, test := range []struct {
+		name, tool string
+		outcome    pb.Outcome
+		tree       string
+		attributes map[string]string // of the call, some of them
+	}{
+		{"forward", "read_file", pb.Outcome_OUTCOME_OK,
+			"tools/call read_file (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call read_file (client)\n",
+			map[string]string{"mcp.method.name": "tools/call", "gen_ai.tool.name": "read_file", "gen_ai.operation.name": "execute_tool",
+				"network.transport": "pipe", "jsonrpc.request.id": "1", "thoughtgate.verdict": "forward", "thoughtgate.gate": "permit",
+				"thoughtgate.outcome": "ok", "thoughtgate.server": "files", "error.type": ""}},
+		{"deny", "delete_file", 0,
+			"tools/call delete_file (server) error: denied\n  thoughtgate.gate (internal)\n",
+			map[string]string{"thoughtgate.verdict": "deny", "thoughtgate.gate": "rule", "thoughtgate.outcome": "denied", "error.type": "denied"}},
+		{"held and taken back", "send_mail", 0,
+			"tools/call send_mail (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  thoughtgate.approval (internal)\n",
+			map[string]string{"thoughtgate.outcome": "cancelled", "error.type": ""}},
+		{"tool error", "read_file", pb.Outcome_OUTCOME_TOOL_ERROR,
+			"tools/call read_file (server) error: tool_error\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call read_file (client) error: tool_error\n",
+			map[string]string{"thoughtgate.verdict": "forward", "error.type": "tool_error"}},
+		{"protocol error", "other", pb.Outcome_OUTCOME_PROTOCOL_ERROR,
+			"tools/call other (server) error: protocol_error\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call other (client) error: protocol_error\n", nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h, collector := tracedHome(t, 1)
+			h.start(t)
+			a := h.attach(t, false)
+			if v := traced(t, a, 1, test.tool, agentMeta); v.GetAction() == pb.Action_ACTION_PENDING {
+				takeBack(t, a, 1)
+			}
+			if test.outcome != 0 {
+				outcome(t, a, 1, test.outcome)
+			}
+			spans, ok := collector.Wait(1, time.Minute)
+			if got := collect.Tree(spans); !ok || got != test.tree {
+				t.Fatalf("got\n%swant\n%s", got, test.tree)
+			}
+			inTheAgentsTrace(t, spans)
+			for name, want := range test.attributes {
+				if got := spans[0].Attributes[name]; got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+			if got := collector.Headers().Get("Authorization"); got != "Bearer t0p" {
+				t.Errorf("Authorization: got %q", got)
+			}
+		})
+	}
+}
+
+// inTheAgentsTrace checks that spans of one call are the agent's, say nothing of
+// the arguments, and stand in order.
+func inTheAgentsTrace(t *testing.T, spans []collect.Span) {
+	t.Helper()
+	if spans[0].Parent != agentSpan {
+		t.Errorf("the call's parent: got %s", spans[0].Parent)
+	}
+	for _, s := range spans {
+		if s.Trace != agentTrace || s.State != "v=1,w=2" {
+			t.Errorf("%s: trace %s, state %q", s.Name, s.Trace, s.State)
+		}
+		if s.End.Before(s.Start) || s.Start.Before(spans[0].Start) || s.End.After(spans[0].End) {
+			t.Errorf("%s: from %v to %v, and the call from %v to %v", s.Name, s.Start, s.End, spans[0].Start, spans[0].End)
+		}
+		if s.Resource["service.name"] != "thoughtgated" || s.Resource["deployment.environment.name"] != "test" {
+			t.Errorf("resource: %v", s.Resource)
+		}
+		for _, text := range append(slices.Collect(maps.Values(s.Attributes)), s.Name) {
+			if strings.Contains(text, "s3cret") || strings.Contains(text, "t0p") {
+				t.Errorf("%s: %q", s.Name, text)
+			}
+		}
+	}
+}
+
+// A call that a person approves has the time that they took, and the gates before
+// and after it.
+func TestTraceOfAnApproval(t *testing.T) {
+	collector := collect.Start(nil)
+	defer collector.Close()
+	w, err := newWorld(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	sent := traces.New(slog.New(slog.DiscardHandler), "test", func(string) string { return "" }, nil)
+	defer sent.Close()
+	cfg, ds := config.Parse("t.yaml", fmt.Appendf(nil, "schema: 1\ntelemetry: {enabled: true, otlp: {endpoint: %q}, resource: {deployment.environment.name: test}}\n", collector.URL), nil)
+	if cfg == nil {
+		t.Fatal(ds)
+	}
+	sent.Set(cfg)
+	w.gate.Tracer = sent
+	w.line = strings.Replace(w.line, `{"x":1}`, agentMeta, 1)
+	a, verdicts := w.attach(nil)
+	defer a.Close(true)
+	w.submit(a, 1)
+	if v := <-verdicts; v.Move != gate.Ask {
+		t.Fatalf("got %v", v)
+	}
+	if err := w.decide(true); err != nil {
+		t.Fatal(err)
+	}
+	if v := <-verdicts; v.Move != gate.Forward || string(v.Line) != w.line || v.Replaced {
+		t.Errorf("what goes on is not what came: %v", v)
+	}
+	a.Outcome(t.Context(), 1, "ok")
+	spans, _ := collector.Wait(1, time.Minute)
+	const want = "tools/call write_note (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  thoughtgate.approval (internal)\n" +
+		"  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call write_note (client)\n"
+	if got := collect.Tree(spans); got != want {
+		t.Fatalf("got\n%swant\n%s", got, want)
+	}
+	inTheAgentsTrace(t, spans)
+	for _, s := range spans {
+		if s.Name == "thoughtgate.approval" && (s.Attributes["thoughtgate.approval.id"] != "A-1" || s.Attributes["thoughtgate.approval.state"] != "approved") {
+			t.Errorf("the approval: %v", s.Attributes)
+		}
+	}
+	if got := spans[0].Attributes; got["thoughtgate.gate"] != "ask" || got["thoughtgate.policies"] != "writes;" || got["thoughtgate.outcome"] != "ok" {
+		t.Errorf("the call: %v", got)
+	}
+}
+
+// What fails is always sent; of the rest as much as the configuration says, and
+// nothing that the agent does not keep itself.
+func TestTracesAreSampled(t *testing.T) {
+	h, collector := tracedHome(t, 0)
+	d, _ := h.start(t)
+	a := h.attach(t, false)
+	for seq, o := range []pb.Outcome{pb.Outcome_OUTCOME_OK, pb.Outcome_OUTCOME_TOOL_ERROR, pb.Outcome_OUTCOME_CANCELLED, pb.Outcome_OUTCOME_LOST} {
+		traced(t, a, uint64(seq+1), "other", agentMeta)
+		outcome(t, a, uint64(seq+1), o)
+	}
+	traced(t, a, 5, "delete_file", agentMeta)
+	spans, _ := collector.Wait(3, time.Minute)
+	if got, want := outcomes(spans), "denied lost tool_error"; got != want {
+		t.Errorf("with a rate of 0 %q were sent, want %q", got, want)
+	}
+
+	h.write(t, fmt.Sprintf(tracedRules, collector.URL, 1))
+	d.Reload(t.Context(), "test")
+	unsampled := strings.Replace(agentMeta, `-01"`, `-00"`, 1)
+	for seq, o := range []pb.Outcome{pb.Outcome_OUTCOME_OK, pb.Outcome_OUTCOME_PROTOCOL_ERROR} {
+		traced(t, a, uint64(seq+6), "other", unsampled)
+		outcome(t, a, uint64(seq+6), o)
+	}
+	traced(t, a, 8, "other", agentMeta)
+	outcome(t, a, 8, pb.Outcome_OUTCOME_OK)
+	spans, _ = collector.Wait(5, time.Minute)
+	if got, want := outcomes(spans), "denied lost ok protocol_error tool_error"; got != want {
+		t.Errorf("after the reload %q were sent, want %q", got, want)
+	}
+}
+
+// outcomes lists what calls came to.
+func outcomes(spans []collect.Span) string {
+	var all []string
+	for _, s := range spans {
+		if s.Kind == "server" {
+			all = append(all, s.Attributes["thoughtgate.outcome"])
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// A name that an agent made up may hold a secret.
+func TestTracesKeepSecretsOutOfNames(t *testing.T) {
+	h, collector := tracedHome(t, 1)
+	h.start(t)
+	a := h.attach(t, false)
+	secret := "ghp_" + strings.Repeat("aB3dE5gH7j", 4)[:36]
+	traced(t, a, 1, "delete_"+secret, agentMeta)
+	spans, _ := collector.Wait(1, time.Minute)
+	if got := fmt.Sprint(spans); !strings.Contains(got, "delete_") || strings.Contains(got, secret) {
+		t.Errorf("got %s", got)
+	}
+}
+
+// A call that is held while the daemon is replaced has a span of each daemon, in
+// one trace though the agent has none.
+func TestTracesOverARestart(t *testing.T) {
+	h, collector := tracedHome(t, 1)
+	_, stop := h.start(t)
+	a := h.attach(t, true)
+	traced(t, a, 1, "send_mail", `{}`)
+	stop()
+	spans, _ := collector.Wait(1, time.Minute)
+	if got, want := collect.Tree(spans), "tools/call send_mail (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  thoughtgate.approval (internal)\n"; got != want {
+		t.Errorf("of the first daemon: got\n%swant\n%s", got, want)
+	}
+	h.start(t)
+	a = h.attach(t, true)
+	traced(t, a, 1, "send_mail", `{}`)
+	takeBack(t, a, 1)
+	spans, _ = collector.Wait(2, time.Minute)
+	if got, want := outcomes(spans), "cancelled interrupted"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, s := range spans {
+		if s.Trace != spans[0].Trace {
+			t.Errorf("%s: trace %s and %s", s.Name, s.Trace, spans[0].Trace)
+		}
+	}
+}
+
+// A header that can't be had is told, and a reload mends it.
+func TestTracesWithoutTheirHeader(t *testing.T) {
+	h, collector := tracedHome(t, 1)
+	token := filepath.Join(filepath.Dir(h.config), "token")
+	if err := os.Chmod(token, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d, _ := h.start(t)
+	control, a := h.control(t), h.attach(t, false)
+	st, err := control.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := strings.Join(st.GetWarnings(), "\n"); !strings.Contains(all, "read the header Authorization: ") || strings.Contains(all, "t0p") {
+		t.Errorf("warnings: %q", all)
+	}
+	traced(t, a, 1, "delete_file", agentMeta)
+	if err := os.Chmod(token, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.Reload(t.Context(), "test")
+	traced(t, a, 2, "delete_file", agentMeta)
+	spans, _ := collector.Wait(1, time.Minute)
+	if len(spans) == 0 || spans[0].Attributes["jsonrpc.request.id"] != "2" {
+		t.Errorf("got %v", spans)
+	}
+}

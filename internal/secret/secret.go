@@ -1,0 +1,60 @@
+// Package secret reads secrets from where they can be kept from others: files that
+// only their owner can use.
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Most is how large a file with a secret may be, in bytes.
+const Most = 4 << 10
+
+// ModeError says that others can use a file that should be its owner's alone.
+type ModeError struct {
+	Path string
+	Mode fs.FileMode
+}
+
+func (e *ModeError) Error() string {
+	return fmt.Sprintf("%s has mode %04o, so that others can use it", e.Path, e.Mode.Perm())
+}
+
+// ReadFile reads a small regular file of this user or of root that nobody else can
+// read or write. It never waits. No error holds any of the text; a mode that is too
+// wide is a *ModeError.
+func ReadFile(path string) (string, error) {
+	// A pipe would keep us waiting for whoever writes into it.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a regular file", path)
+	case info.Mode().Perm()&0o077 != 0:
+		return "", &ModeError{path, info.Mode()}
+	case !ok || owner.Uid != 0 && int(owner.Uid) != os.Getuid():
+		return "", fmt.Errorf("%s belongs to another user", path)
+	case info.Size() > Most:
+		return "", fmt.Errorf("%s has %d bytes, too many for what it should hold", path, info.Size())
+	}
+	text, err := io.ReadAll(io.LimitReader(f, Most+1))
+	if err == nil && len(text) > Most {
+		err = errors.New(path + " grows while it is read")
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(text), nil
+}
