@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,7 +52,7 @@ func (a *app) doctorCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
-		Short: "Say what is wrong and how to mend it, and prove that a call is refused",
+		Short: "Say what is wrong, how to mend it, and see a call refused",
 		Long: `Look at everything that can be wrong with ThoughtGate here: the daemon and its
 surroundings, the policies, the agents that are found and what of them is not
 governed, what earlier runs have left behind, the record, and how far an agent
@@ -144,20 +143,11 @@ func (x *examination) connect(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, client.ErrNotRunning):
-		x.find("daemon.stopped", "", "no daemon runs, so every governed call is refused: %s", missingDaemon(err))
+		x.find("daemon.stopped", "", "no daemon runs, so every governed call is refused")
 	default:
-		x.find("daemon.unreachable", "", "the daemon can't be talked to: %v", err)
+		x.findAdvised("daemon.unreachable", "", "the daemon can't be talked to: %s", err)
 	}
 	return nil
-}
-
-// missingDaemon is err without what the finding itself says.
-func missingDaemon(err error) string {
-	var hint *hintError
-	if errors.As(err, &hint) {
-		return fmt.Sprintf("%v (%s)", hint.err, hint.hint)
-	}
-	return err.Error()
 }
 
 // outcome is the exit code.

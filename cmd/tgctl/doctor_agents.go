@@ -32,7 +32,7 @@ func (x *examination) lookAtAgents(w *surroundings) {
 		x.fine("agents", "none is found in your home or from here")
 		return
 	}
-	x.fine("agents", "%s; %s governed, and no other would be started", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
+	x.fine("agents", "%s: %s governed at every start or by a wrap, and none goes past ThoughtGate", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
 }
 
 // lookAtAgent tells what one agent would start past us, and returns how many of its
@@ -70,10 +70,10 @@ func (x *examination) lookAtAgent(w *surroundings, s agentconf.Survey) (governed
 // commandOf is what a person types to start an agent, as far as that is plain from
 // its name.
 func commandOf(agent string) string {
-	if name, ok := strings.CutSuffix(agent, "-cli"); ok {
-		return name
+	if agent == "vscode" {
+		return "code"
 	}
-	return strings.TrimSuffix(agent, "-code")
+	return strings.TrimSuffix(strings.TrimSuffix(agent, "-cli"), "-code")
 }
 
 // unique is all in order, each once.

@@ -24,11 +24,7 @@ func (x *examination) lookAtDaemon() {
 		if x.foundElsewhere(warning) {
 			continue
 		}
-		if what, mend := advised(errors.New(warning)); mend != "" {
-			x.findMend("daemon.warning", "", mend, "%s", what)
-		} else {
-			x.find("daemon.warning", "", "%s", what)
-		}
+		x.findAdvised("daemon.warning", "", "%s", errors.New(warning))
 	}
 	x.fine("daemon", "running since %s, pid %d, %s", display.Moment(st.GetStarted().AsTime(), x.now()), st.GetPid(), st.GetBuild())
 }

@@ -102,7 +102,7 @@ var ailments = []ailment{
 	{"kernel.ptrace", gradeWarn, "sudo sysctl kernel.yama.ptrace_scope=1"},
 	{"kernel.other", gradeWarn, "let no agent that you don't trust have a shell on this machine"},
 
-	{"canary.untried", gradeFail, "mend what is wrong with the daemon and its programs, then: tgctl doctor"},
+	{"canary.untried", gradeFail, "first mend what is wrong with the daemon or its programs, then: tgctl doctor"},
 	{"canary.passed", gradeFail, "end your agents, and report it as SECURITY.md says: calls pass unjudged"},
 	{"canary.silent", gradeFail, "see what the daemon's log says; the agent's calls fare no better"},
 	{"canary.accident", gradeFail, "mend what it says: the policies can't be evaluated"},
@@ -167,11 +167,13 @@ func oneLine(text string) string {
 // on made visible.
 func word(text string) string { return string(shellWord(display.Name(text))) }
 
-// advised takes an error apart that says at its end what to do about it.
-func advised(err error) (what, mend string) {
-	text := err.Error()
-	if i := strings.LastIndex(text, "; "); i > 0 {
-		return text[:i], strings.TrimPrefix(text[i+2:], "run: ")
+// findAdvised is find for an error that may say at its end what to do about it.
+func (x *examination) findAdvised(id, about, format string, err error) {
+	what := err.Error()
+	i := strings.LastIndex(what, "; ")
+	if i < 0 {
+		x.find(id, about, format, what)
+		return
 	}
-	return text, ""
+	x.findMend(id, about, strings.TrimPrefix(what[i+2:], "run: "), format, what[:i])
 }

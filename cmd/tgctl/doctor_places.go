@@ -42,17 +42,11 @@ func (x *examination) lookAtFolders() {
 	x.fine("folders", "yours alone: %s and %s", x.paths.State, x.paths.Runtime)
 }
 
-// unsafe notes what is wrong with a place, with the advice that comes with it.
+// unsafe notes what is wrong with a place, if something is.
 func (x *examination) unsafe(id, path string, err error) {
-	if err == nil {
-		return
+	if err != nil {
+		x.findAdvised(id, path, "%s", err)
 	}
-	what, mend := advised(err)
-	if mend == "" {
-		x.find(id, path, "%s", what)
-		return
-	}
-	x.findMend(id, path, mend, "%s", what)
 }
 
 // configFiles are the files that say what is in force, and the folders they are in.
@@ -77,6 +71,7 @@ func (x *examination) auditDir() string {
 // lookAtDisk asks for room where the state and the record are.
 func (x *examination) lookAtDisk() {
 	var seen []host.Space
+	least := host.Unlimited
 	for _, dir := range []string{x.paths.State, x.auditDir()} {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -85,7 +80,7 @@ func (x *examination) lookAtDisk() {
 		if slices.Contains(seen, room) {
 			continue // the same disk
 		}
-		seen = append(seen, room)
+		seen, least = append(seen, room), min(least, room.Free)
 		switch {
 		case err != nil:
 			x.find("disk.unknown", dir, "it can't be told how much room there is: %v", err)
@@ -100,7 +95,7 @@ func (x *examination) lookAtDisk() {
 	if len(seen) == 0 {
 		x.fine("disk", "nothing is kept yet")
 	}
-	x.fine("disk", "there is room for the state and the record")
+	x.fine("disk", "%d GB are left for the state and the record", least>>30)
 }
 
 // clockSlack is how far two accounts of time may be apart.
@@ -121,7 +116,7 @@ func (x *examination) lookAtClock() {
 			x.find("clock.stepped", "", "the clock was set by %v since the daemon started: times on record are not a measure of what passed", by.Round(time.Second))
 		}
 	}
-	x.fine("clock", "nobody has set it since the daemon started")
+	x.fine("clock", "it agrees with the record and with the daemon")
 }
 
 // lastSegment is the path of the file that the record is written to, empty for

@@ -48,19 +48,22 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 
 // checkPolicy is `tgctl policy check`.
 func (x *examination) checkPolicy(ctx context.Context) {
-	checked, err := x.check(ctx, "")
+	check := x.check
+	if x.client == nil {
+		check = x.checkAlone
+	}
+	checked, err := check(ctx, "")
 	if err != nil {
 		x.find("policy.unchecked", "", "the configuration can't be checked: %v", err)
 		return
 	}
-	errors := countErrors(checked.problems)
 	told := false
 	for _, d := range checked.problems {
 		switch {
 		case severity(d) == "error" && told:
 		case severity(d) == "error":
 			told = true
-			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(errors), "error", "errors"), place(d))
+			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.problems)), "error", "errors"), place(d))
 		case d.GetHint() != "":
 			x.findMend("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
 		default:
