@@ -61,9 +61,10 @@ mend it, and has an id that stays: docs/troubleshooting.md tells more of each.
 At the end a canary: a call is made through a real tg-shim to a server of
 tgctl's own. It must be refused, and be on record.
 
-Nothing is changed or started, but for what the canary leaves on record. Of
-severity ok are those parts with which nothing is wrong, warn is what weakens
-the guard or will need you, fail is what leaves something unguarded or refused.
+Nothing is changed, but for what the canary leaves on record, and no daemon is
+started, unless the service manager does that for whoever connects. Parts with
+which nothing is wrong are ok; warn is what weakens the guard or will need you,
+fail is what leaves something unguarded or refused.
 
 Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
 --json, one object for each finding, those of severity ok among them.`,

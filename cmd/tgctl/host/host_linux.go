@@ -70,8 +70,6 @@ func Age(pid int32) (time.Duration, error) {
 	return time.Duration(now.Nano()) - time.Duration(p.Start)*(time.Second/hertz), nil
 }
 
-const unit = "thoughtgated.service"
-
 // LookAtService asks the user's systemd. Without one nothing is known, which is no
 // error.
 func LookAtService(ctx context.Context, getenv func(string) string) (Service, error) {
