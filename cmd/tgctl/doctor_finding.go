@@ -35,7 +35,7 @@ type ailment struct {
 
 const (
 	restartIt  = "tgctl daemon stop && tgctl daemon start"
-	oneRelease = "install thoughtgated, tg-shim and tgctl from one release, side by side"
+	oneRelease = "install all three programs from one release, side by side"
 )
 
 // ailments is everything that doctor knows, in the order in which it looks.

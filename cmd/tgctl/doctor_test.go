@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -237,7 +238,8 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
-// Every ailment has a line that says how to mend it, and one in the documentation.
+// Every ailment has a line that says how to mend it, by commands that there are,
+// and a line in the documentation.
 func TestAilmentsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {
@@ -249,6 +251,16 @@ func TestAilmentsAreDocumented(t *testing.T) {
 		}
 		if !strings.Contains(string(page), "| `"+a.id+"` | "+a.severity+" | ") {
 			t.Errorf("docs/troubleshooting.md has no line on %s, severity %s", a.id, a.severity)
+		}
+	}
+	command := regexp.MustCompile(`tgctl [a-z]+( [a-z]+)?( --[a-z]+)?`)
+	for _, a := range ailments {
+		for _, line := range command.FindAllString(a.mend, -1) {
+			words := strings.Fields(line)
+			verb, rest, err := newConsole("").app.rootCmd().Find(words[1:])
+			if err != nil || !verb.HasParent() || len(rest) > 0 && verb.Flags().Lookup(strings.TrimPrefix(rest[0], "--")) == nil {
+				t.Errorf("%s: there is no `%s`", a.id, line)
+			}
 		}
 	}
 	for line := range strings.Lines(string(page)) {
