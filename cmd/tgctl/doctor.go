@@ -117,7 +117,7 @@ func (x *examination) examine(ctx context.Context) error {
 		func() { x.lookAtPolicy(ctx) },
 		func() { x.lookAtAgents(around) },
 		func() { x.lookAtLeftovers(around) },
-		func() { x.lookAtApprover() },
+		func() { x.lookAtApprover(ctx) },
 		func() { x.lookAtKernel() },
 		func() { x.letSing(ctx) },
 	}

@@ -97,6 +97,10 @@ var ailments = []ailment{
 	{"leftovers.temp", gradeWarn, "tgctl unwrap {}"},
 	{"leftovers.altered", gradeWarn, "look at it, then remove it: rm {}"},
 
+	{"approver.not-enrolled", gradeFail, "tgctl presence enrol"},
+	{"approver.locked", gradeWarn, "if that was not you, an agent guesses: end your agents; see: tgctl presence"},
+	{"approver.recovered", gradeWarn, "if that was not you: tgctl presence rotate; see: tgctl audit --kind presence"},
+
 	{"kernel.pidfd", gradeWarn, "use Linux 5.3 or later; in a container, allow pidfd_open"},
 	{"kernel.peer", gradeWarn, "use Linux 6.5 or later"},
 	{"kernel.ptrace", gradeWarn, "sudo sysctl kernel.yama.ptrace_scope=1"},

@@ -68,7 +68,7 @@ func newDoctorsHouse(t *testing.T) *house {
 	h.stop = func() { serving(); h.stopped = true }
 	st := healthy()
 	st.ControlSocket, st.ShimSocket, st.AuditDir = h.fake.socket, h.fake.socket, h.path(".local/state/thoughtgate/audit")
-	h.fake.status, h.fake.validate = st, &pb.ValidateResponse{}
+	h.fake.status, h.fake.validate, h.fake.set = st, &pb.ValidateResponse{}, &pb.PolicySet{}
 	h.fake.records = chained([]record.Record{
 		{Kind: record.KindLog, Log: "5f3a", Time: noon},
 		{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: noon},

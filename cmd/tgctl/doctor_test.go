@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -120,6 +122,16 @@ var brokenHouses = map[string]func(*house){
 	"leftovers.lock":    func(h *house) { h.write(".claude.json.thoughtgate-lock", "", 0o600) },
 	"leftovers.temp":    func(h *house) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
 	"leftovers.altered": func(h *house) { h.write(".claude.json.thoughtgate-altered", "{}", 0o600) },
+
+	"approver.not-enrolled": func(h *house) {
+		h.fake.set.Detail = &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{{Name: "ops", Require: "presence"}, {Name: "any", Require: "any"}}}
+	},
+	"approver.locked": func(h *house) {
+		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Failures: 5, Locked: durationpb.New(10 * time.Minute)}
+	},
+	"approver.recovered": func(h *house) {
+		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Recovered: at(-time.Hour), Recoverer: "ana (uid 1000)\x1b[2J"}
+	},
 
 	"kernel.pidfd":  func(h *house) { h.world.kernel = host.Kernel{Name: "Linux 4.19.0", Ptrace: 1} },
 	"kernel.peer":   func(h *house) { h.world.kernel.PeerPIDFD = false },
