@@ -36,6 +36,8 @@ type app struct {
 
 	noStart bool // --no-start
 
+	machine *machine // what doctor looks at; nil: this one
+
 	editing *atomic.Bool // an editor has the terminal
 
 	skew *skew // between the daemon's version and ours

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -37,12 +37,7 @@ func TestMain(m *testing.M) {
 	case "fake-agent":
 		os.Exit(playAgent())
 	}
-	if signal.Ignored(syscall.SIGHUP) {
-		// Under nohup, or in a runner that ignores it, scripts would not end when
-		// they are hung up. What is caught here is at its default in what is started.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	}
-	rig.LeaveTerminal()
+	rig.HeedHangUps()
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)

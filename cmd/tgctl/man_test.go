@@ -32,7 +32,7 @@ func manPages(t *testing.T) (dir string, pages map[string]string) {
 		t.Fatal(err)
 	}
 	pages = map[string]string{}
-	read := strings.NewReplacer(`\-`, "-", `\fB`, "", `\fI`, "", `\fR`, "", `\(aq`, "'", `\(ti`, "~", `\&`, "", `\e`, `\`)
+	read := strings.NewReplacer(`\-`, "-", `\fB`, "", `\fI`, "", `\fR`, "", `\(aq`, "'", `\(ti`, "~", `\(ha`, "^", `\&`, "", `\e`, `\`)
 	for _, entry := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
 		if err != nil {

@@ -52,7 +52,7 @@ and where the policy says so held until you answer.`,
 		}
 	}
 	add(groupMain, a.wrapCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.demoCmd())
-	add(groupLook, a.statusCmd(), a.sessionsCmd(), a.psCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
+	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
 	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
 
 	root.PersistentFlags().BoolVar(&a.noStart, "no-start", false, "do not start thoughtgated when it is not running")

@@ -106,8 +106,11 @@ func (a *Answer) explainBuiltIn() {
 	}
 	e := a.Why
 	step := gate.Step{Change: "accepting the definition: tgctl tools accept", Move: e.Ruling.Move, By: e.Ruling.Rule}
-	if a.Verdict == "ask" {
+	switch {
+	case a.Verdict == "ask":
 		step.Change = "nothing that is written can change it, but the call could name something else"
+	case a.Rule == record.CanaryRule:
+		step.Change = "nothing that is written can change it, but the server could have another id"
 	}
 	e.Cited = append([]gate.Cited{{Kind: "built in", Name: name, Does: a.Verdict}}, e.Cited...)
 	e.Steps = append([]gate.Step{step}, e.Steps...)

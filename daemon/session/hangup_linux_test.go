@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -71,6 +72,7 @@ func TestHangUp(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip(err)
 	}
+	rig.HeedHangUps()
 	for _, closed := range []bool{false, true} {
 		w := newWorld()
 		r := w.registry(t)

@@ -86,7 +86,8 @@ var mayImport = map[string][]string{
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
 	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
-		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack"},
+		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host"},
+	"cmd/tgctl/host": {sys, "internal/sock"},
 
 	// Slack is a surface: no other package knows it.
 	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "internal/display", "internal/secret"},

@@ -14,10 +14,12 @@ package rig
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -26,6 +28,15 @@ const module = "github.com/thoughtgate/thoughtgated/"
 
 // programs is what is built.
 var programs = []string{"thoughtgated", "tg-shim"}
+
+// HeedHangUps makes what the tests start heed hang-ups where this process was told
+// to ignore them, as under nohup or by some that run tests: what is caught here is
+// at its default there.
+func HeedHangUps() {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+}
 
 // Main runs the tests of a package, or plays the wrapped server or the copier
 // when the binary was started as one. It does not return.

@@ -8,6 +8,26 @@ import (
 	"syscall"
 )
 
+// CheckFolder says what is wrong with a folder of ours, nil when nothing is: it is
+// ours alone, and nobody else could put another in its place. It changes nothing.
+func CheckFolder(dir string) error { return checkDir(dir) }
+
+// CheckSocket says what is wrong with a socket of ours, nil when nothing is. It
+// makes no connection.
+func CheckSocket(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("look at socket %s: %w", path, err)
+	}
+	if err := checkSocket(path, info); err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("socket %s is open to others (mode %04o): %w; run: chmod 600 %s", path, info.Mode().Perm(), ErrUnsafe, path)
+	}
+	return nil
+}
+
 // checkDir refuses a folder that is not ours alone, or that somebody else could
 // put another in place of.
 func checkDir(dir string) error {

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Doctor looks at everything that can be wrong, says what is and how to mend it,
+// and at the end makes a call that has to be refused. It only looks: what the
+// canary leaves on record is all that it changes.
+
+// machine is what doctor asks of the world around it. A test plays it.
+type machine struct {
+	kernel  func() host.Kernel
+	space   func(path string) (host.Space, error)
+	age     func(pid int32) (time.Duration, error)
+	service func(context.Context) (host.Service, error)
+	errors  func(context.Context, host.Log) ([]string, error)
+	version func(ctx context.Context, shim string) (string, error)
+	call    func(ctx context.Context, shim, socket string) (song, error)
+}
+
+// thisMachine is the one that tgctl runs on.
+func (a *app) thisMachine() machine {
+	return machine{
+		kernel: host.LookAtKernel, space: host.SpaceAt, age: host.Age, errors: host.Errors, version: versionOf, call: a.callCanary,
+		service: func(ctx context.Context) (host.Service, error) { return host.LookAtService(ctx, a.getenv) },
+	}
+}
+
+// examination is one run of doctor.
+type examination struct {
+	*app
+	machine
+	paths   sock.Paths         // where this tgctl would look
+	client  *client.Client     // nil when no daemon answers
+	status  *pb.StatusResponse // likewise; of a nil one everything is empty
+	service host.Service
+	shim    string // path of tg-shim, empty when there is none
+	found   []finding
+}
+
+func (a *app) doctorCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [flags]",
+		Short: "Say what is wrong, how to mend it, and see a call refused",
+		Long: `Look at everything that can be wrong with ThoughtGate here: the daemon and its
+surroundings, the policies, the agents that are found and what of them is not
+governed, what earlier runs have left behind, the record, and how far an agent
+is kept from approving its own calls. Each finding says what is wrong and how to
+mend it, and has an id that stays: docs/troubleshooting.md tells more of each.
+At the end a canary: a call is made through a real tg-shim to a server of
+tgctl's own. It must be refused, and be on record.
+
+Nothing is changed, but for what the canary leaves on record, and no daemon is
+started, unless the service manager does that for whoever connects. Parts with
+which nothing is wrong are ok; warn is what weakens the guard or will need you,
+fail is what leaves something unguarded or refused.
+
+Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
+--json, one object for each finding, those of severity ok among them.`,
+		Example: `  $ tgctl doctor
+  $ tgctl doctor --json | jq -r 'select(.severity == "fail") | .id'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			x := &examination{app: a, machine: a.thisMachine()}
+			if a.machine != nil {
+				x.machine = *a.machine
+			}
+			if err := x.examine(cmd.Context()); err != nil {
+				return err
+			}
+			if err := x.print(asJSON); err != nil {
+				return err
+			}
+			return x.outcome()
+		},
+	}
+	jsonFlag(cmd, &asJSON, finding{})
+	return cmd
+}
+
+// examine looks at one part after the other.
+func (x *examination) examine(ctx context.Context) error {
+	paths, err := sock.DefaultPaths(x.getenv)
+	if err != nil {
+		return err
+	}
+	x.paths = paths
+	if err := x.connect(ctx); err != nil {
+		return err
+	}
+	if x.client != nil {
+		defer x.client.Close()
+	}
+	around, err := x.surroundings(ctx, x.client, x.status.GetBuild())
+	if err != nil {
+		return err
+	}
+	parts := []func(){
+		func() { x.lookAtDaemon() },
+		func() { x.lookAtVersions(ctx) },
+		func() { x.lookAtService(ctx) },
+		func() { x.lookAtLog(ctx) },
+		func() { x.lookAtFolders() },
+		func() { x.lookAtDisk() },
+		func() { x.lookAtClock() },
+		func() { x.lookAtRecord() },
+		func() { x.lookAtPolicy(ctx) },
+		func() { x.lookAtAgents(around) },
+		func() { x.lookAtLeftovers(around) },
+		func() { x.lookAtApprover(ctx) },
+		func() { x.lookAtKernel() },
+		func() { x.letSing(ctx) },
+	}
+	for _, look := range parts {
+		if look(); ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// connect asks the daemon that runs how it is. That none does, or that it can't
+// be talked to, is a finding and no error.
+func (x *examination) connect(ctx context.Context) error {
+	c, err := x.dialRunning(ctx)
+	if err == nil {
+		if x.status, err = c.Status(ctx); err == nil {
+			x.client = c
+			return nil
+		}
+		c.Close()
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, client.ErrNotRunning):
+		x.find("daemon.stopped", "", "no daemon runs, so every governed call is refused")
+	default:
+		x.findAdvised("daemon.unreachable", "", "the daemon can't be talked to: %s", err)
+	}
+	return nil
+}
+
+// outcome is the exit code.
+func (x *examination) outcome() error {
+	switch {
+	case x.has("daemon.stopped"):
+		return &exitError{code: exitNotRunning}
+	case x.worst() == gradeFail:
+		return &exitError{code: exitCheck}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+)
+
+// lookAtAgents tells which agents are found, and what of them passes us by.
+func (x *examination) lookAtAgents(w *surroundings) {
+	governed := 0
+	var names []string
+	for _, s := range w.agents {
+		names = append(names, s.Agent)
+		if s.Problem != "" {
+			x.find("agents.unreadable", s.Agent, "the configuration of %s can't be used: %s", s.Agent, s.Problem)
+			continue
+		}
+		governed += x.lookAtAgent(w, s)
+	}
+	for _, p := range w.protections {
+		if p.Problem != "" {
+			x.findMend("agents.protection", p.Agent, p.Repair, "%s is not protected as it should be: %s", p.Agent, p.Problem)
+		}
+	}
+	if n := x.status.GetUngoverned(); n > 0 {
+		x.find("agents.past", "", "%s past a session now, not governed", plural(n, "server runs", "servers run"))
+	}
+	if len(names) == 0 {
+		x.fine("agents", "none is found in your home or from here")
+		return
+	}
+	x.fine("agents", "%s: %s governed at every start or by a wrap, and none goes past ThoughtGate", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
+}
+
+// lookAtAgent tells what one agent would start past us, and returns how many of its
+// servers are governed.
+func (x *examination) lookAtAgent(w *surroundings, s agentconf.Survey) (governed int) {
+	var past, beyond []string
+	theirs := map[string][]string{} // by the project's file
+	for _, server := range s.Servers {
+		switch {
+		case server.Off != "", server.Governed == agentconf.ByStray: // those are left over
+		case server.Governed != agentconf.NotGoverned:
+			governed++
+		case server.Why != "":
+			beyond = append(beyond, fmt.Sprintf("%s (%s)", server.ID, server.Why))
+		case server.Project:
+			theirs[server.Path] = append(theirs[server.Path], server.ID)
+		default:
+			past = append(past, server.ID)
+		}
+	}
+	if len(past) > 0 {
+		x.find("agents.ungoverned", s.Agent, "%s starts %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(past), ", "))
+	}
+	for _, path := range s.Files {
+		if len(theirs[path]) > 0 {
+			x.find("agents.project", commandOf(s.Agent), "%s starts %s of %s past ThoughtGate, unless it is wrapped", s.Agent, strings.Join(unique(theirs[path]), ", "), path)
+		}
+	}
+	if len(beyond) > 0 {
+		x.find("agents.beyond", s.Agent, "%s has servers that can't be governed: %s", s.Agent, strings.Join(unique(beyond), ", "))
+	}
+	return governed
+}
+
+// commandOf is what a person types to start an agent, as far as that is plain from
+// its name.
+func commandOf(agent string) string {
+	if agent == "vscode" {
+		return "code"
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(agent, "-cli"), "-code")
+}
+
+// unique is all in order, each once.
+func unique(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// leftoverIDs are the ailments of what earlier runs have left.
+var leftoverIDs = map[agentconf.LeftoverKind]string{
+	agentconf.StaleBackup: "leftovers.backup", agentconf.StaleLock: "leftovers.lock",
+	agentconf.StaleTemp: "leftovers.temp", agentconf.Altered: "leftovers.altered",
+}
+
+// lookAtLeftovers finds what runs that are gone have left in configurations and
+// beside them.
+func (x *examination) lookAtLeftovers(w *surroundings) {
+	for _, session := range w.orphans {
+		for _, f := range session.GetSpec().GetFiles() {
+			x.find("leftovers.wrap", f.GetPath(), "a wrap that is gone has rewritten %s, and it could not be put back: %s", f.GetPath(), session.GetProblem())
+		}
+	}
+	for _, s := range w.agents {
+		lines := map[string][]string{}
+		for _, server := range s.Servers {
+			if server.Governed == agentconf.ByStray {
+				lines[server.Path] = append(lines[server.Path], server.ID)
+			}
+		}
+		for _, path := range s.Files {
+			switch ids := unique(lines[path]); {
+			case len(ids) > 0 && w.running:
+				x.find("leftovers.lines", path, "%s starts %s through tg-shim, and nobody knows why", path, strings.Join(ids, ", "))
+			case len(ids) > 0:
+				x.findMend("leftovers.lines", path, "tgctl daemon start, which knows whose they are", "%s starts %s through tg-shim, which refuses all until a daemon runs", path, strings.Join(ids, ", "))
+			}
+		}
+		for _, l := range s.Left {
+			mend := w.remedy(s.Agent, l)
+			if l.Kind == agentconf.Altered {
+				mend += ": rm " + word(l.Path)
+			}
+			x.findMend(leftoverIDs[l.Kind], l.Path, mend, "%s is %s", l.Path, leftoverNames[l.Kind])
+		}
+	}
+	x.fine("leftovers", "earlier runs have left nothing behind")
+}

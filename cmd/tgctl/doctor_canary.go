@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// The canary is one call of a small agent in this process to a server of tgctl's
+// own, through a tg-shim as any agent would start it. The daemon refuses it by a
+// rule that is built in, after all else that a call passes.
+
+// canaryPatience is how long the canary may take.
+const canaryPatience = 30 * time.Second
+
+const canaryTool = "read_note"
+
+// song is what became of the canary's call.
+type song struct {
+	Answer   string // what the agent was told
+	Refused  bool   // the answer is a refusal
+	Executed bool   // the server was asked all the same
+}
+
+// letSing makes the call, and judges what became of it.
+func (x *examination) letSing(ctx context.Context) {
+	switch {
+	case x.client == nil:
+		x.find("canary.untried", "", "no call was made: there is no daemon that could refuse it")
+		return
+	case x.shim == "":
+		x.find("canary.untried", "", "no call was made: there is no tg-shim that it could go through")
+		return
+	}
+	before := x.status.GetAuditSeq()
+	s, err := x.call(ctx, x.shim, x.status.GetShimSocket())
+	switch {
+	case s.Executed, err == nil && !s.Refused:
+		x.find("canary.passed", "", "a call that must be refused WAS NOT: its server was asked, or answered")
+		return
+	case err != nil:
+		x.find("canary.silent", "", "a call through tg-shim got no answer: %v", err)
+		return
+	}
+	r, err := x.recordOfCanary(ctx, before, s.Answer)
+	switch {
+	case err != nil:
+		x.find("canary.unrecorded", "", "a call was refused, and is not on record: %v", err)
+	case r.Rule != record.CanaryRule:
+		x.find("canary.accident", "", "a call was refused because it could not be judged: %s", r.Reason)
+	default:
+		x.fine("canary", "a call through %s was refused before its server saw it, and is record %d", x.shim, r.Seq)
+	}
+}
+
+// recordOfCanary finds the record of the refusal that the agent was told of.
+func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer string) (record.Record, error) {
+	for m, err := range x.client.ReadAudit(ctx, &pb.AuditQuery{From: before + 1, Server: record.CanaryServer, Kind: string(record.KindCall)}) {
+		if err != nil {
+			return record.Record{}, err
+		}
+		r, err := record.Parse(m.GetLine())
+		if err != nil {
+			return record.Record{}, err
+		}
+		if r.Verdict == "deny" && r.ID != "" && strings.Contains(answer, r.ID) {
+			return r, nil
+		}
+	}
+	return record.Record{}, errors.New("no record has the id that the agent was told")
+}
+
+// callCanary makes the canary's call through the shim at that path.
+func (a *app) callCanary(ctx context.Context, shim, socket string) (s song, err error) {
+	self, err := a.executable()
+	if err != nil {
+		return song{}, err
+	}
+	dir, err := os.MkdirTemp("", "tg-canary-")
+	if err != nil {
+		return song{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	const log = "executed"
+	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{record.CanaryServer: map[string]any{
+		"command": shim, "env": map[string]string{"THOUGHTGATE_SOCKET": socket},
+		// The development profile refuses nothing; a shim may ask for more than that.
+		"args": []string{"--server-id", record.CanaryServer, "--profile", "production", "--", self, "demo", "server", "--name", "canary", "--log", log},
+	}}})
+	if err != nil {
+		return song{}, err
+	}
+	path := filepath.Join(dir, "mcp.json")
+	if err := os.WriteFile(path, config, 0o600); err != nil {
+		return song{}, err
+	}
+	var told *fake.Result
+	err = fake.RunAgent(ctx, fake.AgentOptions{
+		Config: path, Dir: dir, Patience: canaryPatience, Report: func(r fake.Result) { told = &r },
+		Steps: []fake.Step{{Server: record.CanaryServer, Tool: canaryTool, Arguments: json.RawMessage(`{"name":"plan"}`)}},
+	})
+	executed, logErr := fake.ReadLog(filepath.Join(dir, log))
+	s.Executed = len(executed) > 0
+	switch {
+	case err != nil:
+		return s, err
+	case logErr != nil:
+		return s, logErr
+	case told == nil:
+		return s, errors.New("the call was not made")
+	case told.Failed != nil:
+		return s, told.Failed
+	case told.Err != nil:
+		return s, fmt.Errorf("an error came back: %w", told.Err)
+	}
+	s.Answer, s.Refused = told.Text, told.IsError
+	return s, nil
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// lookAtDaemon tells of the daemon itself, and of what it warns of that no other
+// part of doctor finds by itself.
+func (x *examination) lookAtDaemon() {
+	x.lookAtLock()
+	st := x.status
+	for _, warning := range st.GetWarnings() {
+		if x.foundElsewhere(warning) {
+			continue
+		}
+		x.findAdvised("daemon.warning", "", "%s", errors.New(warning))
+	}
+	x.fine("daemon", "running since %s, pid %d, %s", display.Moment(st.GetStarted().AsTime(), x.now()), st.GetPid(), st.GetBuild())
+}
+
+// foundElsewhere reports whether a warning of the daemon is one that the looks at
+// the policies make anew: they know more of it.
+func (x *examination) foundElsewhere(warning string) bool {
+	source := x.status.GetSet().GetSource()
+	switch {
+	case source == "" && strings.HasPrefix(warning, "there is no configuration file"),
+		x.status.GetSet().GetProfile() == "development" && strings.HasPrefix(warning, "the development profile"):
+		return true
+	}
+	for _, f := range x.status.GetSet().GetFiles() {
+		if strings.HasPrefix(warning, f.GetPath()+" has changed") || strings.HasPrefix(warning, f.GetPath()+":") {
+			return true
+		}
+	}
+	return false
+}
+
+// lookAtLock compares who says it is the one daemon with who answers. Where the
+// file is another, a second daemon could begin.
+func (x *examination) lookAtLock() {
+	path := x.paths.LockFile()
+	if at := x.status.GetControlSocket(); at != "" && at != x.paths.ControlSocket() {
+		return // another instance, whose lock lies elsewhere
+	}
+	text, err := os.ReadFile(path)
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // what is no number is nobody's
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && x.client != nil:
+		x.find("daemon.lock", path, "the lock that says which daemon is the one is gone: a second one could start")
+	case err != nil && x.client != nil:
+		x.find("daemon.lock", path, "the lock can't be read: %v", err)
+	case x.client != nil && pid != int(x.status.GetPid()):
+		x.find("daemon.lock", path, "pid %d answers, and the lock names pid %d: a second daemon could start, or has", x.status.GetPid(), pid)
+	case x.client == nil && err == nil && pid > 0:
+		if p, err := sock.ProcessOf(int32(pid)); err == nil && p.Name == daemonName {
+			x.findMend("daemon.lock", path, "kill "+strconv.Itoa(pid)+"; then: tgctl daemon start", "pid %d has the lock and does not answer", pid)
+		}
+	}
+}
+
+// lookAtVersions finds programs of other releases than this one.
+func (x *examination) lookAtVersions(ctx context.Context) {
+	if st := x.status; st != nil && st.GetBuild() != release {
+		x.find("version.daemon", "", "the daemon is %s, and tgctl %s", st.GetBuild(), release)
+	}
+	var err error
+	if x.shim, err = x.sibling("tg-shim"); err != nil {
+		x.find("version.no-shim", "", "no server can be governed: %v", err)
+		return
+	}
+	switch version, err := x.version(ctx, x.shim); {
+	case err != nil:
+		x.find("version.no-shim", x.shim, "%s can't be started, and so can no server: %v", x.shim, err)
+	case version != release:
+		x.find("version.shim", x.shim, "%s is %s, and tgctl %s", x.shim, version, release)
+	}
+	if x.client == nil {
+		x.fine("version", "tg-shim and tgctl are %s", release)
+		return
+	}
+	processes, err := x.client.ListProcesses(ctx)
+	if err != nil {
+		x.find("daemon.unreachable", "", "the daemon does not say which servers it governs: %v", err)
+		return
+	}
+	var old []string
+	for _, p := range processes {
+		if p.GetBuild() != x.status.GetBuild() {
+			old = append(old, p.GetServer())
+		}
+	}
+	if slices.Sort(old); len(old) > 0 {
+		x.find("version.attached", "", "a tg-shim of another version than the daemon governs %s", strings.Join(slices.Compact(old), ", "))
+	}
+	x.fine("version", "thoughtgated, tg-shim and tgctl are %s", release)
+}
+
+// lookAtService asks who starts the daemon.
+func (x *examination) lookAtService(ctx context.Context) {
+	s, err := x.machine.service(ctx)
+	if err != nil {
+		x.fine("service", "not known: %v", err)
+		return
+	}
+	x.service = s
+	switch {
+	case s.Manager == "":
+		x.fine("service", "no service manager is here: tgctl starts the daemon when it is needed")
+		return
+	case !s.Known:
+		x.fine("service", "%s does not know the daemon: tgctl starts it when it is needed", s.Manager)
+		return
+	case s.State == "failed":
+		x.find("service.failed", "", "%s has given up starting the daemon", s.Manager)
+	case x.status != nil && s.PID != int(x.status.GetPid()):
+		x.find("service.other", "", "the daemon that runs is not %s's: nobody starts it again when it fails", s.Manager)
+	}
+	if s.Restarts > 0 {
+		x.find("service.restarts", "", "%s had to start the daemon again after a failure, %s", s.Manager, plural(uint32(s.Restarts), "time", "times"))
+	}
+	if s.Enabled && s.Remote && !s.Lingers {
+		x.find("service.linger", "", "the daemon ends when you log out of this machine, and what you leave running is refused then")
+	}
+	ends := "ends when you log out"
+	if s.Lingers {
+		ends = "goes on when you log out"
+	}
+	x.fine("service", "%s starts the daemon, which %s", s.Manager, ends)
+}
+
+// logAge is how far back errors in the daemon's log are of interest.
+const logAge = 24 * time.Hour
+
+// lookAtLog counts what the daemon itself calls an error.
+func (x *examination) lookAtLog(ctx context.Context) {
+	log := host.Log{Service: x.service.Known && (x.status == nil || x.service.PID == int(x.status.GetPid())), File: x.paths.LogFile(), Since: x.now().Add(-logAge)}
+	command := "less " + word(log.File)
+	if log.Service {
+		command = "journalctl --user -u thoughtgated -p err --since -24h"
+	}
+	lines, err := x.errors(ctx, log)
+	switch {
+	case err != nil:
+		x.find("log.unreadable", log.File, "the daemon's log can't be read: %v", err)
+	case len(lines) > 0:
+		x.findMend("log.errors", log.File, "read them: "+command, "the daemon has logged %s within a day, the last one: %s", plural(uint32(len(lines)), "error", "errors"), lines[len(lines)-1])
+	}
+	x.fine("log", "the daemon has logged no errors within a day")
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// How bad a finding is.
+const (
+	gradeOK   = "ok"
+	gradeWarn = "warn" // it weakens the guard, or will need a person
+	gradeFail = "fail" // something is unguarded, or refused that should not be
+)
+
+// finding is one thing that doctor says, and one object of --json. Its id is that
+// of an ailment, or with severity ok the name of the part that was looked at.
+type finding struct {
+	ID       string `json:"id"`
+	Severity string `json:"severity"`        // ok, warn, fail
+	About    string `json:"about,omitempty"` // the file, folder, agent, server or program, where it is about one
+	What     string `json:"what"`            // in one line
+	Mend     string `json:"mend,omitempty"`  // in one line; there unless the severity is ok
+}
+
+// ailment is something that can be wrong. The ids stay as they are: scripts and
+// the documentation name them.
+type ailment struct {
+	id       string // part.what
+	severity string
+	mend     string // {} stands for what the finding is about
+}
+
+const (
+	restartIt  = "tgctl daemon stop && tgctl daemon start"
+	oneRelease = "install all three programs from one release, side by side"
+)
+
+// ailments is everything that doctor knows, in the order in which it looks.
+var ailments = []ailment{
+	{"daemon.stopped", gradeFail, "tgctl daemon start"},
+	{"daemon.unreachable", gradeFail, "see what its log says, and end it by hand if it does not answer; then: tgctl daemon start"},
+	{"daemon.lock", gradeWarn, restartIt},
+	{"daemon.warning", gradeWarn, "see: tgctl status"},
+
+	{"version.daemon", gradeWarn, restartIt},
+	{"version.shim", gradeWarn, oneRelease},
+	{"version.no-shim", gradeFail, oneRelease},
+	{"version.attached", gradeWarn, "end the agent and start it anew; see: tgctl ps"},
+
+	{"service.failed", gradeFail, "read why: journalctl --user -u thoughtgated -e; then: systemctl --user restart thoughtgated"},
+	{"service.other", gradeWarn, "tgctl daemon stop && systemctl --user start thoughtgated"},
+	{"service.restarts", gradeWarn, "read why: journalctl --user -u thoughtgated -e"},
+	{"service.linger", gradeWarn, "loginctl enable-linger"},
+
+	{"log.errors", gradeWarn, "read them: {}"},
+	{"log.unreadable", gradeWarn, "see who may read it: {}"},
+
+	{"folders.open", gradeFail, "look at who owns it: ls -ld {}"},
+	{"folders.socket", gradeFail, restartIt},
+	{"folders.config", gradeFail, "chmod go-w {}"},
+
+	{"disk.full", gradeFail, "make room where {} lies: in production every call is refused when nothing can be recorded"},
+	{"disk.low", gradeWarn, "make room where {} lies"},
+	{"disk.unknown", gradeWarn, "see what is wrong with the disk: df {}"},
+
+	{"clock.back", gradeWarn, "set the clock right; what is recorded until then bears a time that is past"},
+	{"clock.stepped", gradeWarn, "have the clock kept by a time service; then " + restartIt},
+
+	{"record.failing", gradeFail, "make the folder writable and make room: {}; it goes on by itself"},
+	{"record.broken", gradeFail, "keep a copy of {}, then see what is wrong: tgctl audit verify"},
+	{"record.unreadable", gradeFail, "see who may read it: ls -l {}"},
+	{"record.gap", gradeWarn, "see when and why: tgctl audit --kind gap"},
+
+	{"policy.invalid", gradeFail, "see where, mend it, and put it in force: tgctl policy check; tgctl daemon reload"},
+	{"policy.unchecked", gradeWarn, "see what is wrong: tgctl policy check"},
+	{"policy.warning", gradeWarn, "see where: tgctl policy check"},
+	{"policy.changed", gradeWarn, "look at how: tgctl policy show; and if you meant it: tgctl daemon reload"},
+	{"policy.reload", gradeFail, "see why: tgctl policy check; then: tgctl daemon reload"},
+	{"policy.development", gradeWarn, "write `profile: production` into {}, then: tgctl daemon reload"},
+	{"policy.refused", gradeWarn, "make the policy fit the tool: tgctl policy check"},
+	{"policy.project", gradeFail, "see why: tgctl policy check {}"},
+
+	{"agents.ungoverned", gradeWarn, "tgctl protect {}"},
+	{"agents.project", gradeWarn, "start the agent there as: tgctl wrap -- {}"},
+	{"agents.beyond", gradeWarn, "give them up, or run them as programs; docs/agents.md says what can be governed"},
+	{"agents.unreadable", gradeFail, "mend the file; its agent may not be able to read it either"},
+	{"agents.past", gradeFail, "see which: tgctl sessions; then end the agent and wrap it again"},
+	{"agents.protection", gradeFail, "tgctl protect --repair {}"},
+
+	{"leftovers.lines", gradeFail, "tgctl unwrap {}"},
+	{"leftovers.wrap", gradeFail, "tgctl unwrap {}"},
+	{"leftovers.backup", gradeWarn, "tgctl unwrap {}"},
+	{"leftovers.lock", gradeWarn, "tgctl unwrap {}"},
+	{"leftovers.temp", gradeWarn, "tgctl unwrap {}"},
+	{"leftovers.altered", gradeWarn, "look at it, then remove it: rm {}"},
+
+	{"approver.not-enrolled", gradeFail, "tgctl presence enrol"},
+	{"approver.locked", gradeWarn, "if that was not you, an agent guesses: end your agents; see: tgctl presence"},
+	{"approver.recovered", gradeWarn, "if that was not you: tgctl presence rotate; see: tgctl audit --kind presence"},
+
+	{"kernel.pidfd", gradeWarn, "use Linux 5.3 or later; in a container, allow pidfd_open"},
+	{"kernel.peer", gradeWarn, "use Linux 6.5 or later"},
+	{"kernel.ptrace", gradeWarn, "sudo sysctl kernel.yama.ptrace_scope=1"},
+	{"kernel.other", gradeWarn, "let no agent that you don't trust have a shell on this machine"},
+
+	{"canary.untried", gradeFail, "first mend what is wrong with the daemon or its programs, then: tgctl doctor"},
+	{"canary.passed", gradeFail, "end your agents, and report it as SECURITY.md says: calls pass unjudged"},
+	{"canary.silent", gradeFail, "see what the daemon's log says; the agent's calls fare no better"},
+	{"canary.accident", gradeFail, "mend what it says: the policies can't be evaluated"},
+	{"canary.unrecorded", gradeFail, "see: tgctl status; and tgctl audit verify"},
+}
+
+// find notes an ailment; about is what it is about.
+func (x *examination) find(id, about, format string, args ...any) {
+	i := slices.IndexFunc(ailments, func(a ailment) bool { return a.id == id })
+	x.findMend(id, about, strings.ReplaceAll(ailments[i].mend, "{}", word(about)), format, args...)
+}
+
+// findMend is find where it is known better how to mend it.
+func (x *examination) findMend(id, about, mend, format string, args ...any) {
+	i := slices.IndexFunc(ailments, func(a ailment) bool { return a.id == id })
+	x.found = append(x.found, finding{ID: id, Severity: ailments[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Mend: oneLine(mend)})
+}
+
+// fine says that nothing is wrong with a part, unless something is.
+func (x *examination) fine(part, format string, args ...any) {
+	if !slices.ContainsFunc(x.found, func(f finding) bool { return partOf(f.ID) == part }) {
+		x.found = append(x.found, finding{ID: part, Severity: gradeOK, What: oneLine(fmt.Sprintf(format, args...))})
+	}
+}
+
+func (x *examination) has(id string) bool {
+	return slices.ContainsFunc(x.found, func(f finding) bool { return f.ID == id })
+}
+
+// count is how many findings are of a severity.
+func (x *examination) count(severity string) (n int) {
+	for _, f := range x.found {
+		if f.Severity == severity {
+			n++
+		}
+	}
+	return n
+}
+
+// worst is the worst severity.
+func (x *examination) worst() string {
+	for _, severity := range []string{gradeFail, gradeWarn} {
+		if x.count(severity) > 0 {
+			return severity
+		}
+	}
+	return gradeOK
+}
+
+// partOf is what was looked at when a finding was made.
+func partOf(id string) string {
+	part, _, _ := strings.Cut(id, ".")
+	return part
+}
+
+// oneLine is text in one line.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+}
+
+// word is text as a shell wants it to be one word, with what a terminal could act
+// on made visible.
+func word(text string) string { return string(shellWord(display.Name(text))) }
+
+// findAdvised is find for an error that may say at its end what to do about it.
+func (x *examination) findAdvised(id, about, format string, err error) {
+	what := err.Error()
+	i := strings.LastIndex(what, "; ")
+	if i < 0 {
+		x.find(id, about, format, what)
+		return
+	}
+	x.findMend(id, about, strings.TrimPrefix(what[i+2:], "run: "), format, what[:i])
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// house is where a doctor is called to: a home, a daemon and a machine, all of
+// which are well until a test breaks something.
+type house struct {
+	*agentsHome
+	fake    *fakeDaemon
+	console *console
+	machine machine
+	world   world
+	stop    func() // the daemon, which then does not run
+	stopped bool
+}
+
+// world is what the house's machine says.
+type world struct {
+	kernel  host.Kernel
+	space   host.Space
+	age     time.Duration
+	service host.Service
+	errors  []string
+	failure error // of space, errors
+	version string
+	song    song
+	unsung  error
+}
+
+const canaryID = "tg-0123456789ab-1"
+
+func newDoctorsHouse(t *testing.T) *house {
+	was := release
+	release = "v0.1.0"
+	t.Cleanup(func() { release = was })
+	h := &house{agentsHome: newAgentsHome(t), fake: &fakeDaemon{}}
+	h.world = world{
+		kernel: host.Kernel{Name: "Linux 6.12.0", PIDFD: true, PeerPIDFD: true, Ptrace: 1, Landlock: 6},
+		space:  host.Space{Free: 40 << 30, Files: 1 << 20}, age: 26 * time.Hour, version: release,
+		song: song{Answer: "Not executed. Refused. (" + canaryID + ")", Refused: true},
+	}
+	h.machine = machine{
+		kernel:  func() host.Kernel { return h.world.kernel },
+		space:   func(string) (host.Space, error) { return h.world.space, h.world.failure },
+		age:     func(int32) (time.Duration, error) { return h.world.age, nil },
+		service: func(context.Context) (host.Service, error) { return h.world.service, nil },
+		errors:  func(context.Context, host.Log) ([]string, error) { return h.world.errors, h.world.failure },
+		version: func(context.Context, string) (string, error) { return h.world.version, h.world.failure },
+		call:    func(context.Context, string, string) (song, error) { return h.world.song, h.world.unsung },
+	}
+	h.mkdir("run/thoughtgate")
+	h.fake.socket = h.path("run/thoughtgate/control.sock")
+	serving := h.fake.serve(t)
+	t.Cleanup(serving)
+	h.stop = func() { serving(); h.stopped = true }
+	st := healthy()
+	st.ControlSocket, st.ShimSocket, st.AuditDir = h.fake.socket, h.fake.socket, h.path(".local/state/thoughtgate/audit")
+	h.fake.status, h.fake.validate, h.fake.set = st, &pb.ValidateResponse{}, &pb.PolicySet{}
+	h.fake.records = chained([]record.Record{
+		{Kind: record.KindLog, Log: "5f3a", Time: noon},
+		{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: noon},
+	})
+	for _, r := range h.fake.records {
+		r.Seq += st.GetAuditSeq()
+	}
+	for _, dir := range []string{"", ".local/state/thoughtgate", "run/thoughtgate", ".config/thoughtgate"} {
+		h.mkdir(dir)
+	}
+	for _, dir := range []string{".local/state/thoughtgate", "run/thoughtgate"} {
+		h.chmod(dir, 0o700)
+	}
+	h.log(h.fake.records...)
+	h.write("bin/thoughtgated", "#!/bin/sh\necho '{\"problems\":[]}'\n", 0o755)
+	h.write("run/thoughtgate/thoughtgated.lock", fmt.Sprint(st.GetPid()), 0o600)
+	return h
+}
+
+func (h *house) path(name string) string { return filepath.Join(h.dir, name) }
+
+func (h *house) chmod(name string, mode os.FileMode) {
+	h.t.Helper()
+	if err := os.Chmod(h.path(name), mode); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) remove(name string) {
+	h.t.Helper()
+	if err := os.Remove(h.path(name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// log writes the records where the daemon says that they are.
+func (h *house) log(records ...*pb.AuditRecord) string {
+	h.t.Helper()
+	var text bytes.Buffer
+	for _, r := range records {
+		text.Write(append(r.GetLine(), '\n'))
+	}
+	path := h.write(".local/state/thoughtgate/audit/"+record.SegmentName(1), text.String(), 0o600)
+	if err := os.Chtimes(path, noon, noon); err != nil {
+		h.t.Fatal(err)
+	}
+	return path
+}
+
+// examine runs doctor and returns its exit code.
+func (h *house) examine(args ...string) int {
+	h.t.Helper()
+	h.console = newConsole(h.fake.socket)
+	h.console.env["HOME"], h.console.env["XDG_RUNTIME_DIR"] = h.dir, h.path("run")
+	h.console.app.executable = func() (string, error) { return h.path("bin/tgctl"), nil }
+	h.console.app.machine = &h.machine
+	return h.console.run(h.t, append([]string{"doctor"}, args...)...)
+}
+
+// findings are what doctor finds in the house.
+func (h *house) findings() []finding {
+	h.t.Helper()
+	h.examine("--json")
+	var all []finding
+	for line := range bytes.Lines(h.console.out.Bytes()) {
+		var f finding
+		dec := json.NewDecoder(bytes.NewReader(line))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&f); err != nil {
+			h.t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, f)
+	}
+	if len(all) == 0 {
+		h.t.Fatalf("doctor says nothing: %s", h.console.err.String())
+	}
+	return all
+}

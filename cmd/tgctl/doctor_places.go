@@ -1,0 +1,166 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// Room below which doctor speaks up, in bytes and in files.
+const (
+	roomToRecord = 64 << 20
+	roomAtEase   = 1 << 30
+	filesAtEase  = 1000
+)
+
+// lookAtFolders finds what others could read or change.
+func (x *examination) lookAtFolders() {
+	for _, dir := range []string{x.paths.State, x.paths.Runtime} {
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue // no daemon has run yet
+		}
+		x.unsafe("folders.open", dir, sock.CheckFolder(dir))
+	}
+	if st := x.status; st != nil {
+		for _, path := range []string{st.GetControlSocket(), st.GetShimSocket()} {
+			x.unsafe("folders.socket", path, sock.CheckSocket(path))
+		}
+	}
+	for _, path := range x.configFiles() {
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().Perm()&0o022 != 0 {
+			x.find("folders.config", path, "others may change what is in force next: %s has mode %04o", path, info.Mode().Perm())
+		}
+	}
+	x.fine("folders", "yours alone: %s and %s", x.paths.State, x.paths.Runtime)
+}
+
+// unsafe notes what is wrong with a place, if something is.
+func (x *examination) unsafe(id, path string, err error) {
+	if err != nil {
+		x.findAdvised(id, path, "%s", err)
+	}
+}
+
+// configFiles are the files that say what is in force, and the folders they are in.
+func (x *examination) configFiles() []string {
+	all := []string{x.paths.Config, x.paths.ConfigFile()}
+	for _, f := range x.status.GetSet().GetFiles() {
+		if f.GetPath() != x.paths.ConfigFile() {
+			all = append(all, f.GetPath())
+		}
+	}
+	return all
+}
+
+// auditDir is where the record is.
+func (x *examination) auditDir() string {
+	if dir := x.status.GetAuditDir(); dir != "" {
+		return dir
+	}
+	return x.paths.AuditDir()
+}
+
+// lookAtDisk asks for room where the state and the record are.
+func (x *examination) lookAtDisk() {
+	var seen []host.Space
+	least := host.Unlimited
+	for _, dir := range []string{x.paths.State, x.auditDir()} {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		room, err := x.space(dir)
+		if slices.Contains(seen, room) {
+			continue // the same disk
+		}
+		seen, least = append(seen, room), min(least, room.Free)
+		switch {
+		case err != nil:
+			x.find("disk.unknown", dir, "it can't be told how much room there is: %v", err)
+		case room.Free < roomToRecord:
+			x.find("disk.full", dir, "%d MB are left for %s", room.Free>>20, dir)
+		case room.Files < filesAtEase:
+			x.find("disk.low", dir, "%s can take %d more files", dir, room.Files)
+		case room.Free < roomAtEase:
+			x.find("disk.low", dir, "%d MB are left for %s", room.Free>>20, dir)
+		}
+	}
+	if len(seen) == 0 {
+		x.fine("disk", "nothing is kept yet")
+	}
+	x.fine("disk", "%d GB are left for the state and the record", least>>30)
+}
+
+// clockSlack is how far two accounts of time may be apart.
+const clockSlack = time.Minute
+
+// lookAtClock finds a clock that somebody has set. Approvals run out by one that
+// nobody can set; what is recorded bears the other.
+func (x *examination) lookAtClock() {
+	if segment := x.lastSegment(); segment != "" {
+		if info, err := os.Stat(segment); err == nil && info.ModTime().After(x.now().Add(clockSlack)) {
+			x.find("clock.back", "", "the record was written to %v from now: the clock has been set back", info.ModTime().Sub(x.now()).Round(time.Second))
+		}
+	}
+	if st := x.status; st != nil {
+		age, err := x.age(st.GetPid())
+		by := x.now().Sub(st.GetStarted().AsTime()) - age
+		if err == nil && by.Abs() > clockSlack {
+			x.find("clock.stepped", "", "the clock was set by %v since the daemon started: times on record are not a measure of what passed", by.Round(time.Second))
+		}
+	}
+	x.fine("clock", "it agrees with the record and with the daemon")
+}
+
+// lastSegment is the path of the file that the record is written to, empty for
+// none.
+func (x *examination) lastSegment() string {
+	numbers, err := record.Segments(x.auditDir())
+	if err != nil || len(numbers) == 0 {
+		return ""
+	}
+	return filepath.Join(x.auditDir(), record.SegmentName(numbers[len(numbers)-1]))
+}
+
+// lookAtRecord verifies the end of the record, which is where a program that
+// covers its traces would begin.
+func (x *examination) lookAtRecord() {
+	if failure := x.status.GetAuditFailure(); failure != "" {
+		x.find("record.failing", x.auditDir(), "nothing can be recorded, so what is governed is refused: %s", failure)
+	}
+	dir := x.auditDir()
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		x.fine("record", "there is none yet")
+		return
+	}
+	segment := x.lastSegment()
+	if segment == "" {
+		segment = dir // which says what is wrong
+	}
+	head, err := record.ReadHead(dir)
+	if err != nil {
+		x.find("record.broken", dir, "how far the record goes can't be read: %v", err)
+		return
+	}
+	var options record.VerifyOptions
+	if head != nil {
+		options.Heads = []record.Head{*head}
+	}
+	report, err := record.Verify([]string{segment}, options)
+	switch {
+	case err != nil:
+		x.find("record.unreadable", segment, "the record can't be read: %v", err)
+	case report.Bad != nil:
+		x.find("record.broken", segment, "the record is not as it was written: %v", report.Bad)
+	case report.Gaps > 0:
+		x.find("record.gap", segment, "the record itself says that it could not be written in %s", plural(report.Gaps, "place", "places"))
+	}
+	x.fine("record", "verified from record %d to %d, which is the last; all of it: tgctl audit verify", report.First, report.Last.Seq)
+}

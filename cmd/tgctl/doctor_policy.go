@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// lookAtPolicy tells what is wrong with what is in force, and with what is on disk
+// and would be in force next.
+func (x *examination) lookAtPolicy(ctx context.Context) {
+	set := x.status.GetSet()
+	if failure := x.status.GetReloadFailure(); failure != "" {
+		x.find("policy.reload", "", "the last reload failed, and what was in force stayed: %s", failure)
+	}
+	for _, f := range set.GetFiles() {
+		if f.GetChanged() {
+			x.find("policy.changed", f.GetPath(), "%s is not what is in force", f.GetPath())
+		}
+	}
+	if set.GetProfile() == "development" {
+		source := set.GetSource()
+		if source == "" {
+			source = x.paths.ConfigFile()
+		}
+		x.find("policy.development", source, "the development profile is in force: nothing is refused, only noted")
+	}
+	for _, r := range set.GetRefused() {
+		x.find("policy.refused", r.GetTool(), "calls of %s are refused, since the policy %s doesn't fit it: %s", r.GetTool(), r.GetPolicy(), r.GetReason())
+	}
+	for _, p := range x.status.GetProjects() {
+		if len(p.GetProblems()) > 0 {
+			x.find("policy.project", p.GetPath(), "every call in a project is refused, since its file is not valid: %s", place(p.GetProblems()[0]))
+		}
+	}
+	x.checkPolicy(ctx)
+	source := set.GetSource()
+	switch {
+	case x.status == nil:
+		x.fine("policy", "what is on disk is valid")
+	case source == "":
+		x.fine("policy", "the built-in default is in force, profile %s; there is no configuration file", set.GetProfile())
+	default:
+		x.fine("policy", "%s, profile %s, %s, %s", source, set.GetProfile(), plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+	}
+}
+
+// checkPolicy is `tgctl policy check`.
+func (x *examination) checkPolicy(ctx context.Context) {
+	check := x.check
+	if x.client == nil {
+		check = x.checkAlone
+	}
+	checked, err := check(ctx, "")
+	if err != nil {
+		x.find("policy.unchecked", "", "the configuration can't be checked: %v", err)
+		return
+	}
+	told := false
+	for _, d := range checked.problems {
+		switch {
+		case severity(d) == "error" && told:
+		case severity(d) == "error":
+			told = true
+			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.problems)), "error", "errors"), place(d))
+		case d.GetHint() != "":
+			x.findMend("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
+		default:
+			x.find("policy.warning", d.GetFile(), "%s", place(d))
+		}
+	}
+}
+
+// place is a diagnostic in one line.
+func place(d *pb.Diagnostic) string {
+	if d.GetFile() == "" {
+		return d.GetMessage()
+	}
+	if d.GetLine() == 0 {
+		return d.GetFile() + ": " + d.GetMessage()
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", d.GetFile(), d.GetLine(), d.GetColumn(), d.GetMessage())
+}

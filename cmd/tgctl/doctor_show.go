@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+)
+
+// Columns of what doctor prints.
+const (
+	severityColumns = 6
+	partColumns     = 11
+)
+
+// print shows the findings: on each line how bad it is and which part it is of,
+// below it how to mend it, and the id.
+func (x *examination) print(asJSON bool) error {
+	if asJSON {
+		for _, f := range x.found {
+			if err := x.printJSON(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var lines []display.Safe
+	for _, f := range x.found {
+		lines = append(lines, x.findingLines(f)...)
+	}
+	lines = append(lines, "", x.summary())
+	return x.printLines(lines)
+}
+
+func (x *examination) findingLines(f finding) []display.Safe {
+	left := severityColumns + partColumns
+	room := 0
+	if w := x.width(); w > 0 {
+		room = max(w-left, 20)
+	}
+	head := fmt.Sprintf("%-*s%-*s", severityColumns, f.Severity, partColumns, partOf(f.ID))
+	var lines []display.Safe
+	add := func(text display.Safe) {
+		for _, part := range display.Wrap(text, room) {
+			lines = append(lines, display.Safe(head)+part)
+			head = strings.Repeat(" ", left)
+		}
+	}
+	add(safe(x.tildeIn(f.What)))
+	if f.Severity != gradeOK {
+		mend := f.Mend
+		if !strings.Contains(mend, "'") { // in quotes a shell would not know what ~ is
+			mend = x.tildeIn(mend)
+		}
+		add("mend: " + safe(mend))
+		add("id:   " + safe(f.ID))
+	}
+	return lines
+}
+
+// summary counts, so that nobody has to.
+func (x *examination) summary() display.Safe {
+	fails, warns := x.count(gradeFail), x.count(gradeWarn)
+	switch {
+	case fails+warns == 0:
+		return "Nothing is wrong."
+	case fails == 0:
+		return plural(warns, "warning", "warnings") + ", and nothing fails."
+	case warns == 0:
+		return plural(fails, "thing fails", "things fail") + "."
+	}
+	return plural(fails, "thing fails", "things fail") + ", and " + plural(warns, "warning", "warnings") + "."
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// brokenHouses are houses with one thing wrong each, by what doctor calls it.
+var brokenHouses = map[string]func(*house){
+	"daemon.stopped": func(h *house) { h.stop() },
+	"daemon.unreachable": func(h *house) {
+		h.stop()
+		h.write("run/thoughtgate/control.sock", "no socket", 0o600)
+	},
+	"daemon.lock": func(h *house) { h.remove("run/thoughtgate/thoughtgated.lock") },
+	"daemon.warning": func(h *house) {
+		h.fake.status.Warnings = []string{"the audit section has changed; start the daemon again"}
+	},
+
+	"version.daemon":   func(h *house) { h.fake.status.Build = "v0.0.9" },
+	"version.shim":     func(h *house) { h.world.version = "v0.0.9" },
+	"version.no-shim":  func(h *house) { h.remove("bin/tg-shim") },
+	"version.attached": func(h *house) { h.fake.processes = []*pb.Process{{Server: "files", Build: "v0.0.9"}} },
+
+	"service.failed": func(h *house) {
+		h.world.service = host.Service{Manager: "systemd", Known: true, State: "failed"}
+	},
+	"service.other": func(h *house) {
+		h.world.service = host.Service{Manager: "systemd", Known: true, State: "inactive"}
+	},
+	"service.restarts": func(h *house) {
+		h.world.service = host.Service{Manager: "systemd", Known: true, State: "active", PID: 4711, Restarts: 3}
+	},
+	"service.linger": func(h *house) {
+		h.world.service = host.Service{Manager: "systemd", Known: true, State: "active", PID: 4711, Enabled: true, Remote: true}
+	},
+	"log.errors":     func(h *house) { h.world.errors = []string{"level=ERROR msg=\"it hangs\x1b[2J\""} },
+	"log.unreadable": func(h *house) { h.world.failure = errors.New("permission denied") },
+
+	"folders.open":   func(h *house) { h.chmod(".local/state/thoughtgate", 0o755) },
+	"folders.socket": func(h *house) { h.fake.status.ShimSocket = h.write("elsewhere/shim.sock", "", 0o600) },
+	"folders.config": func(h *house) {
+		h.write(".config/thoughtgate/thoughtgate.yaml", "schema: 1\n", 0o600)
+		h.chmod(".config/thoughtgate/thoughtgate.yaml", 0o666)
+	},
+
+	"disk.full":    func(h *house) { h.world.space.Free = 3 << 20 },
+	"disk.low":     func(h *house) { h.world.space.Files = 12 },
+	"disk.unknown": func(h *house) { h.world.failure = errors.New("input/output error") },
+
+	"clock.back": func(h *house) {
+		if err := os.Chtimes(h.log(h.fake.records...), noon, noon.Add(time.Hour)); err != nil {
+			h.t.Fatal(err)
+		}
+	},
+	"clock.stepped": func(h *house) { h.world.age = 25 * time.Hour },
+
+	"record.failing": func(h *house) { h.fake.status.AuditFailure = "write audit log: no space left on device" },
+	"record.broken": func(h *house) {
+		h.fake.records[1].Line = []byte(strings.Replace(string(h.fake.records[1].GetLine()), "deny", "pass", 1))
+		h.log(h.fake.records...)
+		h.fake.records = canarySong(h)
+	},
+	"record.unreadable": func(h *house) { h.remove(".local/state/thoughtgate/audit/000001.jsonl") },
+	"record.gap": func(h *house) {
+		h.log(chained([]record.Record{{Kind: record.KindLog, Log: "5f3a", Time: noon}, {Kind: record.KindGap, Time: noon}})...)
+	},
+
+	"policy.invalid": func(h *house) {
+		h.fake.validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
+			{File: "/etc/t.yaml", Line: 2, Column: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "unknown key \"acton\""},
+			{File: "/etc/t.yaml", Line: 3, Column: 1, Severity: pb.Severity_SEVERITY_ERROR, Message: "and more"}}}
+	},
+	"policy.unchecked": func(h *house) { h.stop(); h.remove("bin/thoughtgated") },
+	"policy.warning": func(h *house) {
+		h.fake.validate = &pb.ValidateResponse{Problems: []*pb.Diagnostic{
+			{File: "/etc/t.yaml", Line: 2, Column: 1, Severity: pb.Severity_SEVERITY_WARNING, Message: "no server \"fils\" has been seen yet", Hint: "did you mean \"files\"?"}}}
+	},
+	"policy.changed": func(h *house) {
+		h.fake.status.Set = inForce()
+		h.fake.status.Set.Refused = nil
+		h.fake.status.Warnings = []string{"/home/ana/.config/thoughtgate/policies/db.cedar has changed and is not in force; look at it"}
+	},
+	"policy.reload":      func(h *house) { h.fake.status.ReloadFailure = "unknown key" },
+	"policy.development": func(h *house) { h.fake.status.Set.Profile = "development" },
+	"policy.refused": func(h *house) {
+		h.fake.status.Set.Refused = inForce().GetRefused()
+	},
+	"policy.project": func(h *house) { h.fake.status.Projects = troubled().GetProjects() },
+
+	"agents.ungoverned": func(h *house) { h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600) },
+	"agents.project": func(h *house) {
+		h.write(".claude.json", "{}", 0o600)
+		h.write("src/shop/.mcp.json", `{"mcpServers":{"shop":{"command":"shop-mcp"}}}`, 0o600)
+	},
+	"agents.beyond": func(h *house) {
+		h.write(".claude.json", `{"mcpServers":{"web":{"type":"http","url":"https://example.test"}}}`, 0o600)
+	},
+	"agents.unreadable": func(h *house) { h.write(".claude.json", "{\n  \"mcpServers\": [\x1b[2J", 0o600) },
+	"agents.past":       func(h *house) { h.fake.status.Ungoverned = 2 },
+	"agents.protection": func(h *house) {
+		h.fake.protected = []*pb.Protection{{Id: "1", Agent: "custom", Paths: []string{"/srv/mcp.json"}, Shim: "/bin/echo", Problem: "its lines name the socket /a"}}
+	},
+
+	"leftovers.lines": func(h *house) { lostProtection(h); h.remove(".claude.json.thoughtgate-backup") },
+	"leftovers.wrap": func(h *house) {
+		h.fake.sessions = openSessions()[1:]
+		h.fake.sessions[0].Spec.Files = []*pb.ConfigFile{{Path: h.path("mcp.json")}}
+	},
+	"leftovers.backup":  func(h *house) { lostProtection(h); h.write(".claude.json", "{}", 0o600) },
+	"leftovers.lock":    func(h *house) { h.write(".claude.json.thoughtgate-lock", "", 0o600) },
+	"leftovers.temp":    func(h *house) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
+	"leftovers.altered": func(h *house) { h.write(".claude.json.thoughtgate-altered", "{}", 0o600) },
+
+	"approver.not-enrolled": func(h *house) {
+		h.fake.set.Detail = &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{{Name: "ops", Require: "presence"}, {Name: "any", Require: "any"}}}
+	},
+	"approver.locked": func(h *house) {
+		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Failures: 5, Locked: durationpb.New(10 * time.Minute)}
+	},
+	"approver.recovered": func(h *house) {
+		h.fake.status.Presence = &pb.PresenceState{Enrolled: true, Recovered: at(-time.Hour), Recoverer: "ana (uid 1000)\x1b[2J"}
+	},
+
+	"kernel.pidfd":  func(h *house) { h.world.kernel = host.Kernel{Name: "Linux 4.19.0", Ptrace: 1} },
+	"kernel.peer":   func(h *house) { h.world.kernel.PeerPIDFD = false },
+	"kernel.ptrace": func(h *house) { h.world.kernel.Ptrace = 0 },
+	"kernel.other":  func(h *house) { h.world.kernel = host.Kernel{Name: "Darwin 24.1.0", Apart: true} },
+
+	"canary.untried": func(h *house) { h.stop() },
+	"canary.passed":  func(h *house) { h.world.song = song{Answer: "milk", Executed: true} },
+	"canary.silent":  func(h *house) { h.world.unsung = errors.New("the server has hung up") },
+	"canary.accident": func(h *house) {
+		h.fake.records = chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Reason: "the policy could not be evaluated", Time: noon}})
+		h.fake.records[0].Seq = h.fake.status.AuditSeq + 1
+	},
+	"canary.unrecorded": func(h *house) { h.fake.records = nil },
+}
+
+// canarySong is the record of a canary that was refused as it should be.
+func canarySong(h *house) []*pb.AuditRecord {
+	all := chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: noon}})
+	all[0].Seq = h.fake.status.GetAuditSeq() + 1
+	return all
+}
+
+// lostProtection is a protection that the daemon has forgotten.
+func lostProtection(h *house) {
+	h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600)
+	h.protect()
+}
+
+// together are ailments that come with others, since they have one cause.
+var together = map[string][]string{
+	"daemon.stopped": {"canary.untried"}, "policy.unchecked": {"daemon.stopped", "canary.untried"},
+	"canary.untried": {"daemon.stopped"}, "daemon.unreachable": {"canary.untried"},
+	"version.no-shim": {"canary.untried"},
+	"log.unreadable":  {"disk.unknown", "version.no-shim"}, "disk.unknown": {"log.unreadable", "version.no-shim"},
+}
+
+// Each broken house has what is wrong with it found, and nothing else.
+func TestDoctorFinds(t *testing.T) {
+	for _, a := range ailments {
+		t.Run(a.id, func(t *testing.T) {
+			breaks := brokenHouses[a.id]
+			if breaks == nil {
+				t.Fatal("no house has it: add one that is broken so")
+			}
+			h := newDoctorsHouse(t)
+			breaks(h)
+			all := h.findings()
+			var here *finding
+			for _, f := range all {
+				switch {
+				case f.ID == a.id:
+					here = &f
+				case f.Severity != gradeOK && !slices.Contains(together[a.id], f.ID):
+					t.Errorf("it also finds %+v", f)
+				}
+			}
+			if here == nil {
+				t.Fatalf("it is not found, but %+v", all)
+			}
+			if here.Severity != a.severity || here.What == "" || here.Mend == "" || strings.Contains(here.What+here.Mend, "\n") || strings.Contains(here.Mend, "{}") {
+				t.Errorf("found as %+v", here)
+			}
+			wantExit(t, h, a)
+		})
+	}
+	for id := range brokenHouses {
+		if !slices.ContainsFunc(ailments, func(a ailment) bool { return a.id == id }) {
+			t.Errorf("%s is no ailment", id)
+		}
+	}
+}
+
+// wantExit looks at what a person sees, and at the exit code.
+func wantExit(t *testing.T, h *house, a ailment) {
+	t.Helper()
+	code := h.examine()
+	want := exitOK
+	switch {
+	case h.stopped && a.id != "daemon.unreachable":
+		want = exitNotRunning
+	case a.severity == gradeFail || slices.ContainsFunc(together[a.id], func(id string) bool { return strings.HasPrefix(id, "version.no") }):
+		want = exitCheck
+	}
+	if code != want {
+		t.Errorf("exit %d, want %d", code, want)
+	}
+	mustFit(t, h.console.out.String(), 80)
+	if strings.ContainsAny(h.console.out.String(), "\x1b\u202e") {
+		t.Errorf("something is shown as it is: %q", h.console.out.String())
+	}
+}
+
+// A house with nothing wrong is told so, part by part, at a terminal of 80
+// columns; and one with much wrong.
+func TestDoctorOnATerminal(t *testing.T) {
+	for name, breaks := range map[string][]string{
+		"healthy": nil,
+		"broken":  {"agents.ungoverned", "agents.past", "kernel.ptrace", "folders.open", "disk.low", "policy.warning", "policy.development", "version.daemon", "canary.passed"},
+		"stopped": {"daemon.stopped", "leftovers.lines"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newDoctorsHouse(t)
+			for _, id := range breaks {
+				brokenHouses[id](h)
+			}
+			code := h.examine()
+			out := h.console.out.String()
+			mustFit(t, out, 80)
+			if name == "healthy" && (code != exitOK || !strings.HasSuffix(out, "\nNothing is wrong.\n")) {
+				t.Errorf("exit %d", code)
+			}
+			t.Chdir(h.here)
+			golden(t, "doctor-"+name, strings.ReplaceAll(out, h.dir, "HOME")+"--- stderr\n"+h.console.err.String())
+		})
+	}
+}
+
+// Every ailment has a line that says how to mend it, by commands that there are,
+// and a line in the documentation.
+func TestAilmentsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range ailments {
+		if a.mend == "" || strings.Contains(a.mend, "\n") {
+			t.Errorf("%s: how to mend it is %q", a.id, a.mend)
+		}
+		if !strings.Contains(string(page), "| `"+a.id+"` | "+a.severity+" | ") {
+			t.Errorf("docs/troubleshooting.md has no line on %s, severity %s", a.id, a.severity)
+		}
+	}
+	command := regexp.MustCompile(`tgctl [a-z]+( [a-z]+)?( --[a-z]+)?`)
+	for _, a := range ailments {
+		for _, line := range command.FindAllString(a.mend, -1) {
+			words := strings.Fields(line)
+			verb, rest, err := newConsole("").app.rootCmd().Find(words[1:])
+			if err != nil || !verb.HasParent() || len(rest) > 0 && verb.Flags().Lookup(strings.TrimPrefix(rest[0], "--")) == nil {
+				t.Errorf("%s: there is no `%s`", a.id, line)
+			}
+		}
+	}
+	for line := range strings.Lines(string(page)) {
+		id, ok := strings.CutPrefix(line, "| `")
+		if id, _, _ = strings.Cut(id, "`"); ok && !slices.ContainsFunc(ailments, func(a ailment) bool { return a.id == id }) {
+			t.Errorf("docs/troubleshooting.md tells of %s, which is no ailment", id)
+		}
+	}
+}

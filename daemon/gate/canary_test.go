@@ -1,0 +1,57 @@
+package gate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// A canary is refused whatever is in force, and says by what; an accident on its
+// way is not covered up. A server of any other name is not touched.
+func TestCanary(t *testing.T) {
+	const refused = "Refused by rule built in: canary: it is a canary of `tgctl doctor`"
+	for name, tt := range map[string]struct {
+		change func(*house)
+		server string
+		move   Move
+		rule   string
+		answer string
+	}{
+		"forwarded by the policy": {func(*house) {}, record.CanaryServer, Deny, record.CanaryRule, refused},
+		"asked about": {func(h *house) { h.ruling = Ruling{Move: Ask, Rule: "r"} }, record.CanaryServer,
+			Deny, record.CanaryRule, refused},
+		"hidden": {func(h *house) {
+			h.ruling = Ruling{Move: Deny, Gate: "visible", Hidden: true, Code: mcp.CodeInvalidParams}
+		}, record.CanaryServer,
+			Deny, record.CanaryRule, refused},
+		"under the development profile": {func(h *house) { h.profile = Development }, record.CanaryServer,
+			Deny, record.CanaryRule, refused},
+		"an accident":    {func(h *house) { h.err = errors.New("policy p1: type error") }, record.CanaryServer, Deny, "", "policy p1: type error"},
+		"another server": {func(*house) {}, "canary", Forward, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse()
+			tt.change(h)
+			v, a := submitTo(h, Shim{Attachment: "0123456789abcdef", Server: tt.server, Requested: Production}, aCall)
+			a.Close(true)
+			if r := h.records[0]; v.Move != tt.move || r.Rule != tt.rule || r.Verdict != tt.move.String() {
+				t.Errorf("%v, recorded %s by %q; want %v by %q", v.Move, r.Verdict, r.Rule, tt.move, tt.rule)
+			}
+			if !strings.Contains(string(v.Answer), tt.answer) {
+				t.Errorf("the agent is told %s, want %q", v.Answer, tt.answer)
+			}
+		})
+	}
+}
+
+// What the canary's server says is no call and passes.
+func TestCanaryOfAServer(t *testing.T) {
+	c := &Call{Server: record.CanaryServer, Side: wire.FromServer}
+	if r := sing(c, Ruling{Move: Forward}); r.Move != Forward {
+		t.Errorf("got %v, want it forwarded", r.Move)
+	}
+}
