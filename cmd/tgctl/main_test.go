@@ -16,7 +16,6 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
-	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 

@@ -14,8 +14,8 @@ package rig
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"sync"
