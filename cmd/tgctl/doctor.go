@@ -9,6 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -22,7 +23,7 @@ type machine struct {
 	kernel  func() host.Kernel
 	space   func(path string) (host.Space, error)
 	age     func(pid int32) (time.Duration, error)
-	service func(context.Context) (host.Service, error)
+	service func(context.Context) (service.State, error)
 	errors  func(context.Context, host.Log) ([]string, error)
 	version func(ctx context.Context, shim string) (string, error)
 	call    func(ctx context.Context, shim, socket string) (song, error)
@@ -32,7 +33,10 @@ type machine struct {
 func (a *app) thisMachine() machine {
 	return machine{
 		kernel: host.LookAtKernel, space: host.SpaceAt, age: host.Age, errors: host.Errors, version: versionOf, call: a.callCanary,
-		service: func(ctx context.Context) (host.Service, error) { return host.LookAtService(ctx, a.getenv) },
+		service: func(ctx context.Context) (service.State, error) {
+			_, st, err := a.service(ctx)
+			return st, err
+		},
 	}
 }
 
@@ -43,7 +47,7 @@ type examination struct {
 	paths   sock.Paths         // where this tgctl would look
 	client  *client.Client     // nil when no daemon answers
 	status  *pb.StatusResponse // likewise; of a nil one everything is empty
-	service host.Service
+	service service.State
 	shim    string // path of tg-shim, empty when there is none
 	found   []finding
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -109,19 +110,20 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 // lookAtService asks who starts the daemon.
 func (x *examination) lookAtService(ctx context.Context) {
 	s, err := x.machine.service(ctx)
-	if err != nil {
+	switch {
+	case errors.Is(err, service.ErrNone):
+		x.fine("service", "%v: tgctl starts the daemon when it is needed", err)
+		return
+	case err != nil:
 		x.fine("service", "not known: %v", err)
 		return
 	}
 	x.service = s
 	switch {
-	case s.Manager == "":
-		x.fine("service", "no service manager is here: tgctl starts the daemon when it is needed")
-		return
-	case !s.Known:
+	case !s.Installed():
 		x.fine("service", "%s does not know the daemon: tgctl starts it when it is needed", s.Manager)
 		return
-	case s.State == "failed":
+	case s.Failed:
 		x.find("service.failed", "", "%s has given up starting the daemon", s.Manager)
 	case x.status != nil && s.PID != int(x.status.GetPid()):
 		x.find("service.other", "", "the daemon that runs is not %s's: nobody starts it again when it fails", s.Manager)
@@ -129,7 +131,7 @@ func (x *examination) lookAtService(ctx context.Context) {
 	if s.Restarts > 0 {
 		x.find("service.restarts", "", "%s had to start the daemon again after a failure, %s", s.Manager, plural(uint32(s.Restarts), "time", "times"))
 	}
-	if s.Enabled && s.Remote && !s.Lingers {
+	if remote := x.getenv("SSH_CONNECTION") != "" || x.getenv("XDG_SESSION_TYPE") == "tty"; s.Enabled && remote && !s.Lingers {
 		x.find("service.linger", "", "the daemon ends when you log out of this machine, and what you leave running is refused then")
 	}
 	ends := "ends when you log out"
@@ -144,7 +146,7 @@ const logAge = 24 * time.Hour
 
 // lookAtLog counts what the daemon itself calls an error.
 func (x *examination) lookAtLog(ctx context.Context) {
-	log := host.Log{Service: x.service.Known && (x.status == nil || x.service.PID == int(x.status.GetPid())), File: x.paths.LogFile(), Since: x.now().Add(-logAge)}
+	log := host.Log{Service: x.service.Installed() && x.service.Manager == "systemd" && (x.status == nil || x.service.PID == int(x.status.GetPid())), File: x.paths.LogFile(), Since: x.now().Add(-logAge)}
 	command := "less " + word(log.File)
 	if log.Service {
 		command = "journalctl --user -u thoughtgated -p err --since -24h"

@@ -34,7 +34,7 @@ type ailment struct {
 }
 
 const (
-	restartIt  = "tgctl daemon stop && tgctl daemon start"
+	restartIt  = "tgctl daemon restart"
 	oneRelease = "install all three programs from one release, side by side"
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/service"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -32,7 +33,8 @@ type world struct {
 	kernel  host.Kernel
 	space   host.Space
 	age     time.Duration
-	service host.Service
+	service service.State
+	remote  string // from where the person is logged in
 	errors  []string
 	failure error // of space, errors
 	version string
@@ -56,7 +58,12 @@ func newDoctorsHouse(t *testing.T) *house {
 		kernel:  func() host.Kernel { return h.world.kernel },
 		space:   func(string) (host.Space, error) { return h.world.space, h.world.failure },
 		age:     func(int32) (time.Duration, error) { return h.world.age, nil },
-		service: func(context.Context) (host.Service, error) { return h.world.service, nil },
+		service: func(context.Context) (service.State, error) {
+			if h.world.service.Manager == "" {
+				return service.State{}, service.ErrNone
+			}
+			return h.world.service, nil
+		},
 		errors:  func(context.Context, host.Log) ([]string, error) { return h.world.errors, h.world.failure },
 		version: func(context.Context, string) (string, error) { return h.world.version, h.world.failure },
 		call:    func(context.Context, string, string) (song, error) { return h.world.song, h.world.unsung },
@@ -123,6 +130,7 @@ func (h *house) examine(args ...string) int {
 	h.t.Helper()
 	h.console = newConsole(h.fake.socket)
 	h.console.env["HOME"], h.console.env["XDG_RUNTIME_DIR"] = h.dir, h.path("run")
+	h.console.env["SSH_CONNECTION"] = h.world.remote
 	h.console.app.executable = func() (string, error) { return h.path("bin/tgctl"), nil }
 	h.console.app.machine = &h.machine
 	return h.console.run(h.t, append([]string{"doctor"}, args...)...)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/service"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -34,16 +35,17 @@ var brokenHouses = map[string]func(*house){
 	"version.attached": func(h *house) { h.fake.processes = []*pb.Process{{Server: "files", Build: "v0.0.9"}} },
 
 	"service.failed": func(h *house) {
-		h.world.service = host.Service{Manager: "systemd", Known: true, State: "failed"}
+		h.world.service = service.State{Manager: "systemd", Definition: "/u", Failed: true}
 	},
 	"service.other": func(h *house) {
-		h.world.service = host.Service{Manager: "systemd", Known: true, State: "inactive"}
+		h.world.service = service.State{Manager: "systemd", Definition: "/u"}
 	},
 	"service.restarts": func(h *house) {
-		h.world.service = host.Service{Manager: "systemd", Known: true, State: "active", PID: 4711, Restarts: 3}
+		h.world.service = service.State{Manager: "systemd", Definition: "/u", PID: 4711, Restarts: 3}
 	},
 	"service.linger": func(h *house) {
-		h.world.service = host.Service{Manager: "systemd", Known: true, State: "active", PID: 4711, Enabled: true, Remote: true}
+		h.world.service = service.State{Manager: "systemd", Definition: "/u", PID: 4711, Enabled: true}
+		h.world.remote = "192.0.2.1 22"
 	},
 	"log.errors":     func(h *house) { h.world.errors = []string{"level=ERROR msg=\"it hangs\x1b[2J\""} },
 	"log.unreadable": func(h *house) { h.world.failure = errors.New("permission denied") },

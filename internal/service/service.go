@@ -40,6 +40,7 @@ type State struct {
 	Enabled    bool   // it is started at login, or when somebody connects
 	Active     bool   // it runs, or its sockets wait; or it is being started
 	Detail     string // the manager's own words, as: active (running)
+	Failed     bool   // the manager has given up starting it
 	PID        int    // of the daemon, 0 when it does not run
 	Restarts   int    // after failures, since it was started
 	Log        string // command that shows what the daemon has written

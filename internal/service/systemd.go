@@ -104,6 +104,7 @@ func (s *systemd) State(ctx context.Context) (State, error) {
 	if _, after, ok := strings.Cut(about["ExecStart"], "path="); ok {
 		st.Program, _, _ = strings.Cut(after, " ;")
 	}
+	st.Failed = about["ActiveState"] == "failed"
 	st.Enabled = strings.HasPrefix(about["UnitFileState"], "enabled")
 	st.Active = about["ActiveState"] != "inactive" && about["ActiveState"] != "failed"
 	for _, socket := range units.Sockets {

@@ -49,18 +49,6 @@ func SpaceAt(path string) (Space, error) {
 	return space, nil
 }
 
-// Service is how the user's service manager runs the daemon.
-type Service struct {
-	Manager  string // systemd; empty when there is none that could
-	Known    bool   // it has a unit of the daemon
-	State    string // in the manager's words, as: active, failed
-	PID      int    // of the daemon, 0 when it does not run
-	Restarts int    // after failures
-	Enabled  bool   // it is started at login
-	Lingers  bool   // it goes on when the user has logged out
-	Remote   bool   // the user is here over a network, or from a text console
-}
-
 // Log is where a daemon says what goes wrong.
 type Log struct {
 	Service bool      // the journal has it; else

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +17,3 @@ func LookAtKernel() Kernel {
 
 // Age is not known: the start of a process is told by the clock that people set.
 func Age(int32) (time.Duration, error) { return 0, ErrUnknown }
-
-// LookAtService asks nobody: launchd is told nothing about the daemon here.
-func LookAtService(context.Context, func(string) string) (Service, error) { return Service{}, nil }

@@ -1,11 +1,8 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -68,44 +65,4 @@ func Age(pid int32) (time.Duration, error) {
 		return 0, fmt.Errorf("read the clock since boot: %w", err)
 	}
 	return time.Duration(now.Nano()) - time.Duration(p.Start)*(time.Second/hertz), nil
-}
-
-// LookAtService asks the user's systemd. Without one nothing is known, which is no
-// error.
-func LookAtService(ctx context.Context, getenv func(string) string) (Service, error) {
-	s := Service{Remote: getenv("SSH_CONNECTION") != "" || getenv("XDG_SESSION_TYPE") == "tty"}
-	runtime := getenv("XDG_RUNTIME_DIR")
-	if _, err := os.Stat(filepath.Join(runtime, "systemd", "private")); runtime == "" || err != nil {
-		return s, nil
-	}
-	out, err := exec.CommandContext(ctx, "systemctl", "--user", "show", "--property=LoadState,ActiveState,UnitFileState,MainPID,NRestarts", unit).Output()
-	if err != nil {
-		return s, fmt.Errorf("ask systemd for %s: %w", unit, err)
-	}
-	s.Manager = "systemd"
-	s.read(string(out))
-	if name := getenv("USER"); name != "" {
-		_, err := os.Stat(filepath.Join("/var/lib/systemd/linger", filepath.Base(name)))
-		s.Lingers = err == nil
-	}
-	return s, nil
-}
-
-// read takes in what systemctl prints: a line for each property.
-func (s *Service) read(properties string) {
-	for line := range strings.Lines(properties) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch name {
-		case "LoadState":
-			s.Known = value == "loaded"
-		case "ActiveState":
-			s.State = value
-		case "UnitFileState":
-			s.Enabled = strings.HasPrefix(value, "enabled")
-		case "MainPID":
-			s.PID, _ = strconv.Atoi(value) // systemd writes numbers
-		case "NRestarts":
-			s.Restarts, _ = strconv.Atoi(value)
-		}
-	}
 }

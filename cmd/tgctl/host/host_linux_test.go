@@ -2,7 +2,6 @@ package host
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,36 +24,5 @@ func TestThisMachine(t *testing.T) {
 	}
 	if age, err := Age(1); err != nil || age < time.Second {
 		t.Errorf("the first process is %v old, %v", age, err)
-	}
-}
-
-// Without a manager nothing is asked, and nothing is wrong.
-func TestNoManager(t *testing.T) {
-	env := map[string]string{"XDG_RUNTIME_DIR": t.TempDir(), "SSH_CONNECTION": "192.0.2.1 22"}
-	s, err := LookAtService(t.Context(), func(name string) string { return env[name] })
-	if err != nil || s != (Service{Remote: true}) {
-		t.Errorf("%+v, %v", s, err)
-	}
-}
-
-// A systemctl of ours says what systemd would, and what it says is read.
-func TestManager(t *testing.T) {
-	runtime, bin := t.TempDir(), t.TempDir()
-	for path, text := range map[string]string{
-		filepath.Join(runtime, "systemd", "private"): "",
-		filepath.Join(bin, "systemctl"):              "#!/bin/sh\nprintf 'LoadState=loaded\\nActiveState=failed\\nUnitFileState=enabled\\nMainPID=12\\nNRestarts=3\\n'\n",
-	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	env := map[string]string{"XDG_RUNTIME_DIR": runtime, "XDG_SESSION_TYPE": "wayland"}
-	s, err := LookAtService(t.Context(), func(name string) string { return env[name] })
-	if want := (Service{Manager: "systemd", Known: true, State: "failed", PID: 12, Restarts: 3, Enabled: true}); err != nil || s != want {
-		t.Errorf("%+v, %v; want %+v", s, err, want)
 	}
 }
