@@ -55,9 +55,9 @@ func newDoctorsHouse(t *testing.T) *house {
 		song: song{Answer: "Not executed. Refused. (" + canaryID + ")", Refused: true},
 	}
 	h.machine = machine{
-		kernel:  func() host.Kernel { return h.world.kernel },
-		space:   func(string) (host.Space, error) { return h.world.space, h.world.failure },
-		age:     func(int32) (time.Duration, error) { return h.world.age, nil },
+		kernel: func() host.Kernel { return h.world.kernel },
+		space:  func(string) (host.Space, error) { return h.world.space, h.world.failure },
+		age:    func(int32) (time.Duration, error) { return h.world.age, nil },
 		service: func(context.Context) (service.State, error) {
 			if h.world.service.Manager == "" {
 				return service.State{}, service.ErrNone
