@@ -23,7 +23,7 @@ func (r *Registry) hangUp(s *Session) {
 			return
 		}
 	}
-	if r.keepsAgent(s) || s.terminal == 0 {
+	if r.keepsAgent(s) || s.terminal == noTerminal {
 		return
 	}
 	shims := map[int]bool{} // which are asked to leave
@@ -46,13 +46,17 @@ func (r *Registry) keepsAgent(s *Session) bool {
 	return s.closed || now != nil && now.present
 }
 
+// noTerminal is the terminal of a wrap of which it is not known.
+const noTerminal = -1
+
 // terminalOf returns the session of processes, in the sense of setsid(2), that a
-// process belongs to: that of its terminal, if it has one. It is 0 when it has
-// gone.
+// process belongs to: that of its terminal, if it has one. In a container that may
+// be one from outside, which is 0 to all in it. It is noTerminal when the process
+// has gone.
 func terminalOf(p Process) int {
 	sid, err := unix.Getsid(int(p.PID))
 	if err != nil || !alive(p) {
-		return 0
+		return noTerminal
 	}
 	return sid
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
+// foreignSession is set in a test whose session is one from outside its container.
+const foreignSession = "TG_TEST_FOREIGN_SESSION"
+
 // wrapOf starts a process that plays a killed wrap: it has started what its script
 // says, in a terminal session of its own that dir is the folder of.
 func wrapOf(t *testing.T, script string) (wrap Process, dir string, kill func()) {
@@ -21,7 +25,7 @@ func wrapOf(t *testing.T, script string) (wrap Process, dir string, kill func())
 	cmd := exec.Command("sh", "-c", script+"; read line")
 	cmd.Env = append(os.Environ(), "THOUGHTGATE_SESSION="+anID)
 	cmd.Dir = t.TempDir()
-	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: os.Getenv(foreignSession) == ""}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -100,5 +104,18 @@ func TestHangUp(t *testing.T) {
 			t.Errorf("closed %v: inside lives %v, outside %v, other %v", closed, lives("inside"), lives("outside"), lives("other"))
 		}
 		r.Close()
+	}
+}
+
+// In a container the session may be one from outside, which has no number there.
+func TestHangUpInAContainer(t *testing.T) {
+	args := []string{"--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command("unshare", append(args, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no namespaces to be had: %v %s", err, out)
+	}
+	cmd := exec.Command("unshare", append(args, os.Args[0], "-test.run=^TestHangUp$", "-test.v")...)
+	cmd.Env = append(os.Environ(), foreignSession+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestHangUp") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -128,7 +128,7 @@ func (r *Registry) refreshes() {
 func newSession(spec Spec, wrap Process, opened time.Time) *Session {
 	return &Session{
 		Spec: spec, Wrap: wrap, Opened: opened, events: make(chan Event, 16), ended: make(chan struct{}),
-		files: spec.Files, ungoverned: spec.Ungoverned,
+		files: spec.Files, ungoverned: spec.Ungoverned, terminal: noTerminal,
 	}
 }
 

@@ -71,7 +71,7 @@ type Session struct {
 	Wrap   Process
 	Opened time.Time
 
-	terminal int // that the wrap belongs to; 0 when that is not known
+	terminal int // that the wrap belongs to, or noTerminal
 	events   chan Event
 	ended    chan struct{} // closed when the stream that opened it has ended
 

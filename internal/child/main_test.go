@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // The test binary plays the children: roleEnv says which part.
@@ -48,6 +50,7 @@ func TestMain(m *testing.M) {
 		ReapOrphans(ctx)
 	}()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // the goroutine behind signals is there to stay
+	rig.HeedHangUps()
 	code := m.Run()
 	cancel()
 	<-reaped
