@@ -221,8 +221,10 @@ func (a *app) printDecided(d *decision, q *pb.Approval, done *pb.Decided) error 
 	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
 		line += "\n  " + short
 	}
-	_, err := fmt.Fprintf(a.out, "%s\n%s\n", line, then)
-	return err
+	if _, err := fmt.Fprintf(a.out, "%s\n", line); err != nil {
+		return err
+	}
+	return a.printLines(folded(then, a.width()))
 }
 
 // openFrom returns the ids of the open questions of one server.

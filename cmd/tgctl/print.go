@@ -61,11 +61,17 @@ func (a *app) say(format string, args ...any) {
 // talk prints text to stderr, broken between words where that is a terminal: a
 // terminal itself breaks anywhere. Elsewhere each line stays one line.
 func (a *app) talk(text string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		for _, part := range display.Wrap(display.Safe(line), a.errColumns) {
-			fmt.Fprintln(a.err, part)
-		}
+	_ = writeLines(a.err, folded(display.Safe(text), a.errColumns)) // there is nobody else to tell
+}
+
+// folded breaks each line of text between words into columns columns; fewer than
+// one means no limit.
+func folded(text display.Safe, columns int) []display.Safe {
+	var lines []display.Safe
+	for line := range strings.SplitSeq(string(text), "\n") {
+		lines = append(lines, display.Wrap(display.Safe(line), columns)...)
 	}
+	return lines
 }
 
 // sheet is a list of names and values, for showing one thing in full.
