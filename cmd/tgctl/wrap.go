@@ -72,10 +72,6 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 			if err == nil {
 				err = w.run(cmd.Context())
 			}
-			var locked *agentconf.LockedError
-			if errors.As(err, &locked) && !locked.Brief() {
-				err = &hintError{err, "End that session first. To have several at once, use `tgctl protect` in place of wrap."}
-			}
 			return ours(err)
 		},
 	}
@@ -103,8 +99,13 @@ func profileNamed(name string) pb.Profile {
 	return pb.Profile_PROFILE_UNSPECIFIED
 }
 
-// ours makes an error that has no exit code of its own one of wrap itself.
+// ours makes an error that has no exit code of its own one of wrap itself, and
+// says what to do about another session.
 func ours(err error) error {
+	var locked *agentconf.LockedError
+	if errors.As(err, &locked) && !locked.Brief() {
+		err = &hintError{err, "End that session first. To have several at once, use `tgctl protect` in place of wrap."}
+	}
 	var exit *exitError
 	var usage *usageError
 	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
