@@ -88,6 +88,9 @@ func New(o Options) (*Daemon, error) {
 	d := &Daemon{options: o, log: o.Logger, user: owner(), projects: newProjects(o.Logger), stop: make(chan struct{})}
 	d.traces = traces.New(o.Logger, o.Build, o.Getenv, func(text string) string { return d.audit.Redacted(text) })
 	if err := d.open(path, named); err != nil {
+		if d.store != nil {
+			err = d.store.Explain(err)
+		}
 		d.close()
 		return nil, err
 	}

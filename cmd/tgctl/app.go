@@ -23,7 +23,8 @@ type app struct {
 
 	inTerminal, outTerminal, errTerminal bool
 
-	columns int // width of out when that is a terminal; 0 when not known
+	columns    int // width of out when that is a terminal; 0 when not known
+	errColumns int // width of err likewise
 
 	getenv     func(string) string
 	environ    func() []string
@@ -61,6 +62,9 @@ func newApp() *app {
 	}
 	if a.outTerminal {
 		a.columns, _, _ = term.GetSize(int(os.Stdout.Fd()))
+	}
+	if a.errTerminal {
+		a.errColumns, _, _ = term.GetSize(int(os.Stderr.Fd()))
 	}
 	return a
 }

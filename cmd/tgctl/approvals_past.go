@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -183,8 +184,12 @@ func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe 
 	if q.GetSession() == "" {
 		lines[len(lines)-1] = "before it from this server, oldest first:"
 	}
+	widest := 0
 	for _, c := range p.calls {
-		line := "  " + shortTime(c.at, now) + "  " + c.verdict + "  " + c.what + spaced(c.short)
+		widest = max(widest, display.Width(c.verdict))
+	}
+	for _, c := range p.calls {
+		line := display.Safe(fmt.Sprintf("  %s  %-*s  %s", shortTime(c.at, now), widest, c.verdict, c.what)) + spaced(c.short)
 		lines = append(lines, hanging(line, columns, 4)...)
 	}
 	return lines
@@ -270,18 +275,6 @@ func differing(was, is []byte, columns int) []display.Safe {
 		}
 	}
 	return lines
-}
-
-// hanging breaks a line into columns columns; what goes on is indented.
-func hanging(line display.Safe, columns, indent int) []display.Safe {
-	if columns < 1 {
-		return []display.Safe{line}
-	}
-	parts := display.Wrap(line, max(columns-indent, 20))
-	for i := range parts[1:] {
-		parts[i+1] = display.Safe(strings.Repeat(" ", indent)) + parts[i+1]
-	}
-	return parts
 }
 
 // clipped is s for keeping: short, and not holding on to what it was cut from.

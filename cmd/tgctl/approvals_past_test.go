@@ -110,7 +110,7 @@ func TestCallsBefore(t *testing.T) {
 	f.records = before("")
 	c.run(t, "approvals", "show", "A-3")
 	_, calls, _ := strings.Cut(c.out.String(), "before it in this session, oldest first:\n")
-	want := "  11:02:00  forward  filesystem write_file\n  11:30:00  deny  filesystem read\\u{202e}_file\n"
+	want := "  11:02:00  forward  filesystem write_file\n  11:30:00  deny     filesystem read\\u{202e}_file\n"
 	if calls != want {
 		t.Errorf("got\n%s\nwant\n%s", calls, want)
 	}

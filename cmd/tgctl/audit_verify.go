@@ -111,11 +111,16 @@ func (a *app) printReport(r *record.Report, asJSON bool) error {
 	}
 	fmt.Fprintf(a.out, "verified: %s in %s, log %s\n", plural(r.Records, "record", "records"), plural(r.Segments, "segment", "segments"), display.Name(r.Log))
 	if r.Records > 0 {
-		fmt.Fprintf(a.out, "from %s to %s\nthe last one is record %d, %s\n",
-			display.Moment(r.From, a.now()), display.Moment(r.Until, a.now()), r.Last.Seq, display.Name(r.Last.Sum))
+		fmt.Fprintf(a.out, "from %s to %s\n", display.Moment(r.From, a.now()), display.Moment(r.Until, a.now()))
+		last := fmt.Sprintf("the last one is record %d, %s", r.Last.Seq, display.Name(r.Last.Sum))
+		if err := a.printLines(display.Wrap(display.Safe(last), a.width())); err != nil {
+			return err
+		}
 	}
 	for _, note := range reportNotes(r) {
-		fmt.Fprintf(a.out, "note: %s\n", note)
+		if err := a.printLines(display.Wrap(display.Safe("note: "+note), a.width())); err != nil {
+			return err
+		}
 	}
 	return nil
 }

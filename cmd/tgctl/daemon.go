@@ -49,10 +49,11 @@ func (a *app) daemonReloadCmd() *cobra.Command {
 		Use:   "reload [flags]",
 		Short: "Put the configuration on disk in force",
 		Long: `Read the configuration and its policies again and put them in force as a whole,
-or say what is wrong with them and leave things as they were.`,
+or say what is wrong with them and leave things as they were. Starts the daemon
+when it is not running.`,
 		Example: `  $ tgctl policy check && tgctl daemon reload`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dialRunning(cmd.Context())
+			c, err := a.dial(cmd.Context()) // one that is started now puts it in force as well
 			if err != nil {
 				return err
 			}

@@ -154,7 +154,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	// A no beats a yes that no call has made use of yet.
 	late := d.answer == pb.Answer_ANSWER_DENY && q.GetState() == pb.ApprovalState_APPROVAL_STATE_APPROVED && q.GetGood() != nil && !q.GetSpent()
 	if !isOpen(q) && !late {
-		return fmt.Errorf("%w: it is %s", client.ErrDecided, a.stateLine(q))
+		return fmt.Errorf("%w: %s", client.ErrDecided, a.stateLine(q))
 	}
 	if want, err := hex.DecodeString(strings.ToLower(d.subject)); err != nil || len(want) < 4 && d.subject != "" {
 		return &usageError{err: fmt.Errorf("--subject %q: give at least 8 hexadecimal digits, an even number of them", d.subject), path: "tgctl approvals"}
@@ -221,8 +221,10 @@ func (a *app) printDecided(d *decision, q *pb.Approval, done *pb.Decided) error 
 	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
 		line += "\n  " + short
 	}
-	_, err := fmt.Fprintf(a.out, "%s\n%s\n", line, then)
-	return err
+	if _, err := fmt.Fprintf(a.out, "%s\n", line); err != nil {
+		return err
+	}
+	return a.printLines(folded(then, a.width()))
 }
 
 // openFrom returns the ids of the open questions of one server.
@@ -259,9 +261,17 @@ func distinct(ids []string) []string {
 	return out
 }
 
+// about puts id before err, which may name it already.
+func about(id string, err error) error {
+	if strings.Contains(err.Error(), id) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", id, err)
+}
+
 // approvalFailure says of an error which question it is about, and what to do.
 func approvalFailure(id string, err error) error {
-	err = fmt.Errorf("%s: %w", approvalID(id), err)
+	err = about(approvalID(id), err)
 	switch {
 	case errors.Is(err, client.ErrForbidden):
 		return &hintError{err: err, hint: "An agent, and what it starts, cannot answer. Answer from another terminal."}

@@ -113,12 +113,14 @@ func diagnosticText(d *pb.Diagnostic, files sources, columns int) string {
 	if d.GetId() != "" {
 		fmt.Fprintf(&b, " [%s]", display.Name(d.GetId()))
 	}
-	b.WriteByte('\n')
+	b.WriteByte('\n') // one line as wide as it is, as other programs read it
 	if line, ok := files.line(d.GetFile(), d.GetLine()); ok {
 		b.WriteString(excerpt(line, int(d.GetLine()), int(d.GetColumn()), columns))
 	}
 	if d.GetHint() != "" {
-		fmt.Fprintf(&b, "  hint: %s\n", display.Text(d.GetHint()))
+		for _, part := range hanging("  hint: "+display.Text(d.GetHint()), columns, 4) {
+			b.WriteString(string(part) + "\n")
+		}
 	}
 	return b.String()
 }

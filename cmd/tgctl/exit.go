@@ -75,13 +75,13 @@ func (a *app) complain(err error) {
 	if errors.As(err, &exit) && exit.err == nil {
 		return
 	}
-	fmt.Fprintf(a.err, "tgctl: %s\n", display.Lines(err.Error()))
+	a.say("tgctl: %s", display.Lines(err.Error()))
 	var usage *usageError
 	var hint *hintError
 	switch {
 	case errors.As(err, &usage):
-		fmt.Fprintf(a.err, "See `%s --help`.\n", usage.path)
+		a.say("See `%s --help`.", usage.path)
 	case errors.As(err, &hint):
-		fmt.Fprintf(a.err, "%s\n", display.Lines(hint.hint))
+		a.talk(string(display.Lines(hint.hint)))
 	}
 }

@@ -197,7 +197,7 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 }
 
 func grantFailure(id string, err error) error {
-	err = fmt.Errorf("%s: %w", id, err)
+	err = about(id, err)
 	switch {
 	case errors.Is(err, client.ErrForbidden):
 		return &hintError{err: err, hint: "An agent, and what it starts, cannot revoke. Do it from another terminal."}

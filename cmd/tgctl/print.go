@@ -55,7 +55,23 @@ func (a *app) printLine(line []byte) error {
 
 // say prints talk: what happened, for a person.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.err, format+"\n", args...)
+	a.talk(fmt.Sprintf(format, args...))
+}
+
+// talk prints text to stderr, broken between words where that is a terminal: a
+// terminal itself breaks anywhere. Elsewhere each line stays one line.
+func (a *app) talk(text string) {
+	_ = writeLines(a.err, folded(display.Safe(text), a.errColumns)) // there is nobody else to tell
+}
+
+// folded breaks each line of text between words into columns columns; fewer than
+// one means no limit.
+func folded(text display.Safe, columns int) []display.Safe {
+	var lines []display.Safe
+	for line := range strings.SplitSeq(string(text), "\n") {
+		lines = append(lines, display.Wrap(display.Safe(line), columns)...)
+	}
+	return lines
 }
 
 // sheet is a list of names and values, for showing one thing in full.
@@ -115,4 +131,16 @@ func writeLines(to io.Writer, lines []display.Safe) error {
 	}
 	_, err := to.Write([]byte(b.String()))
 	return err
+}
+
+// hanging breaks a line into columns columns; what goes on is indented.
+func hanging(line display.Safe, columns, indent int) []display.Safe {
+	if columns < 1 {
+		return []display.Safe{line}
+	}
+	parts := display.Wrap(line, max(columns-indent, 20))
+	for i := range parts[1:] {
+		parts[i+1] = display.Safe(strings.Repeat(" ", indent)) + parts[i+1]
+	}
+	return parts
 }

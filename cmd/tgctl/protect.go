@@ -67,7 +67,7 @@ others. tgctl wrap governs their servers for a run.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "every agent whose own configuration is found")
-	flags.StringVar(&o.config, "config-path", "", "rewrite this `file` instead of those that the agent reads")
+	flags.StringVar(&o.config, "config-path", "", "rewrite this `FILE` instead of those that the agent reads")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
 	flags.BoolVar(&o.repair, "repair", false, "put right what is protected already, without asking again")
 	flags.BoolVar(&o.watchOnly, "watch-only", false, "when lines get lost only tell of it, in tgctl status")

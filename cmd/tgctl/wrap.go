@@ -77,9 +77,9 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
-	flags.StringVar(&o.agent, "agent-type", "", "the agent, where its command does not tell: "+strings.Join(agentconf.Names(), ", "))
-	flags.StringVar(&o.config, "config-path", "", "rewrite this `file` instead of those that the agent reads")
-	flags.StringVar(&o.profile, "profile", "", "production (enforce) or development (only record)")
+	flags.StringVar(&o.agent, "agent-type", "", "the agent's `TYPE`, where its command does not tell: "+strings.Join(agentconf.Names(), ", "))
+	flags.StringVar(&o.config, "config-path", "", "rewrite this `FILE` instead of those that the agent reads")
+	flags.StringVar(&o.profile, "profile", "", "`PROFILE` of the session: production (enforce) or development (only record)")
 	flags.BoolVar(&o.rewrite, "rewrite", false, "rewrite the files even of an agent that could be told otherwise")
 	flags.BoolVar(&o.keep, "no-restore", false, "rewrite the configuration and leave it so")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
@@ -99,8 +99,13 @@ func profileNamed(name string) pb.Profile {
 	return pb.Profile_PROFILE_UNSPECIFIED
 }
 
-// ours makes an error that has no exit code of its own one of wrap itself.
+// ours makes an error that has no exit code of its own one of wrap itself, and
+// says what to do about another session.
 func ours(err error) error {
+	var locked *agentconf.LockedError
+	if errors.As(err, &locked) && !locked.Brief() {
+		err = &hintError{err, "End that session first. To have several at once, use `tgctl protect` in place of wrap."}
+	}
 	var exit *exitError
 	var usage *usageError
 	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {

@@ -582,7 +582,7 @@ func TestWrapTwice(t *testing.T) {
 	h.appears("ready")
 	for _, args := range [][]string{{}, {"--dry-run"}} {
 		r := h.run(h.wrap("true", args...))
-		if want := fmt.Sprintf("%s is wrapped already, by process %d since ", h.config, first.Process.Pid); r.code != exitOurs || !strings.Contains(r.err, want) {
+		if want := fmt.Sprintf("%s is wrapped already, by process %d since ", h.config, first.Process.Pid); r.code != exitOurs || !strings.Contains(r.err, want) || !strings.Contains(r.err, "End that session first") {
 			t.Errorf("%q: exit %d: %s", args, r.code, r.err)
 		}
 	}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +20,39 @@ func TestOpenNoDatabase(t *testing.T) {
 		db.Close()
 		t.Fatal("it was opened")
 	}
-	if !strings.Contains(err.Error(), "move it away") {
-		t.Errorf("it does not say what to do: %v", err)
+	if want := "move " + path + " away"; !strings.Contains(err.Error(), want) {
+		t.Errorf("it does not say what to do: got %v, want %q in it", err, want)
+	}
+}
+
+// A file that is damaged further on opens; who then cannot read it is told too.
+func TestExplainDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	db, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first page stays: it says that this is a database, and where its tables are.
+	copy(data[4096:], strings.Repeat("garbage ", len(data)/8))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if db, err = Open(path); err == nil {
+		defer db.Close()
+		_, err = db.OpenQuestions(context.Background())
+		err = db.Explain(err)
+	}
+	if want := "move " + path + " away"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q in it", err, want)
+	}
+	if other := errors.New("other"); db != nil && db.Explain(other) != other {
+		t.Error("an error of something else is not as it was")
 	}
 }

@@ -25,7 +25,8 @@ import (
 // DB is an open state.db. Its methods are safe for concurrent use; what a
 // method wrote is on stable storage when it returns.
 type DB struct {
-	sql *sql.DB
+	sql  *sql.DB
+	path string
 
 	mu    sync.Mutex
 	stale bool // erased bytes may still stand in the write-ahead log
@@ -50,7 +51,7 @@ func Open(path string) (*DB, error) {
 	// One connection: the driver has one lock anyway, and without readers
 	// beside it the write-ahead log can always be emptied.
 	handle.SetMaxOpenConns(1)
-	db := &DB{sql: handle, stale: true}
+	db := &DB{sql: handle, path: path, stale: true}
 	if err := db.migrate(ctx); err != nil {
 		// The first error counts; nothing was written.
 		_ = handle.Close()
@@ -60,15 +61,28 @@ func Open(path string) (*DB, error) {
 	return db, nil
 }
 
-// remedy says what to do about a file that is no database, or a broken one.
+// Explain adds to err what to do about it, where it comes from a file that is
+// damaged or a disk that is full. It is for whoever has opened db and then could
+// not read what it keeps; any other err is returned as it is.
+func (db *DB) Explain(err error) error {
+	if what := remedy(db.path, err); what != "" {
+		return fmt.Errorf("%w%s", err, what)
+	}
+	return err
+}
+
+// remedy says what to do about a file that is no database, or a broken one, and
+// about a disk without room for it.
 func remedy(path string, err error) string {
 	var broken *sqlite.Error
 	if !errors.As(err, &broken) {
 		return ""
 	}
 	switch broken.Code() & 0xff {
+	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR:
+		return "; see whether the disk of " + filepath.Dir(path) + " is full"
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return "; move it away to start with an empty one (" + path + "-wal and -shm with it): open questions are lost, and `tgctl unwrap` puts back what a wrap has left rewritten"
+		return "; move " + path + " away to start with an empty one (" + path + "-wal and -shm with it): open questions are lost, and `tgctl unwrap` puts back what a wrap has left rewritten"
 	}
 	return ""
 }

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// On a terminal talk breaks between words; in a pipe a line stays a line, for
+// whoever looks for it there.
+func TestTalkFitsTheTerminal(t *testing.T) {
+	long := "thoughtgated is not running: there is no socket at /run/user/1000/thoughtgate/control.sock;\n  start it"
+	for _, test := range []struct {
+		columns int
+		want    string
+	}{
+		{0, long + "\n"},
+		{40, "thoughtgated is not running: there is no\nsocket at\n/run/user/1000/thoughtgate/control.sock;\n  start it\n"},
+	} {
+		var out strings.Builder
+		a := &app{err: &out, errTerminal: true, errColumns: test.columns}
+		a.say("%s", long)
+		if got := out.String(); got != test.want {
+			t.Errorf("%d columns: got\n%s\nwant\n%s", test.columns, got, test.want)
+		}
+	}
+}
