@@ -185,7 +185,7 @@ func TestDecisionsThatFail(t *testing.T) {
 	}{
 		{"unknown", []string{"approve", "A-99"}, nil, 1, []string{"tgctl: there is no question A-99", "tgctl approvals"}, 0},
 		{"decided already", []string{"approve", "A-1"}, nil, 1, []string{"A-1: already decided: rejected 1h ago"}, 0},
-		{"one of two is unknown", []string{"deny", "A-99", "A-3"}, nil, 1, []string{"A-99: there is no question"}, 1},
+		{"one of two is unknown", []string{"deny", "A-99", "A-3"}, nil, 1, []string{"there is no question A-99"}, 1},
 		{"by an agent", []string{"approve", "A-3"}, client.NewError(client.ReasonForbidden, "the caller descends from an agent"), 1,
 			[]string{"the caller descends from an agent", "from another terminal"}, 1},
 		{"somebody was faster", []string{"approve", "A-3"}, client.NewError(client.ReasonDecided, "it was rejected by ana"), 1,
