@@ -16,11 +16,12 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace \
         -ldflags '-s -w -X main.release=$(VERSION)'
 
 FUZZTIME ?= 10s
+DIST     ?= dist
 NPM       = internal/e2e/npm
 AGENTS    = internal/e2e/agents
 
 .PHONY: help demo build test lint fmt vet staticcheck darwin generate check-generated fuzz soak bench \
-        packages packages-check install install-units uninstall clean cc npm agents
+        packages packages-check rig install install-units uninstall clean cc npm agents
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,11 +83,24 @@ bench: build ## measure what the gate costs beside the server alone and a byte c
 	$(GO) run ./internal/bench -bin bin
 	$(GO) test -run '^$$' -bench BenchmarkRule ./daemon/policy
 
+# PLATFORMS=linux/amd64,linux/arm64 makes fewer, DIST=DIR makes them elsewhere.
 packages: ## make packages, archives, formula, bills of materials and their sums in dist/
-	$(GO) -C tools/packages run . -version '$(VERSION)' -epoch '$(EPOCH)'
+	$(GO) -C tools/packages run . -version '$(VERSION)' -epoch '$(EPOCH)' \
+		$(if $(PLATFORMS),-platforms '$(PLATFORMS)') -out '$(abspath $(DIST))'
 
 packages-check: packages ## make them again elsewhere, with nothing compiled yet, and compare all sums
 	$(GO) -C tools/packages test -count=1 -v -timeout 60m -run TestMadeElsewhere . -against ../../dist
+
+# RIG is a program that boots systemd on a copy of this machine for an ordinary
+# user with a service manager, and takes these arguments:
+#   RIG run [--ro-bind DIR:AT] [--root-cmd TEXT] [--env NAME=VALUE] [--journal FILE]
+#           [--timeout SECONDS] -- COMMAND [ARG]...
+# with the TEXT that root's shell runs inside before the user runs COMMAND, whose
+# status is its own. RIGFLAGS are more arguments of run, as for another system to
+# copy. It takes some minutes.
+rig: ## install, upgrade, hang and remove the Debian package under a systemd that RIG=program boots
+	@test -n '$(RIG)' || { echo "make rig: say RIG=program; the Makefile says what it has to do"; exit 1; }
+	E2E_RIG='$(abspath $(RIG))' E2E_RIG_FLAGS='$(RIGFLAGS)' $(GO) test -count=1 -v -timeout 30m -run '^TestPackage$$' ./internal/e2e
 
 install: build install-units ## install the programs and the systemd user units below PREFIX
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/libexec/thoughtgate'
