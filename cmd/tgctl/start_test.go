@@ -118,7 +118,7 @@ func TestDaemonStartAndStop(t *testing.T) {
 // Verbs that need a daemon start it; those that only look do not.
 func TestVerbsStartTheDaemon(t *testing.T) {
 	for line, starts := range map[string]bool{
-		"approvals": true, "ps": true, "status": false, "daemon reload": false, "--no-start ps": false, "__complete approvals show ": false,
+		"approvals": true, "ps": true, "status": false, "daemon reload": true, "--no-start ps": false, "__complete approvals show ": false,
 	} {
 		c := instance(t, "")
 		c.run(t, strings.Split(line, " ")...)
