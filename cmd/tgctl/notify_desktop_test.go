@@ -142,7 +142,7 @@ func (h *desktopHouse) screen() string {
 		h.t.Fatal(err)
 	}
 	defer r.Close()
-	x := h.command("Xvfb", "-displayfd", "3", "-screen", "0", "800x600x24", "-nolisten", "tcp")
+	x := h.command("Xvfb", "-displayfd", "3", "-screen", "0", "800x600x24", "-nolisten", "tcp", "-noreset")
 	x.ExtraFiles = []*os.File{w}
 	said := h.begin(x)
 	w.Close()
