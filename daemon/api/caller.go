@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -172,10 +173,8 @@ func (s *Server) refused(ctx context.Context, c *caller, what, why string) {
 // for one thing which the kernel knows better: nobody sits at a terminal where
 // there is none.
 func surfaceOf(ctx context.Context, who, claimed string) string {
-	if p := gate.PeerOf(ctx, who); claimed == surfaceTerminal && (p == nil || p.TTY == "") {
-		return surfaceScript
+	if p := gate.PeerOf(ctx, who); claimed == string(config.SurfaceTerminal) && (p == nil || p.TTY == "") {
+		return string(config.SurfaceScript)
 	}
 	return claimed
 }
-
-const surfaceTerminal, surfaceScript = "terminal", "script"
