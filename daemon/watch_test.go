@@ -7,31 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
-
-// lines keeps what was logged.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // A daemon is called alive as long as each of its parts answers in time, and
 // not once more from the moment on at which one hangs.
@@ -51,7 +33,7 @@ func TestWatch(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				log, hang, looks, beats := &lines{}, make(chan struct{}), 0, 0
+				log, hang, looks, beats := &rig.Buffer{}, make(chan struct{}), 0, 0
 				w := &watch{every: every, log: slog.New(slog.NewTextHandler(log, nil)), parts: []part{
 					{"the first", func(context.Context) error { return nil }},
 					{"the stage", func(ctx context.Context) error {

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // dunstConfig has a click open a menu of the buttons, and choose choose from it.
@@ -155,9 +157,9 @@ func (h *desktopHouse) screen() string {
 
 // begin starts a program, which is told to end with the test, and returns what it
 // says.
-func (h *desktopHouse) begin(cmd *exec.Cmd) *lockedBuffer {
+func (h *desktopHouse) begin(cmd *exec.Cmd) *rig.Buffer {
 	h.t.Helper()
-	said := &lockedBuffer{}
+	said := &rig.Buffer{}
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/godbus/dbus/v5"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -58,7 +58,7 @@ func startBus(t *testing.T, dir string, env ...string) *privateBus {
 	b := &privateBus{dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
 	b.cmd = exec.Command(program, "--config-file="+config, "--nofork", "--nopidfile", "--nosyslog")
 	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=" + b.address}, env...)
-	said := &lockedBuffer{}
+	said := &rig.Buffer{}
 	b.cmd.Stderr = said
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -254,24 +254,6 @@ func (f *fakeNotifier) dismiss(t *testing.T, id uint32) {
 	}
 }
 
-// lockedBuffer is written and read by several goroutines.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // notifyTest is tgctl notify between a fake daemon and a bus of its own.
 type notifyTest struct {
 	*testing.T
@@ -280,7 +262,7 @@ type notifyTest struct {
 	bus    *privateBus
 	app    *app
 	env    map[string]string
-	log    lockedBuffer
+	log    rig.Buffer
 }
 
 // newNotifyTest has a bus without a notification daemon, and a daemon that asks

@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // entries are the names of what is in a folder.
@@ -73,29 +74,11 @@ func TestTextfile(t *testing.T) {
 	})
 }
 
-// heard is a log that is read while it is written.
-type heard struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.Write(p)
-}
-
-func (h *heard) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.b.String()
-}
-
 // What can't be written is said once, and so is that it can be again.
 func TestTextfileFailure(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		var log heard
+		var log rig.Buffer
 		f := New("dev", func() State { return State{} }).NewTextfile(slog.New(slog.NewTextHandler(&log, nil)))
 		defer f.Close()
 		missing := filepath.Join(dir, "collector")

@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/traces/collect"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 func configured(t *testing.T, otlp string) *config.Config {
@@ -31,26 +31,8 @@ func configured(t *testing.T, otlp string) *config.Config {
 
 func to(url string) string { return fmt.Sprintf("{endpoint: %q}", url) }
 
-// logged is a log that may be read while it is written.
-type logged struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func newTraces(t *testing.T) (*Traces, *logged) {
-	l := &logged{}
+func newTraces(t *testing.T) (*Traces, *rig.Buffer) {
+	l := &rig.Buffer{}
 	s := New(slog.New(slog.NewTextHandler(l, nil)), "test", func(string) string { return "" }, nil)
 	t.Cleanup(s.Close)
 	return s, l

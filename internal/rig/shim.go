@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -50,14 +48,14 @@ type Shim struct {
 
 	passed string // where the agent's process counts, if there is one
 	stdin  io.WriteCloser
-	stderr lockedBuffer
+	stderr Buffer
 }
 
 // Shim starts a shim, which is ended when tb ends. Nothing is waited for; see
 // Join.
 func (h *House) Shim(tb testing.TB, o Options) *Shim {
 	tb.Helper()
-	s := &Shim{tb: tb, Agent: newInbox()}
+	s := &Shim{tb: tb, Agent: newInbox(), stderr: Buffer{Most: 1 << 20}}
 	command := o.Command
 	if command == nil {
 		l, err := listen(h.Path("run"), o.Stays)
@@ -236,25 +234,4 @@ func (p *Process) PeakMemory() (int64, error) {
 		}
 	}
 	return 0, errors.New("the status has no VmHWM")
-}
-
-// lockedBuffer collects what a program says, up to a limit.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.buf.Len() < 1<<20 {
-		b.buf.Write(p)
-	}
-	return len(p), nil
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
