@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/cedar-policy/cedar-go"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // manyPolicies writes n policies, each about a tool of its own, into as many
@@ -86,7 +88,7 @@ func TestDecisionsAreFlat(t *testing.T) {
 		for _, n := range []int{10, 10_000} {
 			s := manySet(t, n, listed)
 			c := toolCall(t, "s3", "t3", benchArguments)
-			got := testing.AllocsPerRun(100, func() {
+			got := rig.Allocations(100, func() {
 				if r, err := s.Rule(context.Background(), c, nil); err != nil || r.Gate != "permit" {
 					t.Fatal(r, err)
 				}
@@ -96,7 +98,7 @@ func TestDecisionsAreFlat(t *testing.T) {
 			}
 			if few < 0 {
 				few = got
-			} else if got != few {
+			} else if math.Abs(got-few) > 0.5 { // pools give some away at random
 				t.Errorf("a decision takes %v allocations with 10 policies and %v with %d", few, got, n)
 			}
 			w := []cedar.EntityUID{actionOf("s3/t3"), actionTools, actionCall}
