@@ -251,7 +251,7 @@ func TestFirstCallIsNotHeldUp(t *testing.T) {
 	a := h.attach(t, false)
 	began := time.Now()
 	v := callWith(t, a, 1, "pay", `{}`)
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("the first call took %v: %v", took, v)
 	}
 }

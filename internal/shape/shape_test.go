@@ -155,7 +155,7 @@ func TestHostileSchemas(t *testing.T) {
 		if test.large != errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: got %.100s %v", name, inShort(s), err)
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > time.Minute { // doubling would take days
 			t.Errorf("%s: it took %v", name, took)
 		}
 		if s != nil && len(s.Encode()) > 1<<20 {
