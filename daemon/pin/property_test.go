@@ -18,6 +18,7 @@ import (
 type model struct {
 	shown    map[string]string          // attachment and tool → the definition its server showed last
 	accepted map[string]map[string]bool // launch and tool → definitions that somebody accepted, or nobody had to
+	counts   map[string]string          // launch and tool → the one accepted last
 	known    map[string]bool            // launches that are no strangers
 	first    map[string]string          // id → its first launch
 }
@@ -38,12 +39,19 @@ func (m *model) meets(s *shim) {
 func (m *model) sees(s *shim, tool, text string) {
 	m.shown[s.attachment+tool] = text
 	at := s.server + s.launch + tool
-	if m.known[s.server+s.launch] && text != smellyText && len(m.accepted[at]) == 0 {
-		m.accept(at, text)
+	if m.counts[at] != "" {
+		return
+	}
+	if m.known[s.server+s.launch] {
+		if text != smellyText {
+			m.accept(at, text)
+		}
+		return
 	}
 	for launch := range m.known {
-		if !m.known[s.server+s.launch] && launch[:len(s.server)] == s.server && m.accepted[launch+tool][text] && len(m.accepted[at]) == 0 {
-			m.accept(at, text) // of a stranger passes what was accepted, to the byte, of the one known
+		if launch[:len(s.server)] == s.server && m.counts[launch+tool] == text {
+			m.accept(at, text) // of a stranger passes what is accepted, to the byte, of the one known
+			return
 		}
 	}
 }
@@ -52,7 +60,7 @@ func (m *model) accept(at, text string) {
 	if m.accepted[at] == nil {
 		m.accepted[at] = map[string]bool{}
 	}
-	m.accepted[at][text] = true
+	m.accepted[at][text], m.counts[at] = true, text
 }
 
 // No sequence of lists, announcements, calls, acceptances, departures and
@@ -66,7 +74,7 @@ func TestNoCallUnderWhatNobodyAccepted(t *testing.T) {
 		if d.Book, err = New(nil, Options{Recorder: d}); err != nil {
 			t.Fatal(err)
 		}
-		m := &model{map[string]string{}, map[string]map[string]bool{}, map[string]bool{}, map[string]string{}}
+		m := &model{map[string]string{}, map[string]map[string]bool{}, map[string]string{}, map[string]bool{}, map[string]string{}}
 		var shims []*shim
 		for i := range 5 {
 			shims = append(shims, d.shim(fmt.Sprintf("a%d", i), []string{"s", "u"}[i%2], []string{"l1", "l1", "l2"}[i%3]))
