@@ -100,8 +100,11 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
 		return
 	}
-	if def, ok := v.Addr().Interface().(interface{ defaults() }); ok {
+	switch def := v.Addr().Interface().(type) {
+	case interface{ defaults() }:
 		def.defaults()
+	case interface{ Defaults() }: // of another package
+		def.Defaults()
 	}
 	if c, ok := v.Addr().Interface().(*Config); ok && d.form.defaults != nil {
 		d.form.defaults(c)

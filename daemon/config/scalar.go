@@ -25,8 +25,11 @@ type worded interface{ words() []string }
 
 // wordsOf returns the words that a value of type t may be, nil for any.
 func wordsOf(t reflect.Type) []string {
-	if w, ok := reflect.Zero(t).Interface().(worded); ok {
+	switch w := reflect.Zero(t).Interface().(type) {
+	case worded:
 		return w.words()
+	case interface{ Words() []string }: // of another package
+		return w.Words()
 	}
 	return nil
 }
