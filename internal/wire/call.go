@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -101,7 +102,7 @@ func (c *Conn) forget(id string, only *waiter) *waiter {
 // takeBack ends a waiter before its answer has come. If its request is still
 // to be written it never is; else the cancellation is written after it.
 func (c *Conn) takeBack(w *waiter, reason error) {
-	if c.forget(w.id, w) == nil {
+	if !c.abandon(w) {
 		return // the answer is there, or the connection has ended
 	}
 	w.end(nil, reason)
@@ -116,6 +117,22 @@ func (c *Conn) takeBack(w *waiter, reason error) {
 		// It waits for no room: there are never more than there were requests.
 		_ = c.out.push(context.Background(), &outgoing{frame: frame}, true)
 	}
+}
+
+// abandon removes a waiter whose answer may come still, and reports whether it was
+// there.
+func (c *Conn) abandon(w *waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting[w.id] != w {
+		return false
+	}
+	delete(c.waiting, w.id)
+	if len(c.late) == mostLate {
+		c.late = slices.Delete(c.late, 0, 1)
+	}
+	c.late = append(c.late, w.id)
+	return true
 }
 
 // answered gives an answer, or a part of one, to who waits for it. What comes

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -44,6 +45,11 @@ type Options struct {
 	MaxCalls   int     // calls and streams open at once (1,024)
 	MaxHandled int     // requests of the other side handled at once (128)
 
+	// Strict ends the connection when the other side says what is no message,
+	// or answers what was not asked or what it has answered already. An answer
+	// that comes too late is neither.
+	Strict bool
+
 	// Dropped is told of a frame that is no message, or one that nobody waits
 	// for. It is called by the goroutine that reads and must not block; frame
 	// is valid during the call.
@@ -66,6 +72,7 @@ type Conn struct {
 	waiting  map[string]*waiter
 	handled  map[string]context.CancelCauseFunc // by id
 	handling int                                // bytes of params in handlers
+	late     []string                           // ids that were taken back, and may be answered still
 	subs     map[*Subscription]struct{}
 	err      error // why it is closed
 }
@@ -182,11 +189,22 @@ func (c *Conn) read(ctx context.Context) error {
 		var m Message
 		if err := c.options.Dialect.Decode(l.Data, &m); err != nil {
 			c.drop(err.Error(), l.Data)
+			if c.options.Strict {
+				return fmt.Errorf("%w: %w", errNoMessage, err)
+			}
 			continue
 		}
-		c.dispatch(ctx, &m, l.Data)
+		if !c.dispatch(ctx, &m, l.Data) && c.options.Strict {
+			return errStray
+		}
 	}
 }
+
+// Why a strict connection ends.
+var (
+	errNoMessage = errors.New("the other side said what is no message")
+	errStray     = errors.New("the other side answered what was not asked, or twice")
+)
 
 // refused drops a frame, and fails the call it may have been the answer to:
 // that must not wait for what will not come again.
@@ -201,7 +219,8 @@ func (c *Conn) refused(l *Line) {
 	}
 }
 
-func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) {
+// dispatch reports whether there was a reason to say m.
+func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) bool {
 	switch m.Kind {
 	case Request:
 		c.serve(ctx, m, frame)
@@ -210,8 +229,24 @@ func (c *Conn) dispatch(ctx context.Context, m *Message, frame []byte) {
 	default:
 		if !c.answered(m) {
 			c.drop("an answer to nothing that was asked", frame)
+			return c.isLate(m)
 		}
 	}
+	return true
+}
+
+// mostLate is how many ids that were taken back are remembered.
+const mostLate = 1024
+
+// isLate reports whether m is the answer to what was taken back, and forgets that.
+func (c *Conn) isLate(m *Message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.Index(c.late, m.ID)
+	if at >= 0 && m.Kind != Part {
+		c.late = slices.Delete(c.late, at, at+1)
+	}
+	return at >= 0
 }
 
 func (c *Conn) drop(reason string, frame []byte) {

@@ -21,12 +21,16 @@ const (
 // ContentLength frames a message with a header, as language servers do:
 // "Content-Length: 12", a blank line, and 12 bytes. Header names have no case;
 // headers that are not known are ignored.
-type ContentLength struct{}
+type ContentLength struct {
+	// Whole makes a message that is too long the end of the stream, with
+	// ErrFraming, as soon as it is announced. Else it is passed over.
+	Whole bool
+}
 
 // NewReader implements Framing. A header without a length, with two, or with
 // more text than a header has any reason to hold, is ErrFraming.
-func (ContentLength) NewReader(r io.Reader, max int) LineReader {
-	return &lengthReader{window: newWindow(r, max), header: readHeader}
+func (f ContentLength) NewReader(r io.Reader, max int) LineReader {
+	return &lengthReader{window: newWindow(r, max), header: readHeader, whole: f.Whole}
 }
 
 // AppendFrame implements Framing. It never fails.
@@ -41,11 +45,13 @@ func (ContentLength) around(room, body []byte) ([]byte, string, error) {
 
 // Length32 frames a message with its length as four bytes, the highest first.
 // It is the framing of extensions that speak protobuf.
-type Length32 struct{}
+type Length32 struct {
+	Whole bool // as in ContentLength
+}
 
 // NewReader implements Framing.
-func (Length32) NewReader(r io.Reader, max int) LineReader {
-	return &lengthReader{window: newWindow(r, max), header: readLength32}
+func (f Length32) NewReader(r io.Reader, max int) LineReader {
+	return &lengthReader{window: newWindow(r, max), header: readLength32, whole: f.Whole}
 }
 
 // AppendFrame implements Framing. It fails past 4 GiB.
@@ -62,6 +68,7 @@ func (Length32) around(room, body []byte) ([]byte, string, error) {
 type lengthReader struct {
 	window
 	header func(*window) (int64, error) // io.EOF when the input ends before it
+	whole  bool
 	kept   []byte
 }
 
@@ -77,6 +84,9 @@ func (r *lengthReader) Next(l *Line) error {
 		return fmt.Errorf("%w: a message of %d bytes was announced", ErrFraming, n)
 	}
 	if n > int64(r.max) {
+		if r.whole {
+			return fmt.Errorf("%w: a message of %d bytes was announced, and at most %d are allowed", ErrFraming, n, r.max)
+		}
 		return r.discard(l, n)
 	}
 	for int64(len(r.unread())) < n {
