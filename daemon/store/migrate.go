@@ -190,6 +190,29 @@ var migrations = []string{
 		recovered INTEGER NOT NULL, -- when a secret was removed by who did not give it; 0: never
 		recoverer TEXT    NOT NULL
 	) STRICT;`,
+	`CREATE TABLE extensions (
+		name      TEXT    PRIMARY KEY,
+		listing   BLOB    NOT NULL, -- what its folder held when a person agreed
+		manifest  BLOB    NOT NULL, -- likewise
+		installed INTEGER NOT NULL,
+		decider   TEXT    NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE TABLE extension_values (
+		extension TEXT NOT NULL REFERENCES extensions (name) ON DELETE CASCADE,
+		key       TEXT NOT NULL,
+		value     TEXT NOT NULL,
+		PRIMARY KEY (extension, key)
+	) STRICT, WITHOUT ROWID;
+	CREATE TABLE extension_memory (
+		n         INTEGER PRIMARY KEY AUTOINCREMENT,
+		extension TEXT    NOT NULL REFERENCES extensions (name) ON DELETE CASCADE,
+		written   INTEGER NOT NULL, -- ms of the Unix epoch
+		content   TEXT    NOT NULL,
+		tags      TEXT    NOT NULL, -- JSON
+		meta      TEXT    NOT NULL, -- JSON; empty for none
+		size      INTEGER NOT NULL
+	) STRICT;
+	CREATE INDEX extension_memory_of ON extension_memory (extension, n, size);`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.

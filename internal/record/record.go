@@ -31,25 +31,26 @@ import "time"
 type Kind string
 
 const (
-	KindLog      Kind = "log"      // first record of each segment: the random id of the log
-	KindStart    Kind = "start"    // a daemon took the log up
-	KindStop     Kind = "stop"     // a daemon left it
-	KindReload   Kind = "reload"   // a policy set came into force, or failed to
-	KindSession  Kind = "session"  // a wrap opened, closed, was amended or restored; a server runs past it; an agent was protected, ...
-	KindAttach   Kind = "attach"   // a shim came
-	KindDetach   Kind = "detach"   // a shim went
-	KindCall     Kind = "call"     // a verdict on a message; hold when a person is asked
-	KindDecision Kind = "decision" // a question was answered, expired or withdrawn
-	KindGrant    Kind = "grant"    // a yes that remembers was given, or has ended
-	KindPresence Kind = "presence" // the secret that proves a person was enrolled, rotated, removed or recovered; or one was wrong
-	KindOutcome  Kind = "outcome"  // what became of a forwarded call
-	KindMessage  Kind = "message"  // a message that passed and is worth a record
-	KindMemory   Kind = "memory"   // the memory of what a session's servers said is not whole
-	KindRefused  Kind = "refused"  // a line the strict reader refused
-	KindDenied   Kind = "denied"   // a caller of the control socket was refused
-	KindPin      Kind = "pin"      // a definition or a server was accepted, is held, or was not seen before
-	KindDropped  Kind = "dropped"  // the oldest records were removed, as the configuration says
-	KindGap      Kind = "gap"      // the log itself has a gap: it could not be written for a while, or lost its tail
+	KindLog       Kind = "log"       // first record of each segment: the random id of the log
+	KindStart     Kind = "start"     // a daemon took the log up
+	KindStop      Kind = "stop"      // a daemon left it
+	KindReload    Kind = "reload"    // a policy set came into force, or failed to
+	KindSession   Kind = "session"   // a wrap opened, closed, was amended or restored; a server runs past it; an agent was protected, ...
+	KindAttach    Kind = "attach"    // a shim came
+	KindDetach    Kind = "detach"    // a shim went
+	KindCall      Kind = "call"      // a verdict on a message; hold when a person is asked
+	KindDecision  Kind = "decision"  // a question was answered, expired or withdrawn
+	KindGrant     Kind = "grant"     // a yes that remembers was given, or has ended
+	KindPresence  Kind = "presence"  // the secret that proves a person was enrolled, rotated, removed or recovered; or one was wrong
+	KindOutcome   Kind = "outcome"   // what became of a forwarded call
+	KindMessage   Kind = "message"   // a message that passed and is worth a record
+	KindMemory    Kind = "memory"    // the memory of what a session's servers said is not whole
+	KindRefused   Kind = "refused"   // a line the strict reader refused
+	KindDenied    Kind = "denied"    // a caller of the control socket was refused
+	KindPin       Kind = "pin"       // a definition or a server was accepted, is held, or was not seen before
+	KindExtension Kind = "extension" // an extension was installed or removed, or has failed
+	KindDropped   Kind = "dropped"   // the oldest records were removed, as the configuration says
+	KindGap       Kind = "gap"       // the log itself has a gap: it could not be written for a while, or lost its tail
 )
 
 // Record is one audit record. Seq, Time, Prev and, in the first one, Log are
