@@ -75,6 +75,10 @@ var mayImport = map[string][]string{
 	"daemon/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
 	"daemon/policy":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},
 	"daemon/traces":   {"internal/...", "daemon/gate", "daemon/config", otel, otlp, protobuf},
+	// Programs of the user's: they stand on supervise, and their parts on nothing
+	// of the daemon but the reader of its files.
+	"daemon/extension":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store", "daemon/supervise", "daemon/extension/..."},
+	"daemon/extension/*": {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/extension/manifest"},
 	// A collector for tests.
 	"daemon/traces/collect": {otlp, protobuf},
 

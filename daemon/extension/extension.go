@@ -1,0 +1,232 @@
+// Package extension runs programs of the user's that join the gate: they see calls
+// before they are judged and results before they are read, offer tools and models,
+// and answer commands.
+//
+// Three things keep such a program in its place. It is what a person agreed to: what
+// was installed is kept as a listing of its folder, and a folder that holds anything
+// else is not run. It may do what its manifest says and a person saw, which is looked
+// at with each thing that it asks. And what it does not do counts against the call
+// and not for it: a hook that hangs, crashes, lies or was taken away refuses what it
+// was to see, unless its manifest says that calls go on without it.
+//
+// A [Registry] holds all of them. What is installed stands in the state database,
+// with the manifest as it was then, so that taking a folder away, or putting another
+// in its place, takes away no hook.
+package extension
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Wire is how extensions of one kind speak.
+type Wire struct {
+	Framing wire.Framing
+	Dialect wire.Dialect
+	Max     int // bytes of a message of theirs; more ends the conversation
+}
+
+// jsonWire is the wire that every registry knows.
+var jsonWire = Wire{Framing: wire.ContentLength{Whole: true}, Dialect: wire.JSONRPC{}, Max: 4 << 20}
+
+// Options say what a Registry needs of others.
+type Options struct {
+	Dir      string // where extensions are installed; made when it is not there
+	Store    *store.DB
+	Recorder gate.Recorder
+	Logger   *slog.Logger        // nil for none
+	Getenv   func(string) string // the daemon's environment
+	Build    string              // of the daemon
+	// Wires are those besides the one of JSON.
+	Wires map[manifest.Wire]Wire
+	// Changed, when set, is told that what extensions offer is another. It must not
+	// block.
+	Changed func()
+}
+
+// By is whose word something is.
+type By struct {
+	Decider string       // who, as the kernel saw them
+	Surface string       // where, as they say
+	Peer    *record.Peer // what the kernel showed of them; may be nil
+}
+
+// Registry is the extensions of one user. Its methods are safe for concurrent use.
+type Registry struct {
+	o     Options
+	wires map[manifest.Wire]Wire
+	hooks atomic.Pointer[hooks] // who sees which calls
+
+	installing sync.Mutex // held while what is installed changes; taken before mu
+
+	mu      sync.Mutex // guards what follows
+	all     map[string]*extension
+	waiting []*extension  // to be started by Run
+	ended   bool          // Run has, or is about to
+	poke    chan struct{} // has an item when waiting does
+}
+
+// Open takes up what is installed. Nothing is started before Run; hooks count from
+// now on, and wait for Run.
+func Open(o Options) (*Registry, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	r := &Registry{o: o, wires: map[manifest.Wire]Wire{manifest.JSON: jsonWire}, all: map[string]*extension{}, poke: make(chan struct{}, 1)}
+	for name, w := range o.Wires {
+		r.wires[name] = w
+	}
+	r.hooks.Store(&hooks{})
+	if err := r.tidy(); err != nil {
+		return nil, fmt.Errorf("take up extensions: %w", err)
+	}
+	if err := r.Scan(context.Background()); err != nil { // it is local, and takes a moment
+		return nil, fmt.Errorf("take up extensions: %w", err)
+	}
+	return r, nil
+}
+
+// Run keeps the extensions running until ctx ends, then asks them to leave and
+// returns when none runs any more. It may be called once.
+func (r *Registry) Run(ctx context.Context) error {
+	var lives sync.WaitGroup
+	for {
+		r.mu.Lock()
+		waiting := r.waiting
+		r.waiting = nil
+		for _, e := range waiting {
+			if !e.gone {
+				e.started = true
+				lives.Go(func() { r.keep(ctx, e) })
+			}
+		}
+		r.mu.Unlock()
+		select {
+		case <-r.poke:
+		case <-ctx.Done():
+			r.mu.Lock()
+			r.ended = true
+			r.mu.Unlock()
+			lives.Wait()
+			return nil
+		}
+	}
+}
+
+// keep runs one extension until ctx ends or it is taken away.
+func (r *Registry) keep(ctx context.Context, e *extension) {
+	defer close(e.done)
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	work.Go(func() {
+		select {
+		case <-e.quit:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	work.Go(func() { r.noteFailures(ctx, e) })
+	if err := e.process.Run(ctx); err != nil {
+		r.o.Logger.Error("an extension is not run any more", "extension", e.name, "err", err)
+	}
+}
+
+// noteFailures writes down when e has failed.
+func (r *Registry) noteFailures(ctx context.Context, e *extension) {
+	for {
+		select {
+		case why := <-e.failures:
+			r.record(ctx, "failed", e, By{}, fmt.Sprint(why))
+			r.o.Changed()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// record writes down what became of an extension, or logs why it can't.
+func (r *Registry) record(ctx context.Context, verdict string, e *extension, by By, reason string) {
+	if err := r.recordOrFail(ctx, verdict, e, by, reason); err != nil {
+		r.o.Logger.Error("record an extension", "extension", e.name, "err", err)
+	}
+}
+
+func (r *Registry) recordOrFail(ctx context.Context, verdict string, e *extension, by By, reason string) error {
+	line := &record.Record{
+		Kind: record.KindExtension, Verdict: verdict, Tool: e.name, Digest: e.digest(), Reason: reason,
+		Decider: by.Decider, Surface: by.Surface, Peer: by.Peer,
+	}
+	if err := r.o.Recorder.Record(context.WithoutCancel(ctx), line, nil, nil); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return nil
+}
+
+// put makes e the extension of its name, to be started if it may be. r.installing
+// is held.
+func (r *Registry) put(e *extension) {
+	r.mu.Lock()
+	r.all[e.name] = e
+	if e.process != nil && !r.ended {
+		r.waiting = append(r.waiting, e)
+		select {
+		case r.poke <- struct{}{}:
+		default:
+		}
+	}
+	r.mu.Unlock()
+	r.subscribe()
+	r.o.Changed()
+}
+
+// take takes the extension of a name away, after it has ended. Until something else
+// is put in its place its hooks refuse. r.installing is held.
+func (r *Registry) take(name string) {
+	r.mu.Lock()
+	e := r.all[name]
+	if e == nil || e.gone {
+		r.mu.Unlock()
+		return
+	}
+	e.gone = true
+	started := e.started
+	r.mu.Unlock()
+	close(e.quit)
+	if started {
+		<-e.done
+	}
+}
+
+// forget drops the extension of a name, which was taken away. r.installing is held.
+func (r *Registry) forget(name string) {
+	r.mu.Lock()
+	delete(r.all, name)
+	r.mu.Unlock()
+	r.subscribe()
+	r.o.Changed()
+}
+
+// find returns the extension of a name.
+func (r *Registry) find(name string) (*extension, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.all[name]
+	if e == nil {
+		return nil, fmt.Errorf("extension %q: %w", name, gate.ErrNotFound)
+	}
+	return e, nil
+}

@@ -1,0 +1,266 @@
+// Package folder copies the folders of extensions, and tells whether one is still
+// what it was.
+//
+// A folder is its regular files: where they lie, what is in them, and which of them
+// may be executed. That is a text, a line for each file in the order of their
+// paths, and the SHA-256 of the text is the folder's digest. Links and whatever
+// else is neither file nor folder are refused: what they stand for could change
+// without the folder.
+package folder
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// What a folder may hold at most.
+const (
+	MaxFiles = 10_000    // files and folders
+	MaxFile  = 128 << 20 // bytes of one file
+	MaxBytes = 256 << 20 // bytes of all
+	MaxDepth = 32        // folders within each other
+)
+
+// Listing is what a folder holds.
+type Listing struct {
+	Text  []byte // a line for each file: SHA-256, x or -, path
+	Files int
+	Bytes int64
+}
+
+// Digest is SHA-256 over the text.
+func (l *Listing) Digest() [32]byte { return sha256.Sum256(l.Text) }
+
+// List reads the folder at dir, which must be no link.
+func List(dir string) (*Listing, error) {
+	l, err := walk(dir, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the folder %s: %w", dir, err)
+	}
+	return l, nil
+}
+
+// Copy copies the folder at dir to the new folder at to, and lists the copy. Files
+// lose their right to be written; all of it belongs to this user alone. When it
+// fails the new folder is gone again.
+func Copy(dir, to string) (*Listing, error) {
+	if err := os.Mkdir(to, 0o700); err != nil {
+		return nil, fmt.Errorf("copy the folder %s: %w", dir, err)
+	}
+	target, err := os.OpenRoot(to)
+	var l *Listing
+	if err == nil {
+		l, err = walk(dir, target)
+		err = errors.Join(err, target.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("copy the folder %s: %w", dir, err), os.RemoveAll(to))
+	}
+	return l, nil
+}
+
+// walker goes through a folder.
+type walker struct {
+	root   *os.Root
+	target *os.Root // where files are copied to; nil: nowhere
+	Listing
+	lines []line
+	seen  int // files and folders
+}
+
+type line struct{ path, text string }
+
+func walk(dir string, target *os.Root) (*Listing, error) {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%w: it is %s", gate.ErrInvalid, what(info.Mode()))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	w := &walker{root: root, target: target}
+	if err := w.folder(".", 0); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(w.lines, func(a, b line) int { return cmp.Compare(a.path, b.path) })
+	for _, l := range w.lines {
+		w.Text = append(w.Text, l.text...)
+	}
+	return &w.Listing, nil
+}
+
+// folder goes through the folder at name.
+func (w *walker) folder(name string, depth int) error {
+	if depth > MaxDepth {
+		return fmt.Errorf("%s: %w: more than %d folders lie within each other", name, gate.ErrTooLarge, MaxDepth)
+	}
+	f, err := w.root.Open(name)
+	if err != nil {
+		return err
+	}
+	entries, err := f.ReadDir(MaxFiles + 1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if w.seen += len(entries); w.seen > MaxFiles {
+		return fmt.Errorf("%w: more than %d files and folders", gate.ErrTooLarge, MaxFiles)
+	}
+	for _, e := range entries {
+		if err := w.entry(path.Join(name, e.Name()), depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) entry(name string, depth int) error {
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return fmt.Errorf("%q: %w: its name can't be shown", name, gate.ErrInvalid)
+	}
+	info, err := w.root.Lstat(name)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		if w.target != nil {
+			if err := w.target.Mkdir(name, 0o700); err != nil {
+				return err
+			}
+		}
+		return w.folder(name, depth+1)
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w: it is %s, and only files and folders are allowed", name, gate.ErrInvalid, what(info.Mode()))
+	}
+	w.Files++
+	w.Bytes += info.Size()
+	switch {
+	case info.Size() > MaxFile:
+		return fmt.Errorf("%s: %w: more than %d MiB", name, gate.ErrTooLarge, MaxFile>>20)
+	case w.Bytes > MaxBytes:
+		return fmt.Errorf("%w: more than %d MiB", gate.ErrTooLarge, MaxBytes>>20)
+	}
+	return w.file(name, info)
+}
+
+// file reads one file, which was info a moment ago.
+func (w *walker) file(name string, info fs.FileInfo) error {
+	// Without waiting: it may have become a pipe meanwhile.
+	f, err := w.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(now, info) || !now.Mode().IsRegular() {
+		return errors.Join(fmt.Errorf("%s: %w: it changes while it is read", name, gate.ErrInvalid), err)
+	}
+	h := sha256.New()
+	mark, mode := "-", fs.FileMode(0o400)
+	if info.Mode()&0o100 != 0 {
+		mark, mode = "x", 0o500
+	}
+	var to io.Writer = h
+	if w.target != nil {
+		copied, err := w.target.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		defer copied.Close()
+		to = io.MultiWriter(h, copied)
+	}
+	n, err := io.Copy(to, io.LimitReader(f, info.Size()+1))
+	if err == nil && n != info.Size() {
+		err = fmt.Errorf("%w: it changes while it is read", gate.ErrInvalid)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	w.lines = append(w.lines, line{name, fmt.Sprintf("%s %s %s\n", hex.EncodeToString(h.Sum(nil)), mark, name)})
+	return nil
+}
+
+// what says what kind of thing has a mode.
+func what(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "a link"
+	case mode.IsRegular():
+		return "a file"
+	case mode.IsDir():
+		return "a folder"
+	}
+	return "a device, a pipe or a socket"
+}
+
+// Difference says what first tells two texts of listings apart, for a person: a
+// file that is new, gone or altered. It is empty when they are equal.
+func Difference(before, now []byte) string {
+	old, cur := parse(before), parse(now)
+	for _, name := range slices.Sorted(keys(old, cur)) {
+		was, is := old[name], cur[name]
+		switch {
+		case was == is:
+		case was == "":
+			return name + " is new"
+		case is == "":
+			return name + " is gone"
+		default:
+			return name + " was altered"
+		}
+	}
+	return ""
+}
+
+// parse makes what a text says of each path.
+func parse(text []byte) map[string]string {
+	files := map[string]string{}
+	for one := range bytes.Lines(text) {
+		said, name, _ := strings.Cut(string(bytes.TrimSuffix(one, []byte("\n"))), " ")
+		mark, name, _ := strings.Cut(name, " ")
+		files[name] = said + mark
+	}
+	return files
+}
+
+func keys(maps ...map[string]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		seen := map[string]bool{}
+		for _, m := range maps {
+			for key := range m {
+				if !seen[key] && !yield(key) {
+					return
+				}
+				seen[key] = true
+			}
+		}
+	}
+}
+
+// Runs reports whether there is a file at a path within the folder that may be
+// executed.
+func (l *Listing) Runs(name string) bool {
+	said := parse(l.Text)[path.Clean(name)]
+	return strings.HasSuffix(said, "x")
+}

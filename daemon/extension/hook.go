@@ -1,0 +1,166 @@
+package extension
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// hooks says who sees which calls. It is never changed, but replaced.
+type hooks struct{ before, after []hook }
+
+// hook is one extension's wish to see calls.
+type hook struct {
+	extension *extension
+	which     manifest.Hook
+}
+
+// subscribe makes the table of hooks anew. An extension that is not run is in it: it
+// takes its word away only when a person removes it.
+func (r *Registry) subscribe() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	table := &hooks{}
+	var all []*extension
+	for _, e := range r.all {
+		switch {
+		case e.manifest != nil:
+			all = append(all, e)
+		case e.kept != nil:
+			// Nobody knows any more which calls it was to see: it was all of them.
+			h := manifest.Hook{}
+			h.Defaults()
+			table.before = append(table.before, hook{e, h})
+		}
+	}
+	slices.SortFunc(all, func(a, b *extension) int {
+		return cmp.Or(cmp.Compare(a.manifest.Order, b.manifest.Order), cmp.Compare(a.name, b.name))
+	})
+	for _, e := range all {
+		if h := e.manifest.Hooks.Before; h.Wanted {
+			table.before = append(table.before, hook{e, h})
+		}
+		if h := e.manifest.Hooks.After; h.Wanted {
+			table.after = append(table.after, hook{e, h})
+		}
+	}
+	r.hooks.Store(table)
+}
+
+// Wants implements gate.Hooks.
+func (r *Registry) Wants(c *gate.Call, after bool) bool {
+	table := r.hooks.Load()
+	list := table.before
+	if after {
+		list = table.after
+	}
+	for i := range list {
+		if list[i].which.Matches(c.Server, c.Method, c.Subject) {
+			return true
+		}
+	}
+	return false
+}
+
+// Before implements gate.Hooks.
+func (r *Registry) Before(ctx context.Context, c *gate.Call) gate.Hooked {
+	shown := shownOf(c)
+	return ask(ctx, r.hooks.Load().before, c, protocol.HookBefore, "arguments", shown, &shown.Arguments)
+}
+
+// After implements gate.Hooks.
+func (r *Registry) After(ctx context.Context, c *gate.Call, result []byte) gate.Hooked {
+	shown := shownOf(c)
+	shown.Result = result
+	return ask(ctx, r.hooks.Load().after, c, protocol.HookAfter, "result", shown, &shown.Result)
+}
+
+func shownOf(c *gate.Call) *protocol.Shown {
+	return &protocol.Shown{
+		ID: c.ID, Session: c.Session, Agent: c.Agent, Server: c.Server, Method: c.Method, Tool: c.Subject,
+		Arguments: c.Arguments(), Project: c.Project, Profile: string(c.Profile),
+	}
+}
+
+// ask shows a call to those of list that want to see it, one after the other.
+// changes names the member that an answer may put another in the place of, and
+// changing is where that stands.
+func ask(ctx context.Context, list []hook, c *gate.Call, method, changes string, shown *protocol.Shown, changing *[]byte) gate.Hooked {
+	h := gate.Hooked{Move: gate.Forward}
+	for i := range list {
+		e := list[i].extension
+		if !list[i].which.Matches(c.Server, c.Method, c.Subject) {
+			continue
+		}
+		answer, err := e.judge(ctx, method, changes, shown)
+		switch {
+		case err != nil && list[i].which.OnError == manifest.Continue:
+			h.Failed = append(h.Failed, fmt.Sprintf("%s: %s", e.name, short(err)))
+		case err != nil:
+			return denied(h, e, fmt.Sprintf("the extension %q had to see it and did not judge it: %s", e.name, short(err)))
+		case answer.Action == protocol.Block && answer.Reason == "":
+			return denied(h, e, fmt.Sprintf("the extension %q refused it", e.name))
+		case answer.Action == protocol.Block:
+			return denied(h, e, fmt.Sprintf("the extension %q refused it: %s", e.name, answer.Reason))
+		case answer.Action == protocol.Modify && !bytes.Equal(answer.Changed, *changing):
+			*changing, h.Changed = answer.Changed, answer.Changed
+			h.By = append(h.By, e.name)
+		}
+	}
+	return h
+}
+
+func denied(h gate.Hooked, e *extension, reason string) gate.Hooked {
+	return gate.Hooked{Move: gate.Deny, By: append(h.By, e.name), Failed: h.Failed, Reason: reason}
+}
+
+// judge asks one extension what it says of a call.
+func (e *extension) judge(ctx context.Context, method, changes string, shown *protocol.Shown) (protocol.Answer, error) {
+	raw, err := e.call(ctx, method, shown.Params())
+	if err != nil {
+		return protocol.Answer{}, err
+	}
+	answer, err := protocol.ReadAnswer(raw, changes)
+	if err != nil {
+		return protocol.Answer{}, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return answer, nil
+}
+
+var errAnswer = errors.New("its answer can't be used")
+
+// short says why an extension did not judge a call, in words for a person and a
+// model, and without what the extension itself has said on the way.
+func short(err error) string {
+	var fault *wire.Fault
+	switch {
+	case errors.Is(err, errAnswer):
+		return protocol.Plain(err.Error(), 200)
+	case errors.As(err, &fault):
+		return "it answered with the error " + protocol.Plain(fault.Error(), 200)
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it gave no answer in " + protocol.Timeout(protocol.HookBefore).String()
+	case errors.Is(err, errChanged):
+		return errChanged.Error() + "; see `tgctl ext`"
+	case errors.Is(err, errNobody):
+		return "nobody has agreed to it; see `tgctl ext`"
+	case errors.Is(err, supervise.ErrFailed):
+		return "it has failed; see `tgctl ext`"
+	case errors.Is(err, supervise.ErrEnded), errors.Is(err, wire.ErrClosed):
+		return "it ended before it answered"
+	case errors.Is(err, supervise.ErrStopped), errors.Is(err, errGone):
+		return "it is being stopped"
+	case errors.Is(err, context.Canceled):
+		return "the call was taken back"
+	}
+	return "it could not be asked; see `tgctl ext`"
+}

@@ -1,0 +1,214 @@
+package extension
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// memoryBounds is how much an extension may remember. What is older is forgotten.
+var memoryBounds = store.MemoryBounds{Records: 10_000, Bytes: 8 << 20}
+
+// mostAnswered is how many bytes of records a query answers with.
+const mostAnswered = 1 << 20
+
+// host answers what an extension asks of us. The permission is looked at with each
+// request.
+func (e *extension) host(ctx context.Context, t *talk, method string, params []byte) ([]byte, error) {
+	if params == nil {
+		params = []byte(`{}`)
+	}
+	switch method {
+	case protocol.MemoryAppend:
+		return e.permitted(manifest.MemoryWrite, params, func(params []byte) ([]byte, error) { return e.append(ctx, params) })
+	case protocol.MemoryQuery:
+		return e.permitted(manifest.MemoryRead, params, func(params []byte) ([]byte, error) { return e.query(ctx, params) })
+	case protocol.ConfigGet:
+		return e.get(ctx, params)
+	case protocol.ConfigSet:
+		return e.permitted(manifest.ConfigWrite, params, func(params []byte) ([]byte, error) {
+			key, value, err := protocol.ReadSetting(params)
+			if err != nil {
+				return nil, refused(err)
+			}
+			return done, e.set(ctx, key, value)
+		})
+	case protocol.ConfigSubscribe:
+		return e.permitted(manifest.ConfigSubscribe, params, func([]byte) ([]byte, error) {
+			t.subscribed.Store(true)
+			return done, nil
+		})
+	}
+	return nil, &wire.Fault{Code: protocol.CodeNoMethod, Message: "method not found: " + protocol.Plain(method, 100)}
+}
+
+var done = []byte(`{"ok":true}`)
+
+func (e *extension) permitted(p manifest.Permission, params []byte, do func([]byte) ([]byte, error)) ([]byte, error) {
+	if !e.manifest.Has(p) {
+		return nil, refused(fmt.Errorf("permission denied: %s required", p))
+	}
+	return do(params)
+}
+
+// refused is the answer to a request that can't be granted.
+func refused(err error) error {
+	return &wire.Fault{Code: protocol.CodeParams, Message: err.Error()}
+}
+
+// failed is the answer to a request that we could not do.
+func failed(err error) error {
+	if errors.Is(err, gate.ErrTooLarge) {
+		return refused(err)
+	}
+	return &wire.Fault{Code: protocol.CodeHost, Message: err.Error()}
+}
+
+func (e *extension) own(namespace string) error {
+	if namespace != e.name {
+		return refused(fmt.Errorf("namespace must equal the extension's name '%s' (got '%s')", e.name, protocol.Plain(namespace, 100)))
+	}
+	return nil
+}
+
+func (e *extension) append(ctx context.Context, params []byte) ([]byte, error) {
+	a, err := protocol.ReadAppend(params)
+	if err != nil {
+		return nil, refused(err)
+	}
+	if err := e.own(a.Namespace); err != nil {
+		return nil, err
+	}
+	e.writing.Lock() // others write between two of this one's
+	defer e.writing.Unlock()
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	m := &store.Memory{Written: now, Content: a.Content, Tags: a.Tags, Meta: a.Meta}
+	if err := e.registry.o.Store.AppendMemory(ctx, e.name, m, memoryBounds); err != nil {
+		return nil, failed(err)
+	}
+	return fmt.Appendf(nil, `{"ok":true,"timestamp_ms":%d}`, now.UnixMilli()), nil
+}
+
+// query answers with the newest records that match, the oldest of them first.
+func (e *extension) query(ctx context.Context, params []byte) ([]byte, error) {
+	q, err := protocol.ReadQuery(params)
+	if err != nil {
+		return nil, refused(err)
+	}
+	if err := e.own(q.Namespace); err != nil {
+		return nil, err
+	}
+	var found []protocol.Remembered
+	size := 0
+	err = e.registry.o.Store.EachMemory(ctx, e.name, q.Since, q.Until, func(m *store.Memory) bool {
+		tagged := q.TagPrefix == "" || slices.ContainsFunc(m.Tags, func(tag string) bool { return strings.HasPrefix(tag, q.TagPrefix) })
+		if !tagged || !strings.Contains(m.Content, q.ContentContains) {
+			return true
+		}
+		if size += len(m.Content) + len(m.Meta); size > mostAnswered && len(found) > 0 {
+			return false
+		}
+		found = append(found, protocol.Remembered{Written: m.Written, Content: m.Content, Tags: m.Tags, Meta: m.Meta})
+		return len(found) < q.Limit
+	})
+	if err != nil {
+		return nil, failed(err)
+	}
+	slices.Reverse(found)
+	return protocol.AppendRecords(nil, e.name, found), nil
+}
+
+// values is the extension's own configuration: what was set, and the defaults of its
+// manifest.
+func (e *extension) values(ctx context.Context) (map[string]string, error) {
+	values := map[string]string{}
+	if e.manifest != nil {
+		maps.Copy(values, e.manifest.Config)
+	}
+	set, err := e.registry.o.Store.ExtensionValues(ctx, e.name)
+	maps.Copy(values, set)
+	return values, err
+}
+
+func (e *extension) get(ctx context.Context, params []byte) ([]byte, error) {
+	key, err := protocol.ReadKey(params)
+	if err == nil {
+		err = manifest.CheckKey(key)
+	}
+	if err != nil {
+		return nil, refused(err)
+	}
+	values, err := e.values(ctx)
+	if err != nil {
+		return nil, failed(err)
+	}
+	if value, ok := values[key]; ok {
+		return append(append([]byte(`{"value":`), protocol.Quote(value)...), '}'), nil
+	}
+	return []byte(`{"value":null}`), nil
+}
+
+// set sets a value of the extension's own configuration, and tells the program if it
+// wants to know.
+func (e *extension) set(ctx context.Context, key, value string) error {
+	err := manifest.CheckKey(key)
+	if err == nil && len(value) > manifest.MaxValue {
+		err = fmt.Errorf("config value must be at most %d bytes", manifest.MaxValue)
+	}
+	if err != nil {
+		return refused(err)
+	}
+	e.writing.Lock()
+	err = e.registry.o.Store.SetExtensionValue(ctx, e.name, key, value, manifest.MaxValues)
+	e.writing.Unlock()
+	if err != nil {
+		return failed(err)
+	}
+	if t := e.current.Load(); t != nil && t.subscribed.Load() {
+		ctx, cancel := context.WithTimeout(ctx, protocol.Timeout(protocol.ConfigChanged))
+		defer cancel()
+		// One that has ended, or does not read, asks again when it is started.
+		_ = t.Notify(ctx, protocol.ConfigChanged, protocol.Setting(key, value))
+	}
+	return nil
+}
+
+// Config returns the own configuration of an extension: what was set, and the
+// defaults of its manifest.
+func (r *Registry) Config(ctx context.Context, name string) (map[string]string, error) {
+	e, err := r.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return e.values(ctx)
+}
+
+// SetConfig sets a value of an extension's own configuration. The program hears of
+// it at once if it has asked to. Errors are gate.ErrNotFound, gate.ErrInvalid, and
+// those of the disk.
+func (r *Registry) SetConfig(ctx context.Context, name, key, value string) error {
+	e, err := r.find(name)
+	if err == nil && e.kept == nil {
+		err = fmt.Errorf("extension %q: %w: %w", name, gate.ErrNotRunning, errNobody)
+	}
+	if err != nil {
+		return err
+	}
+	var fault *wire.Fault
+	if err := e.set(ctx, key, value); errors.As(err, &fault) && fault.Code == protocol.CodeParams {
+		return fmt.Errorf("configure extension %q: %w: %s", name, gate.ErrInvalid, fault.Message)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+package extension
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"crypto/rand"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/folder"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+)
+
+// What begins with these in the folder of extensions is ours, and on its way.
+const (
+	staging = ".staging-"
+	old     = ".old-"
+)
+
+// ManifestError refuses a folder whose manifest is wrong, and says all that is.
+type ManifestError struct{ Problems []config.Diagnostic }
+
+func (e *ManifestError) Error() string {
+	text := manifest.FileName + " can't be used"
+	for _, p := range e.Problems {
+		if p.Severity == config.Error {
+			return text + ": " + p.String()
+		}
+	}
+	return text
+}
+
+// Is makes it a gate.ErrInvalid.
+func (e *ManifestError) Is(target error) bool { return target == gate.ErrInvalid }
+
+// Candidate is a folder that could be installed, as a person is shown it.
+type Candidate struct {
+	Dir      string // absolute
+	Manifest *manifest.Manifest
+	Warnings []config.Diagnostic
+	Digest   [32]byte // names all that is in the folder
+	Files    int
+	Bytes    int64
+	// Installed is the version that it would replace; empty for none.
+	Installed string
+}
+
+// Look looks at a folder that is to be installed. Errors are a *ManifestError, and
+// those of gate for a folder that can't be installed.
+func (r *Registry) Look(dir string) (*Candidate, error) {
+	dir, err := r.source(dir)
+	if err != nil {
+		return nil, err
+	}
+	listing, err := folder.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	m, _, warnings, err := r.read(dir, listing)
+	if err != nil {
+		return nil, err
+	}
+	c := &Candidate{Dir: dir, Manifest: m, Warnings: warnings, Digest: listing.Digest(), Files: listing.Files, Bytes: listing.Bytes}
+	if e, err := r.find(m.Name); err == nil && e.kept != nil && e.manifest != nil {
+		c.Installed = e.manifest.Version
+	}
+	return c, nil
+}
+
+// source is where a folder really lies.
+func (r *Registry) source(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("install %q: %w: the path is not absolute", dir, gate.ErrInvalid)
+	}
+	dir, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("install: %w: %w", gate.ErrNotFound, err)
+	}
+	if err != nil {
+		return "", fmt.Errorf("install: %w: %w", gate.ErrInvalid, err)
+	}
+	if within, err := filepath.Rel(dir, r.o.Dir); err == nil && filepath.IsLocal(within) {
+		return "", fmt.Errorf("install %s: %w: what is installed lies in it", dir, gate.ErrInvalid)
+	}
+	return dir, nil
+}
+
+// read reads the manifest of a folder that was listed, and holds it to what else is
+// in the folder.
+func (r *Registry) read(dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
+	text, err = readManifest(dir)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("install %s: %w: %w", dir, gate.ErrInvalid, err)
+	}
+	m, problems := manifest.Parse(filepath.Join(dir, manifest.FileName), text)
+	if m == nil {
+		return nil, nil, nil, &ManifestError{problems}
+	}
+	if _, ok := r.wires[m.Wire]; !ok {
+		return nil, nil, nil, fmt.Errorf("install %s: %w: the wire %s is not spoken here", dir, gate.ErrInvalid, m.Wire)
+	}
+	if strings.Contains(m.Command, "/") && !listing.Runs(m.Command) {
+		return nil, nil, nil, fmt.Errorf("install %s: %w: the command %s is no file in it that can be executed", dir, gate.ErrInvalid, m.Command)
+	}
+	return m, text, problems, nil
+}
+
+func readManifest(dir string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(manifest.FileName)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, manifest.MaxFile+1))
+	if err == nil && len(text) > manifest.MaxFile {
+		err = fmt.Errorf("%s has more than %d bytes", manifest.FileName, manifest.MaxFile)
+	}
+	return text, err
+}
+
+// Install copies the folder at dir to where extensions are, and runs it, in place of
+// the one of its name. digest, when not nil, is that of what was shown; another
+// content is gate.ErrChanged. Errors are further those of Look, of the record and of
+// the disk. What ran before goes on when nothing was changed yet.
+func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By) (*View, error) {
+	r.installing.Lock()
+	defer r.installing.Unlock()
+	dir, err := r.source(dir)
+	if err != nil {
+		return nil, err
+	}
+	staged := filepath.Join(r.o.Dir, staging+rand.Text())
+	listing, err := folder.Copy(dir, staged)
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(staged) // it has another name by then, if all went well
+	m, text, _, err := r.read(staged, listing)
+	if err != nil {
+		return nil, err
+	}
+	sum := listing.Digest()
+	if digest != nil && hex.EncodeToString(digest) != hex.EncodeToString(sum[:]) {
+		return nil, fmt.Errorf("install %s: %w: what is in the folder is not what was shown", dir, gate.ErrChanged)
+	}
+	kept := &store.Extension{
+		Name: m.Name, Listing: listing.Text, Manifest: text, Installed: time.Now().UTC().Truncate(time.Microsecond), Decider: by.Decider,
+	}
+	next := r.newExtension(m.Name, kept, m, nil)
+	if err := r.recordOrFail(ctx, "installed", next, by, fmt.Sprintf("version %s from %s", m.Version, dir)); err != nil {
+		return nil, fmt.Errorf("install %s: %w", m.Name, err)
+	}
+	r.take(m.Name)
+	if err := r.replace(ctx, staged, kept); err != nil {
+		// What is there now is looked at again, and refused where it is neither.
+		return nil, errors.Join(fmt.Errorf("install %s: %w", m.Name, err), r.load(ctx, m.Name))
+	}
+	r.put(next)
+	view := next.view()
+	return &view, nil
+}
+
+// replace puts the staged folder in the place of what is there, and keeps what a
+// person agreed to.
+func (r *Registry) replace(ctx context.Context, staged string, kept *store.Extension) error {
+	place := filepath.Join(r.o.Dir, kept.Name)
+	away := filepath.Join(r.o.Dir, old+rand.Text())
+	err := os.Rename(place, away)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = os.Rename(staged, place)
+	}
+	if err == nil {
+		err = r.o.Store.KeepExtension(ctx, kept)
+	}
+	return errors.Join(err, os.RemoveAll(away))
+}
+
+// Remove ends an extension and erases it with all that was kept for it. Errors are
+// gate.ErrNotFound, and those of the record and the disk.
+func (r *Registry) Remove(ctx context.Context, name string, by By) error {
+	r.installing.Lock()
+	defer r.installing.Unlock()
+	e, err := r.find(name)
+	if err != nil {
+		return fmt.Errorf("remove: %w", err)
+	}
+	if err := r.recordOrFail(ctx, "removed", e, by, ""); err != nil {
+		return fmt.Errorf("remove %s: %w", name, err)
+	}
+	r.take(name)
+	away := filepath.Join(r.o.Dir, old+rand.Text())
+	err = os.Rename(e.dir, away)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = r.o.Store.DropExtension(ctx, name)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("remove %s: %w", name, err), r.load(ctx, name))
+	}
+	r.forget(name)
+	if err := os.RemoveAll(away); err != nil {
+		return fmt.Errorf("remove %s: it is not run any more, and its folder is left at %s: %w", name, away, err)
+	}
+	return nil
+}
+
+// tidy makes the folder of extensions, and clears away what a crash has left in it.
+func (r *Registry) tidy() error {
+	if err := os.MkdirAll(r.o.Dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(r.o.Dir)
+	for _, entry := range entries {
+		if name := entry.Name(); strings.HasPrefix(name, staging) || strings.HasPrefix(name, old) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(r.o.Dir, name)))
+		}
+	}
+	return err
+}

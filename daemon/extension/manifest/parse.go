@@ -1,0 +1,182 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+)
+
+// What an extension's own configuration may hold at most.
+const (
+	MaxKey    = 128      // bytes of a key
+	MaxValue  = 16 << 10 // bytes of a value
+	MaxValues = 256      // values
+)
+
+var (
+	name     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// IsName reports whether an extension can have this name.
+func IsName(text string) bool { return name.MatchString(text) }
+
+// CheckKey says why an extension's own configuration can't have this key, nil when
+// it can.
+func CheckKey(key string) error {
+	switch {
+	case strings.TrimSpace(key) == "":
+		return errors.New("config key must be non-empty")
+	case strings.ContainsAny(key, "./ "):
+		return errors.New("config key must not contain dots, slashes, or spaces")
+	case len(key) > MaxKey:
+		return fmt.Errorf("config key must be at most %d bytes", MaxKey)
+	case strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }):
+		return errors.New("config key must not contain control characters")
+	}
+	return nil
+}
+
+// Parse reads text, the manifest at path, which need not exist. The Manifest is nil
+// when anything that is wrong with it is an error.
+func Parse(path string, text []byte) (*Manifest, []config.Diagnostic) {
+	m := &Manifest{}
+	marks, found := config.Decode(path, text, m)
+	if marks == nil {
+		return nil, found
+	}
+	c := checker{m, marks, path, found}
+	c.all()
+	config.Sort(c.found)
+	if config.HasErrors(c.found) {
+		return nil, c.found
+	}
+	return m, c.found
+}
+
+// checker looks for what is well formed and yet can't be meant.
+type checker struct {
+	*Manifest
+	marks config.Marks
+	path  string
+	found []config.Diagnostic
+}
+
+// wrong reports an error at the value that field points to. What was not written is
+// reported by the decoder where it is needed.
+func (c *checker) wrong(field any, hint, format string, args ...any) {
+	place := c.marks.Place(field)
+	if place.Line == 0 {
+		return
+	}
+	place.File = c.path
+	c.found = append(c.found, place.Diagnostic(config.Error, "", hint, format, args...))
+}
+
+func (c *checker) all() {
+	if !IsName(c.Name) {
+		c.wrong(&c.Name, "use lower case letters, digits, - and _, at most 64, with a letter or digit first", "an extension can't be named %q", c.Name)
+	}
+	c.line(&c.Version, "version", 64)
+	c.line(&c.Description, "description", 200)
+	c.program()
+	c.environment()
+	seen := map[Permission]bool{}
+	for i, p := range c.Permissions {
+		if seen[p] {
+			c.wrong(&c.Permissions[i], "", "the permission %s is there twice", p)
+		}
+		seen[p] = true
+	}
+	c.hook(&c.Hooks.Before, "before", HooksBefore)
+	c.hook(&c.Hooks.After, "after", HooksAfter)
+	if c.Restart.First > c.Restart.Most {
+		c.wrong(&c.Restart, "", "restart: first is longer than most")
+	}
+	if len(c.Config) > MaxValues {
+		c.wrong(&c.Config, "", "config has %d values; at most %d are allowed", len(c.Config), MaxValues)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.Config)) {
+		if err := CheckKey(key); err != nil {
+			c.wrong(&c.Config, "", "%q: %v", key, err)
+		}
+		if len(c.Config[key]) > MaxValue {
+			c.wrong(&c.Config, "", "the value of %q has %d bytes; at most %d are allowed", key, len(c.Config[key]), MaxValue)
+		}
+	}
+}
+
+func (c *checker) line(field *string, key string, most int) {
+	text := *field
+	switch {
+	case strings.TrimSpace(text) == "":
+		c.wrong(field, "", "%s is empty", key)
+	case strings.ContainsAny(text, "\n\t"):
+		c.wrong(field, "", "%s is more than one line", key)
+	case len(text) > most:
+		c.wrong(field, "", "%s has %d bytes; at most %d are allowed", key, len(text), most)
+	}
+}
+
+func (c *checker) program() {
+	switch {
+	case strings.TrimSpace(c.Command) != c.Command || c.Command == "":
+		c.wrong(&c.Command, "", "command is empty, or has blanks around it")
+	case strings.Contains(c.Command, "/") && !filepath.IsLocal(c.Command):
+		c.wrong(&c.Command, "write a path within the folder, as ./scrubber, or a name that is found in PATH", "command %q leads out of the folder", c.Command)
+	case !strings.Contains(c.Command, "/") && strings.ContainsAny(c.Command, " \t\n"):
+		c.wrong(&c.Command, "write them as args", "command %q has arguments in it, and no shell reads it", c.Command)
+	}
+}
+
+func (c *checker) environment() {
+	bad := func(name string) string {
+		switch {
+		case !variable.MatchString(name):
+			return "is not the name of a variable"
+		case strings.HasPrefix(name, "THOUGHTGATE_"):
+			return "begins with THOUGHTGATE_, which is reserved"
+		}
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		if why := bad(name); why != "" {
+			c.wrong(&c.Env, "", "env: %q %s", name, why)
+		}
+	}
+	for i, name := range c.Pass {
+		_, both := c.Env[name]
+		switch why := bad(name); {
+		case why != "":
+			c.wrong(&c.Pass[i], "", "pass: %q %s", name, why)
+		case both:
+			c.wrong(&c.Pass[i], "", "pass: %q is set by env already", name)
+		case slices.Contains(c.Pass[:i], name):
+			c.wrong(&c.Pass[i], "", "pass: %q is there twice", name)
+		}
+	}
+}
+
+func (c *checker) hook(h *Hook, key string, p Permission) {
+	if !h.Wanted {
+		return
+	}
+	if !c.Has(p) {
+		c.wrong(h, "add it to permissions", "hooks.%s needs the permission %s", key, p)
+	}
+	for _, l := range []struct {
+		key   string
+		globs *[]config.Glob
+	}{{"servers", &h.Servers}, {"tools", &h.Tools}, {"methods", &h.Methods}} {
+		if len(*l.globs) == 0 {
+			c.wrong(l.globs, "leave the key out for all", "hooks.%s.%s is empty, so it would match nothing", key, l.key)
+		}
+	}
+}
