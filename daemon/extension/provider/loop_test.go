@@ -1,0 +1,217 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// model is a provider that says what the test has written down for it.
+type model struct {
+	says   []string // results, one for each time that it is asked
+	events [][]string
+	err    error    // once it has nothing left to say
+	asked  []string // what it was asked, in raw JSON
+}
+
+func (m *model) Complete(ctx context.Context, p Params) (Result, error) {
+	m.asked = append(m.asked, string(p.Append(nil)))
+	if err := ctx.Err(); err != nil {
+		return Result{}, err
+	}
+	if len(m.asked) > len(m.says) {
+		return Result{}, m.err
+	}
+	return ReadStreamed([]byte(m.says[len(m.asked)-1]))
+}
+
+func (m *model) Stream(ctx context.Context, p Params, sink func(Event)) (Result, error) {
+	for _, raw := range m.events[len(m.asked)] {
+		e, err := ReadEvent([]byte(raw))
+		if err != nil {
+			return Result{}, err
+		}
+		sink(e)
+	}
+	return m.Complete(ctx, p)
+}
+
+// tools are functions by name; one that is not there refuses.
+type tools map[string]func(input string) (string, bool)
+
+func (t tools) Call(_ context.Context, name string, input []byte) (string, bool) {
+	return t[name](string(input))
+}
+
+func uses(names ...string) string {
+	var all []string
+	for i, name := range names {
+		all = append(all, fmt.Sprintf(`{"type":"tool_use","id":"u%d","name":%q,"input":{"n":%d}}`, i+1, name, i+1))
+	}
+	return `{"content":[` + strings.Join(all, ",") + `],"stop_reason":"tool_use"}`
+}
+
+const ends = `{"content":[{"type":"text","text":"done"}],"stop_reason":"end_turn"}`
+
+var echoes = tools{
+	"echo":  func(input string) (string, bool) { return "said " + input, false },
+	"long":  func(string) (string, bool) { return strings.Repeat("ä", 100), false },
+	"bad":   func(string) (string, bool) { return "Tool execution failed: broken", true },
+	"gated": func(string) (string, bool) { return "Not executed. Refused by rule \"gated\".", true },
+}
+
+var offered = []Tool{{Name: "echo"}, {Name: "long"}, {Name: "bad"}, {Name: "gated"}, {Name: "theirs"}}
+
+func TestLoop(t *testing.T) {
+	tests := []struct {
+		name  string
+		loop  Loop
+		says  []string
+		asked int
+		want  string // the answer in short
+		err   string
+		in    string // what the last question holds
+	}{
+		{name: "no tools", says: []string{ends}, asked: 1, want: "text:done"},
+		{name: "a tool", says: []string{uses("echo"), ends}, asked: 2, want: "text:done",
+			in: `{"role":"assistant","content":[{"type":"tool_use","id":"u1","name":"echo","input":{"n":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"u1","content":"said {\"n\":1}"}]}`},
+		{name: "two tools, in order", says: []string{uses("echo", "echo"), ends}, asked: 2, want: "text:done",
+			in: `{"type":"tool_result","tool_use_id":"u1","content":"said {\"n\":1}"},{"type":"tool_result","tool_use_id":"u2","content":"said {\"n\":2}"}`},
+		{name: "two turns", says: []string{uses("echo"), uses("bad"), ends}, asked: 3, want: "text:done"},
+		{name: "an unknown tool", says: []string{uses("nothing"), ends}, asked: 2, want: "text:done",
+			in: `{"type":"tool_result","tool_use_id":"u1","content":"Unknown tool: nothing","is_error":true}`},
+		{name: "a blocked tool", says: []string{uses("gated"), ends}, asked: 2, want: "text:done",
+			in: `"content":"Not executed. Refused by rule \"gated\".","is_error":true}`},
+		{name: "a failing tool", says: []string{uses("bad"), ends}, asked: 2, want: "text:done",
+			in: `"content":"Tool execution failed: broken","is_error":true}`},
+		{name: "output cut at a character", loop: Loop{Output: 5}, says: []string{uses("long"), ends}, asked: 2, want: "text:done",
+			in: `"content":"ää\n[196 more bytes were left out]"}`},
+		{name: "the limit", loop: Loop{Iterations: 2}, says: []string{uses("echo"), uses("echo"), ends}, asked: 2, err: "after the last iteration that it was allowed (2)"},
+		{name: "the limit is reached with an answer", loop: Loop{Iterations: 2}, says: []string{uses("echo"), ends}, asked: 2, want: "text:done"},
+		{name: "at least once", loop: Loop{Iterations: -3}, says: []string{ends}, asked: 1, want: "text:done"},
+		{name: "at least once, and no tools then", loop: Loop{Iterations: -3}, says: []string{uses("echo")}, asked: 1, err: "it was allowed (1)"},
+		{name: "eight where nothing is said", says: slices.Repeat([]string{uses("echo")}, 9), asked: 8, err: "it was allowed (8)"},
+		{name: "the provider fails", says: []string{uses("echo")}, asked: 2, err: "the model is gone"},
+		{name: "a malformed tool use", says: []string{`{"content":[{"type":"tool_use","name":"echo"}]}`}, asked: 1, err: "no member id"},
+		{name: "a tool of whoever asked", loop: Loop{Theirs: []string{"theirs"}}, says: []string{uses("theirs")}, asked: 1, want: `use:u1 theirs {"n":1}`},
+		{name: "tools of both", loop: Loop{Theirs: []string{"theirs"}}, says: []string{uses("echo", "theirs"), ends}, asked: 2, want: "text:done",
+			in: `{"type":"tool_result","tool_use_id":"u2","content":"Not called: theirs is run by whoever asked. Use it in an answer of its own, without other tools.","is_error":true}`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := &model{says: test.says, err: errors.New("the model is gone")}
+			test.loop.Provider, test.loop.Tools = m, echoes
+			r, err := test.loop.Complete(context.Background(), Params{Messages: [][]byte{Message("user", TextBlock("go"))}, Tools: offered})
+			if len(m.asked) != test.asked {
+				t.Errorf("asked %d times, want %d", len(m.asked), test.asked)
+			}
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := short(r.Content); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if last := m.asked[len(m.asked)-1]; !strings.Contains(last, test.in) {
+				t.Errorf("the last question is\n%s\nwhich has no\n%s", last, test.in)
+			}
+		})
+	}
+}
+
+// TestLoopWithoutTools: a model that was offered none may use none.
+func TestLoopWithoutTools(t *testing.T) {
+	m := &model{says: []string{uses("echo"), ends}}
+	if _, err := (&Loop{Provider: m}).Complete(context.Background(), Params{Tools: offered}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(m.asked[1], "Unknown tool: echo") {
+		t.Errorf("asked %s", m.asked[1])
+	}
+}
+
+// TestLoopLeavesParams: the messages of whoever asks are not written into.
+func TestLoopLeavesParams(t *testing.T) {
+	messages := make([][]byte, 1, 8)
+	messages[0] = Message("user", TextBlock("go"))
+	m := &model{says: []string{uses("echo"), ends}}
+	if _, err := (&Loop{Provider: m, Tools: echoes}).Complete(context.Background(), Params{Messages: messages, Tools: offered}); err != nil {
+		t.Fatal(err)
+	}
+	if messages[:2][1] != nil {
+		t.Errorf("the loop has written %s behind the messages", messages[:2][1])
+	}
+}
+
+// TestLoopCancelled: who is not waited for any more asks nobody again.
+func TestLoopCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	gone := errors.New("nobody waits")
+	m := &model{says: []string{uses("stop", "echo"), ends}}
+	called := 0
+	tools := tools{
+		"stop": func(string) (string, bool) { cancel(gone); return "", true },
+		"echo": func(string) (string, bool) { called++; return "", false },
+	}
+	_, err := (&Loop{Provider: m, Tools: tools}).Complete(ctx, Params{Tools: append([]Tool{{Name: "stop"}}, offered...)})
+	if !errors.Is(err, gone) || len(m.asked) != 1 || called != 0 {
+		t.Errorf("error %v, asked %d times, %d tools called after the end; want %v, once, none", err, len(m.asked), called, gone)
+	}
+}
+
+func TestLoopStream(t *testing.T) {
+	const use = `{"type":"tool_use","id":"u1","name":"echo","input":{"n":1}}`
+	tests := []struct {
+		name   string
+		says   []string
+		events [][]string
+		want   string // events in short
+		answer string
+		err    string
+	}{
+		{"in order over turns", []string{uses("echo"), ends}, [][]string{
+			{`{"type":"thinking","delta":"hm"}`, use, `{"type":"done"}`},
+			{`{"event":{"type":"text","delta":"do"}}`, `{"type":"text","delta":"ne"}`, `{"type":"usage","n":1}`, `{"type":"done"}`},
+		}, `thinking:hm tool_use:u1 echo {"n":1} text:do text:ne usage:{"n":1} done:`, "text:done", ""},
+		{"all of it as events", []string{`{"content":[]}`, `{"content":[]}`}, [][]string{
+			{`{"type":"text","delta":"let me "}`, `{"type":"text","delta":"see"}`, use},
+			{`{"type":"text","delta":"so"}`},
+		}, `text:let me  text:see tool_use:u1 echo {"n":1} text:so done:`, "text:so", ""},
+		{"an error that is told", []string{ends}, [][]string{{`{"type":"error","message":"slow"}`}}, "error:slow done:", "text:done", ""},
+		{"an end that fails", nil, [][]string{{`{"type":"text","delta":"a"}`}}, "text:a", "", "the model is gone"},
+		{"a malformed event", []string{ends}, [][]string{{`{"type":"text","delta":"a"}`, `{"type":"wat"}`}}, "text:a", "", "wat"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := &model{says: test.says, events: test.events, err: errors.New("the model is gone")}
+			var got []string
+			r, err := (&Loop{Provider: m, Tools: echoes}).Stream(context.Background(), Params{Tools: offered}, func(e Event) { got = append(got, said(e)) })
+			if s := strings.Join(got, " "); s != test.want {
+				t.Errorf("events\n%s\nwant\n%s", s, test.want)
+			}
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Fatalf("error %v, want one with %q", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := short(r.Content); got != test.answer {
+				t.Errorf("answer %q, want %q", got, test.answer)
+			}
+			if len(m.asked) == 2 && !strings.Contains(m.asked[1], `{"type":"tool_result","tool_use_id":"u1","content":"said {\"n\":1}"}`) {
+				t.Errorf("the second question is %s", m.asked[1])
+			}
+		})
+	}
+}
