@@ -8,6 +8,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -47,6 +48,25 @@ func (r *Registry) Providers() []Provider {
 	return all
 }
 
+// Models returns the ids of the models of a provider, in the order in which the
+// extension names them; gate.ErrNotFound where there is no such provider.
+func (r *Registry) Models(extension, id string) ([]string, error) {
+	e, err := r.find(extension)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range e.offers().Providers {
+		if p.ID == id {
+			var ids []string
+			for _, m := range p.Models {
+				ids = append(ids, m.ID)
+			}
+			return ids, nil
+		}
+	}
+	return nil, fmt.Errorf("provider %q of extension %q: %w", id, extension, gate.ErrNotFound)
+}
+
 // CallTool calls a tool of an extension with the raw JSON object input and returns
 // the raw result in one line: what MCP calls the result of tools/call. Nothing is
 // judged here. Errors are gate.ErrNotFound for a tool that is not offered, those of
@@ -71,38 +91,34 @@ func (r *Registry) CallTool(ctx context.Context, extension, tool string, input [
 }
 
 // Complete asks a provider for an answer. Errors are those of CallTool.
-func (r *Registry) Complete(ctx context.Context, extension string, c *protocol.Completion) (*protocol.Completed, error) {
-	e, err := r.provider(extension, c)
+func (r *Registry) Complete(ctx context.Context, extension string, p provider.Params) (provider.Result, error) {
+	e, err := r.provider(extension, &p)
 	if err != nil {
-		return nil, err
+		return provider.Result{}, err
 	}
-	raw, err := e.call(ctx, protocol.ProviderComplete, c.Params(""))
+	raw, err := e.call(ctx, protocol.ProviderComplete, p.Append(nil))
 	if err != nil {
-		return nil, err
+		return provider.Result{}, err
 	}
-	return e.completed(protocol.ProviderComplete, raw)
+	result, err := provider.ReadResult(raw)
+	if err != nil {
+		return provider.Result{}, fmt.Errorf("%s of extension %q: %w", protocol.ProviderComplete, e.name, err)
+	}
+	return result, nil
 }
 
-func (e *extension) completed(method string, raw []byte) (*protocol.Completed, error) {
-	c, err := protocol.ReadCompleted(raw, method == protocol.ProviderStream)
-	if err != nil {
-		return nil, fmt.Errorf("%s of extension %q: its answer can't be used: %w", method, e.name, err)
-	}
-	return c, nil
-}
-
-// provider finds the extension with the model that c names.
-func (r *Registry) provider(extension string, c *protocol.Completion) (*extension, error) {
+// provider finds the extension with the model that is asked.
+func (r *Registry) provider(extension string, asked *provider.Params) (*extension, error) {
 	e, err := r.find(extension)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range e.offers().Providers {
-		if p.ID == c.Provider && slices.ContainsFunc(p.Models, func(m protocol.Model) bool { return m.ID == c.Model }) {
+		if p.ID == asked.Provider && slices.ContainsFunc(p.Models, func(m protocol.Model) bool { return m.ID == asked.ModelID }) {
 			return e, nil
 		}
 	}
-	return nil, fmt.Errorf("model %q of provider %q of extension %q: %w", c.Model, c.Provider, extension, gate.ErrNotFound)
+	return nil, fmt.Errorf("model %q of provider %q of extension %q: %w", asked.ModelID, asked.Provider, extension, gate.ErrNotFound)
 }
 
 // mostEvents is how many pieces of output are held for one who is slow to take them.
@@ -111,32 +127,37 @@ const mostEvents = 4096
 // Stream asks a provider for an answer that comes in pieces, each of which sink is
 // given in order by the goroutine that called. What is malformed is passed over. An
 // extension streams one answer at a time. Errors are those of CallTool.
-func (r *Registry) Stream(ctx context.Context, extension string, c *protocol.Completion, sink func(protocol.StreamEvent)) (*protocol.Completed, error) {
-	e, err := r.provider(extension, c)
+func (r *Registry) Stream(ctx context.Context, extension string, p provider.Params, sink func(provider.Event)) (provider.Result, error) {
+	e, err := r.provider(extension, &p)
 	if err != nil {
-		return nil, err
+		return provider.Result{}, err
 	}
 	select {
 	case e.streaming <- struct{}{}:
 		defer func() { <-e.streaming }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("stream from extension %q: %w", extension, context.Cause(ctx))
+		return provider.Result{}, fmt.Errorf("stream from extension %q: %w", extension, context.Cause(ctx))
 	}
-	request := ""
-	if e.manifest.Wire == manifest.JSON {
+	params, request := p.Append(nil), ""
+	if e.manifest.Wire == manifest.JSON { // the other has no room for it
 		request = rand.Text()
+		params = protocol.WithRequest(params, request)
 	}
 	var raw []byte
 	err = e.do(ctx, protocol.ProviderStream, func(ctx context.Context, t *talk) (err error) {
-		named := t.unsure.Load() // what has no name may belong to one that was given up
-		raw, _, err = t.during(ctx, protocol.ProviderStream, c.Params(request), []string{protocol.StreamEvents}, func(m *wire.Message) {
-			event, of, err := protocol.ReadStreamEvent(m.Body)
-			switch {
-			case err != nil:
-				e.strays.Add(1)
-			case of == request && (of != "" || !named), of == "" && !named:
-				sink(event)
+		// What names no request may belong to one that was given up.
+		unsure := t.unsure.Load()
+		raw, _, err = t.during(ctx, protocol.ProviderStream, params, []string{protocol.StreamEvents}, func(m *wire.Message) {
+			of, err := protocol.StreamOf(m.Body)
+			if err == nil && (of == "" && unsure || of != "" && of != request) {
+				return
 			}
+			event, err := provider.ReadEvent(m.Body)
+			if err != nil {
+				e.strays.Add(1)
+				return
+			}
+			sink(event)
 		})
 		if err != nil {
 			t.unsure.Store(true)
@@ -144,9 +165,13 @@ func (r *Registry) Stream(ctx context.Context, extension string, c *protocol.Com
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return provider.Result{}, err
 	}
-	return e.completed(protocol.ProviderStream, raw)
+	result, err := provider.ReadStreamed(raw)
+	if err != nil {
+		return provider.Result{}, fmt.Errorf("%s of extension %q: %w", protocol.ProviderStream, e.name, err)
+	}
+	return result, nil
 }
 
 // during asks for something and hands over each notification that comes before the

@@ -79,6 +79,8 @@ var mayImport = map[string][]string{
 	// of the daemon but the reader of its files.
 	"daemon/extension":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store", "daemon/supervise", "daemon/extension/..."},
 	"daemon/extension/*": {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/extension/manifest"},
+	// What an extension offers beyond hooks: its models, and its tools.
+	"daemon/extension/provider": {json, "internal/..."},
 	// A collector for tests.
 	"daemon/traces/collect": {otlp, protobuf},
 
