@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	_ "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
 	_ "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 

@@ -41,6 +41,7 @@ const (
 	otel     = "go.opentelemetry.io/otel/..."
 	otlp     = "go.opentelemetry.io/proto/otlp/..."
 	proto    = module + "proto/thoughtgate/v1"
+	extProto = module + "proto/thoughtgate/extension/v1"
 )
 
 // mayImport says for each package what it may import besides the standard
@@ -83,6 +84,9 @@ var mayImport = map[string][]string{
 	"daemon/extension/provider": {json, "internal/..."},
 	// A collector for tests.
 	"daemon/traces/collect": {otlp, protobuf},
+
+	// The second wire of extensions is protobuf, which only this package knows.
+	"daemon/extension/protowire": {json, protobuf, extProto, "internal/wire"},
 
 	// api translates and delegates, and shares with client the version of the
 	// protocol and the one map of errors; package daemon wires.

@@ -1,0 +1,173 @@
+package protowire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/extension/v1"
+)
+
+// Dialect is the dialect of frames of thoughtgate.extension.v1, for both sides.
+// It keeps nothing: an id says what was asked, so that an answer is known to be
+// one of the right kind. To who asks, its request has the number that NewID
+// chose; to who is asked, it has the id of the frame.
+type Dialect struct{}
+
+var _ wire.Dialect = Dialect{}
+
+// cancelMethod is the method of the notification that takes a request back. It
+// is not among methods, since it has no body.
+const cancelMethod = "cancel"
+
+// Decode implements [wire.Dialect]. The body is a copy.
+func (Dialect) Decode(frame []byte, m *wire.Message) error {
+	if len(frame) > wire.MaxMessage {
+		return fmt.Errorf("a frame of %d bytes; the most is %d", len(frame), wire.MaxMessage)
+	}
+	if err := once(frame); err != nil {
+		return err
+	}
+	var f pb.Frame
+	if err := proto.Unmarshal(frame, &f); err != nil {
+		return errors.New("not a frame: the bytes are no message of thoughtgate.extension.v1")
+	}
+	r := f.ProtoReflect()
+	field := r.WhichOneof(body)
+	if field == nil || len(r.GetUnknown()) > 0 {
+		return errors.New("a frame that says nothing, or has a field that is not known")
+	}
+	read, err := message(&f, field.Number(), r.Get(field).Message())
+	if err != nil {
+		return fmt.Errorf("read %s: %w", field.Name(), err)
+	}
+	if read.Cancels != "" {
+		*m = read
+		return nil
+	}
+	// As what it would have been on the other wire, it is read once more.
+	line, err := wire.JSONRPC{}.Append(nil, &read)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", field.Name(), err)
+	}
+	if err := (wire.JSONRPC{}).Decode(line, m); err != nil {
+		return fmt.Errorf("read %s: %w", field.Name(), err)
+	}
+	return nil
+}
+
+// once fails when a field of the frame comes twice: of readers, some take the
+// last and some join them.
+func once(frame []byte) error {
+	seen := map[protowire.Number]bool{}
+	for len(frame) > 0 {
+		number, kind, n := protowire.ConsumeTag(frame)
+		if n < 0 {
+			return fmt.Errorf("not a frame: %w", protowire.ParseError(n))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, frame[n:])
+		if size < 0 {
+			return fmt.Errorf("not a frame: %w", protowire.ParseError(size))
+		}
+		group := number
+		if field := fields.ByNumber(number); field != nil && field.ContainingOneof() != nil {
+			group = fieldError // of one oneof there is one
+		}
+		if seen[group] {
+			return errors.New("a frame that says two things at once")
+		}
+		seen[group], frame = true, frame[n+size:]
+	}
+	return nil
+}
+
+// message makes of what f says a message as JSON-RPC has it.
+func message(f *pb.Frame, number protoreflect.FieldNumber, said protoreflect.Message) (wire.Message, error) {
+	switch {
+	case number == fieldCancel:
+		return cancel(f, said)
+	case tells(number):
+		if f.Id != 0 {
+			return wire.Message{}, errors.New("it has an id and no answer")
+		}
+		text, err := appendMessage(nil, said)
+		return wire.Message{Kind: wire.Notification, Method: methods[number], Body: text}, err
+	}
+	of, err := asked(f.Id)
+	switch {
+	case err != nil:
+		return wire.Message{}, err
+	case asks(number) && of != number:
+		return wire.Message{}, errors.New("its id is not one of a request of its kind")
+	case asks(number):
+		text, err := appendMessage(nil, said)
+		return wire.Message{Kind: wire.Request, ID: strconv.FormatUint(f.Id, 10), Method: methods[number], Body: text}, err
+	}
+	m := wire.Message{Kind: wire.Result, ID: strconv.FormatUint(f.Id>>8, 10)}
+	switch {
+	case number == fieldError:
+		m.Kind = wire.Error
+		m.Fault, err = fault(f.GetError())
+	case of+answerTo != number:
+		err = fmt.Errorf("it answers %s", methods[of])
+	default:
+		m.Body, err = appendMessage(nil, said)
+	}
+	return m, err
+}
+
+// asked returns the field whose number an id has in its last byte.
+func asked(id uint64) (protoreflect.FieldNumber, error) {
+	number := protoreflect.FieldNumber(id & 0xff)
+	if id>>8 == 0 || id > math.MaxInt64 || !asks(number) {
+		return 0, errors.New("it has no id of a request")
+	}
+	return number, nil
+}
+
+func cancel(f *pb.Frame, said protoreflect.Message) (wire.Message, error) {
+	id := f.GetCancel().GetId()
+	if _, err := asked(id); err != nil || f.Id != 0 || len(said.GetUnknown()) > 0 {
+		return wire.Message{}, errors.New("it names no request, or has an id of its own")
+	}
+	return wire.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(id, 10)}, nil
+}
+
+func fault(e *pb.Error) (*wire.Fault, error) {
+	if len(e.ProtoReflect().GetUnknown()) > 0 {
+		return nil, errUnknown
+	}
+	f := &wire.Fault{Code: e.Code, Message: e.Message}
+	if len(e.Data) > 0 {
+		f.Data = e.Data
+		return f, checkJSON(e.Data)
+	}
+	return f, nil
+}
+
+// NewID implements [wire.Dialect]: 1, 2, 3.
+func (Dialect) NewID(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// Cancel implements [wire.Dialect]. A handshake can't be taken back.
+func (Dialect) Cancel(id, method string) (wire.Message, bool) {
+	full, err := requestID(id, numbers[method])
+	if err != nil || method == "initialize" {
+		return wire.Message{}, false
+	}
+	return wire.Message{Kind: wire.Notification, Method: cancelMethod, Cancels: strconv.FormatUint(full, 10)}, true
+}
+
+// requestID returns the id of a frame for the request that its asker calls id.
+func requestID(id string, number protoreflect.FieldNumber) (uint64, error) {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil || n == 0 || n > math.MaxInt64>>8 || !asks(number) {
+		return 0, fmt.Errorf("%q is no number of a request", id)
+	}
+	return n<<8 | uint64(number), nil
+}
