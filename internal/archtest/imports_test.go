@@ -93,6 +93,9 @@ var mayImport = map[string][]string{
 	"daemon/api": {sys, json, sync, grpc, rpc, protobuf, proto, "client", "internal/...", "daemon/..."},
 	"daemon":     {sys, sync, "internal/...", "daemon/..."},
 
+	// What authors of extensions link.
+	"client/extension": {protobuf, extProto, "internal/wire"},
+
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
