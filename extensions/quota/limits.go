@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// limits say how often a tool may be called in an hour.
+type limits struct {
+	all  int // where no rule matches
+	some []rule
+}
+
+// rule is a limit for the tools that match, each for itself.
+type rule struct {
+	pattern string // as server/tool; * and ? as in file names
+	limit   int
+}
+
+// parseLimits reads the two keys of the configuration: a number, and rules as
+// "fs/write_*=10, github/*=30", of which the first that matches counts.
+func parseLimits(all, some string) (limits, error) {
+	var l limits
+	var err error
+	if l.all, err = number(all); err != nil {
+		return limits{}, fmt.Errorf("limit: %w", err)
+	}
+	for _, text := range strings.FieldsFunc(some, func(r rune) bool { return strings.ContainsRune(" \t\r\n,", r) }) {
+		pattern, value, ok := strings.Cut(text, "=")
+		if !ok || strings.Count(pattern, "/") != 1 {
+			return limits{}, fmt.Errorf("limits: %q is not as server/tool=10", text)
+		}
+		if _, err := path.Match(pattern, ""); err != nil {
+			return limits{}, fmt.Errorf("limits: %q is no pattern", pattern)
+		}
+		n, err := number(value)
+		if err != nil {
+			return limits{}, fmt.Errorf("limits: %s: %w", pattern, err)
+		}
+		l.some = append(l.some, rule{pattern, n})
+	}
+	return l, nil
+}
+
+// most is the greatest limit: each call of the last hour is kept in mind.
+const most = 100_000
+
+func number(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > most {
+		return 0, fmt.Errorf("%q is no number from 0 to %d", text, most)
+	}
+	return n, nil
+}
+
+// of returns the limit of a tool, which is named as server/tool.
+func (l limits) of(tool string) int {
+	server, name, _ := strings.Cut(tool, "/")
+	for _, r := range l.some {
+		servers, names, _ := strings.Cut(r.pattern, "/")
+		// The patterns were tried when they were read. A * stops at a slash,
+		// which the name of a tool may have.
+		serves, _ := path.Match(servers, server)
+		named, _ := path.Match(names, strings.ReplaceAll(name, "/", ":"))
+		if serves && named {
+			return r.limit
+		}
+	}
+	return l.all
+}
