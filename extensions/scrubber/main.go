@@ -1,0 +1,228 @@
+// Scrubber is an extension that takes secrets out of results before an agent
+// sees them: keys, tokens and passwords that some server put into its answer
+// become "[redacted: rule]", and every other byte stays as it was.
+//
+// What a secret is, the detection library of gitleaks says (detector.go), with
+// rules of ours for what it misses (rules.go). Secrets stand in JSON strings,
+// where they may be written with escapes, so the strings are taken out of the
+// result first (walk.go), looked through as one text, and what is found is
+// replaced by offset (scrub.go, quoted.go). This file joins the gate, on the
+// Content-Length wire.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("scrubber: ")
+	if err := run(context.Background(), os.Stdin, os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// protocolVersion is that of the extension protocol.
+const protocolVersion = 1
+
+// extension is one conversation with the gate.
+type extension struct {
+	conn *wire.Conn
+	room chan struct{} // has an item for each result that is looked through
+
+	mu       sync.Mutex // guards what follows
+	detector *detector
+	config   map[string]string
+	settings settings
+	results  int
+	touched  int
+	found    map[string]int // by rule
+}
+
+// run answers the gate until it ends the conversation.
+func run(ctx context.Context, in *os.File, out *os.File) error {
+	e := &extension{room: make(chan struct{}, runtime.GOMAXPROCS(0)), found: map[string]int{}}
+	e.conn = wire.NewConn(in, out, wire.Options{Framing: wire.ContentLength{}, Dialect: wire.JSONRPC{}, Handler: wire.HandlerFunc(e.handle)})
+	changes := e.conn.Subscribe(0, "config.changed")
+	var listening sync.WaitGroup
+	listening.Go(func() {
+		for {
+			m, err := changes.Next(ctx)
+			if err != nil {
+				return
+			}
+			e.changed(m.Body)
+		}
+	})
+	err := e.conn.Run(ctx)
+	changes.Close()
+	listening.Wait()
+	return err
+}
+
+func (e *extension) handle(ctx context.Context, method string, params []byte) ([]byte, error) {
+	switch method {
+	case "initialize":
+		return e.initialize(ctx, params)
+	case "hook.after":
+		return e.after(ctx, params)
+	case "command.invoke":
+		return e.command(ctx, params)
+	case "shutdown":
+		return []byte(`{}`), nil
+	}
+	return nil, &wire.Fault{Code: -32601, Message: "method not found: " + method}
+}
+
+func (e *extension) initialize(ctx context.Context, params []byte) ([]byte, error) {
+	var hello struct {
+		Version int               `json:"protocol_version"`
+		Config  map[string]string `json:"config"`
+	}
+	if err := json.Unmarshal(params, &hello); err != nil {
+		return nil, fmt.Errorf("read the handshake: %w", err)
+	}
+	answer := fmt.Appendf(nil, `{"protocol_version":%d,"capabilities":{"tools":[],"providers":[],"capabilities":[]}}`, protocolVersion)
+	if hello.Version != protocolVersion {
+		return answer, nil // the gate sees that this is not its version
+	}
+	s, err := readSettings(hello.Config)
+	if err != nil {
+		return nil, err
+	}
+	d, err := newDetector()
+	if err != nil {
+		return nil, fmt.Errorf("load the rules: %w", err)
+	}
+	e.mu.Lock()
+	e.detector, e.config, e.settings = d, hello.Config, s
+	e.mu.Unlock()
+	if _, err := e.conn.Call(ctx, "config.subscribe", []byte(`{}`)); err != nil {
+		return nil, fmt.Errorf("subscribe to the configuration: %w", err)
+	}
+	return answer, nil
+}
+
+// changed takes a new configuration over, unless it is none: then the old stays.
+func (e *extension) changed(params []byte) {
+	var change struct {
+		Key   string  `json:"key"`
+		Value *string `json:"value"`
+	}
+	if err := json.Unmarshal(params, &change); err != nil {
+		log.Print("a change of the configuration could not be read")
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	config := map[string]string{}
+	maps.Copy(config, e.config)
+	if change.Value == nil {
+		delete(config, change.Key)
+	} else {
+		config[change.Key] = *change.Value
+	}
+	s, err := readSettings(config)
+	if err != nil {
+		log.Printf("the configuration stays as it was: %v", err)
+		return
+	}
+	e.config, e.settings = config, s
+}
+
+// after looks through one result.
+func (e *extension) after(ctx context.Context, params []byte) ([]byte, error) {
+	var asked struct {
+		Result json.RawMessage `json:"result"`
+	}
+	if err := json.Unmarshal(params, &asked); err != nil || asked.Result == nil {
+		return nil, fmt.Errorf("a question without a result")
+	}
+	e.mu.Lock()
+	d, s := e.detector, e.settings
+	e.mu.Unlock()
+	if d == nil {
+		return nil, fmt.Errorf("asked before the handshake")
+	}
+	select {
+	case e.room <- struct{}{}:
+		defer func() { <-e.room }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	scrubbed, counts, err := s.scrub(ctx, d, asked.Result)
+	e.count(counts)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return json.Marshal(map[string]string{"action": "block", "reason": err.Error()})
+	case len(counts) == 0:
+		return []byte(`{"action":"continue"}`), nil
+	}
+	return append(append([]byte(`{"action":"modify","result":`), scrubbed...), '}'), nil
+}
+
+func (e *extension) count(counts map[string]int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.results++
+	if len(counts) > 0 {
+		e.touched++
+	}
+	for rule, n := range counts {
+		e.found[rule] += n
+	}
+}
+
+// command runs report, the only one.
+func (e *extension) command(ctx context.Context, params []byte) ([]byte, error) {
+	var asked struct {
+		Command string   `json:"command"`
+		Args    []string `json:"args"`
+		Request string   `json:"request_id"`
+	}
+	if err := json.Unmarshal(params, &asked); err != nil {
+		return nil, fmt.Errorf("read the command: %w", err)
+	}
+	if asked.Command != "report" {
+		return nil, &wire.Fault{Code: -32601, Message: fmt.Sprintf("there is no command %q; there is report", asked.Command)}
+	}
+	if len(asked.Args) > 0 {
+		return []byte(`{"exit_code":2}`), e.say(ctx, asked.Request, "system", "usage: tgctl ext run scrubber report")
+	}
+	if err := e.say(ctx, asked.Request, "text", e.report()); err != nil {
+		return nil, err
+	}
+	return []byte(`{"exit_code":0}`), e.say(ctx, asked.Request, "done", "")
+}
+
+// report says how much was found since the program started, and by which rules;
+// never what.
+func (e *extension) report() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	text := fmt.Sprintf("%d results looked through since the start, secrets in %d\n", e.results, e.touched)
+	for _, rule := range slices.Sorted(maps.Keys(e.found)) {
+		text += fmt.Sprintf("%-32s %6d\n", rule, e.found[rule])
+	}
+	return text
+}
+
+func (e *extension) say(ctx context.Context, request, kind, content string) error {
+	event, err := json.Marshal(map[string]any{"request_id": request, "event": map[string]string{"kind": kind, "content": content}})
+	if err != nil {
+		return err
+	}
+	return e.conn.Notify(ctx, "command.output", event)
+}
