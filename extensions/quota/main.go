@@ -61,14 +61,32 @@ func (q *quota) start(ctx context.Context, host *extension.Host) error {
 		return err
 	}
 	q.window.set(limits)
-	records, err := host.Recall(ctx, extension.Query{TagPrefix: called, Since: q.now().Add(-hour)})
-	if err != nil {
+	if err := q.recall(ctx); err != nil {
 		return err
 	}
-	for _, r := range records {
-		q.window.recall(r.Content, time.UnixMilli(r.TimestampMs))
-	}
 	return host.Subscribe(ctx)
+}
+
+// page is how many records are asked for at once, the newest first.
+const page = 1000
+
+// recall counts what is remembered of the last hour. Of calls in the very
+// millisecond where one page ends and the next begins, some may be left out.
+func (q *quota) recall(ctx context.Context) error {
+	asked := extension.Query{TagPrefix: called, Since: q.now().Add(-hour), Limit: page}
+	for {
+		records, err := q.host.Recall(ctx, asked)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			q.window.recall(r.Content, time.UnixMilli(r.TimestampMs))
+		}
+		if len(records) < page {
+			return nil
+		}
+		asked.Until = time.UnixMilli(records[0].TimestampMs - 1)
+	}
 }
 
 func (q *quota) before(ctx context.Context, call *extension.Call) (extension.Answer, error) {

@@ -80,10 +80,14 @@ func (h *host) handle(_ context.Context, method string, params []byte) ([]byte, 
 		h.records = append(h.records, string(params))
 		return []byte(`{"ok":true,"timestamp_ms":0}`), nil
 	case "memory.query":
-		if want := fmt.Sprintf(`{"namespace":"quota","tag_prefix":"call","since_ms":%d}`, h.clock.now().Add(-hour).UnixMilli()); string(params) != want {
-			return nil, fmt.Errorf("asked %s, want %s", params, want)
+		since := fmt.Sprintf(`{"namespace":"quota","tag_prefix":"call","since_ms":%d`, h.clock.now().Add(-hour).UnixMilli())
+		switch string(params) {
+		case since + `,"limit":1000}`: // the newest
+			return []byte(`{"records":[` + strings.Join(h.records[max(0, len(h.records)-page):], ",") + `]}`), nil
+		case since + `,"until_ms":1794999999999,"limit":1000}`:
+			return []byte(`{"records":[` + strings.Join(h.records[:len(h.records)-page], ",") + `]}`), nil
 		}
-		return []byte(`{"records":[` + strings.Join(h.records, ",") + `]}`), nil
+		return nil, fmt.Errorf("asked %s", params)
 	}
 	return []byte(`{"ok":true}`), nil
 }
@@ -134,6 +138,15 @@ func TestRemembers(t *testing.T) {
 	h = start(t, `{"limit":"2"}`, fmt.Sprintf(`{"namespace":"quota","timestamp_ms":%d,"content":"fs/read","tags":["call"]}`, recent))
 	h.call(t, "fs", "read", goes)
 	h.call(t, "fs", "read", blocks)
+
+	// Many are asked for page by page.
+	many := []string{fmt.Sprintf(`{"namespace":"quota","timestamp_ms":%d,"content":"fs/read","tags":["call"]}`, recent)}
+	for range page {
+		many = append(many, `{"namespace":"quota","timestamp_ms":1795000000000,"content":"fs/read","tags":["call"]}`)
+	}
+	h = start(t, `{"limit":"1001"}`, many...)
+	h.call(t, "fs", "read", blocks)
+	h.call(t, "fs", "write", goes)
 }
 
 // A memory that is full stops no call, and the limit still holds.

@@ -38,7 +38,7 @@ var conversation = []said{
 	{wire.Result, "tool.call", `{"content":[{"type":"text","text":"hi"}],"isError":true}`},
 	{wire.Request, "provider.complete", `{"provider_id":"p","model_id":"m","model":"p:m","messages":[{"role":"user","content":"x"},7],"system_prompt":"s","tools":[],"temperature":0.25,"max_tokens":100,"thinking_budget":5}`},
 	{wire.Result, "provider.complete", `{"content":[{"type":"text","text":"x"}],"stop_reason":"end_turn","usage":{"in":1}}`},
-	{wire.Request, "provider.stream", `{"provider_id":"p","model_id":"m","model":"p:m","messages":[],"tools":[],"thinking_budget":0}`},
+	{wire.Request, "provider.stream", `{"provider_id":"p","model_id":"m","model":"p:m","messages":[],"tools":[],"thinking_budget":0,"request_id":"r"}`},
 	{wire.Result, "provider.stream", `{"content":[]}`},
 	{wire.Request, "command.invoke", `{"command":"show","args":["a",""],"request_id":"r1"}`},
 	{wire.Result, "command.invoke", `{"exit_code":-3}`},

@@ -1719,6 +1719,7 @@ type ProviderRequest struct {
 	Temperature    *float64               `protobuf:"fixed64,7,opt,name=temperature,proto3,oneof" json:"temperature,omitempty"`
 	MaxTokens      *uint32                `protobuf:"varint,8,opt,name=max_tokens,json=maxTokens,proto3,oneof" json:"max_tokens,omitempty"`
 	ThinkingBudget uint32                 `protobuf:"varint,9,opt,name=thinking_budget,json=thinkingBudget,proto3" json:"thinking_budget,omitempty"`
+	RequestId      *string                `protobuf:"bytes,10,opt,name=request_id,json=requestId,proto3,oneof" json:"request_id,omitempty"` // of a stream; ProviderEvent names it
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1814,6 +1815,13 @@ func (x *ProviderRequest) GetThinkingBudget() uint32 {
 		return x.ThinkingBudget
 	}
 	return 0
+}
+
+func (x *ProviderRequest) GetRequestId() string {
+	if x != nil && x.RequestId != nil {
+		return *x.RequestId
+	}
+	return ""
 }
 
 type ProviderAnswer struct {
@@ -3157,7 +3165,7 @@ const file_thoughtgate_extension_v1_extension_proto_rawDesc = "" +
 	"\x05input\x18\x02 \x01(\fR\x05input\"$\n" +
 	"\n" +
 	"ToolAnswer\x12\x16\n" +
-	"\x06result\x18\x01 \x01(\fR\x06result\"\x88\x03\n" +
+	"\x06result\x18\x01 \x01(\fR\x06result\"\xbb\x03\n" +
 	"\x0fProviderRequest\x12\x1f\n" +
 	"\vprovider_id\x18\x01 \x01(\tR\n" +
 	"providerId\x12\x19\n" +
@@ -3169,10 +3177,14 @@ const file_thoughtgate_extension_v1_extension_proto_rawDesc = "" +
 	"\vtemperature\x18\a \x01(\x01H\x01R\vtemperature\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"max_tokens\x18\b \x01(\rH\x02R\tmaxTokens\x88\x01\x01\x12'\n" +
-	"\x0fthinking_budget\x18\t \x01(\rR\x0ethinkingBudgetB\x10\n" +
+	"\x0fthinking_budget\x18\t \x01(\rR\x0ethinkingBudget\x12\"\n" +
+	"\n" +
+	"request_id\x18\n" +
+	" \x01(\tH\x03R\trequestId\x88\x01\x01B\x10\n" +
 	"\x0e_system_promptB\x0e\n" +
 	"\f_temperatureB\r\n" +
-	"\v_max_tokens\"v\n" +
+	"\v_max_tokensB\r\n" +
+	"\v_request_id\"v\n" +
 	"\x0eProviderAnswer\x12\x18\n" +
 	"\acontent\x18\x01 \x03(\fR\acontent\x12$\n" +
 	"\vstop_reason\x18\x02 \x01(\tH\x00R\n" +
