@@ -16,7 +16,10 @@ import (
 )
 
 // hooks says who sees which calls. It is never changed, but replaced.
-type hooks struct{ before, after []hook }
+type hooks struct {
+	before, after []hook
+	revision      uint64
+}
 
 // hook is one extension's wish to see calls.
 type hook struct {
@@ -53,8 +56,12 @@ func (r *Registry) subscribe() {
 			table.after = append(table.after, hook{e, h})
 		}
 	}
+	table.revision = r.hooks.Load().revision + 1
 	r.hooks.Store(table)
 }
+
+// Revision counts the times that who sees which calls may have become another.
+func (r *Registry) Revision() uint64 { return r.hooks.Load().revision }
 
 // Wants implements gate.Hooks.
 func (r *Registry) Wants(c *gate.Call, after bool) bool {

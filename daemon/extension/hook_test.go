@@ -42,7 +42,7 @@ func TestHooksInTheirOrder(t *testing.T) {
 
 	// Nobody is left to ask once both are removed.
 	for _, name := range []string{"first", "second"} {
-		if err := h.Remove(t.Context(), name, extension.By{}); err != nil {
+		if _, err := h.Remove(t.Context(), name, true, extension.By{}); err != nil {
 			t.Fatal(err)
 		}
 	}

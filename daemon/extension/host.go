@@ -89,8 +89,8 @@ func (e *extension) append(ctx context.Context, params []byte) ([]byte, error) {
 	if err := e.own(a.Namespace); err != nil {
 		return nil, err
 	}
-	e.writing.Lock() // others write between two of this one's
-	defer e.writing.Unlock()
+	e.turn.Lock()
+	defer e.turn.Unlock()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	m := &store.Memory{Written: now, Content: a.Content, Tags: a.Tags, Meta: a.Meta}
 	if err := e.registry.o.Store.AppendMemory(ctx, e.name, m, memoryBounds); err != nil {
@@ -108,6 +108,8 @@ func (e *extension) query(ctx context.Context, params []byte) ([]byte, error) {
 	if err := e.own(q.Namespace); err != nil {
 		return nil, err
 	}
+	e.turn.Lock()
+	defer e.turn.Unlock()
 	var found []protocol.Remembered
 	size := 0
 	err = e.registry.o.Store.EachMemory(ctx, e.name, q.Since, q.Until, func(m *store.Memory) bool {
@@ -148,6 +150,8 @@ func (e *extension) get(ctx context.Context, params []byte) ([]byte, error) {
 	if err != nil {
 		return nil, refused(err)
 	}
+	e.turn.Lock()
+	defer e.turn.Unlock()
 	values, err := e.values(ctx)
 	if err != nil {
 		return nil, failed(err)
@@ -168,9 +172,9 @@ func (e *extension) set(ctx context.Context, key, value string) error {
 	if err != nil {
 		return refused(err)
 	}
-	e.writing.Lock()
+	e.turn.Lock()
 	err = e.registry.o.Store.SetExtensionValue(ctx, e.name, key, value, manifest.MaxValues)
-	e.writing.Unlock()
+	e.turn.Unlock()
 	if err != nil {
 		return failed(err)
 	}
@@ -183,14 +187,32 @@ func (e *extension) set(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// Config returns the own configuration of an extension: what was set, and the
-// defaults of its manifest.
-func (r *Registry) Config(ctx context.Context, name string) (map[string]string, error) {
+// Setting is one value of an extension's own configuration.
+type Setting struct {
+	Key, Value string
+	Set        bool // else it is what the manifest gives
+}
+
+// Config returns the own configuration of an extension, by key.
+func (r *Registry) Config(ctx context.Context, name string) ([]Setting, error) {
 	e, err := r.find(name)
 	if err != nil {
 		return nil, err
 	}
-	return e.values(ctx)
+	set, err := r.o.Store.ExtensionValues(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	values, err := e.values(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Setting
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		_, ours := set[key]
+		all = append(all, Setting{key, values[key], ours})
+	}
+	return all, nil
 }
 
 // SetConfig sets a value of an extension's own configuration. The program hears of

@@ -31,10 +31,10 @@ const (
 type ManifestError struct{ Problems []config.Diagnostic }
 
 func (e *ManifestError) Error() string {
-	text := manifest.FileName + " can't be used"
+	text := manifest.FileName + " can't be used:"
 	for _, p := range e.Problems {
 		if p.Severity == config.Error {
-			return text + ": " + p.String()
+			text += "\n" + p.String()
 		}
 	}
 	return text
@@ -51,8 +51,9 @@ type Candidate struct {
 	Digest   [32]byte // names all that is in the folder
 	Files    int
 	Bytes    int64
-	// Installed is the version that it would replace; empty for none.
-	Installed string
+	Program  string // path of what its command would start; empty when there is none
+	// Installed is what it would replace; nil for nothing.
+	Installed *View
 }
 
 // Look looks at a folder that is to be installed. Errors are a *ManifestError, and
@@ -66,13 +67,15 @@ func (r *Registry) Look(dir string) (*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _, warnings, err := r.read(dir, listing)
+	m, _, warnings, err := r.read(dir, dir, listing)
 	if err != nil {
 		return nil, err
 	}
 	c := &Candidate{Dir: dir, Manifest: m, Warnings: warnings, Digest: listing.Digest(), Files: listing.Files, Bytes: listing.Bytes}
-	if e, err := r.find(m.Name); err == nil && e.kept != nil && e.manifest != nil {
-		c.Installed = e.manifest.Version
+	c.Program, _ = r.program(m, dir) // whether it is there is what a person wants to know
+	if e, err := r.find(m.Name); err == nil && e.kept != nil {
+		v := e.view()
+		c.Installed = &v
 	}
 	return c, nil
 }
@@ -96,9 +99,9 @@ func (r *Registry) source(dir string) (string, error) {
 }
 
 // read reads the manifest of a folder that was listed, and holds it to what else is
-// in the folder.
-func (r *Registry) read(dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
-	text, err = readManifest(dir)
+// in the folder. The folder is a copy of the one at dir, or is that.
+func (r *Registry) read(copied, dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
+	text, err = readManifest(copied)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("install %s: %w: %w", dir, gate.ErrInvalid, err)
 	}
@@ -150,7 +153,7 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By
 		return nil, err
 	}
 	defer os.RemoveAll(staged) // it has another name by then, if all went well
-	m, text, _, err := r.read(staged, listing)
+	m, text, _, err := r.read(staged, dir, listing)
 	if err != nil {
 		return nil, err
 	}
@@ -193,17 +196,24 @@ func (r *Registry) replace(ctx context.Context, staged string, kept *store.Exten
 	return errors.Join(err, os.RemoveAll(away))
 }
 
-// Remove ends an extension and erases it with all that was kept for it. Errors are
-// gate.ErrNotFound, and those of the record and the disk.
-func (r *Registry) Remove(ctx context.Context, name string, by By) error {
+// Kept is what stays of an extension that was removed.
+type Kept struct {
+	Values  int // of its own configuration
+	Records int // of its memory
+}
+
+// Remove ends an extension and takes its folder away; with purge also its own
+// configuration and its memory. Errors are gate.ErrNotFound, and those of the record
+// and the disk.
+func (r *Registry) Remove(ctx context.Context, name string, purge bool, by By) (Kept, error) {
 	r.installing.Lock()
 	defer r.installing.Unlock()
 	e, err := r.find(name)
 	if err != nil {
-		return fmt.Errorf("remove: %w", err)
+		return Kept{}, fmt.Errorf("remove: %w", err)
 	}
 	if err := r.recordOrFail(ctx, "removed", e, by, ""); err != nil {
-		return fmt.Errorf("remove %s: %w", name, err)
+		return Kept{}, fmt.Errorf("remove %s: %w", name, err)
 	}
 	r.take(name)
 	away := filepath.Join(r.o.Dir, old+rand.Text())
@@ -212,16 +222,21 @@ func (r *Registry) Remove(ctx context.Context, name string, by By) error {
 		err = nil
 	}
 	if err == nil {
-		err = r.o.Store.DropExtension(ctx, name)
+		err = r.o.Store.DropExtension(ctx, name, purge)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("remove %s: %w", name, err), r.load(ctx, name))
+		return Kept{}, errors.Join(fmt.Errorf("remove %s: %w", name, err), r.load(ctx, name))
 	}
 	r.forget(name)
 	if err := os.RemoveAll(away); err != nil {
-		return fmt.Errorf("remove %s: it is not run any more, and its folder is left at %s: %w", name, away, err)
+		return Kept{}, fmt.Errorf("remove %s: it is not run any more, and its folder is left at %s: %w", name, away, err)
 	}
-	return nil
+	values, err := r.o.Store.ExtensionValues(ctx, name)
+	if err != nil {
+		return Kept{}, err
+	}
+	records, err := r.o.Store.CountMemory(ctx, name)
+	return Kept{Values: len(values), Records: records}, err
 }
 
 // tidy makes the folder of extensions, and clears away what a crash has left in it.

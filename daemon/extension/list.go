@@ -3,6 +3,7 @@ package extension
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,10 +26,16 @@ type View struct {
 	Status    supervise.Status   // Failed, with the reason, when it is not to be run
 	Declared  protocol.Declared  // what it offers, once it runs
 	Strays    uint64             // messages of it that could not be read or said nothing to anybody
+	Changed   bool               // its folder is not what a person agreed to, so that it is not run
+	Program   string             // path of what its command starts; empty when there is none
 }
 
 func (e *extension) view() View {
 	v := View{Name: e.name, Dir: e.dir, Manifest: e.manifest, Digest: e.digest(), Status: e.status(), Declared: e.offers(), Strays: e.strays.Load()}
+	v.Changed = errors.Is(v.Status.Err, errChanged)
+	if e.manifest != nil {
+		v.Program, _ = e.registry.program(e.manifest, e.dir) // an empty one says it
+	}
 	if e.kept != nil {
 		v.Installed, v.Decider = e.kept.Installed, e.kept.Decider
 	}

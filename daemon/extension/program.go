@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +53,7 @@ type extension struct {
 	current   atomic.Pointer[talk] // the last conversation
 	strays    atomic.Uint64        // messages of it that said nothing to anybody
 	streaming chan struct{}        // has an item while a provider streams
-	writing   sync.Mutex           // held while it writes down something: one at a time
+	turn      sync.Mutex           // held while it is at the state database: others come in between
 
 	mu       sync.Mutex         // guards what follows
 	declared *protocol.Declared // nil before its first handshake
@@ -129,11 +128,16 @@ func (e *extension) spec() (child.Spec, error) {
 		e.began = time.Now()
 	}
 	e.mu.Unlock()
-	command := e.manifest.Command
-	if strings.Contains(command, "/") {
-		command = filepath.Join(e.dir, command)
+	program, err := e.registry.program(e.manifest, e.dir)
+	if err != nil {
+		return child.Spec{}, supervise.Permanent(err)
 	}
-	return child.Spec{Command: command, Args: e.manifest.Args, Env: e.environment(), Dir: e.dir}, nil
+	return child.Spec{Command: program, Args: e.manifest.Args, Env: e.registry.environment(e.manifest), Dir: e.dir}, nil
+}
+
+// program is the path of what the command of an extension in dir starts.
+func (r *Registry) program(m *manifest.Manifest, dir string) (string, error) {
+	return child.Resolve(m.Command, r.environment(m), dir)
 }
 
 // unchanged says what is another in the folder than when it was installed.
@@ -152,16 +156,16 @@ func (e *extension) unchanged() error {
 var inherited = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
 // environment is all that the program gets of ours, and what its manifest sets.
-func (e *extension) environment() []string {
+func (r *Registry) environment(m *manifest.Manifest) []string {
 	var env []string
-	for _, names := range [][]string{inherited, e.manifest.Pass} {
+	for _, names := range [][]string{inherited, m.Pass} {
 		for _, name := range names {
-			if value := e.registry.o.Getenv(name); value != "" {
+			if value := r.o.Getenv(name); value != "" {
 				env = append(env, name+"="+value)
 			}
 		}
 	}
-	return child.ComposeEnv(env, e.manifest.Env, nil)
+	return child.ComposeEnv(env, m.Env, nil)
 }
 
 func (e *extension) open(w Wire, in io.WriteCloser, out io.ReadCloser) *talk {
@@ -213,8 +217,8 @@ func (e *extension) offers() protocol.Declared {
 	return *declared
 }
 
-// do asks the extension, which it waits for if it is being started. Nothing is asked
-// twice: nobody knows what a program did before it ended.
+// do asks the extension, which it waits for if it is being started. What was asked is
+// not asked again: nobody knows what a program did before it ended.
 func (e *extension) do(ctx context.Context, method string, ask func(ctx context.Context, t *talk) error) error {
 	if e.wrong != nil {
 		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, e.wrong)
@@ -224,7 +228,24 @@ func (e *extension) do(ctx context.Context, method string, ask func(ctx context.
 		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, errGone)
 	default:
 	}
-	return e.process.Do(ctx, supervise.Call{Name: method, Timeout: protocol.Timeout(method)}, ask)
+	ctx, asked := context.WithCancelCause(ctx)
+	defer asked(nil)
+	// Idempotent is what a call is as long as the conversation that it was given
+	// turns out to be over already.
+	call := supervise.Call{Name: method, Timeout: protocol.Timeout(method), Idempotent: true}
+	return e.process.Do(ctx, call, func(ctx context.Context, t *talk) error {
+		if err := t.Err(); err != nil {
+			return err
+		}
+		err := ask(ctx, t)
+		switch {
+		case errors.Is(err, wire.ErrClosed):
+			asked(fmt.Errorf("%w: %w", supervise.ErrEnded, err))
+		case err != nil:
+			asked(err)
+		}
+		return err
+	})
 }
 
 // call asks the extension for one answer.

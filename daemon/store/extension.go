@@ -20,8 +20,7 @@ type Extension struct {
 	Decider   string    // who agreed
 }
 
-// KeepExtension writes e in place of the one of that name. What is kept for the
-// extension stays.
+// KeepExtension writes e in place of the one of that name.
 func (db *DB) KeepExtension(ctx context.Context, e *Extension) error {
 	_, _, err := db.change(ctx, `INSERT INTO extensions (name, listing, manifest, installed, decider) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET listing = excluded.listing, manifest = excluded.manifest,
@@ -33,14 +32,36 @@ func (db *DB) KeepExtension(ctx context.Context, e *Extension) error {
 	return nil
 }
 
-// DropExtension erases an extension and all that was kept for it; one that is not
-// there is no error.
-func (db *DB) DropExtension(ctx context.Context, name string) error {
-	if _, _, err := db.change(ctx, `DELETE FROM extensions WHERE name = ?`, name); err != nil {
+// DropExtension forgets that an extension is installed; one that is not is no error.
+// What it has kept stays, unless it is to be purged.
+func (db *DB) DropExtension(ctx context.Context, name string, purge bool) error {
+	ctx = context.WithoutCancel(ctx)
+	statements := []string{`DELETE FROM extensions WHERE name = ?`}
+	if purge {
+		statements = append(statements, `DELETE FROM extension_values WHERE extension = ?`, `DELETE FROM extension_memory WHERE extension = ?`)
+	}
+	err := db.together(ctx, func(tx *sql.Tx) error {
+		for _, statement := range statements {
+			if _, err := tx.ExecContext(ctx, statement, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("erase extension %s: %w", name, err)
 	}
 	db.erased(ctx)
 	return nil
+}
+
+// CountMemory returns how many records an extension has written down.
+func (db *DB) CountMemory(ctx context.Context, extension string) (n int, err error) {
+	err = db.sql.QueryRowContext(ctx, `SELECT count(*) FROM extension_memory WHERE extension = ?`, extension).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of extension %s: %w", extension, err)
+	}
+	return n, nil
 }
 
 // Extensions returns every extension that is kept, by name.

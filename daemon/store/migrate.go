@@ -198,14 +198,14 @@ var migrations = []string{
 		decider   TEXT    NOT NULL
 	) STRICT, WITHOUT ROWID;
 	CREATE TABLE extension_values (
-		extension TEXT NOT NULL REFERENCES extensions (name) ON DELETE CASCADE,
+		extension TEXT NOT NULL, -- its name; what it has kept outlives it until it is purged
 		key       TEXT NOT NULL,
 		value     TEXT NOT NULL,
 		PRIMARY KEY (extension, key)
 	) STRICT, WITHOUT ROWID;
 	CREATE TABLE extension_memory (
 		n         INTEGER PRIMARY KEY AUTOINCREMENT,
-		extension TEXT    NOT NULL REFERENCES extensions (name) ON DELETE CASCADE,
+		extension TEXT    NOT NULL,
 		written   INTEGER NOT NULL, -- ms of the Unix epoch
 		content   TEXT    NOT NULL,
 		tags      TEXT    NOT NULL, -- JSON

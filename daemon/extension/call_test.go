@@ -1,0 +1,156 @@
+package extension_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+func TestToolsAndModels(t *testing.T) {
+	h := newHouse(t).start()
+	h.install(fake.Extension{Name: "x"})
+	tools := h.Tools()
+	if len(tools) != 5 || tools[0].Extension != "x" || tools[0].Name != "echo" || string(tools[0].InputSchema) != `{"type":"object"}` {
+		t.Errorf("tools: %+v", tools)
+	}
+	if got := h.text("x", "echo", `{"a": [1.0, "ü"]}`); got != `{"a": [1.0, "ü"]}` {
+		t.Errorf("echo: %s", got)
+	}
+	if _, err := h.CallTool(t.Context(), "x", "none", []byte(`{}`)); !errors.Is(err, gate.ErrNotFound) {
+		t.Errorf("a tool that is not offered: %v", err)
+	}
+	models, err := h.Models("x", "fake")
+	if err != nil || strings.Join(models, " ") != "hello-1" {
+		t.Errorf("models: %v, %v", models, err)
+	}
+	p := provider.Params{Provider: "fake", ModelID: "hello-1", Model: "fake/hello-1", Messages: [][]byte{provider.Message("user", provider.TextBlock("hi"))}}
+	result, err := h.Complete(t.Context(), "x", p)
+	if err != nil || result.Text() != "hello" || result.StopReason != "end_turn" {
+		t.Errorf("complete: %+v, %v", result, err)
+	}
+	// Pieces that are malformed, or of another stream, are passed over.
+	var pieces []string
+	result, err = h.Stream(t.Context(), "x", p, func(e provider.Event) { pieces = append(pieces, string(e.Kind)+" "+e.Text) })
+	if err != nil || len(result.Content) != 0 || strings.Join(pieces, ",") != "text hel,text lo,usage ,done " {
+		t.Errorf("stream: %q, %+v, %v", pieces, result, err)
+	}
+	p.ModelID = "other"
+	if _, err := h.Complete(t.Context(), "x", p); !errors.Is(err, gate.ErrNotFound) {
+		t.Errorf("a model that is not offered: %v", err)
+	}
+	v, err := h.Get("x")
+	if err != nil || len(v.Declared.Capabilities) != 1 || v.Declared.Capabilities[0].Kind != "demo" || v.Strays == 0 {
+		t.Errorf("declared: %+v, %v", v, err)
+	}
+}
+
+// A call that was under way when the program ended has failed, and is not repeated.
+func TestACallIsNotRepeated(t *testing.T) {
+	h := newHouse(t).start()
+	h.install(fake.Extension{Name: "x"})
+	if _, err := h.CallTool(t.Context(), "x", "crash", []byte(`{}`)); !errors.Is(err, supervise.ErrEnded) {
+		t.Errorf("got %v, want ErrEnded", err)
+	}
+	if got := h.text("x", "echo", `{}`); got != `{}` {
+		t.Errorf("in its next life: %s", got)
+	}
+	v, err := h.Get("x")
+	if err != nil || v.Status.State != supervise.Degraded || v.Status.Restarts != 1 || v.Status.Budget != 2 || !strings.Contains(v.Status.Err.Error(), "exit status 7") {
+		t.Errorf("after a crash: %+v, %v", v.Status, err)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	h := newHouse(t).start()
+	h.install(fake.Extension{Name: "x"})
+	run := func(command string, args ...string) (string, int, error) {
+		var said []string
+		exit, err := h.Invoke(t.Context(), "x", command, args, func(e protocol.Event) {
+			said = append(said, strings.TrimSpace(string(e.Kind)+" "+e.Content))
+		})
+		return strings.Join(said, ", "), exit, err
+	}
+	if said, exit, err := run("say", "good", "day"); said != "text good day, done" || exit != 0 || err != nil {
+		t.Errorf("say: %s, %d, %v", said, exit, err)
+	}
+	if said, exit, err := run("count", "2"); said != "task.start, text 1, task.update, text 2, task.update, task.done, done" || exit != 0 || err != nil {
+		t.Errorf("count: %s, %d, %v", said, exit, err)
+	}
+	if _, exit, err := run("exit", "3"); exit != 3 || err != nil {
+		t.Errorf("exit: %d, %v", exit, err)
+	}
+	var fault *wire.Fault
+	if _, _, err := run("none"); !errors.As(err, &fault) || fault.Code != -32602 {
+		t.Errorf("an unknown command: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.Invoke(ctx, "x", "wait", nil, func(protocol.Event) {}); !errors.Is(err, context.Canceled) {
+		t.Errorf("taken back: %v", err)
+	}
+	// Many at once: each hears its own.
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			var said []string
+			_, err := h.Invoke(t.Context(), "x", "say", []string{fmt.Sprint(i)}, func(e protocol.Event) { said = append(said, e.Content) })
+			if err != nil || strings.Join(said, "") != fmt.Sprint(i) {
+				t.Errorf("%d heard %q, %v", i, said, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A command whose output nobody takes loses what there is no room for, says so, and
+// disturbs no other.
+func TestOutputThatIsNotTaken(t *testing.T) {
+	h := newHouse(t).start()
+	h.install(fake.Extension{Name: "x"})
+	slow, err := h.Subscribe(t.Context(), "x", 3, "command.output")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	first, last, n := make(chan struct{}), "", 0
+	taken := make(chan error, 1)
+	hold := make(chan struct{})
+	go func() {
+		_, err := h.Invoke(t.Context(), "x", "count", []string{"4000"}, func(e protocol.Event) {
+			if n++; n == 1 {
+				close(first)
+				<-hold
+			}
+			last = e.Content
+		})
+		taken <- err
+	}()
+	<-first
+	if said := h.text("x", "echo", `{}`); said != `{}` {
+		t.Errorf("a call meanwhile: %s", said)
+	}
+	h.until("the slow subscriber has lost something", func() bool { return slow.Dropped() > 3000 })
+	close(hold)
+	if err := <-taken; err != nil {
+		t.Fatal(err)
+	}
+	// 4,000 numbers and as many steps: more than are held.
+	if n >= 8000 || !strings.Contains(last, "came faster than they were taken") {
+		t.Errorf("%d pieces, the last %q", n, last)
+	}
+	for range 3 {
+		if m, err := slow.Next(t.Context()); err != nil || m.Method != "command.output" {
+			t.Errorf("the slow one: %+v, %v", m, err)
+		}
+	}
+}
