@@ -15,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/listing"
@@ -70,6 +71,9 @@ type Daemon struct {
 	sessions *session.Registry
 	traces   *traces.Traces
 	server   *api.Server
+
+	extensions *extension.Registry
+
 	metrics  *metrics.Metrics
 	textfile *metrics.Textfile
 	stop     chan struct{} // closed when a call asks the daemon to end
@@ -133,6 +137,7 @@ func (d *Daemon) openState(path string, named bool) error {
 		d.sessions.Refresh()
 		d.writeMetrics(c)
 		d.traces.Set(c)
+		d.scanExtensions()
 	}
 	d.policies.standing = d.standing.put
 	if digest := first.set.Digest(); digest != before {
@@ -214,6 +219,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Error("the audit log can't be written; in production every call is refused until it can", "err", err)
 	}
 	d.writeMetrics(d.policies.current.Load().config)
+	defer d.runExtensions(ctx)()
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
 	lost := time.AfterFunc(session.Reattach, func() {

@@ -49,6 +49,9 @@ func (d *Daemon) open(path string, named bool) error {
 	if d.trust, err = trust.New(d.store, trust.Options{Home: o.Getenv("HOME"), Recorder: recorder, Logger: d.log}); err != nil {
 		return err
 	}
+	if err := d.openExtensions(recorder); err != nil {
+		return err
+	}
 	if err := d.openGate(recorder); err != nil {
 		return err
 	}
@@ -87,7 +90,7 @@ func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
 		Warnings: func() []string {
-			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.textfileWarning(), d.tracesWarning())
+			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.extensions.Warnings(), d.textfileWarning(), d.tracesWarning())
 		}, Projects: d.projectFiles,
 		Metrics: d.metrics,
 		Stop:    func() { d.once.Do(func() { close(d.stop) }) },

@@ -40,7 +40,7 @@ var jsonWire = Wire{Framing: wire.ContentLength{Whole: true}, Dialect: wire.JSON
 
 // Options say what a Registry needs of others.
 type Options struct {
-	Dir      string // where extensions are installed; made when it is not there
+	Dir      string // where extensions are installed; made with the first
 	Store    *store.DB
 	Recorder gate.Recorder
 	Logger   *slog.Logger        // nil for none

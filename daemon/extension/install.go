@@ -147,6 +147,9 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By
 	if err != nil {
 		return nil, err
 	}
+	if err := os.MkdirAll(r.o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("install: %w", err)
+	}
 	staged := filepath.Join(r.o.Dir, staging+rand.Text())
 	listing, err := folder.Copy(dir, staged)
 	if err != nil {
@@ -239,12 +242,12 @@ func (r *Registry) Remove(ctx context.Context, name string, purge bool, by By) (
 	return Kept{Values: len(values), Records: records}, err
 }
 
-// tidy makes the folder of extensions, and clears away what a crash has left in it.
+// tidy clears away what a crash has left in the folder of extensions.
 func (r *Registry) tidy() error {
-	if err := os.MkdirAll(r.o.Dir, 0o700); err != nil {
-		return err
-	}
 	entries, err := os.ReadDir(r.o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	for _, entry := range entries {
 		if name := entry.Name(); strings.HasPrefix(name, staging) || strings.HasPrefix(name, old) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(r.o.Dir, name)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,7 @@ func (r *Registry) Scan(ctx context.Context) error {
 // folders names what lies in the folder of extensions.
 func (r *Registry) folders() ([]string, error) {
 	entries, err := os.ReadDir(r.o.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("look for extensions: %w", err)
 	}
 	var names []string

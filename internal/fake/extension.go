@@ -152,7 +152,8 @@ func (x *program) start() error {
 
 // leaveBehind starts a process that outlives this one, in a session of its own.
 func leaveBehind() error {
-	p, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "sleep 600 & wait"}, &os.ProcAttr{
+	// Its command line holds our arguments, by which a test finds it.
+	p, err := os.StartProcess("/bin/sh", append([]string{"sh", "-c", "sleep 600 & wait"}, os.Args[1:]...), &os.ProcAttr{
 		Env: os.Environ(), Files: []*os.File{nil, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {

@@ -56,6 +56,9 @@ func (p Paths) AuditDir() string { return filepath.Join(p.State, "audit") }
 // StateDB holds approvals, grants, pins and sessions.
 func (p Paths) StateDB() string { return filepath.Join(p.State, "state.db") }
 
+// ExtensionsDir is where extensions are installed, each in a folder of its name.
+func (p Paths) ExtensionsDir() string { return filepath.Join(p.Config, "extensions") }
+
 // ConfigFile is the configuration, unless another was named.
 func (p Paths) ConfigFile() string { return filepath.Join(p.Config, "thoughtgate.yaml") }
 

@@ -36,6 +36,14 @@ const (
 	MaxDepth = 32        // folders within each other
 )
 
+// bounds are such limits.
+type bounds struct {
+	files, depth int
+	file, bytes  int64
+}
+
+var usual = bounds{MaxFiles, MaxDepth, MaxFile, MaxBytes}
+
 // Listing is what a folder holds.
 type Listing struct {
 	Text  []byte // a line for each file: SHA-256, x or -, path
@@ -48,7 +56,7 @@ func (l *Listing) Digest() [32]byte { return sha256.Sum256(l.Text) }
 
 // List reads the folder at dir, which must be no link.
 func List(dir string) (*Listing, error) {
-	l, err := walk(dir, nil)
+	l, err := walk(dir, nil, usual)
 	if err != nil {
 		return nil, fmt.Errorf("read the folder %s: %w", dir, err)
 	}
@@ -65,7 +73,7 @@ func Copy(dir, to string) (*Listing, error) {
 	target, err := os.OpenRoot(to)
 	var l *Listing
 	if err == nil {
-		l, err = walk(dir, target)
+		l, err = walk(dir, target, usual)
 		err = errors.Join(err, target.Close())
 	}
 	if err != nil {
@@ -79,13 +87,14 @@ type walker struct {
 	root   *os.Root
 	target *os.Root // where files are copied to; nil: nowhere
 	Listing
+	most  bounds
 	lines []line
 	seen  int // files and folders
 }
 
 type line struct{ path, text string }
 
-func walk(dir string, target *os.Root) (*Listing, error) {
+func walk(dir string, target *os.Root, most bounds) (*Listing, error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return nil, err
@@ -98,7 +107,7 @@ func walk(dir string, target *os.Root) (*Listing, error) {
 		return nil, err
 	}
 	defer root.Close()
-	w := &walker{root: root, target: target}
+	w := &walker{root: root, target: target, most: most}
 	if err := w.folder(".", 0); err != nil {
 		return nil, err
 	}
@@ -111,22 +120,22 @@ func walk(dir string, target *os.Root) (*Listing, error) {
 
 // folder goes through the folder at name.
 func (w *walker) folder(name string, depth int) error {
-	if depth > MaxDepth {
-		return fmt.Errorf("%s: %w: more than %d folders lie within each other", name, gate.ErrTooLarge, MaxDepth)
+	if depth > w.most.depth {
+		return fmt.Errorf("%s: %w: more than %d folders lie within each other", name, gate.ErrTooLarge, w.most.depth)
 	}
 	f, err := w.root.Open(name)
 	if err != nil {
 		return err
 	}
-	entries, err := f.ReadDir(MaxFiles + 1)
+	entries, err := f.ReadDir(w.most.files + 1)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if w.seen += len(entries); w.seen > MaxFiles {
-		return fmt.Errorf("%w: more than %d files and folders", gate.ErrTooLarge, MaxFiles)
+	if w.seen += len(entries); w.seen > w.most.files {
+		return fmt.Errorf("%w: more than %d files and folders", gate.ErrTooLarge, w.most.files)
 	}
 	for _, e := range entries {
 		if err := w.entry(path.Join(name, e.Name()), depth); err != nil {
@@ -157,10 +166,10 @@ func (w *walker) entry(name string, depth int) error {
 	w.Files++
 	w.Bytes += info.Size()
 	switch {
-	case info.Size() > MaxFile:
-		return fmt.Errorf("%s: %w: more than %d MiB", name, gate.ErrTooLarge, MaxFile>>20)
-	case w.Bytes > MaxBytes:
-		return fmt.Errorf("%w: more than %d MiB", gate.ErrTooLarge, MaxBytes>>20)
+	case info.Size() > w.most.file:
+		return fmt.Errorf("%s: %w: more than %d bytes", name, gate.ErrTooLarge, w.most.file)
+	case w.Bytes > w.most.bytes:
+		return fmt.Errorf("%w: more than %d bytes", gate.ErrTooLarge, w.most.bytes)
 	}
 	return w.file(name, info)
 }
