@@ -138,11 +138,8 @@ func (r *Registry) Stream(ctx context.Context, extension string, p provider.Para
 	case <-ctx.Done():
 		return provider.Result{}, fmt.Errorf("stream from extension %q: %w", extension, context.Cause(ctx))
 	}
-	params, request := p.Append(nil), ""
-	if e.manifest.Wire == manifest.JSON { // the other has no room for it
-		request = rand.Text()
-		params = protocol.WithRequest(params, request)
-	}
+	request := rand.Text()
+	params := protocol.WithRequest(p.Append(nil), request)
 	var raw []byte
 	err = e.do(ctx, protocol.ProviderStream, func(ctx context.Context, t *talk) (err error) {
 		// What names no request may belong to one that was given up.

@@ -17,6 +17,7 @@ import (
 )
 
 func TestToolsAndModels(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	tools := h.Tools()
@@ -56,6 +57,7 @@ func TestToolsAndModels(t *testing.T) {
 
 // A call that was under way when the program ended has failed, and is not repeated.
 func TestACallIsNotRepeated(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	if _, err := h.CallTool(t.Context(), "x", "crash", []byte(`{}`)); !errors.Is(err, supervise.ErrEnded) {
@@ -71,6 +73,7 @@ func TestACallIsNotRepeated(t *testing.T) {
 }
 
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	run := func(command string, args ...string) (string, int, error) {
@@ -115,6 +118,7 @@ func TestCommands(t *testing.T) {
 // A command whose output nobody takes loses what there is no room for, says so, and
 // disturbs no other.
 func TestOutputThatIsNotTaken(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	slow, err := h.Subscribe(t.Context(), "x", 3, "command.output")

@@ -21,6 +21,14 @@ type hooks struct {
 	revision      uint64
 }
 
+// of returns those who see calls, or with after their results.
+func (h *hooks) of(after bool) []hook {
+	if after {
+		return h.after
+	}
+	return h.before
+}
+
 // hook is one extension's wish to see calls.
 type hook struct {
 	extension *extension
@@ -65,17 +73,25 @@ func (r *Registry) Revision() uint64 { return r.hooks.Load().revision }
 
 // Wants implements gate.Hooks.
 func (r *Registry) Wants(c *gate.Call, after bool) bool {
-	table := r.hooks.Load()
-	list := table.before
-	if after {
-		list = table.after
-	}
+	list := r.hooks.Load().of(after)
 	for i := range list {
 		if list[i].which.Matches(c.Server, c.Method, c.Subject) {
 			return true
 		}
 	}
 	return false
+}
+
+// Who names the extensions that want to see a call, or with after its result, in the
+// order in which they are asked.
+func (r *Registry) Who(c *gate.Call, after bool) []string {
+	var names []string
+	for _, h := range r.hooks.Load().of(after) {
+		if h.which.Matches(c.Server, c.Method, c.Subject) {
+			names = append(names, h.extension.name)
+		}
+	}
+	return names
 }
 
 // Before implements gate.Hooks.

@@ -1,6 +1,7 @@
 package extension_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 )
 
 func TestHooksInTheirOrder(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	log := filepath.Join(t.TempDir(), "log")
 	h.install(fake.Extension{Name: "second", Modes: []string{"modify", "log=" + log}, Manifest: "order: 20\nhooks: {before: {tools: 'write_*'}, after: {servers: [files]}}\n"})
@@ -21,8 +23,8 @@ func TestHooksInTheirOrder(t *testing.T) {
 	if !h.Wants(c, false) || !h.Wants(c, true) || h.Wants(call(t, "web", "x", `{}`), true) {
 		t.Error("Wants does not say what the manifests do")
 	}
-	if n := testing.AllocsPerRun(100, func() { h.Wants(c, true) }); n > 0 {
-		t.Errorf("Wants allocates %v times", n)
+	if who := strings.Join(h.Who(c, false), " ") + ", " + strings.Join(h.Who(c, true), " "); who != "first second, second" {
+		t.Errorf("who: %s", who)
 	}
 	got := h.Before(t.Context(), c)
 	if got.Move != gate.Forward || string(got.Changed) != `{"path":"/tmp/x","seen_by":"first second"}` || strings.Join(got.By, " ") != "first second" || got.Failed != nil {
@@ -54,6 +56,7 @@ func TestHooksInTheirOrder(t *testing.T) {
 // Whatever an extension does about a call, either it has judged it or nobody has; and
 // what nobody has judged is refused, unless its manifest says otherwise.
 func TestHooksOfThoseThatMisbehave(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		mode  string
 		says  string // part of the reason
@@ -108,6 +111,7 @@ func TestHooksOfThoseThatMisbehave(t *testing.T) {
 
 // Those that give no answer cost the whole timeout, and are asked together.
 func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"hang", "deaf", "flood-host"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -123,6 +127,7 @@ func TestHooksOfThoseThatDoNotAnswer(t *testing.T) {
 
 // One that talks without end is still one that answers, and disturbs no other.
 func TestFloods(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"flood", "flood-errors"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -138,6 +143,40 @@ func TestFloods(t *testing.T) {
 			}
 			if got := <-flooded; got.Move == gate.Deny && !strings.Contains(got.Reason, "no answer in 5s") {
 				t.Errorf("the flooding one: %+v", got)
+			}
+		})
+	}
+}
+
+// Wants is asked about every call: it allocates nothing. Nothing else runs meanwhile.
+func TestWantsAllocatesNothing(t *testing.T) {
+	h := newHouse(t)
+	h.open()
+	for _, name := range []string{"a", "b"} {
+		if _, err := h.Install(t.Context(), h.source(fake.Extension{Name: name, Manifest: "hooks: {before: {servers: 'x*', tools: ['a?c*', '[de]*']}, after: {methods: 'prompts/*'}}\n"}), nil, extension.By{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := call(t, "files", "write_file", `{}`)
+	if n := testing.AllocsPerRun(100, func() { h.Wants(c, false); h.Wants(c, true) }); n >= 1 {
+		t.Errorf("it allocates %v times", n)
+	}
+}
+
+func BenchmarkWants(b *testing.B) {
+	for _, n := range []int{0, 1, 10} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			h := newHouse(b)
+			h.open()
+			for i := range n {
+				e := fake.Extension{Name: fmt.Sprint("x", i), Manifest: "hooks: {before: {tools: 'read_*'}}\n"}
+				if _, err := h.Install(b.Context(), h.source(e), nil, extension.By{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			c := call(b, "files", "write_file", `{}`)
+			for b.Loop() {
+				h.Wants(c, false)
 			}
 		})
 	}

@@ -34,6 +34,7 @@ func (h *house) ask(name, method, params string) string {
 }
 
 func TestPermissionsAreLookedAtWithEachRequest(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "bare", Permissions: []string{"tools", "providers", "hooks.before", "hooks.after"}})
 	for method, permission := range map[string]string{
@@ -55,6 +56,7 @@ func TestPermissionsAreLookedAtWithEachRequest(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	h.install(fake.Extension{Name: "y"})
@@ -135,6 +137,7 @@ func TestMemory(t *testing.T) {
 
 // config.set, config.get and config.changed, whoever sets.
 func TestConfiguration(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x", Manifest: "hooks: {before: {}}\nconfig: {limit: \"3\", colour: red}\n"})
 	for _, step := range []struct{ method, params, want string }{

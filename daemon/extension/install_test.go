@@ -15,6 +15,7 @@ import (
 )
 
 func TestInstallUpgradeRemove(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	src := h.source(fake.Extension{Name: "x", Modes: []string{"block"}})
 	shown, err := h.Look(src)
@@ -70,6 +71,7 @@ func TestInstallUpgradeRemove(t *testing.T) {
 }
 
 func TestWhatIsNotInstalled(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	for _, test := range []struct {
 		name string
@@ -129,6 +131,7 @@ func TestWhatIsNotInstalled(t *testing.T) {
 
 // Nothing runs, or goes on, that can't be written down.
 func TestInstallWithoutARecord(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	h.records.mu.Lock()
@@ -148,6 +151,7 @@ func TestInstallWithoutARecord(t *testing.T) {
 // What an agent's file tool does to the folder of an extension takes its hooks away
 // from nobody.
 func TestAFolderThatChanges(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		change func(dir string) error
@@ -206,6 +210,7 @@ func TestAFolderThatChanges(t *testing.T) {
 }
 
 func TestAFolderThatIsMendedRunsAgain(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	path := filepath.Join(h.extensions(), "x", "new")
@@ -233,6 +238,7 @@ func TestAFolderThatIsMendedRunsAgain(t *testing.T) {
 // A folder that nobody has agreed to is not run. If it wants to see calls they wait
 // for a person all the same: it may have been agreed to before the state was lost.
 func TestAFolderThatNobodyAgreedTo(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	src := h.source(fake.Extension{Name: "x"})
 	if err := os.MkdirAll(h.extensions(), 0o700); err != nil {
@@ -267,6 +273,7 @@ func TestAFolderThatNobodyAgreedTo(t *testing.T) {
 }
 
 func TestARestartOfTheDaemon(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x", Modes: []string{"modify"}})
 	h.stop()

@@ -17,6 +17,7 @@ import (
 
 // What another start would only repeat is not started again.
 func TestGreetingsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		e    fake.Extension
 		says string
@@ -37,6 +38,7 @@ func TestGreetingsThatAreRefused(t *testing.T) {
 
 // Three restarts, then it has failed, until somebody asks.
 func TestTheBudget(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x", Modes: []string{"crash-start"}})
 	v := h.settled("x")
@@ -62,6 +64,7 @@ func TestTheBudget(t *testing.T) {
 }
 
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
 	fleet := h.Fleet()
@@ -81,6 +84,7 @@ func TestFleet(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for name, value := range map[string]string{
 		"LANG": "C.UTF-8", "TERM": "dumb", "XDG_RUNTIME_DIR": "/run/of/tests", "SECRET": "s", "TOKEN": "t",
@@ -107,6 +111,7 @@ func TestEnvironment(t *testing.T) {
 
 // One that does not leave, and one that leaves others behind, are gone all the same.
 func TestTheEnd(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"stay", "fork", "deaf"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -134,6 +139,7 @@ func TestTheEnd(t *testing.T) {
 
 // A daemon that ends takes its extensions with it, all at once.
 func TestTheEndOfAll(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t).start()
 	var pids []int
 	for _, name := range []string{"a", "b", "c", "d"} {

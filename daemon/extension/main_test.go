@@ -74,7 +74,7 @@ func (r *records) said() string {
 // house is a registry with its folders, kept over restarts of the registry.
 type house struct {
 	*extension.Registry
-	t       *testing.T
+	t       testing.TB
 	dir     string // of all
 	env     map[string]string
 	db      *store.DB
@@ -82,7 +82,7 @@ type house struct {
 	stop    func()
 }
 
-func newHouse(t *testing.T) *house {
+func newHouse(t testing.TB) *house {
 	t.Helper()
 	h := &house{t: t, dir: t.TempDir(), env: map[string]string{"PATH": os.Getenv("PATH"), "HOME": "/home/of/tests"}, stop: func() {}}
 	var err error
@@ -187,7 +187,7 @@ func (h *house) until(what string, is func() bool) {
 }
 
 // call is a call of a tool, as the gate sees it.
-func call(t *testing.T, server, tool, arguments string) *gate.Call {
+func call(t testing.TB, server, tool, arguments string) *gate.Call {
 	t.Helper()
 	c := &gate.Call{
 		ID: "call-1", Server: server, Agent: "test-agent", Method: "tools/call", Subject: tool,

@@ -178,11 +178,11 @@ func (x *program) misbehave() {
 		defer x.mu.Unlock()
 		_, _ = x.out.Write([]byte("Content-Length: 1000000000\r\n\r\n"))
 	case x.is("flood"):
-		for range 200_000 {
+		for range 50_000 {
 			x.tell("task.log", map[string]any{"id": "flood", "line": strings.Repeat("x", 200)})
 		}
 	case x.is("flood-host"):
-		for i := range 20_000 {
+		for i := range 10_000 {
 			_ = x.send(message{ID: json.RawMessage(fmt.Sprint(1_000_000 + i)), Method: "config.get", Params: json.RawMessage(`{"key":"x"}`)})
 		}
 	}

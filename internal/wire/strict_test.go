@@ -1,0 +1,100 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// A strict connection ends with the first thing that makes no sense, and hands over
+// what came before it.
+func TestStrict(t *testing.T) {
+	ask := func(c *Conn) <-chan error {
+		answered := make(chan error, 1)
+		go func() {
+			_, err := c.Call(context.Background(), "x", nil)
+			answered <- err
+		}()
+		return answered
+	}
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	for _, test := range []struct {
+		name string
+		says []string
+		want error
+	}{
+		{"garbage", []string{answer, `{"jsonrpc":"2.0","id":`}, errNoMessage},
+		{"an answer to nothing", []string{answer, `{"jsonrpc":"2.0","id":7,"result":{}}`}, errStray},
+		{"an answer twice", []string{answer, answer}, errStray},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			checkLeaks(t)
+			c, p, ended := newPeer(t, Options{Strict: true})
+			answered := ask(c)
+			p.read()
+			for _, line := range test.says {
+				p.write(line)
+			}
+			if err := <-answered; err != nil {
+				t.Errorf("what came before: %v", err)
+			}
+			if err := <-ended; !errors.Is(err, test.want) {
+				t.Errorf("ended with %v, want %v", err, test.want)
+			}
+			if _, err := c.Call(t.Context(), "x", nil); !errors.Is(err, ErrClosed) {
+				t.Errorf("a call after it: %v", err)
+			}
+		})
+	}
+}
+
+// An answer that comes after its request was taken back is late, and no lie; a second
+// one is.
+func TestStrictAndLate(t *testing.T) {
+	checkLeaks(t)
+	c, p, ended := newPeer(t, Options{Strict: true})
+	for i := range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Call(ctx, "x", nil)
+			done <- err
+		}()
+		p.read()
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if cancelled := p.read(); !strings.Contains(cancelled, "notifications/cancelled") {
+			t.Fatalf("got %s", cancelled)
+		}
+		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{}}`, i+1))
+	}
+	p.write(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	if err := <-ended; !errors.Is(err, errStray) {
+		t.Errorf("ended with %v, want %v", err, errStray)
+	}
+}
+
+// With Whole a message that is too long ends the stream as soon as it is announced.
+func TestWhole(t *testing.T) {
+	for _, test := range []struct {
+		framing Framing
+		stream  string
+	}{
+		{ContentLength{Whole: true}, "Content-Length: 2\r\n\r\n{}Content-Length: 11\r\n\r\n{"},
+		{Length32{Whole: true}, "\x00\x00\x00\x02{}\x00\x00\x00\x0b{"},
+	} {
+		r := test.framing.NewReader(bytes.NewReader([]byte(test.stream)), 10)
+		var l Line
+		if err := r.Next(&l); err != nil || string(l.Data) != "{}" {
+			t.Errorf("%T: %q, %v", test.framing, l.Data, err)
+		}
+		if err := r.Next(&l); !errors.Is(err, ErrFraming) || !strings.Contains(err.Error(), "11 bytes") {
+			t.Errorf("%T: %v, want ErrFraming", test.framing, err)
+		}
+	}
+}
