@@ -22,21 +22,24 @@ import (
 	"sync/atomic"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protowire"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Wire is how extensions of one kind speak.
-type Wire struct {
-	Framing wire.Framing
-	Dialect wire.Dialect
-	Max     int // bytes of a message of theirs; more ends the conversation
+// tongue is how extensions of one kind speak.
+type tongue struct {
+	framing wire.Framing
+	dialect wire.Dialect
+	max     int // bytes of a message of theirs; more ends the conversation
 }
 
-// jsonWire is the wire that every registry knows.
-var jsonWire = Wire{Framing: wire.ContentLength{Whole: true}, Dialect: wire.JSONRPC{}, Max: 4 << 20}
+var tongues = map[manifest.Wire]tongue{
+	manifest.JSON:     {wire.ContentLength{Whole: true}, wire.JSONRPC{}, 4 << 20},
+	manifest.Protobuf: {wire.Length32{Whole: true}, protowire.Dialect{}, 10 << 20},
+}
 
 // Options say what a Registry needs of others.
 type Options struct {
@@ -46,8 +49,6 @@ type Options struct {
 	Logger   *slog.Logger        // nil for none
 	Getenv   func(string) string // the daemon's environment
 	Build    string              // of the daemon
-	// Wires are those besides the one of JSON.
-	Wires map[manifest.Wire]Wire
 	// Changed, when set, is told that what extensions offer is another. It must not
 	// block.
 	Changed func()
@@ -63,7 +64,6 @@ type By struct {
 // Registry is the extensions of one user. Its methods are safe for concurrent use.
 type Registry struct {
 	o     Options
-	wires map[manifest.Wire]Wire
 	hooks atomic.Pointer[hooks] // who sees which calls
 
 	installing sync.Mutex // held while what is installed changes; taken before mu
@@ -84,10 +84,7 @@ func Open(o Options) (*Registry, error) {
 	if o.Changed == nil {
 		o.Changed = func() {}
 	}
-	r := &Registry{o: o, wires: map[manifest.Wire]Wire{manifest.JSON: jsonWire}, all: map[string]*extension{}, poke: make(chan struct{}, 1)}
-	for name, w := range o.Wires {
-		r.wires[name] = w
-	}
+	r := &Registry{o: o, all: map[string]*extension{}, poke: make(chan struct{}, 1)}
 	r.hooks.Store(&hooks{})
 	if err := r.tidy(); err != nil {
 		return nil, fmt.Errorf("take up extensions: %w", err)

@@ -67,7 +67,7 @@ func (r *Registry) Look(dir string) (*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _, warnings, err := r.read(dir, dir, listing)
+	m, _, warnings, err := read(dir, dir, listing)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (r *Registry) source(dir string) (string, error) {
 
 // read reads the manifest of a folder that was listed, and holds it to what else is
 // in the folder. The folder is a copy of the one at dir, or is that.
-func (r *Registry) read(copied, dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
+func read(copied, dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
 	text, err = readManifest(copied)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("install %s: %w: %w", dir, gate.ErrInvalid, err)
@@ -108,9 +108,6 @@ func (r *Registry) read(copied, dir string, listing *folder.Listing) (m *manifes
 	m, problems := manifest.Parse(filepath.Join(dir, manifest.FileName), text)
 	if m == nil {
 		return nil, nil, nil, &ManifestError{problems}
-	}
-	if _, ok := r.wires[m.Wire]; !ok {
-		return nil, nil, nil, fmt.Errorf("install %s: %w: the wire %s is not spoken here", dir, gate.ErrInvalid, m.Wire)
 	}
 	if strings.Contains(m.Command, "/") && !listing.Runs(m.Command) {
 		return nil, nil, nil, fmt.Errorf("install %s: %w: the command %s is no file in it that can be executed", dir, gate.ErrInvalid, m.Command)
@@ -156,7 +153,7 @@ func (r *Registry) Install(ctx context.Context, dir string, digest []byte, by By
 		return nil, err
 	}
 	defer os.RemoveAll(staged) // it has another name by then, if all went well
-	m, text, _, err := r.read(staged, dir, listing)
+	m, text, _, err := read(staged, dir, listing)
 	if err != nil {
 		return nil, err
 	}

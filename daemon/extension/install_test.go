@@ -97,9 +97,6 @@ func TestWhatIsNotInstalled(t *testing.T) {
 		{"a command that can't be executed", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "extension.yaml"), []byte("schema: 1\nname: x\nversion: a\ndescription: b\nprotocol: 1\ncommand: ./run.sh\n"), 0o600)
 		}, gate.ErrInvalid, "no file in it that can be executed"},
-		{"a wire that nobody speaks here", func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "extension.yaml"), []byte("schema: 1\nname: x\nversion: a\ndescription: b\nprotocol: 1\nwire: protobuf\ncommand: sh\n"), 0o600)
-		}, gate.ErrInvalid, "protobuf"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			src := h.source(fake.Extension{Name: "x"})

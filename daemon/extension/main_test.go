@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if slices.Contains(os.Args, "protobuf") {
+		os.Exit(playProtobuf())
+	}
 	if code, ok := fake.PlayExtension(os.Args[1:]); ok {
 		os.Exit(code)
 	}

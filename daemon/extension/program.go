@@ -77,14 +77,9 @@ func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.
 	if wrong != nil {
 		return e
 	}
-	w, ok := r.wires[m.Wire]
-	if !ok {
-		e.wrong = fmt.Errorf("the wire %s is not spoken here", m.Wire)
-		return e
-	}
 	e.process = supervise.New(supervise.Options[*talk]{
 		Name: fmt.Sprintf("extension %q", name), Logger: r.o.Logger, Spec: e.spec,
-		Open:      func(in io.WriteCloser, out io.ReadCloser) *talk { return e.open(w, in, out) },
+		Open:      func(in io.WriteCloser, out io.ReadCloser) *talk { return e.open(tongues[m.Wire], in, out) },
 		Run:       func(ctx context.Context, t *talk) error { return t.Run(ctx) },
 		Handshake: e.greet, HandshakeTimeout: protocol.Timeout(protocol.Initialize),
 		Farewell: func(ctx context.Context, t *talk) {
@@ -168,10 +163,10 @@ func (r *Registry) environment(m *manifest.Manifest) []string {
 	return child.ComposeEnv(env, m.Env, nil)
 }
 
-func (e *extension) open(w Wire, in io.WriteCloser, out io.ReadCloser) *talk {
+func (e *extension) open(speaks tongue, in io.WriteCloser, out io.ReadCloser) *talk {
 	t := &talk{}
 	t.Conn = wire.NewConn(out, in, wire.Options{
-		Framing: w.Framing, Dialect: w.Dialect, MaxMessage: w.Max, MaxHandled: mostHandled, Strict: true,
+		Framing: speaks.framing, Dialect: speaks.dialect, MaxMessage: speaks.max, MaxHandled: mostHandled, Strict: true,
 		Handler: wire.HandlerFunc(func(ctx context.Context, method string, params []byte) ([]byte, error) {
 			return e.host(ctx, t, method, params)
 		}),
