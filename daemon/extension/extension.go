@@ -177,6 +177,7 @@ func (r *Registry) recordOrFail(ctx context.Context, verdict string, e *extensio
 // is held.
 func (r *Registry) put(e *extension) {
 	r.mu.Lock()
+	before := r.all[e.name]
 	r.all[e.name] = e
 	if e.process != nil && !r.ended {
 		r.waiting = append(r.waiting, e)
@@ -187,11 +188,15 @@ func (r *Registry) put(e *extension) {
 	}
 	r.mu.Unlock()
 	r.subscribe()
+	if before != nil {
+		close(before.replaced)
+	}
 	r.o.Changed()
 }
 
-// take takes the extension of a name away, after it has ended. Until something else
-// is put in its place its hooks refuse. r.installing is held.
+// take takes the extension of a name away, and returns when it has ended. It gets to
+// answer what it was asked, and what it is to be asked waits for what is put in its
+// place. r.installing is held.
 func (r *Registry) take(name string) {
 	r.mu.Lock()
 	e := r.all[name]
@@ -202,6 +207,7 @@ func (r *Registry) take(name string) {
 	e.gone = true
 	started := e.started
 	r.mu.Unlock()
+	e.dismiss()
 	close(e.quit)
 	if started {
 		<-e.done
@@ -211,9 +217,13 @@ func (r *Registry) take(name string) {
 // forget drops the extension of a name, which was taken away. r.installing is held.
 func (r *Registry) forget(name string) {
 	r.mu.Lock()
+	e := r.all[name]
 	delete(r.all, name)
 	r.mu.Unlock()
 	r.subscribe()
+	if e != nil {
+		close(e.replaced)
+	}
 	r.o.Changed()
 }
 

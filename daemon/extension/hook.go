@@ -97,14 +97,14 @@ func (r *Registry) Who(c *gate.Call, after bool) []string {
 // Before implements gate.Hooks.
 func (r *Registry) Before(ctx context.Context, c *gate.Call) gate.Hooked {
 	shown := shownOf(c)
-	return ask(ctx, r.hooks.Load().before, c, protocol.HookBefore, "arguments", shown, &shown.Arguments)
+	return r.ask(ctx, c, protocol.HookBefore, shown, &shown.Arguments)
 }
 
 // After implements gate.Hooks.
 func (r *Registry) After(ctx context.Context, c *gate.Call, result []byte) gate.Hooked {
 	shown := shownOf(c)
 	shown.Result = result
-	return ask(ctx, r.hooks.Load().after, c, protocol.HookAfter, "result", shown, &shown.Result)
+	return r.ask(ctx, c, protocol.HookAfter, shown, &shown.Result)
 }
 
 func shownOf(c *gate.Call) *protocol.Shown {
@@ -114,19 +114,18 @@ func shownOf(c *gate.Call) *protocol.Shown {
 	}
 }
 
-// ask shows a call to those of list that want to see it, one after the other.
-// changes names the member that an answer may put another in the place of, and
-// changing is where that stands.
-func ask(ctx context.Context, list []hook, c *gate.Call, method, changes string, shown *protocol.Shown, changing *[]byte) gate.Hooked {
+// ask shows a call to those that want to see it, one after the other. changing is
+// where that stands which they may put something else in the place of.
+func (r *Registry) ask(ctx context.Context, c *gate.Call, method string, shown *protocol.Shown, changing *[]byte) gate.Hooked {
 	h := gate.Hooked{Move: gate.Forward}
-	for i := range list {
-		e := list[i].extension
-		if !list[i].which.Matches(c.Server, c.Method, c.Subject) {
+	for _, one := range r.hooks.Load().of(method == protocol.HookAfter) {
+		if !one.which.Matches(c.Server, c.Method, c.Subject) {
 			continue
 		}
-		answer, err := e.judge(ctx, method, changes, shown)
+		answer, one, err := r.judge(ctx, c, method, shown, one)
+		e := one.extension
 		switch {
-		case err != nil && list[i].which.OnError == manifest.Continue:
+		case err != nil && one.which.OnError == manifest.Continue:
 			h.Failed = append(h.Failed, fmt.Sprintf("%s: %s", e.name, short(err)))
 		case err != nil:
 			return denied(h, e, fmt.Sprintf("the extension %q had to see it and did not judge it: %s", e.name, short(err)))
@@ -142,15 +141,47 @@ func ask(ctx context.Context, list []hook, c *gate.Call, method, changes string,
 	return h
 }
 
+// judge asks one extension what it says of a call. While it is being replaced, the one
+// that takes its place is asked, if that wants to see the call; it is returned.
+func (r *Registry) judge(ctx context.Context, c *gate.Call, method string, shown *protocol.Shown, one hook) (protocol.Answer, hook, error) {
+	waiting, cancel := context.WithTimeout(ctx, protocol.Timeout(method))
+	defer cancel()
+	for {
+		answer, err := one.extension.judge(ctx, method, shown)
+		if !errors.Is(err, errGone) {
+			return answer, one, err
+		}
+		select {
+		case <-one.extension.replaced:
+		case <-waiting.Done():
+			return answer, one, err
+		}
+		next := hook{}
+		for _, other := range r.hooks.Load().of(method == protocol.HookAfter) {
+			if other.extension.name == one.extension.name && other.which.Matches(c.Server, c.Method, c.Subject) {
+				next = other
+			}
+		}
+		if next.extension == nil { // nobody wants to see it any more
+			return protocol.Answer{Action: protocol.Continue}, one, nil
+		}
+		one = next
+	}
+}
+
 func denied(h gate.Hooked, e *extension, reason string) gate.Hooked {
 	return gate.Hooked{Move: gate.Deny, By: append(h.By, e.name), Failed: h.Failed, Reason: reason}
 }
 
-// judge asks one extension what it says of a call.
-func (e *extension) judge(ctx context.Context, method, changes string, shown *protocol.Shown) (protocol.Answer, error) {
+// judge asks the extension what it says of a call.
+func (e *extension) judge(ctx context.Context, method string, shown *protocol.Shown) (protocol.Answer, error) {
 	raw, err := e.call(ctx, method, shown.Params())
 	if err != nil {
 		return protocol.Answer{}, err
+	}
+	changes := "arguments"
+	if method == protocol.HookAfter {
+		changes = "result"
 	}
 	answer, err := protocol.ReadAnswer(raw, changes)
 	if err != nil {

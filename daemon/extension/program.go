@@ -44,8 +44,10 @@ type extension struct {
 	process  *supervise.Process[*talk]
 	registry *Registry
 
-	quit     chan struct{} // closed when it is taken away
+	quit     chan struct{} // closed when it has to end
 	done     chan struct{} // closed when it has ended, if it was started
+	idle     chan struct{} // closed when nothing is asked of it any more, once it is taken away
+	replaced chan struct{} // closed when another has its place, or none
 	failures chan error    // why it failed, to be recorded
 	gone     bool          // guarded by registry.mu, like started
 	started  bool
@@ -58,6 +60,8 @@ type extension struct {
 	mu       sync.Mutex         // guards what follows
 	declared *protocol.Declared // nil before its first handshake
 	began    time.Time
+	busy     int  // how much is asked of it
+	leaving  bool // nothing more may be asked of it
 }
 
 // talk is one conversation with an extension.
@@ -72,7 +76,8 @@ type talk struct {
 func (r *Registry) newExtension(name string, kept *store.Extension, m *manifest.Manifest, wrong error) *extension {
 	e := &extension{
 		name: name, dir: filepath.Join(r.o.Dir, name), kept: kept, manifest: m, wrong: wrong, registry: r,
-		quit: make(chan struct{}), done: make(chan struct{}), failures: make(chan error, 1), streaming: make(chan struct{}, 1),
+		quit: make(chan struct{}), done: make(chan struct{}), idle: make(chan struct{}), replaced: make(chan struct{}),
+		failures: make(chan error, 1), streaming: make(chan struct{}, 1),
 	}
 	if wrong != nil {
 		return e
@@ -210,46 +215,6 @@ func (e *extension) offers() protocol.Declared {
 		return protocol.Declared{}
 	}
 	return *declared
-}
-
-// do asks the extension, which it waits for if it is being started. What was asked is
-// not asked again: nobody knows what a program did before it ended.
-func (e *extension) do(ctx context.Context, method string, ask func(ctx context.Context, t *talk) error) error {
-	if e.wrong != nil {
-		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, e.wrong)
-	}
-	select {
-	case <-e.quit:
-		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, errGone)
-	default:
-	}
-	ctx, asked := context.WithCancelCause(ctx)
-	defer asked(nil)
-	// Idempotent is what a call is as long as the conversation that it was given
-	// turns out to be over already.
-	call := supervise.Call{Name: method, Timeout: protocol.Timeout(method), Idempotent: true}
-	return e.process.Do(ctx, call, func(ctx context.Context, t *talk) error {
-		if err := t.Err(); err != nil {
-			return err
-		}
-		err := ask(ctx, t)
-		switch {
-		case errors.Is(err, wire.ErrClosed):
-			asked(fmt.Errorf("%w: %w", supervise.ErrEnded, err))
-		case err != nil:
-			asked(err)
-		}
-		return err
-	})
-}
-
-// call asks the extension for one answer.
-func (e *extension) call(ctx context.Context, method string, params []byte) (raw []byte, err error) {
-	err = e.do(ctx, method, func(ctx context.Context, t *talk) (err error) {
-		raw, err = t.Call(ctx, method, params)
-		return err
-	})
-	return raw, err
 }
 
 // may refuses what the manifest has no permission for.
