@@ -158,3 +158,46 @@ func TestOutputThatIsNotTaken(t *testing.T) {
 		}
 	}
 }
+
+// Subscribers come and go, and those of one life end with it.
+func TestSubscribers(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t).start()
+	h.install(fake.Extension{Name: "x"})
+	subscribe := func(methods ...string) *wire.Subscription {
+		t.Helper()
+		s, err := h.Subscribe(t.Context(), "x", 0, methods...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	all, tasks, gone := subscribe(), subscribe("task.done"), subscribe()
+	gone.Close()
+	if _, err := h.Invoke(t.Context(), "x", "count", []string{"1"}, func(protocol.Event) {}); err != nil {
+		t.Fatal(err)
+	}
+	var heard []string
+	for range 5 {
+		m, err := all.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		heard = append(heard, m.Method)
+	}
+	if got := strings.Join(heard, " "); got != "task.start command.output task.update task.done command.output" {
+		t.Errorf("one for all heard %s", got)
+	}
+	if m, err := tasks.Next(t.Context()); err != nil || m.Method != "task.done" {
+		t.Errorf("one for tasks heard %+v, %v", m, err)
+	}
+	if _, err := gone.Next(t.Context()); err == nil {
+		t.Error("one that is closed heard something")
+	}
+	_, _ = h.CallTool(t.Context(), "x", "crash", []byte(`{}`)) // it ends the life, which is what is wanted
+	if _, err := all.Next(t.Context()); !errors.Is(err, wire.ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+	all.Close()
+	tasks.Close()
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 )
 
@@ -140,6 +141,12 @@ func TestFloods(t *testing.T) {
 				if got := h.Before(t.Context(), call(t, "files", "write_file", `{}`)); got.Move != gate.Forward {
 					t.Errorf("the other: %+v", got)
 				}
+			}
+			if tail, ok := h.Fleet().Tail(supervise.KindExtension, "x", ""); ok && mode == "flood-errors" {
+				h.until("its standard error is kept, with its escapes made visible", func() bool {
+					lines := tail.Lines()
+					return len(lines) > 0 && strings.Contains(lines[0].Text, `complaint \x1b[31m`)
+				})
 			}
 			if got := <-flooded; got.Move == gate.Deny && !strings.Contains(got.Reason, "no answer in 5s") {
 				t.Errorf("the flooding one: %+v", got)
