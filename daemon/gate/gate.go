@@ -71,6 +71,8 @@ type Call struct {
 
 	Trace *Trace // nil: nobody wants to know how long it takes
 
+	Known []Fact // what was true of it when it came; for hooks only, else nil
+
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
 	spoken   *allowance          // of the attachment; nil: all is told
