@@ -38,7 +38,7 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 // questions, and results that are looked into. What the agent says is taken note
 // of when its facts are asked for.
 func (g *Gate) observe(c *Call) {
-	if c.Side == wire.FromServer {
+	if c.Side == wire.FromServer && !c.heard {
 		g.Facts.Observe(&Message{
 			Session: c.Session, Attachment: c.Attachment, Server: c.Server, Side: c.Side, Method: c.Method, Text: c.Line,
 		})

@@ -76,6 +76,7 @@ const (
 	StageGate   Stage = iota + 1 // the gates; once more after a person's yes
 	StageCedar                   // within the gates
 	StageAsk                     // the wait for a person
+	StageHooks                   // the wait for extensions that see the call before the gates
 	StageServer                  // from the verdict to the answer of the other side
 )
 

@@ -1,0 +1,176 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// gateExtension is how records name a refusal by a hook.
+const gateExtension = "extension"
+
+// longestReason is how much of what a hook gives as its reason is passed on, in
+// bytes.
+const longestReason = 512
+
+// made returns what hooks have made of c, or the ruling by which they refuse it.
+// What they want to put in and can't be used is a refusal.
+func (c *Call) made() (*Call, Ruling) {
+	h := c.hooks
+	if h.Move != Forward {
+		return c, h.refusal(h.Reason)
+	}
+	if h.Changed == nil {
+		return c, Ruling{}
+	}
+	var changed *Call
+	var err error
+	if h.about != nil {
+		changed, err = c.withOutcome(h.Changed)
+	} else {
+		changed, err = c.with(h.Changed, h.names())
+	}
+	if err != nil {
+		return c, h.refusal(err.Error())
+	}
+	changed.spliced = true
+	changed.hooks = &hooked{Hooked: h.Hooked, revision: h.revision, about: h.about, changed: true}
+	changed.hooks.Changed = nil
+	if h.about == nil {
+		changed.notice = fmt.Sprintf("%s changed the arguments of this call before it was executed; this is the result of the changed call.", capital(h.names()))
+	}
+	return changed, Ruling{}
+}
+
+// weighMade weighs what hooks have made of c, which is c itself where they were not
+// asked or changed nothing. Where they have refused it no gate is asked.
+func (g *Gate) weighMade(ctx context.Context, policy Policy, c *Call) (weighed, *Call, error) {
+	if c.hooks == nil {
+		return g.weigh(ctx, policy, c), c, nil
+	}
+	made, refused := c.made()
+	if refused.Move == Deny {
+		return weighed{facts: c.Known, ruling: refused, shown: c}, c, nil
+	}
+	w := g.weigh(ctx, policy, made)
+	if made == c {
+		return w, c, nil
+	}
+	return w, made, g.otherVersion(ctx, policy, c, made, w.ruling.Redact)
+}
+
+// refusal is the ruling by which the last of the hooks that were asked refuses.
+func (h *hooked) refusal(reason string) Ruling {
+	if len(reason) > longestReason {
+		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
+	} else if !utf8.ValidString(reason) {
+		reason = strings.ToValidUTF8(reason, "\uFFFD")
+	}
+	r := Ruling{Move: Deny, Gate: gateExtension, Reason: reason, Code: mcp.CodeExtension}
+	if len(h.By) > 0 {
+		r.Rule = "extension " + h.By[len(h.By)-1]
+	}
+	return r
+}
+
+// overPerson is the ruling on a call to which a person has said yes with arguments
+// of their own, when hooks do not let it be as it is.
+func (h *hooked) overPerson() Ruling {
+	if h.Move != Forward {
+		return h.refusal(h.Reason)
+	}
+	return h.refusal("it would change what a person has put in")
+}
+
+// names names those that changed or refused something, as the beginning or a part
+// of a sentence.
+func (h *hooked) names() string {
+	switch len(h.By) {
+	case 0:
+		return "an extension"
+	case 1:
+		return "extension " + h.By[0]
+	}
+	return "extensions " + strings.Join(h.By, ", ")
+}
+
+// note adds to the reason of a record what hooks had to do with it.
+func (h *hooked) note(reason string) string {
+	if h == nil {
+		return reason
+	}
+	var parts []string
+	if reason != "" {
+		parts = append(parts, reason)
+	}
+	if h.changed && h.about == nil {
+		parts = append(parts, "with the arguments that "+h.names()+" put in place of the agent's")
+	} else if h.changed {
+		parts = append(parts, "with the result that "+h.names()+" put in place of the server's")
+	}
+	for _, failed := range h.Failed {
+		parts = append(parts, "not asked: "+failed)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// withOutcome returns the answer c, or what it tells of a task, with another
+// result, every other byte being as it was. It is read as strictly as what a server
+// writes.
+func (c *Call) withOutcome(result []byte) (*Call, error) {
+	fail := func(why any) (*Call, error) {
+		return c, fmt.Errorf("what it put in place of the result can't be used (%v)", why)
+	}
+	value, err := c.outcome()
+	if err != nil {
+		return fail(err)
+	}
+	line, err := wire.Splice(c.Line, wire.Edit{Span: value, With: result})
+	if err != nil {
+		return fail(err)
+	}
+	if len(line) > wire.MaxMessage {
+		return fail(fmt.Sprintf("it is longer than %d bytes", wire.MaxMessage))
+	}
+	changed, old := *c, &c.Envelope
+	changed.Line, changed.Envelope = line, wire.Envelope{}
+	e := &changed.Envelope
+	if err := wire.Read(line, c.Side, e); err != nil {
+		return fail(err)
+	}
+	e.Modern = old.Modern
+	value, err = changed.outcome()
+	// Text that closes the object would open members beside it.
+	if trimmed := bytes.TrimSpace(result); err != nil || !bytes.Equal(value.Of(line), trimmed) || trimmed[0] != '{' ||
+		e.Kind != old.Kind || e.Method != old.Method || !bytes.Equal(e.ID.Of(line), old.ID.Of(c.Line)) {
+		return fail(errors.Join(errors.New("it is not one object"), err))
+	}
+	return &changed, nil
+}
+
+// otherVersion writes down the version of c that is not in the record of its
+// verdict: what the agent or the server wrote, or in development what hooks would
+// have made of it. Of a result only the digest is kept.
+func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, redact []string) error {
+	other := c
+	if c.Profile == Development {
+		other = made
+	}
+	r := other.record(policy, nil, Ruling{Gate: gateExtension})
+	r.Kind = record.KindHook
+	if c.Profile == Development {
+		r.Would = wouldChange
+	}
+	var values []byte
+	if other.Envelope.Kind == wire.Request {
+		values = other.values()
+	}
+	return g.Recorder.Record(ctx, r, values, redact)
+}
