@@ -91,7 +91,7 @@ type hold struct {
 type settled struct {
 	verdict Verdict // without its Line
 	digest  [32]byte
-	call    Call // without Line, for the record of its outcome
+	call    Call     // without Line, for the record of its outcome
 	written [32]byte // digest of the line that was let through; only when hooks want its result
 	at      time.Time
 }

@@ -55,17 +55,19 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	policy := g.policy(c)
 	c.Profile = c.inForce(policy)
 	g.observe(c)
-	w, made, err := g.weighMade(ctx, policy, c)
-	if err != nil {
-		return g.unrecorded(c, err), nil
-	}
+	w, made := g.weighMade(ctx, policy, c)
 	ruling := w.ruling
+	if made != c {
+		if known = g.known(made); known == nil {
+			if err := g.otherVersion(ctx, policy, c, made, ruling.Redact); err != nil {
+				return g.unrecorded(c, err), nil
+			}
+		}
+	}
 	if c.Profile == Development {
 		return g.wouldHave(ctx, c, c.record(policy, w.facts, ruling), ruling), nil
 	}
-	if made != c {
-		c, known = made, g.known(made)
-	}
+	c = made
 	r := c.record(policy, w.facts, ruling)
 	switch ruling.Move {
 	case Forward:

@@ -51,19 +51,15 @@ func (c *Call) made() (*Call, Ruling) {
 
 // weighMade weighs what hooks have made of c, which is c itself where they were not
 // asked or changed nothing. Where they have refused it no gate is asked.
-func (g *Gate) weighMade(ctx context.Context, policy Policy, c *Call) (weighed, *Call, error) {
+func (g *Gate) weighMade(ctx context.Context, policy Policy, c *Call) (weighed, *Call) {
 	if c.hooks == nil {
-		return g.weigh(ctx, policy, c), c, nil
+		return g.weigh(ctx, policy, c), c
 	}
 	made, refused := c.made()
 	if refused.Move == Deny {
-		return weighed{facts: c.Known, ruling: refused, shown: c}, c, nil
+		return weighed{facts: c.Known, ruling: refused, shown: c}, c
 	}
-	w := g.weigh(ctx, policy, made)
-	if made == c {
-		return w, c, nil
-	}
-	return w, made, g.otherVersion(ctx, policy, c, made, w.ruling.Redact)
+	return g.weigh(ctx, policy, made), made
 }
 
 // refusal is the ruling by which the last of the hooks that were asked refuses.
