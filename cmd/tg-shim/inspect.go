@@ -57,8 +57,9 @@ func (t *running) add(id string, c *call) {
 		t.tasks = map[string]*call{}
 	}
 	if other, ok := t.tasks[id]; ok {
-		if other != c {
-			t.tasks[id] = nil // a server that gives an id twice can't be followed
+		if other != nil && other != c { // a server that gives an id twice can't be followed
+			t.tasks[id] = nil
+			t.bytes -= len(other.wrote)
 		}
 		return
 	}
