@@ -187,6 +187,8 @@ func (e extensions) Revision() uint64 {
 	return uint64(len(e.hooks))
 }
 
+func (e extensions) Who(*gate.Call, bool) []string { return nil }
+
 func (e extensions) Wants(_ *gate.Call, after bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -105,16 +105,13 @@ func (c *Call) withheldOrBlocked(r Ruling, approval string) mcp.Denial {
 		Code: r.Code, Gate: r.Gate, ErrorType: "extension_blocked", Reason: r.Reason,
 		Approval: approval, Correlation: c.ID, Method: c.Method, Modern: c.Modern,
 	}
-	who, why := "ThoughtGate", strings.TrimSuffix(r.Reason, ".")
-	if r.Rule != "" {
-		who = r.Rule
-	}
+	why := strings.TrimSuffix(r.Reason, ".")
 	if c.Side == wire.FromAgent {
-		d.Text = fmt.Sprintf("Not executed. Refused by %s: %s. Repeating the call will not help; ask the user. (%s)", who, why, c.ID)
+		d.Text = fmt.Sprintf("Not executed. %s. Repeating the call will not help; ask the user. (%s)", capital(why), c.ID)
 		return d
 	}
 	d.ErrorType = "result_withheld"
-	d.Text = fmt.Sprintf("Executed, but its result is withheld by %s: %s. Repeating the call would execute it again; ask the user. (%s)", who, why, c.ID)
+	d.Text = fmt.Sprintf("Executed, but its result is withheld: %s. Repeating the call would execute it again; ask the user. (%s)", why, c.ID)
 	if c.Method == "tasks/result" { // which is answered as the call would be
 		d.Method = "tools/call"
 	}

@@ -10,6 +10,9 @@ type Hooks interface {
 	// Wants reports whether some program wants to see c, or with after its
 	// result. It is asked about every call, and must neither block nor allocate.
 	Wants(c *Call, after bool) bool
+	// Who names the programs that want to see c, or with after its result, in the
+	// order in which they are asked. It is for people who ask, not for calls.
+	Who(c *Call, after bool) []string
 	// Revision is another number once a program was installed, upgraded or
 	// removed: a yes that was given before is no yes to a call that a program
 	// would see which has not. It must neither block nor allocate.

@@ -134,6 +134,11 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 	c := h.call
 	a.gate.observe(c)
 	c.heard = true
+	for _, shown := range []*Call{c, h.about} {
+		if shown != nil {
+			shown.Profile = shown.inForce(a.gate.policy(shown))
+		}
+	}
 	if c.Side == wire.FromAgent {
 		c.Known = a.gate.Facts.Of(c)
 	}

@@ -88,7 +88,7 @@ func TestHooksOverARestart(t *testing.T) {
 	}{
 		{goesOn, Forward, 1, "call:forward"},
 		{Hooked{Move: Deny, By: []string{"guard"}, Reason: "no"}, Deny, 1, "call:deny:guard"},
-		{changes(`{"path":"/y"}`), Forward, 2, "hook:guard call:forward:guard"}, // what went on is not kept
+		{changes(`{"path":"/y"}`), Forward, 2, "hook:changed:guard call:forward:guard"}, // what went on is not kept
 	} {
 		h := newHouse()
 		hooks := &script{before: says(test.said)}
@@ -136,7 +136,7 @@ func TestQuestionAboutHookedOverARestart(t *testing.T) {
 	if v := <-c; v.Move != Forward || !strings.Contains(string(v.Line), "/y") || !strings.Contains(v.Notice, "Extension guard") {
 		t.Errorf("got %v %s, %q", v.Move, v.Line, v.Notice)
 	}
-	if got, want := h.kinds(), "hook:guard call:hold:guard call:forward:guard"; got != want {
+	if got, want := h.kinds(), "hook:changed:guard call:hold:guard call:forward:guard"; got != want {
 		t.Errorf("records %q, want %q", got, want)
 	}
 }
@@ -172,7 +172,7 @@ func TestHooksAndAYes(t *testing.T) {
 		{"removed", says(goesOn), func(s *script) { s.install(); s.before = nil }, nil, Forward, "", 1},
 		{"other arguments", says(goesOn), func(*script) {}, edit, Forward, "", 2},
 		{"other arguments, refused", refuses, func(*script) {}, edit, Deny, "not there", 2},
-		{"other arguments, changed", rewrites, func(*script) {}, edit, Deny, "it would change what a person has put in", 2},
+		{"other arguments, changed", rewrites, func(*script) {}, edit, Deny, "extension guard would change what a person has put in", 2},
 		{"other arguments after hooks'", says(changes(`{"path":"/y"}`)), func(s *script) { s.before = says(goesOn) }, edit, Forward, "", 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {

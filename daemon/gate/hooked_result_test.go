@@ -21,7 +21,7 @@ func TestHooksAfter(t *testing.T) {
 		told     = `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t","result":{"content":[]}}}`
 		early    = `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t"}}`
 		clean    = `{"content":[{"type":"text","text":"..."}]}`
-		withheld = "Executed, but its result is withheld by extension guard: no keys. Repeating the call would execute it again"
+		withheld = "Executed, but its result is withheld: no keys. Repeating the call would execute it again"
 	)
 	refuses := Hooked{Move: Deny, By: []string{"guard"}, Reason: "no keys"}
 	inner := func(line string) string { return strings.Replace(line, `{"content":[]}`, clean, 1) }
@@ -45,7 +45,7 @@ func TestHooksAfter(t *testing.T) {
 		{name: "an error beside it", said: changes(`{},"error":{"code":1,"message":""}`), told: "can't be used"},
 		{name: "two lines", said: changes("{}}\n{\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}"), told: "can't be used"},
 		{name: "too long", said: changes(`{"x":"` + strings.Repeat("x", wire.MaxMessage) + `"}`), told: "longer than"},
-		{name: "nothing said", said: Hooked{}, told: "Executed, but its result is withheld by ThoughtGate"},
+		{name: "nothing said", said: Hooked{}, told: "Executed, but its result is withheld: an extension refused it. "},
 		{name: "a resource", call: read, answers: "resources/read", said: refuses, told: `"error":{"code":-31005`},
 		{name: "a task's result", answers: "tasks/result", said: refuses, told: `"isError":true`},
 		{name: "a task's end", answers: "tasks/get", line: task, said: changes(clean), want: inner(task), shown: `{"content":[]}`},

@@ -30,6 +30,13 @@ func (s *script) Wants(_ *Call, after bool) bool {
 	return s.before != nil
 }
 
+func (s *script) Who(c *Call, after bool) []string {
+	if s.Wants(c, after) {
+		return []string{"guard"}
+	}
+	return nil
+}
+
 func (s *script) Revision() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,11 +128,11 @@ func TestHooksBefore(t *testing.T) {
 	}{
 		{"goes on", goesOn, aCall, "", "call:forward"},
 		{"changed", Hooked{Move: Forward, Changed: []byte(` {"path":"/y"} `), By: by}, strings.Replace(aCall, `{"path":"/x"}`, ` {"path":"/y"} `, 1),
-			"Extensions words, guard changed the arguments", "hook:words+guard call:forward:words+guard"},
+			"Extensions words, guard changed the arguments", "hook:changed:words+guard call:forward:words+guard"},
 		{"refused", Hooked{Move: Deny, By: by, Reason: "not outside"}, "",
-			"Not executed. Refused by extension guard: not outside. Repeating the call will not help; ask the user.", "call:deny:words+guard"},
-		{"nothing said", Hooked{}, "", "Not executed. Refused by ThoughtGate", "call:deny"},
-		{"no move", Hooked{Move: Ask, By: by[1:]}, "", "Refused by extension guard", "call:deny:guard"},
+			"Not executed. Not outside. Repeating the call will not help; ask the user.", "call:deny:words+guard"},
+		{"nothing said", Hooked{}, "", "Not executed. An extension refused it. Repeating", "call:deny"},
+		{"no move", Hooked{Move: Ask, By: by[1:]}, "", "Extension guard refused it", "call:deny:guard"},
 		{"no object", changes(`[]`), "", "not an object", "call:deny:guard"},
 		{"not JSON", changes(`{"path":`), "", "can't be used", "call:deny:guard"},
 		{"nothing", changes(``), "", "can't be used", "call:deny:guard"},

@@ -33,7 +33,7 @@ func (c *Call) made() (*Call, Ruling) {
 	var changed *Call
 	var err error
 	if h.about != nil {
-		changed, err = c.withOutcome(h.Changed)
+		changed, err = c.withOutcome(h.Changed, h.names())
 	} else {
 		changed, err = c.with(h.Changed, h.names())
 	}
@@ -69,6 +69,9 @@ func (h *hooked) refusal(reason string) Ruling {
 	} else if !utf8.ValidString(reason) {
 		reason = strings.ToValidUTF8(reason, "\uFFFD")
 	}
+	if reason == "" {
+		reason = h.names() + " refused it"
+	}
 	r := Ruling{Move: Deny, Gate: gateExtension, Reason: reason, Code: mcp.CodeExtension}
 	if len(h.By) > 0 {
 		r.Rule = "extension " + h.By[len(h.By)-1]
@@ -82,7 +85,7 @@ func (h *hooked) overPerson() Ruling {
 	if h.Move != Forward {
 		return h.refusal(h.Reason)
 	}
-	return h.refusal("it would change what a person has put in")
+	return h.refusal(h.names() + " would change what a person has put in")
 }
 
 // names names those that changed or refused something, as the beginning or a part
@@ -118,11 +121,11 @@ func (h *hooked) note(reason string) string {
 }
 
 // withOutcome returns the answer c, or what it tells of a task, with another
-// result, every other byte being as it was. It is read as strictly as what a server
+// result, which whose put in its place, every other byte being as it was. It is read as strictly as what a server
 // writes.
-func (c *Call) withOutcome(result []byte) (*Call, error) {
+func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
 	fail := func(why any) (*Call, error) {
-		return c, fmt.Errorf("what it put in place of the result can't be used (%v)", why)
+		return c, fmt.Errorf("what %s put in place of it can't be used (%v)", whose, why)
 	}
 	value, err := c.outcome()
 	if err != nil {
@@ -160,9 +163,8 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 		other = made
 	}
 	r := other.record(policy, nil, Ruling{Gate: gateExtension})
-	r.Kind = record.KindHook
-	if c.Profile == Development {
-		r.Would = wouldChange
+	if r.Kind, r.Verdict = record.KindHook, "changed"; c.Profile == Development {
+		r.Verdict, r.Would = "", wouldChange
 	}
 	var values []byte
 	if other.Envelope.Kind == wire.Request {
