@@ -56,8 +56,8 @@ type Attachment struct {
 	cancel context.CancelCauseFunc
 	wait   sync.WaitGroup // of the calls that are held
 
-	// A stream may tear while a line of it is being judged, and the next stream
-	// bring the same line: it waits, and finds it judged. Taken before mu.
+	// The next stream may bring a line that is being judged: it waits, and finds it
+	// judged. Taken before mu.
 	submitting sync.Mutex
 
 	mu        sync.Mutex // guards what follows
@@ -181,6 +181,7 @@ func (a *Attachment) Submit(s Submission) {
 		a.throughHooks(h, digest, known)
 		return
 	}
+	a.unhooked(s.About, c)
 	gates := c.Trace.Begin(StageGate)
 	v, asked := a.gate.judge(a.ctx, c, known)
 	c.Trace.Finish(gates)

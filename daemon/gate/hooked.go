@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -131,7 +132,10 @@ func (c *Call) outcome() (wire.Span, error) {
 // throughHooks has hooks asked about a line, and then judges what they made of it.
 // The shim is told that it is held.
 func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Record) {
-	c := h.call
+	c, of := h.call, (*Trace)(nil) // of the call whose result c is
+	if h.about != nil {
+		of = a.inspected(h.about.Seq)
+	}
 	a.gate.observe(c)
 	c.heard = true
 	for _, shown := range []*Call{c, h.about} {
@@ -156,21 +160,21 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
 		v, _ := a.gate.judge(ctx, c, nil)
 		a.settle(c, digest, v)
+		a.gate.seen(of, c, v)
 		return
 	}
 	a.wait.Go(func() {
 		defer cancel(nil)
-		part := c.Trace.Begin(StageHooks)
-		c.hooks = a.gate.askHooks(ctx, h)
-		c.Trace.Finish(part)
+		c.hooks = a.gate.askHooks(ctx, h, cmp.Or(c.Trace, of))
 		a.mu.Lock()
 		a.hooking, a.hookingBytes = a.hooking-1, a.hookingBytes-h.size
 		a.mu.Unlock()
 		if ctx.Err() != nil {
 			a.unheld(ctx, c)
+			a.gate.unheld(ctx, of)
 			return
 		}
-		a.judgeHeld(ctx, c, digest, known)
+		a.gate.seen(of, c, a.judgeHeld(ctx, c, digest, known))
 	})
 }
 
@@ -185,14 +189,13 @@ func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error
 		return nil
 	}
 	c.Known = g.Facts.Of(c)
-	t := a.call.Trace
-	part := t.Begin(StageHooks)
-	defer t.Finish(part)
-	return g.askHooks(ctx, &hooking{call: c})
+	return g.askHooks(ctx, &hooking{call: c}, a.call.Trace)
 }
 
-// askHooks asks the hooks.
-func (g *Gate) askHooks(ctx context.Context, h *hooking) *hooked {
+// askHooks asks the hooks, and tells t how long they took.
+func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
+	part := t.Begin(StageHooks)
+	defer t.Finish(part)
 	said := &hooked{revision: g.Hooks.Revision(), about: h.about}
 	if h.about != nil {
 		said.Hooked = g.Hooks.After(ctx, h.about, h.value.Of(h.call.Line))
@@ -203,14 +206,14 @@ func (g *Gate) askHooks(ctx context.Context, h *hooking) *hooked {
 }
 
 // judgeHeld judges a line that the shim has been told of that it is held, and
-// waits for the person where one has to be asked.
-func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, known *record.Record) {
+// waits for the person where one has to be asked. It returns the last verdict.
+func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, known *record.Record) Verdict {
 	gates := c.Trace.Begin(StageGate)
 	v, asked := a.gate.judge(ctx, c, known)
 	c.Trace.Finish(gates)
 	if asked == nil {
 		a.settle(c, digest, v)
-		return
+		return v
 	}
 	a.mu.Lock()
 	if h, ok := a.held[c.Seq]; ok {
@@ -219,17 +222,18 @@ func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, kn
 	}
 	a.tell(v)
 	a.mu.Unlock()
-	a.await(ctx, asked, digest)
+	return a.await(ctx, asked, digest)
 }
 
 // await waits for the person's answer and settles what comes of it.
-func (a *Attachment) await(ctx context.Context, asked *asked, digest [32]byte) {
+func (a *Attachment) await(ctx context.Context, asked *asked, digest [32]byte) Verdict {
 	v, ok := a.gate.await(ctx, asked)
-	if !ok {
+	if ok {
+		a.settle(asked.call, digest, v)
+	} else {
 		a.unheld(ctx, asked.call)
-		return
 	}
-	a.settle(asked.call, digest, v)
+	return v
 }
 
 // unheld forgets a line that gets no verdict, since ctx has ended.

@@ -380,12 +380,54 @@ func TestTraceOfHooks(t *testing.T) {
 	pendingFirst(t, c)
 	a.Outcome(t.Context(), 1, "ok")
 	a.Close(true)
-	var stages []Stage
-	for _, p := range book.all[0].Parts {
-		stages = append(stages, p.Stage)
+	if got, want := book.all[0].stages(), []Stage{StageHooks, StageGate, StageServer}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
-	if want := []Stage{StageHooks, StageGate, StageServer}; !slices.Equal(stages, want) {
-		t.Errorf("got %v, want %v", stages, want)
+}
+
+func (t *Trace) stages() (all []Stage) {
+	for _, p := range t.Parts {
+		all = append(all, p.Stage)
+	}
+	return all
+}
+
+// The trace of a call whose result extensions want ends with what they make of it.
+func TestTraceOfHooksAfter(t *testing.T) {
+	withheld := Hooked{Move: Deny, By: []string{"guard"}}
+	for _, test := range []struct {
+		said   Hooked
+		line   string
+		told   string // by the shim, as the outcome
+		want   string
+		by     string
+		stages int
+	}{
+		{goesOn, aResult, "ok", "1:ok", "", 3},
+		{changes(`{}`), strings.Replace(aResult, `{"content"`, `{"isError":true,"content"`, 1), "tool_error", "1:tool_error", "guard", 3},
+		{withheld, aResult, "ok", "1:withheld", "guard", 3},
+		{withheld, "", "protocol_error", "1:protocol_error", "", 2},
+		{withheld, "", "ok", "1:lost", "", 2}, // its result was never submitted
+	} {
+		h, book := newHouse(), &traceBook{}
+		h.gate.Tracer, h.gate.Hooks = book, &script{after: saysAfter(test.said)}
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		c := collect(a)
+		a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
+		<-c
+		a.Outcome(t.Context(), 1, test.told)
+		if test.line != "" {
+			a.Submit(Submission{Seq: 2, Side: wire.FromServer, Line: []byte(test.line), Answers: "tools/call", Call: 1, Request: []byte(aCall), About: 1})
+			pendingFirst(t, c)
+		}
+		a.Close(true)
+		if got := book.outcomes(); got != test.want {
+			t.Errorf("%s: got %q", test.want, got)
+			continue
+		}
+		if one := book.all[0]; strings.Join(one.Extensions, ",") != test.by || len(one.stages()) != test.stages {
+			t.Errorf("%s: by %q, stages %v", test.want, one.Extensions, one.stages())
+		}
 	}
 }
 

@@ -18,7 +18,9 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	a.mu.Lock()
 	d, ok := a.done[seq]
 	t := d.call.Trace
-	if ok {
+	if t != nil && d.verdict.Inspect && (outcome == "ok" || outcome == "tool_error") {
+		t = nil // it ends with what hooks make of the result, which is submitted next
+	} else if ok {
 		d.call.Trace = nil
 		a.done[seq] = d
 	}
