@@ -162,9 +162,13 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 	if c.Profile == Development {
 		other = made
 	}
-	r := other.record(policy, nil, Ruling{Gate: gateExtension})
+	said := "the agent said"
+	if c.Side == wire.FromServer {
+		said = "the server said"
+	}
+	r := other.record(policy, nil, Ruling{Gate: gateExtension, Reason: "as " + said + " it"})
 	if r.Kind, r.Verdict = record.KindHook, "changed"; c.Profile == Development {
-		r.Verdict, r.Would = "", wouldChange
+		r.Verdict, r.Would, r.Reason = "", wouldChange, "as "+made.hooks.names()+" would have made it"
 	}
 	var values []byte
 	if other.Envelope.Kind == wire.Request {
