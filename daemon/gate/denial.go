@@ -112,8 +112,11 @@ func (c *Call) withheldOrBlocked(r Ruling, approval string) mcp.Denial {
 	}
 	d.ErrorType = "result_withheld"
 	d.Text = fmt.Sprintf("Executed, but its result is withheld: %s. Repeating the call would execute it again; ask the user. (%s)", why, c.ID)
-	if c.Method == "tasks/result" { // which is answered as the call would be
+	switch {
+	case c.Method == "tasks/result": // which is answered as the call would be
 		d.Method = "tools/call"
+	case c.hooks != nil && c.hooks.about != nil && c.hooks.about.Envelope.Task.Present(): // a task is expected, and no result
+		d.Method = ""
 	}
 	return d
 }

@@ -47,6 +47,7 @@ func TestHooksAfter(t *testing.T) {
 		{name: "too long", said: changes(`{"x":"` + strings.Repeat("x", wire.MaxMessage) + `"}`), told: "longer than"},
 		{name: "nothing said", said: Hooked{}, told: "Executed, but its result is withheld: an extension refused it. "},
 		{name: "a resource", call: read, answers: "resources/read", said: refuses, told: `"error":{"code":-31005`},
+		{name: "a task", call: strings.Replace(aCall, `"name"`, `"task":{},"name"`, 1), said: refuses, told: `"error":{"code":-31005`},
 		{name: "a task's result", answers: "tasks/result", said: refuses, told: `"isError":true`},
 		{name: "a task's end", answers: "tasks/get", line: task, said: changes(clean), want: inner(task), shown: `{"content":[]}`},
 		{name: "a task's end, withheld", answers: "tasks/get", line: task, said: refuses, told: `"error":{"code":-31005`, shown: `{"content":[]}`},
