@@ -274,9 +274,7 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 	for _, f := range facts {
 		r.Facts = append(r.Facts, f.Name)
 	}
-	if c.hooks != nil {
-		r.Extensions = c.hooks.By
-	}
+	c.hooks.tell(r)
 	c.Trace.judged(r)
 	return r
 }

@@ -100,6 +100,18 @@ func (h *hooked) names() string {
 	return "extensions " + strings.Join(h.By, ", ")
 }
 
+// tell says in a record what hooks had to do with it, and of which call the result is
+// that they have seen.
+func (h *hooked) tell(r *record.Record) {
+	if h == nil {
+		return
+	}
+	r.Extensions = h.By
+	if h.about != nil && r.Tool == "" {
+		r.Tool = h.about.Subject
+	}
+}
+
 // note adds to the reason of a record what hooks had to do with it.
 func (h *hooked) note(reason string) string {
 	if h == nil {
