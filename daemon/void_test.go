@@ -44,7 +44,8 @@ type world struct {
 	mu      sync.Mutex // guards what follows
 	pin     gate.Pinned
 	facts   []gate.Fact
-	hooks   []gate.Hooked // what the extensions that are installed say of the call
+	hooks   []gate.Hooked                // what the extensions that are installed say of the call
+	onHook  func(*gate.Call) gate.Hooked // instead of that, when set
 	records []record.Record
 	onYes   func() // when a yes has been written down, before the call can know of it
 }
@@ -195,9 +196,12 @@ func (e extensions) Wants(_ *gate.Call, after bool) bool {
 	return !after && slices.ContainsFunc(e.hooks, func(h gate.Hooked) bool { return h.Move != 0 })
 }
 
-func (e extensions) Before(context.Context, *gate.Call) gate.Hooked {
+func (e extensions) Before(_ context.Context, c *gate.Call) gate.Hooked {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.onHook != nil {
+		return e.onHook(c)
+	}
 	all := gate.Hooked{Move: gate.Forward}
 	for _, h := range e.hooks {
 		switch {
