@@ -29,13 +29,13 @@ func (in *instance) ask(line []byte, e *wire.Envelope) {
 	case in.asks[key] != nil:
 		in.drop("a request of the server whose id is open")
 		return
+	case in.modern:
+		in.drop("a request of a server that may not ask")
+		return
 	case e.Method == "ping":
 		in.talk.push(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, raw))
 		return
-	case in.modern || in.greeting == nil:
-		in.drop("a request of a server that may not ask")
-		return
-	case !in.greeting.can(e.Method):
+	case in.greeting == nil || !in.greeting.can(e.Method):
 		in.talk.push(mcp.RefuseUnread(raw, mcp.CodeUnknownMethod, "Method not found"))
 		return
 	}

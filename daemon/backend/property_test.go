@@ -57,24 +57,6 @@ func TestNobodyGetsTheMessageOfAnother(t *testing.T) {
 	t.Logf("%d questions reached a client, %d were refused", asked, refused)
 }
 
-// dice is a number of which choices are cut.
-type dice struct{ n uint64 }
-
-// shake makes all the faces of op equally likely: most numbers that are drawn are
-// small.
-func shake(op uint64) *dice {
-	op += 0x9e3779b97f4a7c15
-	op = (op ^ op>>30) * 0xbf58476d1ce4e5b9
-	op = (op ^ op>>27) * 0x94d049bb133111eb
-	return &dice{op ^ op>>31}
-}
-
-func (d *dice) roll(sides int) int {
-	face := d.n % uint64(sides)
-	d.n /= uint64(sides)
-	return int(face)
-}
-
 func (w *world) begin(s *server, in *instance) {
 	p := &played{server: s, in: in, asks: map[string]string{}}
 	s.read = func(line string) { w.hears(p, line) }
@@ -278,6 +260,14 @@ func (w *world) end() {
 		w.settle()
 		if open {
 			quiet = 0
+		}
+	}
+	for _, in := range w.all() {
+		in.mu.Lock()
+		kept := len(in.open) + len(in.waiting) + len(in.cancelled) + len(in.busy) + len(in.turns) + len(in.tokens)
+		in.mu.Unlock()
+		if kept > 0 {
+			w.fault("%d things are kept at the end", kept)
 		}
 	}
 	w.mu.Lock()
