@@ -76,8 +76,9 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 		$(GO) test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$${file%/*}" || exit 1; \
 	done
 
-soak: ## hold the gates against a plain reference on 100,000 random cases
+soak: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases
 	THOUGHTGATE_REFERENCE_CASES=100000 $(GO) test -run TestGatesAgreeWithReference -v -timeout 60m ./daemon/policy
+	$(GO) test -run TestNobodyGetsTheMessageOfAnother -v -timeout 60m ./daemon/backend -rapid.checks=100000
 
 bench: build ## measure what the gate costs beside the server alone and a byte copier
 	$(GO) run ./internal/bench -bin bin
