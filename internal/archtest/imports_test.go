@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 	"daemon/store":    {sys, json, sync, "internal/...", "daemon/gate", sqlite},
 	"daemon/*":        {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
+	"daemon/backend":  {"internal/...", "daemon/gate", "daemon/supervise"},
 	"daemon/metrics":  {"internal/...", "daemon/gate", prom, promText, promData},
 	"daemon/presence": {sys, argon2, "internal/...", "daemon/gate", "daemon/store"},
 	"daemon/policy":   {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", cedar},

@@ -1,0 +1,204 @@
+package backend
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// ask is a request of the server that a client has not answered.
+type ask struct {
+	m     *Member
+	id    int64  // what the client knows it by
+	key   string // the server's id, as wire.Key has it
+	raw   []byte // the server's id as written
+	token string // the server's progress token, as wire.Key has it; empty for none
+}
+
+// ask takes a request of the server. mu is held.
+func (in *instance) ask(line []byte, e *wire.Envelope) {
+	key := e.Key(line)
+	raw := e.ID.Of(line)
+	switch {
+	case in.asks[key] != nil:
+		in.drop("a request of the server whose id is open")
+		return
+	case e.Method == "ping":
+		in.talk.push(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, raw))
+		return
+	case in.modern || in.greeting == nil:
+		in.drop("a request of a server that may not ask")
+		return
+	case !in.greeting.can(e.Method):
+		in.talk.push(mcp.RefuseUnread(raw, mcp.CodeUnknownMethod, "Method not found"))
+		return
+	}
+	m := in.asked(line, e)
+	if m == nil || len(m.asks) >= mostOpen {
+		in.drop("a question that can't be attributed")
+		in.talk.push(mcp.RefuseUnread(raw, mcp.CodeInternal,
+			"The server is shared, and which of its clients this is for can't be known. Ask while a single client's call is open."))
+		return
+	}
+	m.lastAsk++
+	a := &ask{m: m, id: m.lastAsk, key: key, raw: bytes.Clone(raw)}
+	a.token, _ = wire.Key(e.ProgressToken.Of(line))
+	in.asks[key], m.asks[a.id] = a, a
+	in.remember(in.elicitations, m, elicitationID(line, e.Params))
+	in.splice(m, line, wire.Edit{Span: e.ID, With: strconv.AppendInt(nil, a.id, 10)})
+}
+
+// asked returns the client that a question is for; nil when that can't be known.
+func (in *instance) asked(line []byte, e *wire.Envelope) *Member {
+	if id, ok := relatedTask(line, e); ok {
+		if t := in.tasks[id]; t != nil {
+			return t.owner
+		}
+		return nil
+	}
+	if strings.HasPrefix(e.Method, "tasks/") && e.TaskID.Present() {
+		id, err := wire.Unquote(e.TaskID, line)
+		if err != nil {
+			return nil
+		}
+		return in.clientTasks[id]
+	}
+	owners := make([]uint64, 0, len(in.turns))
+	for owner := range in.turns {
+		owners = append(owners, owner)
+	}
+	if e.Method == "roots/list" { // it says nothing of anybody's
+		if m := in.addressee(owners); m != nil {
+			return m
+		}
+		return in.rooter()
+	}
+	in.suspect(in.turns)
+	return in.addressee(owners)
+}
+
+// rooter is the client whose roots the server is to know: the one that said last that
+// they have changed, or else the first.
+func (in *instance) rooter() *Member {
+	if m := in.rooted; m != nil && !m.gone && slices.Contains(in.members, m) {
+		return m
+	}
+	for _, m := range in.members {
+		if m.ready {
+			return m
+		}
+	}
+	return nil
+}
+
+// reply takes the answer of m to a question. mu is held.
+func (in *instance) reply(m *Member, line []byte, e *wire.Envelope) {
+	a := m.asks[number(e.ID.Of(line))]
+	if a == nil || in.talk == nil {
+		in.drop("an answer to no question")
+		return
+	}
+	in.forget(a)
+	if e.CreatedTask.Present() {
+		if id, ok := memberText(line, e.CreatedTask, "taskId"); ok {
+			if other := in.clientTasks[id]; other != nil && other != m {
+				in.talk.push(mcp.RefuseUnread(a.raw, mcp.CodeInternal, "Another client of the shared server has a task of that id"))
+				return
+			}
+			in.remember(in.clientTasks, m, id)
+		}
+	}
+	if spliced, err := wire.Splice(line, wire.Edit{Span: e.ID, With: a.raw}); err == nil {
+		in.talk.push(spliced)
+	}
+}
+
+func (in *instance) forget(a *ask) {
+	delete(in.asks, a.key)
+	delete(a.m.asks, a.id)
+	in.pump() // who is asked goes before others
+}
+
+// remember notes whose id is. What is too much is forgotten, and then goes nowhere.
+func (in *instance) remember(owners map[string]*Member, m *Member, id string) {
+	if id != "" && len(owners) < mostClasses {
+		owners[id] = m
+	}
+}
+
+// serverCancels takes a cancellation of the server's: of its question, or in the
+// modern era of a subscription.
+func (in *instance) serverCancels(line []byte, e *wire.Envelope) {
+	if in.modern {
+		r := in.open[number(e.RequestID.Of(line))]
+		if r == nil || r.m == nil || r.method != "subscriptions/listen" {
+			in.drop("a cancellation of nothing that is open")
+			return
+		}
+		in.splice(r.m, line, wire.Edit{Span: e.RequestID, With: r.id})
+		return
+	}
+	key, err := wire.Key(e.RequestID.Of(line))
+	a := in.asks[key]
+	if err != nil || a == nil {
+		in.drop("a cancellation of no question")
+		return
+	}
+	in.forget(a)
+	in.splice(a.m, line, wire.Edit{Span: e.RequestID, With: strconv.AppendInt(nil, a.id, 10)})
+}
+
+// notification takes a notification of m. mu is held.
+func (in *instance) notification(m *Member, line []byte, e *wire.Envelope) {
+	switch e.Method {
+	case "notifications/initialized":
+		if !in.modern {
+			in.initialized(m, line)
+			return
+		}
+	case "notifications/cancelled":
+		in.cancel(m, line, e)
+		return
+	case "notifications/progress":
+		s, err := wire.Member(line, e.Params, "progressToken")
+		token, keyErr := wire.Key(s.Of(line))
+		if err != nil || keyErr != nil || !m.isAsked(token) {
+			in.drop("progress of no question")
+			return
+		}
+	case "notifications/tasks/status":
+		if id, err := wire.Unquote(e.TaskID, line); err != nil || in.clientTasks[id] != m {
+			in.drop("news of no task")
+			return
+		}
+	case "notifications/roots/list_changed":
+		in.rooted = m
+	}
+	if in.ready {
+		in.talk.push(bytes.Clone(line))
+	}
+}
+
+func (m *Member) isAsked(token string) bool {
+	for _, a := range m.asks {
+		if a.token == token {
+			return true
+		}
+	}
+	return false
+}
+
+// memberText is the text of a member of the object at s; false when it has none.
+func memberText(line []byte, s wire.Span, name string) (string, bool) {
+	value, err := wire.Member(line, s, name)
+	if err != nil {
+		return "", false
+	}
+	text, err := wire.Unquote(value, line)
+	return text, err == nil
+}

@@ -1,0 +1,260 @@
+package backend
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// hear takes one line of the server's life t.
+func (in *instance) hear(t *talk, l *wire.Line) {
+	var e wire.Envelope
+	err := error(nil)
+	if l.Refusal != nil {
+		err = l.Refusal
+	} else {
+		err = wire.Read(l.Data, wire.FromServer, &e)
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.talk != t {
+		return
+	}
+	if err != nil {
+		in.unreadable(l, err)
+		return
+	}
+	switch e.Kind {
+	case wire.Request:
+		in.ask(l.Data, &e)
+	case wire.Notification:
+		in.announce(l.Data, &e)
+	default:
+		in.answered(l.Data, &e)
+	}
+}
+
+// unreadable is for a line that does not cross. If it was meant as the answer to a
+// request, that is answered.
+func (in *instance) unreadable(l *wire.Line, err error) {
+	in.drop("an unreadable line")
+	id := l.ID
+	if l.TooLong && !l.Answers {
+		return
+	}
+	if refusal, ok := err.(*wire.Refusal); ok && refusal.ID.Present() && !refusal.Answer {
+		id = refusal.ID.Of(l.Data)
+	}
+	if r := in.open[number(id)]; r != nil {
+		in.fail(r, mcp.CodeGate, "The answer of the shared MCP server was refused: "+err.Error())
+	}
+}
+
+// number is the id of ours that a raw id is, 0 when it is none.
+func number(id []byte) int64 {
+	n, err := strconv.ParseInt(string(id), 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// answered takes an answer. mu is held.
+func (in *instance) answered(line []byte, e *wire.Envelope) {
+	if !e.ID.Present() { // a complaint about nothing in particular
+		if m := in.addressee(in.busyOwners()); m != nil {
+			in.deliver(m, line)
+		} else {
+			in.drop("an error that answers nothing")
+		}
+		return
+	}
+	r := in.open[number(e.ID.Of(line))]
+	if r == nil {
+		in.drop("an answer to nothing that was asked")
+		return
+	}
+	in.finish(r, line, e)
+}
+
+// finish ends r with an answer in which the id is ours. mu is held.
+func (in *instance) finish(r *request, line []byte, e *wire.Envelope) {
+	delete(in.open, r.number)
+	if r.cancelled {
+		in.cancelled = slices.DeleteFunc(in.cancelled, func(other *request) bool { return other == r })
+	} else if e.Kind == wire.Result && r.class != "" && in.classes[r.class] == unknown {
+		in.learn(r.class, quiet)
+	}
+	in.settle(r)
+	defer in.pump()
+	var edits []wire.Edit
+	if r.m != nil && e.Kind == wire.Result {
+		in.createdTask(r, line, e)
+		edits = in.ownTasks(r, line, e)
+	}
+	if t := in.tokens[r.number]; t != nil && !in.tokenOfTask(r.number) {
+		delete(in.tokens, r.number)
+	}
+	if r.then != nil {
+		r.then(e.Kind == wire.Result)
+	}
+	switch {
+	case r.done != nil:
+		r.done(line, e)
+	case r.m == nil:
+		in.drop("an answer that nobody waits for")
+	default:
+		if e.Kind == wire.Error && e.Code == mcp.CodeURLRequired {
+			in.expectPages(r.m, line, e)
+		}
+		in.answerWith(r, line, e.ID, edits...)
+	}
+}
+
+// fail ends r with an error of ours. mu is held.
+func (in *instance) fail(r *request, code int, text string) {
+	line := mcp.RefuseUnread(strconv.AppendInt(nil, r.number, 10), code, text)
+	var e wire.Envelope
+	if err := wire.Read(line, wire.FromServer, &e); err != nil {
+		in.log.Error("an error of ours can't be read", "err", err)
+		return
+	}
+	if !r.sent {
+		in.waiting = slices.DeleteFunc(in.waiting, func(other *request) bool { return other == r })
+		if r.m != nil {
+			r.m.waiting -= r.size
+		}
+		r.class = ""
+	}
+	in.finish(r, line, &e)
+}
+
+// announce takes a notification. mu is held.
+func (in *instance) announce(line []byte, e *wire.Envelope) {
+	if s, n, ok := subscription(line, e); ok {
+		in.toListener(line, s, n)
+		return
+	}
+	switch e.Method {
+	case "notifications/progress":
+		in.progress(line, e)
+	case "notifications/cancelled":
+		in.serverCancels(line, e)
+	case "notifications/message":
+		in.message(line, e)
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		in.toAll(line)
+	case "notifications/resources/updated":
+		in.updated(line, e)
+	case "notifications/elicitation/complete":
+		in.pageDone(line, e)
+	case "notifications/tasks/status", "notifications/tasks":
+		in.taskNews(line, e)
+	default:
+		in.toAddressee(line)
+	}
+}
+
+// toAddressee delivers what nothing but the open requests tells whose it is.
+func (in *instance) toAddressee(line []byte) {
+	if m := in.addressee(in.busyOwners()); m != nil {
+		in.deliver(m, line)
+	} else {
+		in.drop("a message that can't be attributed")
+	}
+}
+
+// toAll delivers to everybody who has finished the handshake.
+func (in *instance) toAll(line []byte) {
+	for _, m := range slices.Clone(in.members) {
+		if m.ready {
+			in.deliver(m, line)
+		}
+	}
+}
+
+// addressee returns the one client that can be meant when the requests of owners are
+// open: nil when there may be others. mu is held.
+func (in *instance) addressee(owners []uint64) *Member {
+	switch {
+	case len(owners) > 1:
+		return nil
+	case len(owners) == 1:
+		return in.member(owners[0])
+	case len(in.members) == 1 && !in.many && (in.first == 0 || in.first == in.members[0].number):
+		return in.members[0]
+	}
+	return nil
+}
+
+func (in *instance) member(owner uint64) *Member {
+	for _, m := range in.members {
+		if m.number == owner {
+			return m
+		}
+	}
+	return nil
+}
+
+// busyOwners are the clients that have requests open, or had until a moment ago.
+func (in *instance) busyOwners() []uint64 {
+	owners := make([]uint64, 0, len(in.busy))
+	for owner := range in.busy {
+		owners = append(owners, owner)
+	}
+	return owners
+}
+
+// progress goes to the owner of its token.
+func (in *instance) progress(line []byte, e *wire.Envelope) {
+	s, err := wire.Member(line, e.Params, "progressToken")
+	t := in.tokens[number(s.Of(line))]
+	if err != nil || t == nil {
+		in.drop("progress of nothing that is open")
+		return
+	}
+	in.splice(t.m, line, wire.Edit{Span: s, With: t.text})
+}
+
+// splice delivers line with edits.
+func (in *instance) splice(m *Member, line []byte, edits ...wire.Edit) {
+	spliced, err := wire.Splice(line, edits...)
+	if err != nil {
+		in.drop("a line that can't be spliced")
+		return
+	}
+	in.deliver(m, spliced)
+}
+
+const subscriptionID = "io.modelcontextprotocol/subscriptionId"
+
+// subscription returns, of a notification of the modern era, where it names the
+// subscriptions/listen that it belongs to, and which that is.
+func subscription(line []byte, e *wire.Envelope) (s wire.Span, n int64, ok bool) {
+	if !e.Meta.Present() || line[e.Meta.Start] != '{' || !bytes.Contains(e.Meta.Of(line), []byte("subscriptionId")) {
+		return s, 0, false
+	}
+	s, err := wire.Member(line, e.Meta, subscriptionID)
+	if err != nil {
+		return s, 0, true // whose it is can't be told
+	}
+	return s, number(bytes.Trim(s.Of(line), `"`)), s.Present()
+}
+
+// toListener delivers a notification to the client whose subscription it names.
+func (in *instance) toListener(line []byte, s wire.Span, n int64) {
+	r := in.open[n]
+	if r == nil || r.m == nil || r.cancelled || r.method != "subscriptions/listen" {
+		in.drop("a notification of no subscription")
+		return
+	}
+	with := r.id
+	if line[s.Start] == '"' && with[0] != '"' { // the server writes ids as strings
+		with = fmt.Appendf(nil, "%q", with)
+	}
+	in.splice(r.m, line, wire.Edit{Span: s, With: with})
+}

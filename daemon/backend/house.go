@@ -1,0 +1,207 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+var errGone = errors.New("the server has gone")
+
+// lost ends the life t: what was sent and not answered is answered with an error.
+func (in *instance) lost(t *talk) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.talk != t {
+		return
+	}
+	in.talk, in.ready, in.level = nil, false, 0
+	if in.greeting != nil {
+		in.greeting.told = false
+	}
+	for _, a := range in.asks {
+		delete(a.m.asks, a.id)
+		in.deliver(a.m, fmt.Appendf(nil,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":"the server has ended"}}`, a.id))
+	}
+	clear(in.asks)
+	for _, m := range in.members {
+		m.tasks = nil
+	}
+	clear(in.tasks)
+	clear(in.clientTasks)
+	clear(in.elicitations)
+	numbers := make([]int64, 0, len(in.open))
+	for n := range in.open {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	for _, n := range numbers {
+		r := in.open[n]
+		if r == nil {
+			continue
+		}
+		if r.cancelled && r.done == nil {
+			r.m = nil // nothing is owed
+		}
+		in.fail(r, mcp.CodeServerExit, "The shared MCP server ended before it answered. It is started again. Whether the request took effect is not known.")
+	}
+	clear(in.open)
+	in.cancelled = nil
+	clear(in.busy)
+	clear(in.turns)
+	for n := range in.tokens {
+		if !slices.ContainsFunc(in.waiting, func(r *request) bool { return r.number == n }) {
+			delete(in.tokens, n)
+		}
+	}
+	in.wake()
+}
+
+// part takes m out of the instance: its requests are cancelled at the server, its
+// questions answered with an error, its subscriptions ended. mu and the pool's are
+// held, or m is let go.
+func (in *instance) part(m *Member, why string) {
+	at := slices.Index(in.members, m)
+	if at < 0 {
+		return
+	}
+	in.members = slices.Delete(in.members, at, at+1)
+	if len(in.members) == 0 {
+		in.idle = time.Now()
+	}
+	for _, r := range in.waitingOf(m) {
+		in.withdraw(r)
+	}
+	for _, r := range in.open {
+		if r.m == m {
+			if !r.cancelled && in.withdraw(r) && in.talk != nil {
+				in.talk.push(fmt.Appendf(nil,
+					`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"reason":%q}}`, r.number, why))
+			}
+			r.m = nil
+		}
+	}
+	for _, r := range m.open { // those that wait for what another has asked for
+		r.cancelled, r.m = true, nil
+	}
+	clear(m.open)
+	for _, a := range m.asks {
+		delete(in.asks, a.key)
+		if in.talk != nil {
+			in.talk.push(mcp.RefuseUnread(a.raw, mcp.CodeInternal, "The client that was asked has left"))
+		}
+	}
+	clear(m.asks)
+	for _, id := range m.tasks {
+		in.forgetTask(id)
+	}
+	for _, owners := range []map[string]*Member{in.clientTasks, in.elicitations} {
+		for id, owner := range owners {
+			if owner == m {
+				delete(owners, id)
+			}
+		}
+	}
+	in.leaveTopics(m)
+	in.tuneVoice()
+	in.pump()
+	in.wake()
+}
+
+func (in *instance) waitingOf(m *Member) []*request {
+	var mine []*request
+	for _, r := range in.waiting {
+		if r.m == m {
+			mine = append(mine, r)
+		}
+	}
+	return mine
+}
+
+// keepHouse does what is due at a time, until ctx ends or the instance was idle for
+// long enough.
+func (in *instance) keepHouse(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		next, idle := in.tidy(time.Now())
+		in.bid()
+		if idle && in.pool.retire(in) {
+			return
+		}
+		timer.Reset(time.Until(next))
+		select {
+		case <-in.kick:
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tidy does what is due now, and returns when something is due next. idle says that
+// the instance has had no members for long enough.
+func (in *instance) tidy(now time.Time) (next time.Time, idle bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	next = now.Add(time.Hour)
+	soon := func(t time.Time) bool {
+		if t.After(now) {
+			if t.Before(next) {
+				next = t
+			}
+			return false
+		}
+		return true
+	}
+	for _, r := range in.cancelled {
+		if r.counted && soon(r.settled) {
+			in.settle(r)
+		}
+	}
+	for _, r := range slices.Clone(in.waiting) {
+		switch {
+		case in.failed != nil:
+			in.fail(r, in.failedCode(), in.failedText())
+		case !in.ready && soon(r.since.Add(in.options.Restart)):
+			in.fail(r, mcp.CodeServerSilent, "The shared MCP server is being started again and is not ready yet. The request was not executed; it can be repeated.")
+		case in.ready:
+			soon(r.since.Add(in.options.Turn))
+		}
+	}
+	in.pump()
+	if errors.Is(in.failed, ErrDisagrees) {
+		for _, m := range slices.Clone(in.members) {
+			in.letGo(m, in.failed)
+		}
+	}
+	return next, len(in.members) == 0 && soon(in.idle.Add(in.options.Idle))
+}
+
+func (in *instance) failedCode() int {
+	if errors.Is(in.failed, child.ErrNotFound) || errors.Is(in.failed, child.ErrNotExecutable) {
+		return mcp.CodeServerStart
+	}
+	return mcp.CodeServerExit
+}
+
+func (in *instance) failedText() string {
+	return fmt.Sprintf("The shared MCP server has failed and is not started again by itself: %v. The request was not executed. `tgctl ps restart %s` starts it.",
+		in.failed, in.spec.Server)
+}
+
+// paramsOf returns the raw params of an initialize that was read before.
+func paramsOf(line []byte) []byte {
+	var e wire.Envelope
+	if wire.Read(line, wire.FromAgent, &e) != nil || !e.Params.Present() {
+		return []byte("{}")
+	}
+	return e.Params.Of(line)
+}

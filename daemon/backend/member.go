@@ -1,0 +1,147 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Member is a client of a shared server, from Join to Leave. Write and Resume are
+// for one goroutine at a time; Leave may be called at any time by any goroutine.
+type Member struct {
+	pool   *Pool
+	spec   Spec
+	key    string
+	client Client
+	number uint64 // from 1; never used again
+
+	in atomic.Pointer[instance] // changed with the pool's and the instance's mutex held
+
+	// The mutex of the instance guards what follows.
+	gone    bool                // nothing is delivered any more
+	open    map[string]*request // neither answered nor cancelled, by the client's id
+	waiting int                 // bytes of its requests that wait
+	asks    map[int64]*ask      // questions of the server it has not answered
+	lastAsk int64
+	tasks   []string        // of the server's that are the client's, oldest first
+	uris    map[string]bool // that it has subscribed to
+	level   int             // of log messages; 0 when it has set none
+	hello   string          // the key of its handshake; empty before it has been answered
+	ready   bool            // it has said that it is initialized
+}
+
+// Write takes one line of the client, which the strict reader has read, without line
+// end. The line may be reused when Write returns. Write waits, until ctx ends, while
+// the server does not read. The error says that the line was not taken: the client
+// has left or was let go, or ctx has ended.
+func (m *Member) Write(ctx context.Context, line []byte) error {
+	var e wire.Envelope
+	if err := wire.Read(line, wire.FromAgent, &e); err != nil {
+		return fmt.Errorf("write to server %q: %w", m.spec.Server, err)
+	}
+	if err := m.in.Load().room(ctx); err != nil {
+		return err
+	}
+	if err := m.place(line, &e); err != nil {
+		return fmt.Errorf("write to server %q: %w", m.spec.Server, err)
+	}
+	in := m.in.Load()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if m.gone {
+		return fmt.Errorf("write to server %q: %w", m.spec.Server, ErrLeft)
+	}
+	switch e.Kind {
+	case wire.Request:
+		in.request(m, line, &e)
+	case wire.Notification:
+		in.notification(m, line, &e)
+	default:
+		in.reply(m, line, &e)
+	}
+	return nil
+}
+
+// place sees to it that m is where a message belongs that says which handshake, or
+// which era, the client wants.
+func (m *Member) place(line []byte, e *wire.Envelope) error {
+	if e.Kind != wire.Request || e.Method == "server/discover" || e.Method != "initialize" && !e.Modern {
+		return nil
+	}
+	key := ""
+	if !e.Modern {
+		key = handshakeKey(line, e)
+	} else if m.in.Load().speaksModern(m) {
+		return nil
+	}
+	p := m.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := m.in.Load()
+	in.mu.Lock()
+	gone, stays := m.gone, in.fits(key) || m.hello != ""
+	if stays && !gone {
+		in.claim(key)
+	}
+	in.mu.Unlock()
+	switch {
+	case gone:
+		return ErrLeft
+	case stays:
+		return nil
+	case p.stopped:
+		return ErrStopped
+	}
+	to := p.find(m, func(in *instance) bool { return in.fits(key) })
+	p.move(m, to)
+	to.mu.Lock()
+	to.claim(key)
+	to.mu.Unlock()
+	return nil
+}
+
+// Resume is for a client that had its handshake with a daemon before this one:
+// initialize is the line it asked with then. The handshake is made again for it, and
+// the server's answer goes nowhere. When the server refuses, the client is let go
+// with ErrDisagrees. Subscriptions and the log level have to be asked for anew.
+func (m *Member) Resume(initialize []byte) {
+	var e wire.Envelope
+	if err := wire.Read(initialize, wire.FromAgent, &e); err != nil || e.Kind != wire.Request || e.Method != "initialize" {
+		m.letGo(fmt.Errorf("%w: what it had asked for is not known", ErrDisagrees))
+		return
+	}
+	if m.place(initialize, &e) != nil {
+		return // it knows
+	}
+	in := m.in.Load()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !m.gone {
+		in.resume(m, initialize, &e)
+	}
+}
+
+func (m *Member) letGo(err error) {
+	in := m.in.Load()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.letGo(m, err)
+}
+
+// Leave ends the membership. What the client has asked for is cancelled at the
+// server. Nothing is delivered after Leave has returned; a call of Gone may still be
+// under way.
+func (m *Member) Leave() {
+	p := m.pool
+	p.mu.Lock() // it is not being moved
+	defer p.mu.Unlock()
+	in := m.in.Load()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.part(m, "the session has ended")
+	m.gone = true
+	in.gone = slices.DeleteFunc(in.gone, func(d departure) bool { return d.member == m })
+}

@@ -1,0 +1,280 @@
+package backend
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// request is one request to the server, from when it came to its answer.
+type request struct {
+	number int64   // its id on the way to the server, and its progress token
+	owner  uint64  // the member's number; 0 for a request of our own
+	m      *Member // nil when nobody waits for the answer any more
+	key    string  // the client's id, as wire.Key has it
+	id     []byte  // the client's id as written
+	method string
+	line   []byte // as it goes to the server; nil once it has gone
+	size   int    // of line
+	since  time.Time
+
+	class     string // by what it is known whether such calls ask; empty for those that take no turn
+	exclusive bool   // it runs while no other client's call does
+	sent      bool
+	counted   bool // in busy
+	cancelled bool
+	settled   time.Time // when a cancelled one has had its time
+
+	// done, when set, takes the answer in place of the client.
+	done func(line []byte, e *wire.Envelope)
+	// swallow, when set, is called in place of giving the client its answer.
+	swallow func()
+	// then, when set, is told whether the server has answered with a result.
+	then func(ok bool)
+}
+
+// token is a progress token that a client gave.
+type token struct {
+	m    *Member
+	text []byte // raw
+}
+
+// request takes a request of m. mu is held.
+func (in *instance) request(m *Member, line []byte, e *wire.Envelope) {
+	key := e.Key(line)
+	if m.open[key] != nil { // an error would be read as the answer to the first one
+		in.drop("a request whose id is open")
+		return
+	}
+	r := &request{owner: m.number, m: m, key: key, id: bytes.Clone(e.ID.Of(line)), method: e.Method, since: time.Now()}
+	if refusal := in.refuses(m, r, line, e); refusal != nil {
+		in.deliver(m, refusal)
+		return
+	}
+	m.open[key] = r
+	if !e.Modern && !in.modern {
+		switch e.Method {
+		case "initialize":
+			in.initialize(r, line, e)
+			return
+		case "logging/setLevel":
+			in.setLevel(r, line, e)
+			return
+		case "resources/subscribe":
+			in.subscribe(r, line, e)
+			return
+		case "resources/unsubscribe":
+			in.unsubscribe(r, line, e)
+			return
+		}
+		r.class = in.classOf(line, e)
+	}
+	in.send(r, line, e)
+}
+
+// refuses returns the answer to a request that does not get to the server.
+func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope) []byte {
+	switch {
+	case in.failed != nil:
+		return mcp.RefuseUnread(r.id, in.failedCode(), in.failedText())
+	case len(m.open) >= mostOpen:
+		return mcp.RefuseUnread(r.id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen))
+	case m.waiting+len(line) > mostBytes && m.waiting > 0:
+		return mcp.RefuseUnread(r.id, mcp.CodeGate, "too much waits for the shared MCP server")
+	case !e.Modern && !in.modern && m.hello == "" && e.Method != "initialize" && e.Method != "server/discover" && e.Method != "ping":
+		return mcp.RefuseUnread(r.id, mcp.CodeInvalid, "the handshake has not been made")
+	case e.TaskID.Present() && strings.HasPrefix(e.Method, "tasks/"):
+		id, err := wire.Unquote(e.TaskID, line)
+		if t := in.tasks[id]; err != nil || t == nil || t.owner != m {
+			return mcp.RefuseUnread(r.id, mcp.CodeInvalidParams, "Task not found")
+		}
+	}
+	return nil
+}
+
+// send puts a client's request in line for the server, under an id of ours and with
+// edits. mu is held.
+func (in *instance) send(r *request, line []byte, e *wire.Envelope, edits ...wire.Edit) {
+	in.last++
+	r.number = in.last
+	number := strconv.AppendInt(nil, r.number, 10)
+	edits = append(edits, wire.Edit{Span: e.ID, With: number})
+	if e.ProgressToken.Present() {
+		edits = append(edits, wire.Edit{Span: e.ProgressToken, With: number})
+		if in.tokens[r.number] == nil {
+			in.tokens[r.number] = &token{r.m, bytes.Clone(e.ProgressToken.Of(line))}
+		}
+	}
+	spliced, err := wire.Splice(line, edits...)
+	if err != nil { // spans of one line do not overlap
+		delete(in.tokens, r.number)
+		in.answer(r, mcp.RefuseUnread(r.id, mcp.CodeInternal, err.Error()))
+		return
+	}
+	in.enqueue(r, spliced)
+}
+
+// enqueue puts r in line for the server. mu is held.
+func (in *instance) enqueue(r *request, line []byte) {
+	r.line, r.size = line, len(line)
+	if r.m != nil {
+		r.m.waiting += r.size
+	}
+	in.waiting = append(in.waiting, r)
+	in.pump()
+}
+
+// own makes a request of our own, which says line but for the id that is in it. done
+// takes the answer. mu is held.
+func (in *instance) own(t *talk, method, params string, done func(line []byte, e *wire.Envelope)) {
+	in.last++
+	r := &request{number: in.last, method: method, sent: true, done: done}
+	in.open[r.number] = r
+	t.push(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, r.number, method, params))
+}
+
+// pump sends what may be sent. mu is held.
+func (in *instance) pump() {
+	if !in.ready || in.talk == nil {
+		in.wake() // somebody has to look at the time
+		return
+	}
+	blocked := false
+	kept := in.waiting[:0]
+	for _, r := range in.waiting {
+		if r.class != "" && !in.admits(r, blocked) {
+			blocked = true
+			kept = append(kept, r)
+			continue
+		}
+		in.pass(r)
+	}
+	clear(in.waiting[len(kept):])
+	in.waiting = kept
+	if blocked {
+		in.wake()
+	}
+}
+
+// pass sends r. mu is held.
+func (in *instance) pass(r *request) {
+	if r.m != nil {
+		r.m.waiting -= r.size
+	}
+	if in.first == 0 {
+		in.first = r.owner
+	}
+	in.many = in.many || in.first != r.owner
+	r.sent = true
+	in.open[r.number] = r
+	if r.method != "subscriptions/listen" { // which is open for as long as the client is
+		in.busy[r.owner]++
+		r.counted = true
+	}
+	if r.class != "" {
+		in.takeTurn(r)
+	}
+	in.talk.push(r.line)
+	r.line = nil
+}
+
+// answer gives line to the client as the answer to r, which is open no more. mu is
+// held.
+func (in *instance) answer(r *request, line []byte) {
+	if r.m == nil {
+		return
+	}
+	if other := r.m.open[r.key]; other == r {
+		delete(r.m.open, r.key)
+	} else if other != nil { // the id is in use again
+		in.drop("a late answer")
+		return
+	}
+	if r.swallow != nil {
+		r.swallow()
+		return
+	}
+	in.deliver(r.m, line)
+}
+
+// answerWith answers r with an answer of the server's, in which the id is at span.
+func (in *instance) answerWith(r *request, line []byte, span wire.Span, edits ...wire.Edit) {
+	spliced, err := wire.Splice(line, append(edits, wire.Edit{Span: span, With: r.id})...)
+	if err != nil {
+		spliced = mcp.RefuseUnread(r.id, mcp.CodeInternal, err.Error())
+	}
+	in.answer(r, spliced)
+}
+
+// succeed answers r with an empty result.
+func (in *instance) succeed(r *request) {
+	in.answer(r, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{}}`, r.id))
+}
+
+// cancel takes back the request of m with the id that a notification names. mu is
+// held.
+func (in *instance) cancel(m *Member, line []byte, e *wire.Envelope) {
+	key, err := wire.Key(e.RequestID.Of(line))
+	r := m.open[key]
+	if err != nil || r == nil || r.method == "initialize" {
+		in.drop("a cancellation of nothing that is open")
+		return
+	}
+	delete(m.open, key)
+	if !in.withdraw(r) {
+		return
+	}
+	spliced, err := wire.Splice(line, wire.Edit{Span: e.RequestID, With: strconv.AppendInt(nil, r.number, 10)})
+	if err == nil && in.talk != nil {
+		in.talk.push(spliced)
+	}
+}
+
+// withdraw notes that nobody waits for the answer to r, and reports whether the
+// server has to be told. mu is held.
+func (in *instance) withdraw(r *request) bool {
+	r.cancelled = true
+	if !r.sent {
+		in.waiting = slices.DeleteFunc(in.waiting, func(other *request) bool { return other == r })
+		if r.m != nil {
+			r.m.waiting -= r.size
+		}
+		delete(in.tokens, r.number)
+		in.pump()
+		return false
+	}
+	delete(in.tokens, r.number)
+	if r.done != nil { // others wait for it as well
+		return false
+	}
+	r.settled = time.Now().Add(in.options.Settle)
+	if r.class != "" && in.classes[r.class] == quiet {
+		r.settled = time.Now()
+	}
+	in.cancelled = append(in.cancelled, r)
+	if len(in.cancelled) > mostOpen {
+		old := in.cancelled[0]
+		in.cancelled = in.cancelled[1:]
+		in.settle(old)
+		delete(in.open, old.number)
+	}
+	in.wake()
+	return true
+}
+
+// settle notes that r is no reason any more for what the server does. mu is held.
+func (in *instance) settle(r *request) {
+	if r.counted {
+		r.counted = false
+		if in.busy[r.owner]--; in.busy[r.owner] == 0 {
+			delete(in.busy, r.owner)
+		}
+	}
+	in.endTurn(r)
+}

@@ -1,0 +1,149 @@
+package backend
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// topic is a resource that clients have subscribed to. The server knows of one
+// subscription.
+type topic struct {
+	uri     []byte // raw
+	active  bool   // the server has agreed
+	waiters []*request
+	members map[*Member]bool
+}
+
+// subscribe makes the first subscription to a resource, or adds to it. mu is held.
+func (in *instance) subscribe(r *request, line []byte, e *wire.Envelope) {
+	uri, err := wire.Unquote(e.URI, line)
+	if err != nil {
+		in.send(r, line, e)
+		return
+	}
+	t := in.topics[uri]
+	switch {
+	case len(r.m.uris) >= mostURIs && !r.m.uris[uri]:
+		in.answer(r, mcp.RefuseUnread(r.id, mcp.CodeGate, fmt.Sprintf("more than %d subscriptions", mostURIs)))
+	case t == nil:
+		t = &topic{uri: bytes.Clone(e.URI.Of(line)), waiters: []*request{r}, members: map[*Member]bool{}}
+		in.topics[uri] = t
+		r.m.uris[uri] = true
+		first := &request{owner: r.owner, method: r.method, since: r.since,
+			done: func(line []byte, e *wire.Envelope) { in.subscribed(uri, t, line, e) }}
+		in.send(first, line, e)
+	case !t.active:
+		r.m.uris[uri] = true
+		t.waiters = append(t.waiters, r)
+	default:
+		t.members[r.m], r.m.uris[uri] = true, true
+		in.succeed(r)
+	}
+}
+
+// subscribed takes the server's answer to the first subscription. mu is held.
+func (in *instance) subscribed(uri string, t *topic, line []byte, e *wire.Envelope) {
+	waiters := t.waiters
+	t.waiters, t.active = nil, e.Kind == wire.Result
+	for _, r := range waiters {
+		if r.m == nil {
+			continue
+		}
+		if !t.active || r.cancelled {
+			delete(r.m.uris, uri)
+		} else if r.m.uris[uri] { // or it has unsubscribed meanwhile
+			t.members[r.m] = true
+		}
+		if !r.cancelled {
+			in.answerWith(r, line, e.ID)
+		}
+	}
+	in.unused(uri, t)
+}
+
+// unused ends a topic that nobody wants to hear of.
+func (in *instance) unused(uri string, t *topic) {
+	if len(t.members) > 0 || len(t.waiters) > 0 {
+		return
+	}
+	delete(in.topics, uri)
+	if t.active && in.ready {
+		in.own(in.talk, "resources/unsubscribe", fmt.Sprintf(`{"uri":%s}`, t.uri), func([]byte, *wire.Envelope) {})
+	}
+}
+
+// unsubscribe ends a subscription; the server is told of the last one. mu is held.
+func (in *instance) unsubscribe(r *request, line []byte, e *wire.Envelope) {
+	uri, err := wire.Unquote(e.URI, line)
+	t := in.topics[uri]
+	if err != nil || t == nil {
+		in.send(r, line, e)
+		return
+	}
+	delete(r.m.uris, uri)
+	delete(t.members, r.m)
+	if len(t.members) > 0 || !t.active {
+		in.succeed(r)
+		return
+	}
+	delete(in.topics, uri)
+	in.send(r, line, e)
+}
+
+// leaveTopics ends the subscriptions of m.
+func (in *instance) leaveTopics(m *Member) {
+	for uri := range m.uris {
+		if t := in.topics[uri]; t != nil {
+			delete(t.members, m)
+			if t.active {
+				in.unused(uri, t)
+			}
+		}
+	}
+	clear(m.uris)
+}
+
+// restoreTopics subscribes anew in the life t. A resource that the server refuses now
+// is not heard of any more.
+func (in *instance) restoreTopics(t *talk) {
+	for uri, topic := range in.topics {
+		if !topic.active {
+			continue // it is asked for still
+		}
+		in.own(t, "resources/subscribe", fmt.Sprintf(`{"uri":%s}`, topic.uri), func(_ []byte, e *wire.Envelope) {
+			if e.Kind == wire.Error && in.topics[uri] == topic && in.talk == t {
+				in.log.Warn("a subscription could not be renewed", "err", "the server refuses it")
+			}
+		})
+	}
+}
+
+// updated goes to who has subscribed to the resource, or to one that it is part of.
+func (in *instance) updated(line []byte, e *wire.Envelope) {
+	uri, err := wire.Unquote(e.URI, line)
+	if err != nil {
+		in.drop("news of no resource")
+		return
+	}
+	wanted := func(m *Member) bool {
+		if t := in.topics[uri]; t != nil {
+			return t.members[m]
+		}
+		for whole := range m.uris {
+			if t := in.topics[whole]; t != nil && t.members[m] && strings.HasPrefix(uri, strings.TrimSuffix(whole, "/")+"/") {
+				return true
+			}
+		}
+		return false
+	}
+	for _, m := range slices.Clone(in.members) {
+		if wanted(m) {
+			in.deliver(m, line)
+		}
+	}
+}
