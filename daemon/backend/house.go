@@ -161,11 +161,23 @@ func (in *instance) tidy(now time.Time) (next time.Time, idle bool) {
 		}
 		return true
 	}
+	settled := 0
 	for _, r := range in.cancelled {
 		if r.counted && soon(r.settled) {
 			in.settle(r)
 		}
+		if !r.counted {
+			settled++
+		}
 	}
+	in.cancelled = slices.DeleteFunc(in.cancelled, func(r *request) bool {
+		if r.counted || settled <= mostOpen {
+			return false
+		}
+		settled-- // its answer, if it comes still, goes nowhere
+		delete(in.open, r.number)
+		return true
+	})
 	for _, r := range slices.Clone(in.waiting) {
 		switch {
 		case in.failed != nil:

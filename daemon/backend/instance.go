@@ -26,7 +26,6 @@ type instance struct {
 	name    string // in errors and logs
 	proc    process
 	kick    chan struct{} // has an item when the housekeeper has something to do
-	ended   chan struct{} // closed when the process is to be stopped: it has been idle
 
 	// mu guards what follows, and the members. It is never held while anything
 	// waits, and the process is not called with it held.
@@ -73,7 +72,7 @@ func newInstance(p *Pool, m *Member, number int) *instance {
 	in := &instance{
 		pool: p, options: p.options, spec: m.spec, key: m.key,
 		id: strconv.Itoa(number), name: fmt.Sprintf("shared server %q", m.spec.Server),
-		kick: make(chan struct{}, 1), ended: make(chan struct{}),
+		kick:         make(chan struct{}, 1),
 		idle:         time.Now(),
 		open:         map[int64]*request{},
 		busy:         map[uint64]int{},
@@ -180,7 +179,7 @@ func (in *instance) wake() {
 // enter makes m a member. mu and the pool's are held.
 func (in *instance) enter(m *Member) {
 	m.open, m.asks, m.uris = map[string]*request{}, map[int64]*ask{}, map[string]bool{}
-	m.level, m.ready, m.tasks, m.waiting = 0, false, nil, 0
+	m.level, m.ready, m.tasks, m.waiting, m.cancelled = 0, false, nil, 0, 0
 	m.in.Store(in)
 	in.members = append(in.members, m)
 }

@@ -21,16 +21,17 @@ type Member struct {
 	in atomic.Pointer[instance] // changed with the pool's and the instance's mutex held
 
 	// The mutex of the instance guards what follows.
-	gone    bool                // nothing is delivered any more
-	open    map[string]*request // neither answered nor cancelled, by the client's id
-	waiting int                 // bytes of its requests that wait
-	asks    map[int64]*ask      // questions of the server it has not answered
-	lastAsk int64
-	tasks   []string        // of the server's that are the client's, oldest first
-	uris    map[string]bool // that it has subscribed to
-	level   int             // of log messages; 0 when it has set none
-	hello   string          // the key of its handshake; empty before it has been answered
-	ready   bool            // it has said that it is initialized
+	gone      bool                // nothing is delivered any more
+	open      map[string]*request // neither answered nor cancelled, by the client's id
+	waiting   int                 // bytes of its requests that wait
+	cancelled int                 // requests that may still be the reason for something
+	asks      map[int64]*ask      // questions of the server it has not answered
+	lastAsk   int64
+	tasks     []string        // of the server's that are the client's, oldest first
+	uris      map[string]bool // that it has subscribed to
+	level     int             // of log messages; 0 when it has set none
+	hello     string          // the key of its handshake; empty before it has been answered
+	ready     bool            // it has said that it is initialized
 }
 
 // Write takes one line of the client, which the strict reader has read, without line

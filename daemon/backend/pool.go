@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
 )
 
 // Pool is the shared servers of a daemon. Its methods are safe for concurrent use.
@@ -134,7 +135,10 @@ func (p *Pool) move(m *Member, to *instance) {
 		return
 	}
 	from.mu.Lock()
-	from.part(m, "the session has been given a server of its own")
+	for _, r := range m.open {
+		from.deliver(m, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "The session has changed to another process of the shared MCP server"))
+	}
+	from.part(m, "the session has changed to another process")
 	from.mu.Unlock()
 	to.mu.Lock()
 	to.enter(m)

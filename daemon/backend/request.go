@@ -83,7 +83,7 @@ func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope
 	switch {
 	case in.failed != nil:
 		return mcp.RefuseUnread(r.id, in.failedCode(), in.failedText())
-	case len(m.open) >= mostOpen:
+	case len(m.open)+m.cancelled >= mostOpen:
 		return mcp.RefuseUnread(r.id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen))
 	case m.waiting+len(line) > mostBytes && m.waiting > 0:
 		return mcp.RefuseUnread(r.id, mcp.CodeGate, "too much waits for the shared MCP server")
@@ -258,11 +258,8 @@ func (in *instance) withdraw(r *request) bool {
 		r.settled = time.Now()
 	}
 	in.cancelled = append(in.cancelled, r)
-	if len(in.cancelled) > mostOpen {
-		old := in.cancelled[0]
-		in.cancelled = in.cancelled[1:]
-		in.settle(old)
-		delete(in.open, old.number)
+	if r.m != nil {
+		r.m.cancelled++
 	}
 	in.wake()
 	return true
@@ -270,6 +267,9 @@ func (in *instance) withdraw(r *request) bool {
 
 // settle notes that r is no reason any more for what the server does. mu is held.
 func (in *instance) settle(r *request) {
+	if r.cancelled && r.counted && r.m != nil {
+		r.m.cancelled--
+	}
 	if r.counted {
 		r.counted = false
 		if in.busy[r.owner]--; in.busy[r.owner] == 0 {
