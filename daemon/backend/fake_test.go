@@ -105,7 +105,7 @@ func (p *lives) live(ctx context.Context) error {
 		}
 		stop()
 	})
-	if err := p.o.Handshake(greeting, t); err != nil {
+	if err := p.o.Handshake(greeting, t); errors.Is(err, ErrDisagrees) {
 		return err
 	}
 	stop()

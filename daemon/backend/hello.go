@@ -268,5 +268,6 @@ func (in *instance) opened(t *talk) {
 	if in.talk == t {
 		in.ready = true
 		in.pump()
+		in.wake()
 	}
 }

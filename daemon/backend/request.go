@@ -128,6 +128,9 @@ func (in *instance) enqueue(r *request, line []byte) {
 	}
 	in.waiting = append(in.waiting, r)
 	in.pump()
+	if !r.sent {
+		in.wake() // it waits for so long only
+	}
 }
 
 // own makes a request of our own, which says line but for the id that is in it. done
@@ -142,7 +145,6 @@ func (in *instance) own(t *talk, method, params string, done func(line []byte, e
 // pump sends what may be sent. mu is held.
 func (in *instance) pump() {
 	if !in.ready || in.talk == nil {
-		in.wake() // somebody has to look at the time
 		return
 	}
 	blocked := false
@@ -157,9 +159,6 @@ func (in *instance) pump() {
 	}
 	clear(in.waiting[len(kept):])
 	in.waiting = kept
-	if blocked {
-		in.wake()
-	}
 }
 
 // pass sends r. mu is held.
