@@ -52,10 +52,6 @@ func (in *instance) lost(t *talk) {
 		}
 		in.fail(r, mcp.CodeServerExit, "The shared MCP server ended before it answered. It is started again. Whether the request took effect is not known.")
 	}
-	clear(in.open)
-	in.cancelled = nil
-	clear(in.busy)
-	clear(in.turns)
 	for n := range in.tokens {
 		if !slices.ContainsFunc(in.waiting, func(r *request) bool { return r.number == n }) {
 			delete(in.tokens, n)
@@ -205,7 +201,7 @@ func (in *instance) failedCode() int {
 }
 
 func (in *instance) failedText() string {
-	return fmt.Sprintf("The shared MCP server has failed and is not started again by itself: %v. The request was not executed. `tgctl ps restart %s` starts it.",
+	return fmt.Sprintf("The shared MCP server has failed and is not started again by itself: %v. The request was not executed. `tgctl restart %s` starts it.",
 		in.failed, in.spec.Server)
 }
 

@@ -253,9 +253,6 @@ func (in *instance) withdraw(r *request) bool {
 		return false
 	}
 	r.settled = time.Now().Add(in.options.Settle)
-	if r.class != "" && in.classes[r.class] == quiet {
-		r.settled = time.Now()
-	}
 	in.cancelled = append(in.cancelled, r)
 	if r.m != nil {
 		r.m.cancelled++
