@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -200,7 +201,7 @@ func (in *instance) resume(m *Member, line []byte, e *wire.Envelope) {
 		return
 	}
 	if g.answer == nil {
-		r := &request{owner: m.number, m: m, key: "resume", id: []byte("0"), method: e.Method}
+		r := &request{owner: m.number, m: m, key: "resume", id: []byte("0"), method: e.Method, since: time.Now()}
 		r.swallow = func() {
 			if m.hello == "" {
 				in.letGo(m, fmt.Errorf("%w: it refuses the handshake", ErrDisagrees))
