@@ -207,13 +207,15 @@ func TestResume(t *testing.T) {
 			resume R
 			s< {"jsonrpc":"2.0","id":1,"method":"initialize",...
 			crash
-			gone R it refuses the handshake`},
+			s< {"jsonrpc":"2.0","id":2,"method":"initialize",...
+			s> 2 = {"protocolVersion":"2025-11-25","capabilities":{}}
+			s< notifications/initialized`},
 		{"having had another handshake", `
 			hello A roots
 			resume R
 			wait 1s
 			processes 2
-			s2< {"jsonrpc":"2.0","id":1,"method":"initialize",...`},
+			s2< {"jsonrpc":"2.0","id":2,"method":"initialize",...`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keep(t, Options{}, func(h *house) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -32,6 +33,11 @@ type Member struct {
 	level     int             // of log messages; 0 when it has set none
 	hello     string          // the key of its handshake; empty before it has been answered
 	ready     bool            // it has said that it is initialized
+	roots     string          // that it has last told, to compare; empty when it has not
+	held      bool            // its requests wait until it is where it belongs
+	vetBy     time.Time       // when that has to be known
+	moving    bool            // it is to have another process
+	coming    bool            // its handshake with a new process is under way
 }
 
 // Write takes one line of the client, which the strict reader has read, without line
@@ -49,8 +55,7 @@ func (m *Member) Write(ctx context.Context, line []byte) error {
 	if err := m.place(line, &e); err != nil {
 		return fmt.Errorf("write to server %q: %w", m.spec.Server, err)
 	}
-	in := m.in.Load()
-	in.mu.Lock()
+	in := m.lock()
 	defer in.mu.Unlock()
 	if m.gone {
 		return fmt.Errorf("write to server %q: %w", m.spec.Server, ErrLeft)
@@ -117,17 +122,27 @@ func (m *Member) Resume(initialize []byte) {
 	if m.place(initialize, &e) != nil {
 		return // it knows
 	}
-	in := m.in.Load()
-	in.mu.Lock()
+	in := m.lock()
 	defer in.mu.Unlock()
 	if !m.gone {
-		in.resume(m, initialize, &e)
+		in.resume(m, initialize, &e, func() {})
+	}
+}
+
+// lock locks the instance that m is in.
+func (m *Member) lock() *instance {
+	for {
+		in := m.in.Load()
+		in.mu.Lock()
+		if m.in.Load() == in {
+			return in
+		}
+		in.mu.Unlock() // it has just moved
 	}
 }
 
 func (m *Member) letGo(err error) {
-	in := m.in.Load()
-	in.mu.Lock()
+	in := m.lock()
 	defer in.mu.Unlock()
 	in.letGo(m, err)
 }

@@ -45,7 +45,10 @@ type actor struct {
 	name  string
 	caps  string
 	open  []*sent
-	asks  []string // ids of questions, raw
+	asks  []string        // ids of questions, raw
+	roots map[string]bool // of these, those for roots
+	root  int
+	told  string // of its roots, last
 	left  bool
 	gone  error
 	hello bool // it has its handshake
@@ -54,9 +57,11 @@ type actor struct {
 // played is a life of the server.
 type played struct {
 	*server
+	in   *instance
 	open []*heard
 	asks map[string]string // whose a question is, by its raw id
 	todo []string          // lines to be written
+	root string            // what it was told last
 	next int
 }
 
@@ -78,6 +83,7 @@ type message struct {
 	Result *struct {
 		Of, By string
 		N      int
+		Roots  json.RawMessage
 	}
 	Error *struct {
 		Code int
@@ -125,6 +131,7 @@ func (a *actor) Deliver(raw []byte) bool {
 		a.asks = slices.DeleteFunc(a.asks, func(id string) bool { return id == string(m.Params.RequestID) })
 	case m.Method != "" && m.ID != nil:
 		a.w.asked++
+		a.roots[string(m.ID)] = m.Method == "roots/list"
 		a.asks = append(a.asks, string(m.ID))
 	case m.Method == "":
 		a.answered(line, m)
@@ -215,6 +222,19 @@ func (w *world) hears(p *played, line string) {
 				h.ended = time.Now()
 			}
 		}
+	case m.Method == "notifications/roots/list_changed":
+		p.root = ""
+	case m.Method == "" && p.asks[id] == "all":
+		if m.Result != nil {
+			shared := slices.ContainsFunc(w.actors, func(a *actor) bool {
+				return !a.left && a.gone == nil && a.m.in.Load() == p.in && p.root == a.told
+			})
+			if shared && p.root != "" && p.root != string(m.Result.Roots) {
+				w.fault("the server was told the roots %s, and now %s", p.root, line)
+			}
+			p.root = string(m.Result.Roots)
+		}
+		delete(p.asks, id)
 	case m.Method == "" && p.asks[id] != "":
 		if m.Error == nil && (m.Result == nil || m.Result.By != p.asks[id]) {
 			w.fault("a question of %s is answered with %s", p.asks[id], line)

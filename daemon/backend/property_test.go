@@ -75,8 +75,8 @@ func (d *dice) roll(sides int) int {
 	return int(face)
 }
 
-func (w *world) begin(s *server) {
-	p := &played{server: s, asks: map[string]string{}}
+func (w *world) begin(s *server, in *instance) {
+	p := &played{server: s, in: in, asks: map[string]string{}}
 	s.read = func(line string) { w.hears(p, line) }
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *world) alive() []*played {
 }
 
 func (w *world) step(d *dice) {
-	kind := d.roll(24)
+	kind := d.roll(26)
 	present := slices.DeleteFunc(slices.Clone(w.actors), func(a *actor) bool { return a.left || a.gone != nil })
 	if kind == 0 && len(present) < 6 || len(present) == 0 {
 		w.arrive(d)
@@ -121,6 +121,13 @@ func (w *world) step(d *dice) {
 		a.m.Leave()
 	case kind == 14 && len(alive) > 0 && d.roll(3) == 0:
 		alive[d.roll(len(alive))].exit()
+	case kind == 24 && d.roll(3) == 0:
+		w.mu.Lock()
+		a.root, a.told = d.roll(2), ""
+		w.mu.Unlock()
+		if a.hello {
+			a.write(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)
+		}
 	case kind == 15:
 		time.Sleep([]time.Duration{10 * time.Millisecond, time.Second, 6 * time.Second, 2 * time.Minute}[d.roll(4)])
 	case len(alive) > 0:
@@ -129,8 +136,8 @@ func (w *world) step(d *dice) {
 }
 
 func (w *world) arrive(d *dice) {
-	a := &actor{w: w, name: fmt.Sprintf("c%d", len(w.actors)+1)}
-	a.caps = []string{`"sampling":{}`, `"sampling":{}`, ``, `"sampling":{},"elicitation":{}`}[d.roll(4)]
+	a := &actor{w: w, name: fmt.Sprintf("c%d", len(w.actors)+1), roots: map[string]bool{}, root: d.roll(2)}
+	a.caps = []string{`"sampling":{}`, `"sampling":{}`, ``, `"sampling":{},"roots":{}`}[d.roll(4)]
 	a.m = w.join(a)
 	w.actors = append(w.actors, a)
 	a.ask(&sent{id: []string{`0`, `"hello"`, `1`}[d.roll(3)],
@@ -193,8 +200,13 @@ func (a *actor) answerOne(d *dice) {
 		id = a.asks[0]
 	}
 	a.asks = slices.DeleteFunc(a.asks, func(open string) bool { return open == id })
+	result := fmt.Sprintf(`{"by":"%s"}`, a.name)
+	if a.roots[id] {
+		a.told = fmt.Sprintf("[%d]", a.root)
+		result = fmt.Sprintf(`{"roots":%s}`, a.told)
+	}
 	a.w.mu.Unlock()
-	a.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"by":"%s"}}`, id, a.name))
+	a.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result))
 }
 
 // serve does something that a server does.
@@ -209,6 +221,10 @@ func (w *world) serve(p *played, kind int, d *dice) {
 	switch {
 	case kind == 16:
 		line = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+	case kind == 25:
+		p.next++
+		p.asks[fmt.Sprint(p.next)] = "all"
+		line = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, p.next)
 	case kind == 17:
 		line = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"file:///a"}}`
 	case h == nil:

@@ -24,11 +24,13 @@ import (
 
 const (
 	isServer = "BACKEND_TEST_IS_SERVER"
-	// leftBehind stands in the command line of what must not outlive the tests.
-	leftBehind = "backend-test-program"
 	// patience is for machines that are busy.
 	patience = 5 * time.Minute
 )
+
+// leftBehind stands in the command line of what must not outlive the tests; other runs
+// of them have their own.
+var leftBehind = fmt.Sprintf("backend-test-program-%d-", os.Getpid())
 
 func TestMain(m *testing.M) {
 	if os.Getenv(isServer) != "" {
