@@ -193,11 +193,13 @@ func TestResume(t *testing.T) {
 		{"with others that come back as well", `
 			resume R
 			resume S
+			S> 0 tools/list
 			s< {"jsonrpc":"2.0","id":1,"method":"initialize",...
 			s> 1 = {"protocolVersion":"2025-11-25","capabilities":{}}
 			s< notifications/initialized
+			s< 2 tools/list
 			S> 1 tools/list
-			s< 2 tools/list`},
+			s< 3 tools/list`},
 		{"with a server that refuses", `
 			resume R
 			s< {"jsonrpc":"2.0","id":1,"method":"initialize",...
@@ -223,7 +225,12 @@ func TestResume(t *testing.T) {
 				for step := range strings.Lines(test.steps) {
 					step = strings.TrimSpace(step)
 					if name, ok := strings.CutPrefix(step, "resume "); ok {
-						tr.client(name).Resume(hi)
+						made := tr.client(name).Resume(hi)
+						defer func() {
+							if over := closed(made); over != (tr.members[name].hello != "") {
+								t.Errorf("%s: over is %v", step, over)
+							}
+						}()
 					} else if step != "" {
 						tr.step(step, step)
 					}
@@ -234,10 +241,19 @@ func TestResume(t *testing.T) {
 	}
 	keep(t, Options{}, func(h *house) {
 		c := &shelf{room: -1}
-		h.join(c).Resume([]byte(`{"jsonrpc":"2.0","method":"x"}`))
+		_ = h.join(c).Resume([]byte(`{"jsonrpc":"2.0","method":"x"}`))
 		synctest.Wait()
 		if !errors.Is(c.ended(), ErrDisagrees) {
 			t.Errorf("without a handshake: %v", c.ended())
 		}
 	})
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }

@@ -112,21 +112,32 @@ func (m *Member) place(line []byte, e *wire.Envelope) error {
 // Resume is for a client that had its handshake with a daemon before this one:
 // initialize is the line it asked with then. The handshake is made again for it, and
 // the server's answer goes nowhere. When the server refuses, the client is let go
-// with ErrDisagrees. Subscriptions and the log level have to be asked for anew.
-func (m *Member) Resume(initialize []byte) {
+// with ErrDisagrees. What the client asks meanwhile waits. made is closed when that is
+// over, and never for a client that is let go. Subscriptions and the log level have to
+// be asked for anew.
+func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
+	done := make(chan struct{})
 	var e wire.Envelope
 	if err := wire.Read(initialize, wire.FromAgent, &e); err != nil || e.Kind != wire.Request || e.Method != "initialize" {
 		m.letGo(fmt.Errorf("%w: what it had asked for is not known", ErrDisagrees))
-		return
+		return done
 	}
 	if m.place(initialize, &e) != nil {
-		return // it knows
+		return done // it knows
 	}
 	in := m.lock()
 	defer in.mu.Unlock()
-	if !m.gone {
-		in.resume(m, initialize, &e, func() {})
+	if m.gone {
+		return done
 	}
+	m.coming, m.held = true, true
+	in.resume(m, initialize, &e, func() {
+		m.coming, m.held = false, false
+		in.vet(m)
+		in.pump()
+		close(done)
+	})
+	return done
 }
 
 // lock locks the instance that m is in.

@@ -70,7 +70,6 @@ type heard struct {
 	*sent
 	number string
 	ended  time.Time // when it was cancelled
-	task   string
 }
 
 func (w *world) fault(format string, args ...any) {
