@@ -112,7 +112,7 @@ func TestUnreadAgentKeepsNobody(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.serve(t.Context(), l, server, signals)
+		s.serve(t.Context(), l, own{server}, signals)
 	}()
 	time.AfterFunc(300*time.Millisecond, func() { signals <- syscall.SIGTERM })
 	select {
