@@ -140,7 +140,6 @@ func (p *proxy) notification(ctx context.Context, side wire.Side, line []byte, e
 			return p.cancel(side, key, append([]byte(nil), line...))
 		}
 	}
-	p.kept.told(side, e.Method, line)
 	return p.passes(side, line, e.Method, rule)
 }
 

@@ -28,12 +28,11 @@ const maxSubscribed = 1024
 type handshake struct {
 	wanted bool // set before the first message
 
-	mu          sync.Mutex        // guards what follows
-	initialize  []byte            // the agent's request; nil while it was not answered
-	initialized []byte            // the notification that follows; nil while there was none
-	level       []byte            // the last logging/setLevel that was answered; nil for none
-	subscribed  map[string][]byte // the resources/subscribe that were answered, by their URI as written
-	renewals    int
+	mu         sync.Mutex        // guards what follows
+	initialize []byte            // the agent's request; nil while it was not answered
+	level      []byte            // the last logging/setLevel that was answered; nil for none
+	subscribed map[string][]byte // the resources/subscribe that were answered, by their URI as written
+	renewals   int
 }
 
 // asked keeps a request that may have to be made again.
@@ -45,16 +44,6 @@ func (h *handshake) asked(r *request, line []byte) {
 	case "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
 		r.line = bytes.Clone(line)
 	}
-}
-
-// told keeps the notification that ends the handshake.
-func (h *handshake) told(side wire.Side, method string, line []byte) {
-	if !h.wanted || side != wire.FromAgent || method != "notifications/initialized" {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.initialized = bytes.Clone(line)
 }
 
 // answered takes note of what the server has agreed to.
@@ -89,9 +78,9 @@ func uriOf(line []byte) string {
 	return string(e.URI.Of(line))
 }
 
-// again returns what is to be said again: the handshake, what follows it at once,
-// and the subscriptions, which have to be judged.
-func (h *handshake) again() (initialize, initialized []byte, level *request, subscriptions []*request) {
+// again returns what is to be said again: the handshake, what passes, and the
+// subscriptions, which have to be judged.
+func (h *handshake) again() (initialize []byte, level *request, subscriptions []*request) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.renewals++
@@ -106,7 +95,7 @@ func (h *handshake) again() (initialize, initialized []byte, level *request, sub
 	for _, uri := range slices.Sorted(maps.Keys(h.subscribed)) {
 		subscriptions = append(subscriptions, ours("resources/subscribe", h.subscribed[uri]))
 	}
-	return h.initialize, h.initialized, level, subscriptions
+	return h.initialize, level, subscriptions
 }
 
 // renewedRequest is a request of ours with the id, and otherwise as line is.
@@ -130,7 +119,7 @@ func renewedRequest(method string, line []byte, id string) *request {
 // answered, and so are those that a daemon which is gone has let through and that
 // were not written; another one knows nothing of that.
 func (p *proxy) renewed() (handshake []byte, first [][]byte, after func(context.Context)) {
-	initialize, initialized, level, subscriptions := p.kept.again()
+	initialize, level, subscriptions := p.kept.again()
 	spared, unwritten := map[string]bool{}, map[string]bool{}
 	keep := func(line []byte) bool { return p.mayWait(line, spared, unwritten) }
 	if open := p.ledger.unanswered("initialize"); initialize == nil && open != nil {
@@ -153,9 +142,6 @@ func (p *proxy) renewed() (handshake []byte, first [][]byte, after func(context.
 	p.dropAsks()
 	if initialize == nil {
 		return nil, first, nil
-	}
-	if initialized != nil {
-		first = append(first, initialized)
 	}
 	if level != nil {
 		level.written = true

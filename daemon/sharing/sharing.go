@@ -35,9 +35,8 @@ type Launch struct {
 // Client is who the lines of a server come to. Its methods do not block, and may
 // be called by any goroutine.
 type Client interface {
-	// Deliver takes one line for the client, which it does not change and the
-	// caller does not use again. It is false when the client has left too much
-	// unread: then the server need not keep it.
+	// Deliver takes one line for the client, which is valid during the call. It is
+	// false when the client has left too much unread: then it is let go.
 	Deliver(line []byte) bool
 	// Gone says that the server will not serve the client any more, and why.
 	Gone(err error)
@@ -49,9 +48,9 @@ type Member interface {
 	// Write gives the server a line of the client. It waits while the server
 	// does not read.
 	Write(ctx context.Context, line []byte) error
-	// Resume does the handshake for a client that has had one with an earlier
+	// Resume makes the handshake for a client that has had one with an earlier
 	// process, of which it is to notice nothing.
-	Resume(ctx context.Context, initialize []byte) error
+	Resume(initialize []byte)
 	// Leave gives the place up.
 	Leave()
 }

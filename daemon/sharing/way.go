@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,13 +13,14 @@ import (
 
 const (
 	// Window is how many bytes of lines each side may send that the other has not
-	// taken over, about what two pipes hold. One line may always be on its way,
-	// however long it is.
+	// taken over, about what two pipes hold; a line that begins within it may be
+	// longer.
 	Window = 1 << 20
 
 	// unread is how many bytes of lines may wait for a shim besides. An agent that
 	// leaves more unread, or a shim that does not come back, is given up.
-	unread = 16 << 20
+	unread      = 16 << 20
+	unreadLines = 16 << 10
 )
 
 // Gone is why a server does not serve a client any more.
@@ -130,10 +132,7 @@ func (w *Way) run(launch Launch, initialize []byte) {
 	}
 	defer m.Leave()
 	if len(initialize) > 0 {
-		if err := m.Resume(w.ctx, initialize); err != nil {
-			w.Gone(err)
-			return
-		}
+		m.Resume(initialize)
 	}
 	for {
 		line, seq, ok := w.next()
@@ -205,7 +204,7 @@ func (w *Way) Write(seq uint64, line []byte) error {
 		return nil // the shim is being told
 	case seq != w.last+1:
 		return fmt.Errorf("line %d for the server comes after line %d: %w", seq, w.last, gate.ErrInvalid)
-	case w.upBytes > 0 && w.upBytes+len(line) > 2*Window:
+	case w.upBytes >= 2*Window:
 		return fmt.Errorf("more than %d bytes are on their way to the server: %w", 2*Window, gate.ErrTooLarge)
 	}
 	if err := w.verdicts.permit(line); err != nil {
@@ -245,7 +244,7 @@ func (w *Way) take(seq uint64) {
 func (w *Way) send() {
 	for w.sink != nil && w.sent < len(w.down) {
 		line := w.down[w.sent]
-		if w.sent > 0 && w.sentBytes+len(line) > Window {
+		if w.sentBytes >= Window {
 			return
 		}
 		w.sent++
@@ -258,10 +257,10 @@ func (w *Way) send() {
 func (w *Way) Deliver(line []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.gone != nil || w.ctx.Err() != nil || w.downBytes > 0 && w.downBytes+len(line) > unread {
+	if w.gone != nil || w.ctx.Err() != nil || w.downBytes > 0 && w.downBytes+len(line) > unread || len(w.down) >= unreadLines {
 		return false
 	}
-	w.down = append(w.down, line)
+	w.down = append(w.down, bytes.Clone(line))
 	w.downBytes += len(line)
 	w.send()
 	return true
