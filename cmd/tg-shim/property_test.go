@@ -14,7 +14,7 @@ import (
 // pieces of any size: each arrives byte for byte, in the order it was written.
 func TestAnyMessageSurvives(t *testing.T) {
 	t.Parallel()
-	stage := newStage(t)
+	stage := newStage(t, false)
 	stage.forwardAll(t)
 	ids := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,7 +182,7 @@ func TestLongestMessage(t *testing.T) {
 	for name, c := range sides {
 		for _, more := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s/%+d", name, more), func(t *testing.T) {
-				stage := newStage(t)
+				stage := newStage(t, false)
 				stage.forwardAll(t)
 				if c.before != "" {
 					stage.mustPlay(t, "agent> "+c.before, "server< "+c.before)
