@@ -15,11 +15,12 @@ type fakeWay struct {
 	lines  chan string
 	opened chan *pb.Open
 
-	mu    sync.Mutex // guards what follows; taken before the gate's
-	kept  bool
-	wrote uint64
-	reads []string
-	away  bool // no shim has opened it on the stream that there is
+	mu      sync.Mutex // guards what follows; taken before the gate's
+	kept    bool
+	wrote   uint64
+	reads   []string
+	partial string // of a line that is being written
+	away    bool   // no shim has opened it on the stream that there is
 }
 
 func (w *fakeWay) welcome(m *pb.Welcome) {
@@ -71,7 +72,13 @@ func (w *fakeWay) Write(b []byte) (int, error) {
 func (w *fakeWay) write(b []byte) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
+	w.partial += string(b)
+	for {
+		line, rest, whole := strings.Cut(w.partial, "\n")
+		if !whole {
+			break
+		}
+		w.partial = rest
 		w.reads = append(w.reads, line)
 		if !w.away {
 			w.send(uint64(len(w.reads) - 1))

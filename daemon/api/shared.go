@@ -86,7 +86,7 @@ func (w *wayOf) heed(ctx context.Context, a *gate.Attachment, up *pb.Up) error {
 		err := w.way.Write(m.Write.GetSeq(), m.Write.GetLine())
 		if err != nil {
 			a.Refused(ctx, wire.FromAgent, err.Error(), nil)
-			w.s.Logger.Warn("the way to a shared server is closed", "server_id", w.hello.GetServer(), "err", err)
+			w.s.Logger.Warn("a line for a shared server was not taken", "server_id", w.hello.GetServer(), "err", err)
 		}
 		return err
 	case *pb.Up_Took:
