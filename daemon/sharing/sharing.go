@@ -49,8 +49,10 @@ type Member interface {
 	// does not read.
 	Write(ctx context.Context, line []byte) error
 	// Resume makes the handshake for a client that has had one with an earlier
-	// process, of which it is to notice nothing.
-	Resume(initialize []byte)
+	// process, of which it is to notice nothing. What it returns is closed when
+	// that is done, and before that nothing is written; it stays open for a client
+	// that is told that the server has gone.
+	Resume(initialize []byte) <-chan struct{}
 	// Leave gives the place up.
 	Leave()
 }

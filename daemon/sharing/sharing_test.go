@@ -227,7 +227,13 @@ func (s *server) Write(_ context.Context, line []byte) error {
 	return nil
 }
 
-func (s *server) Resume(initialize []byte)  { s.do(func() { s.resumed = string(initialize) }) }
+func (s *server) Resume(initialize []byte) <-chan struct{} {
+	s.do(func() { s.resumed = string(initialize) })
+	made := make(chan struct{})
+	close(made)
+	return made
+}
+
 func (s *server) Leave()                    { s.do(func() { s.left = true }) }
 func (s *server) Read(seq uint64, _ []byte) { s.do(func() { s.reads = append(s.reads, seq) }) }
 func (s *server) Wrote(seq uint64)          { s.do(func() { s.acked = seq }) }

@@ -45,6 +45,9 @@ type Way struct {
 	ctx    context.Context // is over when the attachment or the book is
 	cancel context.CancelCauseFunc
 
+	serving context.Context // is over when the server serves no more, too
+	served  context.CancelFunc
+
 	mu     sync.Mutex // guards what follows
 	opened bool
 	sink   Sink // nil while no stream has taken the way up
@@ -68,6 +71,7 @@ type Way struct {
 func newWay(b *Book) *Way {
 	w := &Way{book: b, verdicts: newVerdicts()}
 	w.ctx, w.cancel = context.WithCancelCause(b.ctx)
+	w.serving, w.served = context.WithCancel(w.ctx)
 	w.more.L = &w.mu
 	return w
 }
@@ -132,14 +136,18 @@ func (w *Way) run(launch Launch, initialize []byte) {
 	}
 	defer m.Leave()
 	if len(initialize) > 0 {
-		m.Resume(initialize)
+		select {
+		case <-m.Resume(initialize):
+		case <-w.serving.Done():
+			return
+		}
 	}
 	for {
 		line, seq, ok := w.next()
 		if !ok {
 			return
 		}
-		if err := m.Write(w.ctx, line); err != nil {
+		if err := m.Write(w.serving, line); err != nil {
 			w.Gone(err)
 			return
 		}
@@ -287,6 +295,7 @@ func (w *Way) end(g Gone) {
 
 func (w *Way) tellGone(g Gone) {
 	w.gone = &g
+	w.served()
 	w.up, w.upBytes = nil, 0
 	w.more.Broadcast()
 	if w.sink != nil {
