@@ -57,6 +57,20 @@ type Member interface {
 	Leave()
 }
 
+// Gone is why a server does not serve a client any more.
+type Gone struct {
+	Started bool // there was one
+	Status  int  // what the shim should leave with
+	Reason  string
+}
+
+// Sink is the stream that a shim has now. Its methods do not block.
+type Sink interface {
+	Read(seq uint64, line []byte)
+	Wrote(seq uint64)
+	Gone(g Gone)
+}
+
 // Join finds a place at a server that fits the launch, and starts one where none
 // runs. The error wraps [ErrNotStarted] when that fails.
 type Join func(ctx context.Context, launch Launch, client Client) (Member, error)

@@ -23,20 +23,6 @@ const (
 	unreadLines = 16 << 10
 )
 
-// Gone is why a server does not serve a client any more.
-type Gone struct {
-	Started bool // there was one
-	Status  int  // what the shim should leave with
-	Reason  string
-}
-
-// Sink is the stream that a shim has now. Its methods do not block.
-type Sink interface {
-	Read(seq uint64, line []byte)
-	Wrote(seq uint64)
-	Gone(g Gone)
-}
-
 // Way leads from one attachment to its server and back. Its methods may be called
 // by any number of goroutines at once; those that belong to a stream, in the order
 // in which the stream brought what they are about.
