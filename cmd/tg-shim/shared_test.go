@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -203,73 +202,4 @@ func TestSharedDrain(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
-}
-
-// Whoever speaks on the shims' socket gets nothing to a shared server that was not
-// judged, and starts none that is not to be shared.
-func TestForgedShim(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, strings.Replace(shareAll, `id: "*"`, `id: "x"`, 1))
-	h.StartDaemon()
-	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
-	p.greet()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.Socket()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.Server.PID))
-	if err != nil {
-		t.Skip("needs /proc")
-	}
-	argv := strings.Split(strings.TrimSuffix(string(command), "\x00"), "\x00")
-	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"denied"}}`
-	write := func(seq uint64, line string) *pb.Up {
-		return &pb.Up{Msg: &pb.Up_Write{Write: &pb.Write{Seq: seq, Line: []byte(line)}}}
-	}
-	submit := func(side pb.Direction) *pb.Up {
-		return &pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{Seq: 1, Direction: side, Line: []byte(call)}}}
-	}
-	var env [][]byte
-	for _, entry := range h.Env {
-		env = append(env, []byte(entry))
-	}
-	open := &pb.Up{Msg: &pb.Up_Open{Open: &pb.Open{Env: env}}}
-	for name, forged := range map[string][]*pb.Up{
-		"not submitted":               {open, write(1, call)},
-		"refused":                     {open, submit(pb.Direction_DIRECTION_AGENT_TO_SERVER), write(1, call)},
-		"judged as a server's":        {open, submit(pb.Direction_DIRECTION_SERVER_TO_AGENT), write(1, call)},
-		"judged as both":              {open, submit(pb.Direction_DIRECTION_SERVER_TO_AGENT), submit(pb.Direction_DIRECTION_AGENT_TO_SERVER)},
-		"behind one that passes":      {open, write(1, hello), write(2, call)},
-		"within one that passes":      {open, write(1, `{"jsonrpc":"2.0","id":2,"x":`+"\n"+call+"\n"+`,"method":"ping"}`)},
-		"before the way is open":      {write(1, call)},
-		"a server that is not shared": {open},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := "x"
-			if strings.Contains(name, "not shared") {
-				server = "y"
-			}
-			a, err := c.Attach(t.Context(), &pb.Hello{
-				Protocol: client.Protocol, Attachment: "attachment of " + name, Server: server,
-				Executable: argv[0], Command: argv, Cwd: h.Path("work"),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer a.Close()
-			for _, up := range forged {
-				_ = a.Send(up) // Recv says why it fails
-			}
-			for err == nil {
-				_, err = a.Recv()
-			}
-			if err = client.FromStatus(err); !errors.Is(err, client.ErrForbidden) && !errors.Is(err, client.ErrInvalid) {
-				t.Errorf("the stream ends with %v", err)
-			}
-		})
-	}
-	p.agent(calls("echo", "7")...)
-	p.answer(p.serverNext("tools/call"), `{"content":[]}`) // and no other before it
-	p.agentReads(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
 }
