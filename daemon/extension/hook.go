@@ -108,10 +108,14 @@ func (r *Registry) After(ctx context.Context, c *gate.Call, result []byte) gate.
 }
 
 func shownOf(c *gate.Call) *protocol.Shown {
-	return &protocol.Shown{
+	s := &protocol.Shown{
 		ID: c.ID, Session: c.Session, Agent: c.Agent, Server: c.Server, Method: c.Method, Tool: c.Subject,
 		Arguments: c.Arguments(), Project: c.Project, Profile: string(c.Profile),
 	}
+	for _, f := range c.Known {
+		s.Facts = append(s.Facts, f.Name)
+	}
+	return s
 }
 
 // ask shows a call to those that want to see it, one after the other. changing is

@@ -41,7 +41,7 @@ func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *r
 	}
 	r := found
 	c.earlier = &r
-	if r.Digest != hex.EncodeToString(digest[:]) {
+	if r.Digest != hex.EncodeToString(digest[:]) || r.Direction != Direction(c.Side) {
 		return Verdict{}, nil, false
 	}
 	v, final = a.gate.recorded(c, &r)
@@ -108,7 +108,7 @@ func (a *Attachment) again(s Submission, digest [32]byte) (told, noted bool) {
 		return false, false
 	}
 	if v.Move == Forward {
-		if d.digest != digest { // a shim that changes its mind is not one of ours
+		if d.digest != digest || d.call.Side != s.Side { // a shim that changes its mind is not one of ours
 			v = Verdict{Seq: s.Seq, Move: Deny, Reason: "another line was judged under this number"}
 		}
 		v.Line = s.Line
