@@ -100,6 +100,7 @@ var mayImport = map[string][]string{
 
 	// Extensions that ship know nothing of the daemon. The scrubber is a module of
 	// its own, so that its library is in no other program.
+	"extensions/exttest":  {},
 	"extensions/quota":    {"client/extension"},
 	"extensions/scrubber": {json, gitleaks, zerolog, "internal/wire"},
 
