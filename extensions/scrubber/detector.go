@@ -65,7 +65,7 @@ func (d *detector) needles(ctx context.Context, text string) (map[string]needle,
 		if end < len(text) {
 			end = blankBefore(text, end)
 		}
-		for _, f := range d.library.DetectContext(ctx, detect.Fragment{Raw: text[start:end]}) {
+		for _, f := range d.library.DetectString(text[start:end]) {
 			n := needle{f.Secret, f.Secret, f.RuleID}
 			if len(n.secret) < everywhere {
 				n.find = f.Match
