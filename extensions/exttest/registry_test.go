@@ -196,3 +196,28 @@ func TestQuotaIsRemembered(t *testing.T) {
 	h.runs(t, "quota")
 	h.before(t, call(t, "write", `{}`, ""), "the quota of fs/write is 1 calls in an hour")
 }
+
+// TestManifests reads the manifests of what ships, and that of the page about
+// extensions in Go, as the daemon does. None leaves anything to be said.
+func TestManifests(t *testing.T) {
+	texts := map[string]string{}
+	paths, err := filepath.Glob("../*/extension.yaml")
+	if err != nil || len(paths) != 3 {
+		t.Fatalf("%v, %v", paths, err)
+	}
+	for _, path := range append(paths, "../../docs/writing-extensions-go.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = string(text)
+		if _, after, ok := strings.Cut(string(text), "\n```yaml\n"); ok {
+			texts[path], _, _ = strings.Cut(after, "\n```\n")
+		}
+	}
+	for path, text := range texts {
+		if m, problems := manifest.Parse(path, []byte(text)); m == nil || len(problems) > 0 {
+			t.Errorf("%s: %v", path, problems)
+		}
+	}
+}
