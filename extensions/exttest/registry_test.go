@@ -14,7 +14,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/protowire"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
@@ -55,9 +54,6 @@ func open(t *testing.T, names ...string) *house {
 	r, err := extension.Open(extension.Options{
 		Dir: filepath.Join(dir, "extensions"), Store: db, Recorder: forgotten{}, Build: "test",
 		Getenv: func(name string) string { return map[string]string{"PATH": os.Getenv("PATH"), "HOME": dir}[name] },
-		Wires: map[manifest.Wire]extension.Wire{
-			manifest.Protobuf: {Framing: wire.Length32{Whole: true}, Dialect: protowire.Dialect{}, Max: wire.MaxMessage},
-		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/protowire"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
@@ -170,9 +168,6 @@ func lies(t *testing.T, mode string) *extension.Registry {
 	}
 	r, err := extension.Open(extension.Options{
 		Dir: filepath.Join(dir, "extensions"), Store: db, Recorder: forgotten{}, Build: "test", Getenv: os.Getenv,
-		Wires: map[manifest.Wire]extension.Wire{
-			manifest.Protobuf: {Framing: wire.Length32{Whole: true}, Dialect: protowire.Dialect{}, Max: wire.MaxMessage},
-		},
 	})
 	if err != nil {
 		t.Fatal(err)
