@@ -20,7 +20,10 @@ DIST     ?= dist
 NPM       = internal/e2e/npm
 AGENTS    = internal/e2e/agents
 
-.PHONY: help demo build test lint fmt vet staticcheck darwin generate check-generated fuzz soak bench \
+# The extensions that ship. Those with a go.mod are modules of their own.
+EXTENSIONS = pathguard quota scrubber
+
+.PHONY: help demo build extensions test lint fmt vet staticcheck darwin generate check-generated fuzz soak bench \
         packages packages-check rig install install-units uninstall clean cc npm agents
 
 help: ## list the targets
@@ -29,34 +32,50 @@ help: ## list the targets
 demo: build ## build the programs and run the tour: one call forwarded, one denied, one held
 	bin/tgctl demo
 
-build: ## build thoughtgated, tgctl and tg-shim into bin/
+build: extensions ## build thoughtgated, tgctl, tg-shim and the extensions into bin/
 	$(BUILD) -o bin/ ./cmd/thoughtgated ./cmd/tgctl ./cmd/tg-shim
+
+# What an extension consists of, as tools/packages has it too: its manifest, its
+# page, what is no test of its Python, and the program if it is one in Go.
+extensions: ## build only the extensions, each into a folder that can be installed
+	@for name in $(EXTENSIONS); do \
+		from=extensions/$$name to="$(CURDIR)/bin/extensions/$$name"; \
+		rm -rf "$$to" && install -d "$$to" && install -m 0644 $$from/extension.yaml $$from/README.md "$$to" || exit 1; \
+		for file in $$from/*.py; do \
+			case $$file in */test_*|*/\*.py) ;; *) install -m 0644 $$file "$$to" || exit 1 ;; esac; \
+		done; \
+		if [ -f $$from/main.go ]; then (cd $$from && $(BUILD) -o "$$to/$$name" .) || exit 1; fi; \
+	done
 
 test: cc npm ## install what the tests need and run all of them under the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m -p 2 ./...
+	CGO_ENABLED=1 $(GO) -C extensions/scrubber test -race -timeout 20m ./...
 	$(GO) -C tools/packages test ./...
 
 lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
 
 fmt: ## list files that gofmt would change
-	@out=$$(gofmt -l client cmd contrib daemon internal proto tools); \
+	@out=$$(gofmt -l client cmd contrib daemon extensions internal proto tools); \
 	if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 
 vet: ## go vet, the tools included
 	$(GO) vet ./...
 	$(GO) -C tools vet ./...
 	$(GO) -C tools/packages vet ./...
+	$(GO) -C extensions/scrubber vet ./...
 
 staticcheck: ## staticcheck, at the version that tools/go.mod names
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	$(GO) -C tools tool staticcheck ./...
 	cd tools/packages && $(GO) run -modfile=../go.mod honnef.co/go/tools/cmd/staticcheck ./...
+	cd extensions/scrubber && $(GO) run -modfile=../../tools/go.mod honnef.co/go/tools/cmd/staticcheck ./...
 
 darwin: ## build and vet for macOS on both architectures
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -buildvcs=false ./...
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	CGO_ENABLED=0 GOOS=darwin GOARCH=amd64 $(GO) build -buildvcs=false ./...
 	CGO_ENABLED=0 GOOS=darwin GOARCH=amd64 $(GO) vet ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) -C extensions/scrubber vet ./...
 
 generate: ## write the Go code of proto/ and the secret rules of daemon/facts again
 	$(GO) -C tools run ./protogen ../proto
@@ -70,10 +89,10 @@ hostile: ## put hostile messages to the real programs: our cases, or CASES=file
 	$(GO) -C internal/hostile test -count=1 -timeout 20m $(if $(CASES),-args -cases='$(abspath $(CASES))')
 
 fuzz: ## run every fuzz target for FUZZTIME (10s)
-	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' client cmd daemon internal | \
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' client cmd daemon extensions internal | \
 	while IFS=: read -r file name; do \
 		echo "$${file%/*} $${name#func }"; \
-		$(GO) test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x "./$${file%/*}" || exit 1; \
+		$(GO) -C "$${file%/*}" test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; \
 	done
 
 soak: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases
@@ -103,10 +122,14 @@ rig: ## install, upgrade, hang and remove the Debian package under a systemd tha
 	@test -n '$(RIG)' || { echo "make rig: say RIG=program; the Makefile says what it has to do"; exit 1; }
 	E2E_RIG='$(abspath $(RIG))' E2E_RIG_FLAGS='$(RIGFLAGS)' $(GO) test -count=1 -v -timeout 30m -run '^TestPackage$$' ./internal/e2e
 
-install: build install-units ## install the programs and the systemd user units below PREFIX
+install: build install-units ## install the programs, the extensions and the systemd user units below PREFIX
 	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/libexec/thoughtgate'
 	install -m 0755 bin/thoughtgated bin/tgctl '$(DESTDIR)$(PREFIX)/bin/'
 	install -m 0755 bin/tg-shim '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/'
+	@for name in $(EXTENSIONS); do \
+		to='$(DESTDIR)$(PREFIX)/libexec/thoughtgate/extensions'/$$name; \
+		rm -rf "$$to" && install -d "$$to" && cp -p bin/extensions/$$name/* "$$to" || exit 1; \
+	done
 
 UNITS = thoughtgated.service thoughtgated.socket thoughtgated-shim.socket tgctl-notify.service tgctl-slack.service
 
@@ -121,6 +144,8 @@ install-units: ## install only the units, with PREFIX in them; does nothing on m
 uninstall: ## remove what install put there; configuration and records stay
 	rm -f '$(DESTDIR)$(PREFIX)/bin/thoughtgated' '$(DESTDIR)$(PREFIX)/bin/tgctl'
 	rm -f '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/tg-shim'
+	cd '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/extensions' 2>/dev/null && rm -rf $(EXTENSIONS) || true
+	rmdir '$(DESTDIR)$(PREFIX)/libexec/thoughtgate/extensions' 2>/dev/null || true
 	cd '$(DESTDIR)$(UNITDIR)' 2>/dev/null && rm -f $(UNITS) || true
 	rmdir '$(DESTDIR)$(PREFIX)/libexec/thoughtgate' 2>/dev/null || true
 

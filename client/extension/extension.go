@@ -1,6 +1,6 @@
 // Package extension is for programs that join ThoughtGate's gate: they see calls
-// before these are judged, see results before an agent does, offer tools, and run
-// commands for a person.
+// before these are judged, see results before an agent does, offer tools and models,
+// and run commands for a person.
 //
 // An extension is a program that the daemon starts, with a manifest beside it
 // that says what it may do (docs/writing-extensions-go.md has a whole one). The
@@ -56,6 +56,9 @@ type Handler struct {
 
 	// Commands are run by `tgctl ext run NAME COMMAND`, by their name.
 	Commands map[string]Command
+
+	// Providers answer for models.
+	Providers []Provider
 
 	// Capabilities are listed.
 	Capabilities []*Capability

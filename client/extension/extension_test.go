@@ -167,6 +167,37 @@ func TestTools(t *testing.T) {
 	}
 }
 
+func TestProviders(t *testing.T) {
+	provider := extension.Provider{
+		ID: "p", DisplayName: "P", Description: "d", Models: []*extension.Model{{Id: "m"}}, ConfigSchema: json.RawMessage(`{"a": 1}`),
+		Complete: func(_ context.Context, asked *extension.Asked) (*extension.Said, error) {
+			if asked.GetSystemPrompt() != "s" {
+				return nil, errors.New("no prompt")
+			}
+			return &extension.Said{Content: asked.Messages}, nil
+		},
+		Stream: func(_ context.Context, _ *extension.Asked, emit func(json.RawMessage) error) (*extension.Said, error) {
+			return nil, errors.Join(emit(json.RawMessage(`{"type":"text","delta":"a"}`)), emit(json.RawMessage(`{"type":"done"}`)))
+		},
+	}
+	g := converse(t, extension.Handler{Providers: []extension.Provider{provider, {ID: "none"}}})
+	g.call(t, "initialize", hello, `{"protocol_version":1,"capabilities":{"tools":[],"providers":[{"id":"p","display_name":"P","description":"d","models":[{"id":"m"}],`+
+		`"config_schema":{"a": 1}},{"id":"none","display_name":"","description":"","models":[]}],"capabilities":[]}}`)
+	g.call(t, "provider.complete", `{"provider_id":"p","system_prompt":"s","messages":[{"role":"user"}]}`, `{"content":[{"role":"user"}]}`)
+	g.call(t, "provider.complete", `{"provider_id":"p"}`, "!no prompt")
+	g.call(t, "provider.complete", `{"provider_id":"q"}`, `!provider "q": this extension does not do that`)
+	g.call(t, "provider.complete", `{"provider_id":"none"}`, "!does not do that")
+	g.call(t, "provider.stream", `{"provider_id":"none"}`, "!does not do that")
+	heard := g.Subscribe(0)
+	defer heard.Close()
+	g.call(t, "provider.stream", `{"provider_id":"p","request_id":"r"}`, `{"content":[]}`)
+	for _, want := range []string{`{"request_id":"r","event":{"type":"text","delta":"a"}}`, `{"request_id":"r","event":{"type":"done"}}`} {
+		if m, err := heard.Next(t.Context()); err != nil || m.Method != "provider.stream.event" || string(m.Body) != want {
+			t.Errorf("%s %s, %v; want %s", m.Method, m.Body, err, want)
+		}
+	}
+}
+
 func TestCommands(t *testing.T) {
 	g := converse(t, extension.Handler{Commands: map[string]extension.Command{
 		"count": func(_ context.Context, out *extension.Output, args []string) (int, error) {

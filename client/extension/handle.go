@@ -30,6 +30,14 @@ func (s *server) handle(ctx context.Context, f, reply *pb.Frame) error {
 		result, err := s.tool(ctx, asked.Tool)
 		reply.Body = &pb.Frame_ToolAnswer{ToolAnswer: &pb.ToolAnswer{Result: result}}
 		return err
+	case *pb.Frame_Complete:
+		said, err := s.complete(ctx, asked.Complete)
+		reply.Body = &pb.Frame_CompleteAnswer{CompleteAnswer: said}
+		return err
+	case *pb.Frame_Stream:
+		said, err := s.stream(ctx, asked.Stream)
+		reply.Body = &pb.Frame_StreamAnswer{StreamAnswer: said}
+		return err
 	case *pb.Frame_Command:
 		exit, err := s.command(ctx, asked.Command)
 		reply.Body = &pb.Frame_CommandAnswer{CommandAnswer: &pb.CommandAnswer{ExitCode: exit}}
@@ -52,6 +60,11 @@ func (s *server) greet(ctx context.Context, hello *pb.Hello) (*pb.Info, error) {
 			schema = []byte(`{"type":"object"}`)
 		}
 		info.Capabilities.Tools = append(info.Capabilities.Tools, &pb.ToolSpec{Name: tool.Name, Description: tool.Description, InputSchema: schema})
+	}
+	for _, p := range s.handler.Providers {
+		info.Capabilities.Providers = append(info.Capabilities.Providers, &pb.ProviderSpec{
+			Id: p.ID, DisplayName: p.DisplayName, Description: p.Description, Models: p.Models, ConfigSchema: p.ConfigSchema,
+		})
 	}
 	if hello.ProtocolVersion != ProtocolVersion || s.handler.Start == nil {
 		return info, nil

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 	"github.com/zricethezav/gitleaks/v8/config"
@@ -59,26 +61,55 @@ const everywhere = 8
 
 // needles returns what the library takes for secrets in text, by what to find.
 func (d *detector) needles(ctx context.Context, text string) (map[string]needle, error) {
+	var mu sync.Mutex // guards found
 	found := map[string]needle{}
+	rest := parts(text)
+	work := make(chan string, len(rest))
+	for _, one := range rest {
+		work <- one
+	}
+	close(work)
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(rest)) {
+		workers.Go(func() {
+			for one := range work {
+				if ctx.Err() != nil {
+					return
+				}
+				all := d.library.DetectString(one)
+				mu.Lock()
+				for _, f := range all {
+					n := needle{f.Secret, f.Secret, f.RuleID}
+					if len(n.secret) < everywhere {
+						n.find = f.Match
+					}
+					// Of two rules that find the same, one has the say, whoever was first.
+					if known, ok := found[n.find]; n.secret != "" && (!ok || n.rule < known.rule) {
+						found[n.find] = n
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	workers.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("look through the result: %w", err)
+	}
+	return found, nil
+}
+
+// parts returns what the library is given of text, one after the other.
+func parts(text string) []string {
+	var all []string
 	for start := 0; ; {
 		end := min(start+part, len(text))
 		if end < len(text) {
 			end = blankBefore(text, end)
 		}
-		for _, f := range d.library.DetectContext(ctx, detect.Fragment{Raw: text[start:end]}) {
-			n := needle{f.Secret, f.Secret, f.RuleID}
-			if len(n.secret) < everywhere {
-				n.find = f.Match
-			}
-			if _, known := found[n.find]; !known && n.secret != "" {
-				found[n.find] = n
-			}
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("look through the result: %w", err)
-		}
+		all = append(all, text[start:end])
 		if end == len(text) {
-			return found, nil
+			return all
 		}
 		start = blankBefore(text, end-overlap)
 	}

@@ -42,6 +42,8 @@ const (
 	otlp     = "go.opentelemetry.io/proto/otlp/..."
 	proto    = module + "proto/thoughtgate/v1"
 	extProto = module + "proto/thoughtgate/extension/v1"
+	gitleaks = "github.com/zricethezav/gitleaks/v8/..."
+	zerolog  = "github.com/rs/zerolog"
 )
 
 // mayImport says for each package what it may import besides the standard
@@ -95,6 +97,12 @@ var mayImport = map[string][]string{
 
 	// What authors of extensions link.
 	"client/extension": {protobuf, extProto, "internal/wire"},
+
+	// Extensions that ship know nothing of the daemon. The scrubber is a module of
+	// its own, so that its library is in no other program.
+	"extensions/exttest":  {},
+	"extensions/quota":    {"client/extension"},
+	"extensions/scrubber": {json, gitleaks, zerolog, "internal/wire"},
 
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},

@@ -17,7 +17,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	for _, root := range []string{"README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "contrib"} {
+	for _, root := range []string{"README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "contrib", "extensions"} {
 		walk(t, root, func(path string, text []byte) {
 			if strings.HasSuffix(path, ".md") {
 				found[path] = string(text)

@@ -33,7 +33,7 @@ const top = "../.."
 func sources(t *testing.T) []source {
 	t.Helper()
 	var found []source
-	for _, root := range []string{"client", "cmd", "daemon", "internal"} {
+	for _, root := range []string{"client", "cmd", "daemon", "extensions", "internal"} {
 		walk(t, root, func(path string, text []byte) {
 			if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return

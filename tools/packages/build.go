@@ -6,21 +6,51 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
 // program is one of ours, built.
 type program struct {
 	name    string
+	source  string // where it is in the repository
+	place   string // the folder below a prefix that it is installed in
 	content []byte
 }
 
 // programNames are the three, in the order in which they are listed.
 var programNames = []string{"tg-shim", "tgctl", "thoughtgated"}
 
-// programs builds the three for a platform, once.
+// extensionsIn is where extensions that ship lie, in the repository and below
+// libexec/thoughtgate.
+const extensionsIn = "extensions"
+
+// extension is one of those that ship.
+type extension struct {
+	name   string
+	module bool // it is a program in Go, of a module of its own
+	main   bool // it is a program in Go
+}
+
+// extensions lists those of the repository, by name.
+func (r *release) extensions() ([]extension, error) {
+	manifests, err := filepath.Glob(filepath.Join(r.top, extensionsIn, "*", "extension.yaml"))
+	if err == nil && len(manifests) == 0 {
+		err = fmt.Errorf("there is none in %s", extensionsIn)
+	}
+	var all []extension
+	for _, path := range manifests {
+		dir := filepath.Dir(path)
+		has := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+		all = append(all, extension{name: filepath.Base(dir), module: has("go.mod"), main: has("main.go")})
+	}
+	return all, err
+}
+
+// programs builds ours and those of the extensions for a platform, once.
 func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 	if built, ok := r.built[p]; ok {
 		return built, nil
@@ -30,16 +60,37 @@ func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := r.build(ctx, p, dir); err != nil {
-		return nil, err
-	}
 	var built []program
 	for _, name := range programNames {
-		content, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
+		place := "bin"
+		if name == "tg-shim" { // nobody calls it by its name
+			place = "libexec/thoughtgate"
+		}
+		built = append(built, program{name: name, source: "cmd/" + name, place: place})
+	}
+	all, err := r.extensions()
+	if err != nil {
+		return nil, err
+	}
+	modules := []string{"."}
+	for _, e := range all {
+		if e.main {
+			source := extensionsIn + "/" + e.name
+			built = append(built, program{name: e.name, source: source, place: "libexec/thoughtgate/" + source})
+		}
+		if e.module {
+			modules = append(modules, extensionsIn+"/"+e.name)
+		}
+	}
+	for _, module := range modules {
+		if err := r.build(ctx, p, module, built, dir); err != nil {
 			return nil, err
 		}
-		built = append(built, program{name, content})
+	}
+	for i := range built {
+		if built[i].content, err = os.ReadFile(filepath.Join(dir, built[i].name)); err != nil {
+			return nil, err
+		}
 	}
 	if r.built == nil {
 		r.built = map[platform][]program{}
@@ -48,12 +99,26 @@ func (r *release) programs(ctx context.Context, p platform) ([]program, error) {
 	return built, nil
 }
 
-// build puts the three programs into dir.
-func (r *release) build(ctx context.Context, p platform, dir string) error {
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace",
+// moduleOf is the module of the repository that a program is in.
+func (r *release) moduleOf(one program) string {
+	if _, err := os.Stat(filepath.Join(r.top, one.source, "go.mod")); err == nil {
+		return one.source
+	}
+	return "."
+}
+
+// build puts the programs of a module into dir.
+func (r *release) build(ctx context.Context, p platform, module string, programs []program, dir string) error {
+	args := []string{"-C", module, "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace",
 		"-ldflags", "-s -w -buildid= -X main.release=" + r.number, "-o", dir + string(filepath.Separator)}
-	for _, name := range programNames {
-		args = append(args, "./cmd/"+name)
+	for _, one := range programs {
+		if r.moduleOf(one) == module {
+			path, err := filepath.Rel(module, one.source)
+			if err != nil {
+				return err
+			}
+			args = append(args, "./"+path)
+		}
 	}
 	cmd := r.command(ctx, "go", args...)
 	cmd.Env = append(cmd.Env, "GOOS="+p.os, "GOARCH="+p.arch)
@@ -95,6 +160,7 @@ type texts struct {
 	units       []file // for systemd
 	launchd     []file
 	docs        []file // README.md, docs/policies.md and so on
+	extensions  []file // but for their programs, as libexec/thoughtgate/extensions/scrubber/extension.yaml
 	license     []byte
 	copyright   []byte
 	overrides   []byte
@@ -162,16 +228,45 @@ func (r *release) read(t *texts) error {
 		}
 		*part.to = append(*part.to, found...)
 	}
-	for path, to := range map[string]*[]byte{
+	if t.extensions, err = r.extensionFiles(); err != nil {
+		return err
+	}
+	for name, to := range map[string]*[]byte{
 		"LICENSE":                         &t.license,
 		"packaging/deb/copyright":         &t.copyright,
 		"packaging/deb/lintian-overrides": &t.overrides,
 	} {
-		if *to, err = os.ReadFile(filepath.Join(r.top, path)); err != nil {
+		if *to, err = os.ReadFile(filepath.Join(r.top, name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// extensionFiles are the manifests and pages of the extensions, and what is no
+// program in Go, without its tests.
+func (r *release) extensionFiles() ([]file, error) {
+	all, err := r.extensions()
+	var files []file
+	for _, e := range all {
+		dir, prefix := filepath.Join(r.top, extensionsIn, e.name), "libexec/thoughtgate/"+extensionsIn+"/"+e.name+"/"
+		for _, pattern := range []string{"extension.yaml", "README.md"} {
+			found, err := below(dir, prefix, pattern)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, found...)
+		}
+		if e.main {
+			continue
+		}
+		scripts, err := below(dir, prefix, "*.py")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, slices.DeleteFunc(scripts, func(f file) bool { return strings.HasPrefix(path.Base(f.path), "test_") })...)
+	}
+	return files, err
 }
 
 // below reads the files of dir that match pattern, of which there must be some,

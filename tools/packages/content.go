@@ -24,12 +24,9 @@ func text(path string, content []byte) file { return file{path: path, mode: 0o64
 func installed(programs []program, t *texts, zsh, fish string) []file {
 	var files []file
 	for _, p := range programs {
-		dir := "bin"
-		if p.name == "tg-shim" { // nobody calls it by its name
-			dir = "libexec/thoughtgate"
-		}
-		files = append(files, file{path: path.Join(dir, p.name), mode: 0o755, content: p.content})
+		files = append(files, file{path: path.Join(p.place, p.name), mode: 0o755, content: p.content})
 	}
+	files = append(files, t.extensions...)
 	for _, page := range t.man {
 		files = append(files, text("share/man/man"+strings.TrimPrefix(path.Ext(page.path), ".")+"/"+page.path, page.content))
 	}

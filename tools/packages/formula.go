@@ -69,8 +69,8 @@ var formulaTemplate = template.Must(template.New("formula").Parse(`class Thought
 
   def install
     bin.install Dir["bin/*"]
-    # tgctl looks for the shim in ../libexec/thoughtgate.
-    (libexec/"thoughtgate").install "libexec/thoughtgate/tg-shim"
+    # tgctl looks for the shim and extensions in ../libexec/thoughtgate.
+    (libexec/"thoughtgate").install "libexec/thoughtgate/tg-shim", "libexec/thoughtgate/extensions"
     man.install Dir["share/man/*"]
     bash_completion.install "share/bash-completion/completions/tgctl"
     zsh_completion.install "share/zsh/site-functions/_tgctl"

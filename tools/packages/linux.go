@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -44,7 +46,8 @@ func (r *release) info(p platform) *nfpm.Info {
 		Maintainer: maintainer, Description: about, Homepage: homepage, License: "Apache-2.0",
 		MTime: r.date, DisableGlobbing: true,
 		Overridables: nfpm.Overridables{
-			RPM: nfpm.RPM{BuildHost: "thoughtgate", Summary: summary, Packager: maintainer},
+			Recommends: []string{"python3"}, // the extension pathguard is written in it
+			RPM:        nfpm.RPM{BuildHost: "thoughtgate", Summary: summary, Packager: maintainer},
 		},
 	}
 }
@@ -72,7 +75,8 @@ func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, 
 	}
 	// What rpm forgets when it removes, if nobody owns it.
 	if packager == nfpm.Packager(rpm.DefaultRPM) {
-		for _, folder := range []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate"} {
+		folders := []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate"}
+		for _, folder := range append(folders, extensionFolders(content)...) {
 			info.Contents = append(info.Contents, &files.Content{
 				Destination: folder, Type: files.TypeDir,
 				FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.date},
@@ -90,6 +94,18 @@ func (r *release) pack(packager nfpm.Packager, info *nfpm.Info, content []file, 
 		err = closing
 	}
 	return err
+}
+
+// extensionFolders are the folders that extensions among files lie in.
+func extensionFolders(content []file) []string {
+	const in = "usr/libexec/thoughtgate/" + extensionsIn
+	folders := []string{"/" + in}
+	for _, f := range content {
+		if dir := path.Dir(f.path); path.Dir(dir) == in && !slices.Contains(folders, "/"+dir) {
+			folders = append(folders, "/"+dir)
+		}
+	}
+	return folders
 }
 
 // debianChangelog is the changelog of the package, which adds nothing to that of

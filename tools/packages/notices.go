@@ -19,32 +19,38 @@ var legal = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|patent
 // notices are the licenses of all that is linked into the programs: most ask
 // that their text goes with every copy. A module without one is an error.
 func (r *release) notices(ctx context.Context, programs []program) ([]byte, error) {
-	dirs, err := r.moduleDirs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	paths := map[string]bool{}
+	dirs := map[string]string{}
+	modules := map[string]string{} // their paths, by path and version
 	for _, one := range programs {
-		modules, err := linked(one)
+		if err := r.moduleDirs(ctx, r.moduleOf(one), dirs); err != nil {
+			return nil, err
+		}
+		inside, err := linked(one)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range modules {
-			paths[m.Path] = true
+		for _, m := range inside {
+			modules[key(m.Path, m.Version)] = m.Path
 		}
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "ThoughtGate %s is linked with the modules below, whose licenses follow.\n", r.number)
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		dir := dirs[path]
-		texts, err := legalTexts(dir)
+	fmt.Fprintf(&b, "ThoughtGate %s is linked with the modules below, whose licenses follow.\n"+
+		"The source of each is what `go mod download` fetches under its name; the bill of materials has the versions.\n", r.number)
+	before := "" // the notice before, which that of another version mostly equals
+	for _, name := range slices.Sorted(maps.Keys(modules)) {
+		texts, err := legalTexts(dirs[name])
 		if err != nil {
-			return nil, fmt.Errorf("licenses of %s: %w", path, err)
+			return nil, fmt.Errorf("licenses of %s: %w", name, err)
 		}
 		if len(texts) == 0 {
-			return nil, fmt.Errorf("there is no license of %s in %s", path, dir)
+			return nil, fmt.Errorf("there is no license of %s in %s", name, dirs[name])
 		}
-		notice(&b, path, texts)
+		var one bytes.Buffer
+		notice(&one, modules[name], texts)
+		if one.String() != before {
+			b.Write(one.Bytes())
+		}
+		before = one.String()
 	}
 	// What was taken over as data has its license beside it.
 	for _, kept := range []string{"daemon/facts/rules.LICENSE"} {
@@ -64,22 +70,33 @@ func notice(b *bytes.Buffer, of string, texts []file) {
 	}
 }
 
-// moduleDirs says where the source of each module lies on this machine.
-func (r *release) moduleDirs(ctx context.Context) (map[string]string, error) {
-	out, err := output(r.command(ctx, "go", "list", "-m", "-f", "{{.Path}}\t{{.Dir}}", "all"))
+// key names a module in one version. The library of Go has the one that builds.
+func key(path, version string) string {
+	if path == "std" {
+		return path
+	}
+	return path + "@" + version
+}
+
+// moduleDirs adds to dirs where the source of each module that one of the
+// repository needs lies on this machine, by key.
+func (r *release) moduleDirs(ctx context.Context, of string, dirs map[string]string) error {
+	out, err := output(r.command(ctx, "go", "-C", of, "list", "-m", "-f", "{{.Path}}@{{.Version}}\t{{.Dir}}", "all"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	root, err := output(r.command(ctx, "go", "env", "GOROOT"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	dirs := map[string]string{"std": strings.TrimSpace(string(root))}
+	dirs["std"] = strings.TrimSpace(string(root))
 	for line := range strings.Lines(string(out)) {
-		path, dir, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		dirs[path] = dir
+		name, dir, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if dir != "" { // else it is in the graph, and nothing of it is built
+			dirs[name] = dir
+		}
 	}
-	return dirs, nil
+	return nil
 }
 
 func legalTexts(dir string) ([]file, error) {

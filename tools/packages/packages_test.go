@@ -67,7 +67,9 @@ func TestRPMHolds(t *testing.T) {
 		"-rw-r--r-- /usr/share/zsh/site-functions/_tgctl",
 	))
 	// Others' folders are not ours to own, and ours not to be left behind.
-	differ(t, folders, []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate"})
+	differ(t, folders, []string{"/usr/libexec/thoughtgate", "/usr/share/doc/thoughtgate", "/usr/share/doc/thoughtgate/docs", "/usr/share/licenses/thoughtgate",
+		"/usr/libexec/thoughtgate/extensions", "/usr/libexec/thoughtgate/extensions/pathguard", "/usr/libexec/thoughtgate/extensions/quota",
+		"/usr/libexec/thoughtgate/extensions/scrubber"})
 	said := ran(t, "rpm", "-qp", "--qf", "%{NAME} %{VERSION} %{RELEASE} %{BUILDHOST} %{BUILDTIME}\n", made(t, ".rpm"))
 	if want := "thoughtgate 1.2.3 1 thoughtgate 1795000000\n"; said != want {
 		t.Errorf("said of itself: %q, want %q", said, want)
@@ -151,7 +153,7 @@ func TestArchiveUnpacksAndRuns(t *testing.T) {
 			t.Errorf("%s is of %s(%d):%s(%d) and %v", h.Name, h.Uname, h.Uid, h.Gname, h.Gid, h.ModTime)
 		}
 	}
-	for _, want := range []string{"bin/tgctl", "bin/thoughtgated", "libexec/thoughtgate/tg-shim", "LICENSE", "THIRD-PARTY-NOTICES",
+	for _, want := range []string{"bin/tgctl", "bin/thoughtgated", "libexec/thoughtgate/tg-shim", "libexec/thoughtgate/extensions/scrubber/scrubber", "LICENSE", "THIRD-PARTY-NOTICES",
 		"README.md", "docs/policies.md", "contrib/systemd/thoughtgated.service", "share/man/man1/tgctl-wrap.1", "share/man/man5/thoughtgate.yaml.5",
 		"share/bash-completion/completions/tgctl", "share/zsh/site-functions/_tgctl", "share/fish/vendor_completions.d/tgctl.fish"} {
 		if !slices.Contains(got, want) {

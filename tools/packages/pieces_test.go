@@ -63,7 +63,11 @@ func TestVersionsAreOrdered(t *testing.T) {
 
 // few are contents with which packing takes no time.
 func few() ([]program, *texts) {
-	programs := []program{{"tg-shim", []byte("shim")}, {"tgctl", []byte("ctl")}, {"thoughtgated", []byte("daemon")}}
+	programs := []program{
+		{"tg-shim", "cmd/tg-shim", "libexec/thoughtgate", []byte("shim")}, {"tgctl", "cmd/tgctl", "bin", []byte("ctl")},
+		{"thoughtgated", "cmd/thoughtgated", "bin", []byte("daemon")},
+		{"scrubber", "extensions/scrubber", "libexec/thoughtgate/extensions/scrubber", []byte("scrubber")},
+	}
 	return programs, &texts{
 		man:         []file{text("tgctl.1", []byte(".TH\n"))},
 		completions: map[string][]byte{"bash": []byte("b"), "zsh": []byte("z"), "fish": []byte("f")},
@@ -171,17 +175,21 @@ func TestBillOfMaterials(t *testing.T) {
 	}
 	dir := t.TempDir()
 	ran(t, "tar", "-C", dir, "--strip-components=1", "-xzf", made(t, ".tar.gz"))
-	for name, path := range map[string]string{"tgctl": "bin/tgctl", "thoughtgated": "bin/thoughtgated", "tg-shim": "libexec/thoughtgate/tg-shim"} {
+	for source, path := range map[string]string{
+		"cmd/tgctl": "bin/tgctl", "cmd/thoughtgated": "bin/thoughtgated", "cmd/tg-shim": "libexec/thoughtgate/tg-shim",
+		"extensions/quota": "libexec/thoughtgate/extensions/quota/quota", "extensions/scrubber": "libexec/thoughtgate/extensions/scrubber/scrubber",
+	} {
+		name := filepath.Base(source)
 		if sum, err := sumOf(filepath.Join(dir, path)); err != nil || sums[name] != sum {
 			t.Errorf("%s: the sum is %s, in the bill %s (%v)", name, sum, sums[name], err)
 		}
 		var want []string
 		for line := range strings.Lines(ran(t, "go", "version", "-m", filepath.Join(dir, path))) {
-			if fields := strings.Fields(line); fields[0] == "dep" {
+			if fields := strings.Fields(line); len(fields) > 2 && fields[0] == "dep" && fields[1] != mainModule {
 				want = append(want, purl(&debug.Module{Path: fields[1], Version: fields[2]}))
 			}
 		}
-		got := slices.DeleteFunc(needs[b.Metadata.Component.BOMRef+"#cmd/"+name], func(ref string) bool { return strings.HasPrefix(ref, "pkg:golang/std@1.") })
+		got := slices.DeleteFunc(needs[b.Metadata.Component.BOMRef+"#"+source], func(ref string) bool { return strings.HasPrefix(ref, "pkg:golang/std@1.") })
 		slices.Sort(want)
 		if len(want) == 0 || !slices.Equal(got, want) {
 			t.Errorf("%s: in the bill %v, in the program %v", name, got, want)

@@ -28,6 +28,9 @@ func linked(p program) ([]*debug.Module, error) {
 	version, _, _ := strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
 	modules := []*debug.Module{{Path: "std", Version: version}}
 	for _, m := range info.Deps {
+		if m.Path == mainModule { // ours, in a program that is a module of its own
+			continue
+		}
 		if m.Replace != nil {
 			m = m.Replace
 		}
@@ -38,17 +41,18 @@ func linked(p program) ([]*debug.Module, error) {
 
 func purl(m *debug.Module) string { return "pkg:golang/" + m.Path + "@" + m.Version }
 
-// bom is the bill of materials of a platform's programs, as CycloneDX 1.6: the
-// three with their sums, and the modules that each holds. It is read from the
-// programs themselves; only which module needs which is from the module graph.
+// bom is the bill of materials of a platform's programs, as CycloneDX 1.6: each
+// with its sum, and the modules that each holds. It is read from the programs
+// themselves; only which module needs which is from the module graphs.
 func (r *release) bom(ctx context.Context, p platform, programs []program) ([]byte, error) {
 	root := "pkg:golang/" + mainModule + "@v" + r.number
 	var components []cdx.Component
 	var names []string
 	needs := map[string][]string{} // by reference
-	modules := map[string]*debug.Module{}
+	all := map[string]*debug.Module{}
+	graphs := map[string]map[string]*debug.Module{} // of each module of the repository, by path
 	for _, one := range programs {
-		ref := root + "#cmd/" + one.name
+		ref := root + "#" + one.source
 		names = append(names, ref)
 		components = append(components, cdx.Component{
 			BOMRef: ref, Type: cdx.ComponentTypeApplication, Name: one.name, Version: r.number,
@@ -58,17 +62,23 @@ func (r *release) bom(ctx context.Context, p platform, programs []program) ([]by
 		if err != nil {
 			return nil, err
 		}
+		of := r.moduleOf(one)
+		if graphs[of] == nil {
+			graphs[of] = map[string]*debug.Module{}
+		}
 		for _, m := range inside {
-			modules[m.Path] = m
+			all[purl(m)], graphs[of][m.Path] = m, m
 			needs[ref] = append(needs[ref], purl(m))
 		}
 	}
 	needs[root] = names
-	for _, path := range slices.Sorted(maps.Keys(modules)) {
-		components = append(components, library(modules[path]))
+	for _, ref := range slices.Sorted(maps.Keys(all)) {
+		components = append(components, library(all[ref]))
 	}
-	if err := r.graph(ctx, modules, needs); err != nil {
-		return nil, err
+	for of, modules := range graphs {
+		if err := r.graph(ctx, of, modules, needs); err != nil {
+			return nil, err
+		}
 	}
 	b := cdx.NewBOM()
 	b.SerialNumber = r.serial(p, programs)
@@ -98,9 +108,10 @@ func library(m *debug.Module) cdx.Component {
 	return c
 }
 
-// graph adds to needs which of modules requires which.
-func (r *release) graph(ctx context.Context, modules map[string]*debug.Module, needs map[string][]string) error {
-	out, err := output(r.command(ctx, "go", "mod", "graph"))
+// graph adds to needs which of modules requires which, in a module of the
+// repository.
+func (r *release) graph(ctx context.Context, of string, modules map[string]*debug.Module, needs map[string][]string) error {
+	out, err := output(r.command(ctx, "go", "-C", of, "mod", "graph"))
 	if err != nil {
 		return err
 	}

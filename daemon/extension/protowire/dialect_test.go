@@ -147,7 +147,20 @@ func TestFaultsAndCancels(t *testing.T) {
 	}
 }
 
-// nulls are what JSON can say and protobuf says by silence.
+// TestDocumentedFrame is the frame that docs/writing-extensions-go.md spells out.
+func TestDocumentedFrame(t *testing.T) {
+	m := wire.Message{Kind: wire.Result, ID: "1291", Body: []byte(`{"action":"continue"}`)}
+	frame, err := Dialect{}.Append(nil, &m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	framed, err := wire.Length32{}.AppendFrame(nil, frame)
+	if got, want := fmt.Sprintf("% x", framed), "00 00 00 08 08 8b 0a fa 01 02 08 01"; err != nil || got != want {
+		t.Errorf("%s, %v; the page says %s", got, err, want)
+	}
+}
+
+// TestNull is about what JSON can say and protobuf says by silence.
 func TestNull(t *testing.T) {
 	m := wire.Message{Kind: wire.Result, ID: fmt.Sprint(1<<8 | 62), Body: []byte(`{"value":null}`)}
 	frame, err := Dialect{}.Append(nil, &m)

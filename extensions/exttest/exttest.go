@@ -1,0 +1,53 @@
+// Package exttest makes folders of the extensions that ship, as `make extensions`
+// does, for tests that install them.
+package exttest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Folder returns a folder with the extension of that name, built, which can be
+// installed. It lies as long as the test runs.
+func Folder(tb testing.TB, name string) string {
+	tb.Helper()
+	_, self, _, ok := runtime.Caller(0)
+	if !ok {
+		tb.Fatal("where this package lies is not known")
+	}
+	from, to := filepath.Join(filepath.Dir(self), "..", name), tb.TempDir()
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, entry := range entries {
+		switch file := entry.Name(); {
+		case file == "main.go":
+			build(tb, from, filepath.Join(to, name))
+		case file == "extension.yaml", file == "README.md", strings.HasSuffix(file, ".py") && !strings.HasPrefix(file, "test_"):
+			text, err := os.ReadFile(filepath.Join(from, file))
+			if err != nil {
+				tb.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(to, file), text, 0o644); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	return to
+}
+
+// build builds the program in dir, which may be a module of its own.
+func build(tb testing.TB, dir, program string) {
+	tb.Helper()
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", program, ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("build %s: %v\n%s", dir, err, out)
+	}
+}
