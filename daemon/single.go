@@ -21,6 +21,6 @@ func ServePolicies(conn net.Conn, flag string, getenv func(string) string, log *
 	}
 	path, named := config.Find(flag, getenv, paths.Config)
 	p := &policies{path: path, named: named, getenv: getenv, log: log}
-	s := &stages{p, newProjects(log), func() []string { return []string{paths.Config, paths.State, paths.Runtime} }, nil, gate.Assumed}
+	s := &stages{p, newProjects(log), func() []string { return []string{paths.Config, paths.State, paths.Runtime} }, nil, gate.Assumed, nil}
 	return api.ServePolicies(api.Config{Policies: p, Stages: s, Logger: log, Build: build}, conn)
 }

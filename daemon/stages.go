@@ -22,6 +22,7 @@ type stages struct {
 	ours     func() []string
 	log      *audit.Log    // nil without a daemon
 	presence gate.Presence // of the daemon; nil without one
+	hooks    gate.Hooks    // of the daemon, to be named; nil without one
 }
 
 // gate is one that judges by l, and remembers nothing yet. What the gate of the
@@ -37,6 +38,7 @@ func (s *stages) gate(l loaded, presence gate.Presence) gate.Gate {
 		Scope:    s.projects.scope,
 		Pins:     pins,
 		Presence: presence,
+		Hooks:    s.hooks,
 		Facts:    facts.New(facts.Options{Home: s.policies.getenv("HOME"), Ours: s.ours}),
 	}
 }

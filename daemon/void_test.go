@@ -44,6 +44,7 @@ type world struct {
 	mu      sync.Mutex // guards what follows
 	pin     gate.Pinned
 	facts   []gate.Fact
+	hooks   []gate.Hooked // what the extensions that are installed say of the call
 	records []record.Record
 	onYes   func() // when a yes has been written down, before the call can know of it
 }
@@ -71,7 +72,7 @@ func newWorld(dir string) (*world, error) {
 	}
 	w.gate = &gate.Gate{
 		Policy: func() gate.Policy { w.mu.Lock(); defer w.mu.Unlock(); return w.set },
-		Facts:  w, Pins: shelf{w}, Recorder: w, Logger: slog.New(slog.DiscardHandler),
+		Facts:  w, Pins: shelf{w}, Recorder: w, Hooks: extensions{w}, Logger: slog.New(slog.DiscardHandler),
 	}
 	if err := w.reload(); err != nil {
 		return nil, err
@@ -177,6 +178,46 @@ func (shelf) Relist(string, string)                   {}
 func (shelf) Left(string)                             {}
 func (s shelf) Holds(*gate.Call, string, string) bool { return s.pinned().Held != "" }
 
+// extensions are those of a world.
+type extensions struct{ *world }
+
+func (e extensions) Revision() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return uint64(len(e.hooks))
+}
+
+func (e extensions) Who(*gate.Call, bool) []string { return nil }
+
+func (e extensions) Wants(_ *gate.Call, after bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !after && slices.ContainsFunc(e.hooks, func(h gate.Hooked) bool { return h.Move != 0 })
+}
+
+func (e extensions) Before(context.Context, *gate.Call) gate.Hooked {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := gate.Hooked{Move: gate.Forward}
+	for _, h := range e.hooks {
+		switch {
+		case h.Move == gate.Deny:
+			return h
+		case h.Changed != nil:
+			all = h
+		}
+	}
+	return all
+}
+
+func (e extensions) After(context.Context, *gate.Call, []byte) gate.Hooked { return gate.Hooked{} }
+
+// installs is a change by which there is one more extension, which says h of the
+// call; it does not want to see it when h is none.
+func installs(h gate.Hooked) func(*world) error {
+	return sets(func(w *world) { w.hooks = append(w.hooks, h) })
+}
+
 // Between a yes and the write are these moments.
 const (
 	held     = 'h' // the call waits; the change is made once the yes is written down
@@ -235,21 +276,26 @@ var voids = map[string]change{
 		}
 		return nil
 	}},
-	"time":                 {"p", sets(func(w *world) { w.asleep.Add(int64(11 * time.Minute)) })},
-	"time, over a restart": {"p", func(w *world) error { w.asleep.Add(int64(11 * time.Minute)); return w.restart() }},
+	"an extension that refuses": {"hpurq", installs(gate.Hooked{Move: gate.Deny, By: []string{"guard"}})},
+	"an extension that changes": {"hpurq", installs(gate.Hooked{Move: gate.Forward, Changed: []byte(`{"name":"plan","text":"..."}`), By: []string{"guard"}})},
+	"an extension too late":     {"h", installs(gate.Hooked{Move: gate.Forward})},
+	"time":                      {"p", sets(func(w *world) { w.asleep.Add(int64(11 * time.Minute)) })},
+	"time, over a restart":      {"p", func(w *world) error { w.asleep.Add(int64(11 * time.Minute)); return w.restart() }},
 }
 
 // neutral are changes that have no part in it.
 var neutral = map[string]change{
-	"nothing":          {"hpurq", func(*world) error { return nil }},
-	"lines above":      {"hpurq", rewrites("schema: 1\n", "schema: 1\n\n# a note\n")},
-	"another rule":     {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: \"delete_*\", action: deny}\n")},
-	"another workflow": {"hpurq", rewrites("approval:\n", "approval:\n  zwei: {destination: {type: local}}\n")},
-	"another policy":   {"hpurq", rewrites("@id", `@id("reads") permit (principal, action == ThoughtGate::Action::"resources/read", resource);`+"\n@id")},
-	"less is true":     {"hpurq", sets(func(w *world) { w.facts[0].Detail = "in other words" })},
-	"the token":        {"prq", lines(`{"x":1}`, `{"x":2}`)},
-	"a restart":        {"p", (*world).restart},
-	"some time":        {"p", sets(func(w *world) { w.asleep.Add(int64(time.Minute)) })},
+	"nothing":           {"hpurq", func(*world) error { return nil }},
+	"an extension":      {"purq", installs(gate.Hooked{Move: gate.Forward})}, // it is asked
+	"an idle extension": {"hpurq", installs(gate.Hooked{})},
+	"lines above":       {"hpurq", rewrites("schema: 1\n", "schema: 1\n\n# a note\n")},
+	"another rule":      {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: \"delete_*\", action: deny}\n")},
+	"another workflow":  {"hpurq", rewrites("approval:\n", "approval:\n  zwei: {destination: {type: local}}\n")},
+	"another policy":    {"hpurq", rewrites("@id", `@id("reads") permit (principal, action == ThoughtGate::Action::"resources/read", resource);`+"\n@id")},
+	"less is true":      {"hpurq", sets(func(w *world) { w.facts[0].Detail = "in other words" })},
+	"the token":         {"prq", lines(`{"x":1}`, `{"x":2}`)},
+	"a restart":         {"p", (*world).restart},
+	"some time":         {"p", sets(func(w *world) { w.asleep.Add(int64(time.Minute)) })},
 }
 
 func lines(old, with string) func(*world) error {
@@ -272,8 +318,17 @@ func (w *world) decide(approve bool) error {
 // attach joins as w.shim, and returns where verdicts arrive.
 func (w *world) attach(earlier map[uint64]record.Record) (*gate.Attachment, chan gate.Verdict) {
 	a, verdicts := w.gate.Attach(context.Background(), w.shim, earlier), make(chan gate.Verdict, 16)
-	a.Bind(func(v gate.Verdict) { verdicts <- v })
+	a.Bind(told(verdicts))
 	return a, verdicts
+}
+
+// told takes verdicts, but for the word that extensions are asked.
+func told(verdicts chan<- gate.Verdict) func(gate.Verdict) {
+	return func(v gate.Verdict) {
+		if v.Move != gate.Ask || v.Approval != "" {
+			verdicts <- v
+		}
+	}
 }
 
 func (w *world) submit(a *gate.Attachment, seq uint64) {
@@ -327,7 +382,7 @@ func (w *world) play(moment rune, changes []change) (gate.Verdict, error) {
 		if moment == upgraded {
 			a, verdicts = w.attach(w.earlier())
 		} else {
-			a.Bind(func(v gate.Verdict) { verdicts <- v })
+			a.Bind(told(verdicts))
 		}
 		w.submit(a, 1)
 	case asked:

@@ -34,6 +34,7 @@ type request struct {
 	modern bool
 	side   wire.Side // who asked
 	token  []byte    // raw progress token; nil when it gave none, or does not ask the server
+	task   string    // the task that it asks about; empty for none
 
 	// The ledger's mutex guards what follows.
 	written   bool // it is on its way to the other side, which may answer it
@@ -158,6 +159,13 @@ func (l *ledger) weighed(c *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.answers[c.request.side], c.request.key)
+	l.changed.Broadcast()
+}
+
+// allWeighed waits until no answer to a request of side is being judged, for d at
+// most.
+func (l *ledger) allWeighed(side wire.Side, d time.Duration) {
+	waitWhile(&l.changed, d, func() bool { return len(l.answers[side]) > 0 })
 }
 
 // cancel notes that the other side was told that r's answer is not wanted, and

@@ -19,10 +19,11 @@ type proxy struct {
 	log     *slog.Logger
 	link    *link
 	ledger  *ledger
-	lanes   [2]*lane        // by who wrote what is in them: lanes[FromAgent] leads to the server
-	inspect map[string]bool // methods whose results the daemon wants to see
+	lanes   [2]*lane // by who wrote what is in them: lanes[FromAgent] leads to the server
 	profile pb.Profile
 	longest int // bytes of one line; 0 for wire.MaxMessage
+
+	running running // tasks whose results extensions want
 
 	initialized atomic.Bool // the agent has asked for the legacy handshake
 	modern      atomic.Bool // the agent has made a request of the modern era
@@ -95,7 +96,7 @@ func (p *proxy) request(ctx context.Context, side wire.Side, line []byte, e *wir
 		return nil
 	}
 	if side == wire.FromAgent {
-		r.token = tokenOf(e, line)
+		r.token, r.task = tokenOf(e, line), taskOf(e, line)
 		if e.Method == "initialize" {
 			p.initialized.Store(true)
 		}
@@ -105,7 +106,7 @@ func (p *proxy) request(ctx context.Context, side wire.Side, line []byte, e *wir
 	}
 	switch rule.Treatment {
 	case mcp.Judge:
-		return p.submit(ctx, side, line, r, nil)
+		return p.submit(ctx, &call{side: side, line: line, request: r})
 	case mcp.Refuse:
 		p.ledger.settle(side, key)
 		p.refused(side, line, "a method that "+sideName(side)+" may not call: "+e.Method)
@@ -126,7 +127,12 @@ func (p *proxy) notification(ctx context.Context, side wire.Side, line []byte, e
 	rule := mcp.Lookup(side, e)
 	switch rule.Treatment {
 	case mcp.Judge, mcp.Inspect, mcp.Filter:
-		return p.submit(ctx, side, line, nil, nil)
+		came, known := p.toldOf(side, line, e)
+		if !known {
+			p.refused(side, line, unknownTask)
+			return nil
+		}
+		return p.submit(ctx, &call{side: side, line: line, came: came})
 	case mcp.Refuse:
 		p.refused(side, line, "a notification that "+sideName(side)+" may not send: "+e.Method)
 		return nil
@@ -197,14 +203,15 @@ func (p *proxy) answer(ctx context.Context, side wire.Side, line []byte, e *wire
 		p.refused(side, line, "an answer that "+sideName(side)+" of the modern era does not write")
 		return nil
 	}
-	if c := p.ledger.judgement(r); c != nil && c.notice != "" && e.Kind == wire.Result {
-		line = mcp.Announce(line, e, c.notice)
+	came, known := p.cameOf(r, line, e)
+	if !known {
+		return p.withhold(side, line, r)
 	}
-	if p.wanted(rule, r, line, e) {
+	if came != nil || p.wanted(rule, r, line, e) {
 		p.outcome(r, outcomeOf(e))
-		return p.submit(ctx, side, line, nil, r)
+		return p.submit(ctx, &call{side: side, line: line, request: r, result: true, came: came})
 	}
-	return p.answered(side, line, r, e, rule)
+	return p.answered(side, p.announced(r, line), r, e, rule)
 }
 
 // answered writes an answer on that passes, and tells the daemon what it is to a
@@ -221,33 +228,16 @@ func (p *proxy) answered(side wire.Side, line []byte, r *request, e *wire.Envelo
 	return p.pass(side, line, o)
 }
 
-// wanted reports whether the daemon must see an answer before the peer does. Of
-// errors that is the one by which a server sends a person to a page.
-func (p *proxy) wanted(rule mcp.Rule, r *request, line []byte, e *wire.Envelope) bool {
-	if e.Kind == wire.Error {
-		return r.side == wire.FromAgent && e.Code == mcp.CodeURLRequired
-	}
-	switch rule.Treatment {
-	case mcp.Filter, mcp.Judge:
-		return true
-	case mcp.Inspect:
-		kind := string(e.ResultType.Of(line))
-		return p.inspect[r.method] || kind != "" && kind != `"complete"` || e.InputRequests.Present()
-	}
-	return false
-}
-
-// submit asks the daemon about line: request r itself, or the answer to it.
-func (p *proxy) submit(ctx context.Context, side wire.Side, line []byte, r, answered *request) error {
-	c := &call{side: side, line: append([]byte(nil), line...), request: r, place: p.onward(side).take()}
-	if answered != nil {
-		c.request, c.result = answered, true
+// submit asks the daemon about the line of c, which is copied.
+func (p *proxy) submit(ctx context.Context, c *call) error {
+	c.line, c.place = append([]byte(nil), c.line...), p.onward(c.side).take()
+	if c.result {
 		p.ledger.weigh(c)
-		if j := p.ledger.judgement(answered); j != nil {
+		if j := p.ledger.judgement(c.request); j != nil {
 			c.about = j.seq
 		}
-	} else if r != nil {
-		p.ledger.attach(r, c)
+	} else if c.request != nil {
+		p.ledger.attach(c.request, c)
 	}
 	if err := p.link.submit(ctx, c); err != nil {
 		p.refuse(c, nil, err.Error())

@@ -38,6 +38,9 @@ func (s *shim) serve(ctx context.Context, l *link, server *child.Child, signals 
 	}
 	await(t.serverGone, firstWord) // what the server wrote before it ended is read, unless the agent takes nothing
 	t.lanes[wire.FromServer].idle(firstWord)
+	if errors.Is(reason, errServerGone) {
+		t.ledger.allWeighed(wire.FromAgent, finish) // it has answered; extensions are asked about that still
+	}
 	state := server.Wait()
 	if errors.Is(reason, errAgentGone) {
 		t.loseAll() // who hung up waits for nothing; servers answer nobody then either
@@ -69,11 +72,8 @@ func (s *shim) serve(ctx context.Context, l *link, server *child.Child, signals 
 func (s *shim) begin(ctx context.Context, l *link, server *child.Child) *traffic {
 	w := l.stream.Welcome()
 	t := &traffic{
-		proxy: &proxy{server: s.server, log: s.log, link: l, ledger: newLedger(), profile: w.GetProfile(), longest: int(w.GetLimits().GetMaxMessage()), inspect: map[string]bool{}},
+		proxy: &proxy{server: s.server, log: s.log, link: l, ledger: newLedger(), profile: w.GetProfile(), longest: int(w.GetLimits().GetMaxMessage())},
 		child: server, agentGone: make(chan struct{}), serverGone: make(chan struct{}), linkEnded: make(chan struct{}),
-	}
-	for _, method := range w.GetInspect() {
-		t.inspect[method] = true
 	}
 	t.lanes = [2]*lane{newLane(server.Stdin()), newLane(s.stdout)}
 	l.obey = t.proxy

@@ -22,6 +22,7 @@ type call struct {
 	request *request // the request that line is, or answers; nil for a notification
 	result  bool     // line answers request
 	about   uint64   // for a result: the seq of the judged request
+	came    *call    // what extensions want to see the result of, which line is or tells of; else nil
 	place   *place   // where line stands in its lane, until it is held
 
 	// The link's mutex guards what follows.
@@ -29,8 +30,12 @@ type call struct {
 	held   bool
 	done   bool
 	notice string // what the agent is told before the result's content; set before it is written
-	beat   *beat  // of a held call that wants to hear of progress
-	sent   time.Time
+
+	// Set before it is written.
+	inspect bool   // extensions want to see its result
+	wrote   []byte // then: as it was written
+	beat    *beat  // of a held call that wants to hear of progress
+	sent    time.Time
 }
 
 // submit asks for a verdict on c. It waits while the window is full. The
@@ -73,6 +78,9 @@ func (l *link) submit(ctx context.Context, c *call) error {
 
 func submission(c *call) *pb.Up {
 	s := &pb.Submit{Seq: c.seq, Direction: direction(c.side), Line: c.line, Call: c.about}
+	if c.came != nil {
+		s.Request, s.About = c.came.wrote, c.came.seq
+	}
 	if c.request != nil {
 		s.Modern = c.request.modern
 		if c.result {
@@ -112,13 +120,16 @@ func (l *link) verdict(v *pb.Verdict) {
 		return
 	}
 	l.finish(c)
-	c.notice = v.GetNotice()
-	l.mu.Unlock()
-
 	line := c.line
 	if r := v.GetReplacement(); r != nil {
 		line = r
 	}
+	c.notice = v.GetNotice()
+	if v.GetInspect() {
+		c.inspect, c.wrote = true, line
+	}
+	l.mu.Unlock()
+
 	switch digest := sha256.Sum256(line); {
 	case v.GetAction() == pb.Action_ACTION_DENY:
 		l.obey.refuse(c, v.GetAnswer(), v.GetReason())

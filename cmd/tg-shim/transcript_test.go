@@ -35,6 +35,11 @@ import (
 //	replace LINE     the same, with LINE in its place
 //	deny LINE        the daemon refuses and answers with LINE; "deny" alone with none
 //	pending          the daemon asks a person
+//	asking           the daemon asks extensions
+//	inspect          a forward after which the daemon wants the result; "inspect
+//	                 LINE" puts LINE in its place
+//	came N LINE      what was submitted last is told with call N, as LINE was
+//	                 written; "came" alone: with none
 //	forward N, …     the verdict on line N instead
 //	cancel N         the daemon is told that line N was taken back
 //	deliver LINE     the daemon has a line of its own for the agent
@@ -180,6 +185,13 @@ func (s *stage) play(step string) error {
 		}
 		s.open = append(s.open, m)
 		return same(string(m.GetLine()), rest)
+	case "came":
+		m := s.open[len(s.open)-1]
+		got := ""
+		if m.GetAbout() > 0 {
+			got = fmt.Sprintf("%d %s", m.GetAbout(), m.GetRequest())
+		}
+		return same(got, rest)
 	case "cancel":
 		m, err := receive(s.daemon.cancels)
 		if err != nil {
@@ -249,8 +261,11 @@ func (s *stage) verdict(verb, rest string) error {
 	v := &pb.Verdict{Seq: m.GetSeq()}
 	line := m.GetLine()
 	switch verb {
-	case "pending":
-		v.Action, v.Approval = pb.Action_ACTION_PENDING, fmt.Sprintf("A-%d", m.GetSeq())
+	case "pending", "asking":
+		v.Action = pb.Action_ACTION_PENDING
+		if verb == "pending" {
+			v.Approval = fmt.Sprintf("A-%d", m.GetSeq())
+		}
 		s.daemon.send(v)
 		return nil
 	case "deny":
@@ -258,17 +273,18 @@ func (s *stage) verdict(verb, rest string) error {
 		if rest != "" {
 			v.Answer = []byte(rest)
 		}
-	case "replace", "notify": // notify: and tell the agent
-		line = []byte(rest)
-		fallthrough
-	case "forward":
+	case "replace", "notify", "forward", "inspect": // notify: and tell the agent
+		if rest != "" {
+			line = []byte(rest)
+		}
 		v = forwarded(&pb.Submit{Seq: m.GetSeq(), Line: line})
-		if verb != "forward" {
+		if rest != "" {
 			v.Replacement = line
 		}
-		if verb == "notify" {
+		if verb == "notify" || verb == "inspect" && rest != "" {
 			v.Notice = "changed"
 		}
+		v.Inspect = verb == "inspect"
 	case "swap": // a verdict on other bytes than those submitted
 		v.Action = pb.Action_ACTION_FORWARD
 		digest := sha256.Sum256([]byte("something else"))

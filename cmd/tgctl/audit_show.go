@@ -101,6 +101,9 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	for _, fact := range rec.Facts {
 		s.add("fact", display.Text(fact))
 	}
+	for _, extension := range rec.Extensions {
+		s.add("extension", display.Text(extension))
+	}
 	s.add("reason", display.Text(rec.Reason))
 	s.add("profile", display.Name(rec.Profile))
 	s.add("question", display.Name(rec.Approval))

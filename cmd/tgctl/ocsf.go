@@ -225,5 +225,8 @@ func unmapped(r *record.Record) map[string]any {
 	if len(r.Facts) > 0 {
 		all["facts"] = r.Facts
 	}
+	if len(r.Extensions) > 0 {
+		all["extensions"] = r.Extensions
+	}
 	return all
 }

@@ -28,7 +28,8 @@ func (a *app) policyExplainCmd() *cobra.Command {
 		Long: `Say what would become of a call under the rules in force: the verdict, the gate
 that decides, the rule and the policies with file and line, what is true of the
 call, and what would have to change. Nobody is asked, nothing is recorded, and
-what servers have said to agents is not known here. Works without a daemon too.
+what servers have said to agents is not known here. Extensions that would see
+the call are named and not asked. Works without a daemon too, but for those.
 
 With - it reads JSON lines and answers each with one, in order. A call to judge:
   {"server","method","tool","arguments","agent","session","definition"}
@@ -175,6 +176,12 @@ func explanationSheet(e *pb.Explanation) *sheet {
 		if e.GetLevel() == levelPresence {
 			s.add("a yes", "needs a passphrase or a code (presence)")
 		}
+	}
+	if names := e.GetHooks(); len(names) > 0 {
+		s.add("asked first", "extensions "+display.Text(strings.Join(names, ", "))+", which may change or refuse the call; they are not asked here")
+	}
+	if names := e.GetResultHooks(); len(names) > 0 {
+		s.add("the result", "is shown to extensions "+display.Text(strings.Join(names, ", "))+" before the agent gets it")
 	}
 	s.add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {

@@ -33,7 +33,9 @@ type explanationJSON struct {
 	Workflow  string         `json:"workflow,omitempty"`
 	Timeout   float64        `json:"timeout,omitempty"` // seconds
 	Surfaces  []string       `json:"surfaces,omitempty"`
-	Level     string         `json:"level,omitempty"` // what a yes has to show: watch, presence
+	Level     string         `json:"level,omitempty"`        // what a yes has to show: watch, presence
+	Hooks     []string       `json:"hooks,omitempty"`        // extensions that would be asked first, and are not here
+	Results   []string       `json:"result_hooks,omitempty"` // extensions that would see the result
 	Profile   string         `json:"profile,omitempty"`
 	Set       string         `json:"set,omitempty"`
 	Cited     []citationJSON `json:"cited,omitempty"`
@@ -82,7 +84,7 @@ func explanationToJSON(e *pb.Explanation) explanationJSON {
 	out := explanationJSON{
 		Facts: []string{}, Verdict: e.GetVerdict(), Rule: e.GetRule(), Grant: e.GetGrant(), Gate: e.GetGate(), Reason: e.GetReason(),
 		Policies: e.GetPolicies(), Hidden: e.GetHidden(), Observed: e.GetObserved(), Forwarded: e.GetForwarded(),
-		Workflow: e.GetWorkflow(), Timeout: seconds(e), Surfaces: e.GetSurfaces(), Level: e.GetLevel(), Profile: e.GetProfile(), Set: e.GetSet(),
+		Workflow: e.GetWorkflow(), Timeout: seconds(e), Surfaces: e.GetSurfaces(), Level: e.GetLevel(), Hooks: e.GetHooks(), Results: e.GetResultHooks(), Profile: e.GetProfile(), Set: e.GetSet(),
 	}
 	named := map[string]bool{}
 	for _, f := range e.GetFacts() {

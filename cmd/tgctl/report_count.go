@@ -111,6 +111,10 @@ func (c *counter) call(r *record.Record) {
 		c.reasons[cmp.Or(cmp.Or(r.Policies...), r.Rule, r.Gate, "not known")]++
 	case "hold":
 		v = held
+	case "forward":
+		if isResult(r) { // the call that it came of was counted
+			return
+		}
 	}
 	c.calls[v]++
 	hour := r.Time.Unix() / 3600
@@ -120,6 +124,15 @@ func (c *counter) call(r *record.Record) {
 	c.hours[hour][v]++
 	c.servers.of(r.Server)[v]++
 	c.tools.of(r.Server + "\x00" + cmp.Or(r.Tool, r.Method))[v]++
+}
+
+// isResult reports whether r is about what a call of an agent came to.
+func isResult(r *record.Record) bool {
+	switch r.Method {
+	case toolCall, "resources/read", "prompts/get", "tasks/get", "tasks/result":
+		return r.Direction == "server_to_agent"
+	}
+	return false
 }
 
 func (c *counter) decision(r *record.Record) {

@@ -211,3 +211,15 @@ func TestReportInABrowser(t *testing.T) {
 		t.Error("the browser has built a script")
 	}
 }
+
+// A result that extensions have let through is no second call; one that they have
+// withheld is told, with the extension.
+func TestReportOfResults(t *testing.T) {
+	result := record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Tool: "read", Method: "tools/call", Direction: "server_to_agent"}
+	call, withheld, ask := result, result, result
+	call.Direction, withheld.Verdict, withheld.Rule, ask.Method = "agent_to_server", "deny", "extension scrubber", "sampling/createMessage"
+	c := counted(call, result, withheld, ask)
+	if c.calls != (tally{forwarded: 2, denied: 1}) || c.reasons["extension scrubber"] != 1 {
+		t.Errorf("counted %v, refused by %v", c.calls, c.reasons)
+	}
+}

@@ -129,7 +129,7 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 		Shim: gate.Shim{
 			Attachment: h.GetAttachment(), Session: h.GetSession(), Project: h.GetCwd(), Cwd: h.GetCwd(),
 			Server: h.GetServer(), Launch: launch(h), Command: command(h), Requested: profileOf(h.GetProfile()),
-			Patience: max(0, h.GetPatience().AsDuration()),
+			Patience: max(0, h.GetPatience().AsDuration()), Blind: !h.GetInspects(),
 		},
 		Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
 	}
@@ -190,6 +190,7 @@ func submission(m *pb.Submit) gate.Submission {
 	return gate.Submission{
 		Seq: m.GetSeq(), Side: side(m.GetDirection()), Line: m.GetLine(),
 		Answers: m.GetAnswers(), Call: m.GetCall(), Modern: m.GetModern(),
+		Request: m.GetRequest(), About: m.GetAbout(),
 	}
 }
 

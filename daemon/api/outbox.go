@@ -44,7 +44,7 @@ func (o *outbox) verdict(v gate.Verdict) {
 		if v.Replaced {
 			m.Replacement = v.Line
 		}
-		m.Notice = v.Notice
+		m.Notice, m.Inspect = v.Notice, v.Inspect
 	case gate.Ask:
 		m.Action = pb.Action_ACTION_PENDING
 	default:

@@ -95,6 +95,7 @@ func explanationTo(a *rehearse.Answer) *pb.Explanation {
 		Verdict: a.Verdict, Hidden: a.Hidden, Observed: a.Observed, Forwarded: a.Forwarded, Profile: string(a.Profile),
 		Gate: a.Gate, Rule: a.Rule, Policies: a.Policies, Reason: a.Reason, Set: a.Set,
 		Workflow: a.Workflow, Surfaces: a.Surfaces, Grant: a.Grant, Level: string(a.Level),
+		Hooks: a.Hooks, ResultHooks: a.ResultHooks,
 	}
 	if a.Timeout > 0 {
 		m.Timeout = durationpb.New(a.Timeout)

@@ -28,6 +28,9 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 	if c.Of != "" { // what is asked is shown without the call that led to it
 		ruling.Reason += fmt.Sprintf("; the server asks it in its answer to %s", c.Of)
 	}
+	if c.hooks != nil && len(c.hooks.By) > 0 {
+		ruling.Reason += "; " + c.hooks.names() + " changed what is shown"
+	}
 	question := &Question{Call: w.shown, Ruling: ruling, Facts: w.facts, Subject: c.subject(ruling.Basis)}
 	if (known == nil || c.noted) && g.granted(ctx, question, r) {
 		return g.forward(ctx, c, r, ruling.Redact), nil
@@ -37,8 +40,8 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 		return g.deny(ctx, c, r, refusedQuestion(ruling, err)), nil
 	}
 	a := &asked{call: c, ruling: ruling, facts: w.facts, subject: question.Subject, digest: c.Digest(), held: held}
-	if answer, ok := answered(ctx, held); ok {
-		return g.conclude(ctx, a, answer, nil), nil
+	if answer, ok := answered(ctx, held); ok && (answer.Edit == nil || !g.wants(c)) {
+		return g.conclude(ctx, a, answer, nil, nil), nil
 	}
 	r.Approval = held.ID()
 	if known == nil || c.noted {
@@ -88,18 +91,26 @@ func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
 		return Verdict{}, false
 	}
 	t.answered(answer)
+	edited := g.edited(ctx, a, answer, err)
+	if ctx.Err() != nil {
+		return Verdict{}, false
+	}
 	gates := t.Begin(StageGate)
 	defer t.Finish(gates)
-	return g.conclude(ctx, a, answer, err), true
+	return g.conclude(ctx, a, answer, err, edited), true
 }
 
 // conclude makes a verdict of a person's answer. The gates are asked once more:
-// the set in force may be another one by then.
-func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed error) Verdict {
+// the set in force may be another one by then. hooks is what hooks have said of the
+// arguments that the person put in, nil when they were not asked.
+func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed error, hooks *hooked) Verdict {
 	c := a.call
 	var unusable error
 	if failed == nil && answer.Approved && answer.Edit != nil {
-		c, unusable = c.with(answer.Edit)
+		c, unusable = c.with(answer.Edit, "a person")
+	}
+	if c != a.call {
+		c.hooks = hooks
 	}
 	policy := g.policy(c)
 	w := g.weigh(ctx, policy, c)
@@ -112,6 +123,10 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	case unusable != nil:
 		ruling = refusedQuestion(a.ruling, nil)
 		ruling.Reason = fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable)
+	case hooks != nil && (hooks.Move != Forward || hooks.Changed != nil):
+		ruling = hooks.overPerson()
+	case g.wants(c) && (c.hooks == nil || c.hooks.revision != g.Hooks.Revision()):
+		ruling = lapsed(ruling, answer, "there are other extensions by now, which have not seen it")
 	default:
 		ruling = a.void(c, w, answer)
 	}
@@ -164,8 +179,13 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 	if why == "" {
 		return w.ruling
 	}
+	return lapsed(w.ruling, answer, why)
+}
+
+// lapsed is the ruling on a call to which the yes is none, as it is by now.
+func lapsed(r Ruling, answer Answer, why string) Ruling {
 	return Ruling{
-		Move: Deny, Gate: "ask", Rule: w.ruling.Rule, Policies: w.ruling.Policies, Redact: w.ruling.Redact, Code: mcp.CodeRule,
+		Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Redact: r.Redact, Code: mcp.CodeRule,
 		Reason: fmt.Sprintf("it was approved (%s), but %s; repeat the call", answer.ID, why),
 	}
 }

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +26,7 @@ type Shim struct {
 	Limit      Profile       // the loosest profile of the session; empty: that of the set in force
 	Requested  Profile       // may only tighten; empty asks for nothing
 	Calls      *atomic.Int64 // counts the calls that were judged, for all shims that share it; nil: nobody counts
+	Blind      bool          // it can't submit the results that hooks want to see
 }
 
 // Submission is one line that a shim wants judged.
@@ -37,6 +37,8 @@ type Submission struct {
 	Answers string // for a result: the method of the request it answers
 	Call    uint64 // for a result: the seq of that request, 0 when it was not judged
 	Modern  bool   // for what is not a request
+	Request []byte // for what hooks want to see of a result: the call that it came of, as it was written
+	About   uint64 // the seq of that call
 }
 
 // remembered is how many verdicts an attachment keeps, so that a shim that
@@ -54,8 +56,8 @@ type Attachment struct {
 	cancel context.CancelCauseFunc
 	wait   sync.WaitGroup // of the calls that are held
 
-	// A stream may tear while a line of it is being judged, and the next stream
-	// bring the same line: it waits, and finds it judged. Taken before mu.
+	// The next stream may bring a line that is being judged: it waits, and finds it
+	// judged. Taken before mu.
 	submitting sync.Mutex
 
 	mu        sync.Mutex // guards what follows
@@ -73,6 +75,8 @@ type Attachment struct {
 
 	retries retries // has a lock of its own
 
+	hooking, hookingBytes int // lines that hooks are asked about, and their bytes
+
 	notes  allowance // of records of what was not judged
 	spoken allowance // of lines about verdicts in the daemon's log
 }
@@ -87,7 +91,8 @@ type hold struct {
 type settled struct {
 	verdict Verdict // without its Line
 	digest  [32]byte
-	call    Call // without Line, for the record of its outcome
+	call    Call     // without Line, for the record of its outcome
+	written [32]byte // digest of the line that was let through; only when hooks want its result
 	at      time.Time
 }
 
@@ -164,19 +169,19 @@ func (a *Attachment) Submit(s Submission) {
 	a.listening(c)
 	a.runs(c)
 	a.traced(c)
-	var known *record.Record
-	if r, ok := a.earlier[s.Seq]; ok && r.Digest == hex.EncodeToString(digest[:]) {
-		v, final := a.gate.recorded(c, &r)
-		// A yes that the shim has not heard of is held against what is in force now.
-		c.noted = final && v.Move == Forward && r.Gate == "ask" && !r.Auto
-		if final && !c.noted {
-			a.gate.remember(c, v.Move)
-			c.Trace.judged(&r)
-			a.settle(c, digest, v)
-			return
-		}
-		known = &r
+	v, known, final := a.judgedBefore(c, digest)
+	if final {
+		a.settle(c, digest, v)
+		return
 	}
+	switch h, err := a.wanted(c, s); {
+	case err != nil:
+		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: err.Error()}}
+	case h != nil:
+		a.throughHooks(h, digest, known)
+		return
+	}
+	a.unhooked(s.About, c)
 	gates := c.Trace.Begin(StageGate)
 	v, asked := a.gate.judge(a.ctx, c, known)
 	c.Trace.Finish(gates)
@@ -194,7 +199,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
 		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
 		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
-		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken,
+		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, blind: a.shim.Blind,
 	}
 	err := wire.Read(s.Line, s.Side, &c.Envelope)
 	if err != nil {
@@ -237,22 +242,17 @@ func (a *Attachment) hold(asked *asked, digest [32]byte, v Verdict) {
 	a.mu.Unlock()
 	a.wait.Go(func() {
 		defer cancel(nil)
-		final, ok := a.gate.await(ctx, asked)
-		if !ok {
-			a.mu.Lock()
-			delete(a.held, v.Seq)
-			a.mu.Unlock()
-			a.gate.unheld(ctx, asked.call.Trace)
-			return
-		}
-		a.settle(asked.call, digest, final)
+		a.await(ctx, asked, digest)
 	})
 }
 
 // settle keeps a final verdict and sends it.
 func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 	kept := settled{verdict: v, digest: digest, call: *c, at: time.Now()}
-	kept.verdict.Line, kept.call.Line = nil, nil
+	if v.Inspect {
+		kept.written = sha256.Sum256(v.Line)
+	}
+	kept.verdict.Line, kept.call.Line, kept.call.hooks, kept.call.Known = nil, nil, nil, nil
 	c.Trace.decided(v)
 	if v.Move == Forward {
 		c.Trace.Begin(StageServer)

@@ -1,9 +1,11 @@
 package gate
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // denial puts a ruling into the words that the agent's model reads: what was
@@ -16,6 +18,8 @@ func denial(c *Call, r Ruling, approval string) mcp.Denial {
 		b.WriteString("ThoughtGate could not judge it: ")
 		b.WriteString(r.Reason)
 		b.WriteString(". Tell the user; repeating helps only after that is mended.")
+	case r.Gate == gateExtension:
+		return c.withheldOrBlocked(r, approval)
 	case r.Gate == gatePin:
 		b.WriteString(capital(r.Reason))
 		b.WriteString(". Tell the user; repeating the call helps only after that.")
@@ -92,4 +96,27 @@ func capital(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// withheldOrBlocked says that an extension does not let a call go on, or its result
+// come back. The call was executed then.
+func (c *Call) withheldOrBlocked(r Ruling, approval string) mcp.Denial {
+	d := mcp.Denial{
+		Code: r.Code, Gate: r.Gate, ErrorType: "extension_blocked", Reason: r.Reason,
+		Approval: approval, Correlation: c.ID, Method: c.Method, Modern: c.Modern,
+	}
+	why := strings.TrimSuffix(r.Reason, ".")
+	if c.Side == wire.FromAgent {
+		d.Text = fmt.Sprintf("Not executed. %s. Repeating the call will not help; ask the user. (%s)", capital(why), c.ID)
+		return d
+	}
+	d.ErrorType = "result_withheld"
+	d.Text = fmt.Sprintf("Executed, but its result is withheld: %s. Repeating the call would execute it again; ask the user. (%s)", why, c.ID)
+	switch {
+	case c.Method == "tasks/result": // which is answered as the call would be
+		d.Method = "tools/call"
+	case c.hooks != nil && c.hooks.about != nil && c.hooks.about.Envelope.Task.Present(): // a task is expected, and no result
+		d.Method = ""
+	}
+	return d
 }

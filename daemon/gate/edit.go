@@ -8,19 +8,30 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// with returns c with other arguments, every other byte being as it was. It is
+// with returns c with other arguments, which whose put in place of the agent's,
+// every other byte being as it was. It is
 // read as strictly as what an agent writes: the arguments must be one object, and
 // what they make of the line the same call of the same thing. On an error c comes
 // back as it was.
-func (c *Call) with(arguments []byte) (*Call, error) {
+func (c *Call) with(arguments []byte, whose string) (*Call, error) {
 	old := &c.Envelope
 	fail := func(why any) (*Call, error) {
-		return c, fmt.Errorf("the arguments that a person put in place of the agent's can't be used (%v)", why)
+		return c, fmt.Errorf("the arguments that %s put in place of the agent's can't be used (%v)", whose, why)
 	}
+	at := wire.Edit{Span: old.Arguments, With: arguments}
 	if !old.Arguments.Present() {
-		return fail("the call has none")
+		if c.Method != "tools/call" && c.Method != "prompts/get" {
+			return fail("the call has none")
+		}
+		var err error
+		if at, err = wire.Set(c.Line, old.Params, "arguments", arguments); err != nil {
+			return fail(err)
+		}
 	}
-	line, err := wire.Splice(c.Line, wire.Edit{Span: old.Arguments, With: arguments})
+	line, err := wire.Splice(c.Line, at)
+	if err == nil && len(line) > wire.MaxMessage {
+		err = fmt.Errorf("the call would be longer than %d bytes", wire.MaxMessage)
+	}
 	if err != nil {
 		return fail(err)
 	}

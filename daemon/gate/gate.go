@@ -71,10 +71,17 @@ type Call struct {
 
 	Trace *Trace // nil: nobody wants to know how long it takes
 
+	Known []Fact // what was true of it when it came; for hooks only, else nil
+
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
 	spoken   *allowance          // of the attachment; nil: all is told
 	spliced  bool                // Line is not what was submitted
+	heard    bool                // what a server says in it is in the memory
+	blind    bool                // its shim can't submit a result because hooks want it
+	hooks    *hooked             // what they have said; nil: they were not asked
+	earlier  *record.Record      // what an earlier daemon wrote down for it
+	notice   string              // what the agent is told of it when it goes on
 	noted    bool                // that it goes on is on record; whoever judged that could not tell the shim
 	withheld []string            // what was cut out of it, and why
 }

@@ -10,8 +10,16 @@ type Hooks interface {
 	// Wants reports whether some program wants to see c, or with after its
 	// result. It is asked about every call, and must neither block nor allocate.
 	Wants(c *Call, after bool) bool
+	// Who names the programs that want to see c, or with after its result, in the
+	// order in which they are asked. It is for people who ask, not for calls.
+	Who(c *Call, after bool) []string
+	// Revision is another number once a program was installed, upgraded or
+	// removed: a yes that was given before is no yes to a call that a program
+	// would see which has not. It must neither block nor allocate.
+	Revision() uint64
 	// Before shows c to the programs that want it, one after the other, each
-	// what the ones before it have made of the arguments.
+	// what the ones before it have made of the arguments. Like After it returns
+	// soon when ctx ends; what it returns is not looked at then.
 	Before(ctx context.Context, c *Call) Hooked
 	// After does the same with the raw JSON of the result of c.
 	After(ctx context.Context, c *Call, result []byte) Hooked

@@ -18,6 +18,7 @@ import (
 // Gate judges calls. Its fields are set once, before the first call.
 type Gate struct {
 	Policy   func() Policy // the set in force; asked once per judgement
+	Hooks    Hooks         // nil: no program of the user's is asked
 	Scope    Scope         // what the project adds to it; nil for nothing
 	Facts    Facts
 	Pins     Pins // nil: definitions are not compared
@@ -42,6 +43,7 @@ type Verdict struct {
 	Answer   []byte // Deny: what whoever asked is told; nil for nothing
 	Reason   string
 	Approval string
+	Inspect  bool // Forward of a request: hooks want to see its result
 
 	answered bool // Forward: by a person's yes to this very call
 }
@@ -53,13 +55,20 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	policy := g.policy(c)
 	c.Profile = c.inForce(policy)
 	g.observe(c)
-	w := g.weigh(ctx, policy, c)
+	w, made := g.weighMade(ctx, policy, c)
 	ruling := w.ruling
-	r := c.record(policy, w.facts, ruling)
-
-	if c.Profile == Development {
-		return g.wouldHave(ctx, c, r, ruling), nil
+	if made != c {
+		if known = g.known(made); known == nil {
+			if err := g.otherVersion(ctx, policy, c, made, ruling.Redact); err != nil {
+				return g.unrecorded(c, err), nil
+			}
+		}
 	}
+	if c.Profile == Development {
+		return g.wouldHave(ctx, c, c.record(policy, w.facts, ruling), ruling), nil
+	}
+	c = made
+	r := c.record(policy, w.facts, ruling)
 	switch ruling.Move {
 	case Forward:
 		return g.forward(ctx, c, r, ruling.Redact), nil
@@ -134,7 +143,11 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 }
 
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
-	r.Verdict = "forward"
+	inspect := g.wantsResult(c)
+	if why := c.unseen(); inspect && why != "" && c.Profile != Development {
+		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: gateExtension, Reason: why, Code: mcp.CodeExtension, Redact: redact})
+	}
+	r.Verdict, r.Reason = "forward", c.hooks.note(r.Reason)
 	if !c.noted {
 		if err := g.put(ctx, c, r, c.values(), redact); err != nil {
 			return g.unrecorded(c, err)
@@ -144,7 +157,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 		g.Facts.Forwarded(c)
 	}
 	c.retries.answered(c)
-	return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Replaced: c.spliced}
+	return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Replaced: c.spliced, Notice: c.notice, Inspect: inspect && c.unseen() == ""}
 }
 
 func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
@@ -171,6 +184,8 @@ func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling 
 		word = wouldHide
 	case ruling.Move == Deny:
 		word = wouldBlock
+	case c.hooks != nil && c.hooks.Changed != nil:
+		word = wouldChange
 	}
 	if word != "" {
 		would(r, word)
@@ -259,6 +274,7 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 	for _, f := range facts {
 		r.Facts = append(r.Facts, f.Name)
 	}
+	c.hooks.tell(r)
 	c.Trace.judged(r)
 	return r
 }

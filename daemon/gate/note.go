@@ -18,7 +18,9 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	a.mu.Lock()
 	d, ok := a.done[seq]
 	t := d.call.Trace
-	if ok {
+	if t != nil && d.verdict.Inspect && (outcome == "ok" || outcome == "tool_error") {
+		t = nil // it ends with what hooks make of the result, which is submitted next
+	} else if ok {
 		d.call.Trace = nil
 		a.done[seq] = d
 	}
@@ -38,7 +40,7 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 // questions, and results that are looked into. What the agent says is taken note
 // of when its facts are asked for.
 func (g *Gate) observe(c *Call) {
-	if c.Side == wire.FromServer {
+	if c.Side == wire.FromServer && !c.heard {
 		g.Facts.Observe(&Message{
 			Session: c.Session, Attachment: c.Attachment, Server: c.Server, Side: c.Side, Method: c.Method, Text: c.Line,
 		})

@@ -1,6 +1,9 @@
 package gate
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -11,8 +14,11 @@ import (
 func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 	switch r.Verdict {
 	case "forward":
-		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval}, true
+		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval, Inspect: g.wantsResult(c)}, true
 	case "deny":
+		if r.Gate == gateExtension {
+			c.hooks = &hooked{Hooked: Hooked{By: r.Extensions}}
+		}
 		ruling := Ruling{
 			Move: Deny, Gate: r.Gate, Rule: r.Rule, Policies: r.Policies, Reason: r.Reason,
 			Hidden: r.Gate == "visible", Code: codeOf(r), Parked: r.Parked,
@@ -25,6 +31,44 @@ func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 	return Verdict{}, false
 }
 
+// judgedBefore looks for what an earlier daemon has written down for c. It is the
+// verdict on it when the last result is true; else it may still say that a question
+// is open, or that c was let through by a yes.
+func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *record.Record, final bool) {
+	found, ok := a.earlier[c.Seq]
+	if !ok {
+		return Verdict{}, nil, false
+	}
+	r := found
+	c.earlier = &r
+	if r.Digest != hex.EncodeToString(digest[:]) {
+		return Verdict{}, nil, false
+	}
+	v, final = a.gate.recorded(c, &r)
+	// A yes that the shim has not heard of is held against what is in force now, and
+	// so is a call whose result hooks want and would not see.
+	c.noted = final && v.Move == Forward && (r.Gate == "ask" && !r.Auto || v.Inspect && c.unseen() != "")
+	if !final || c.noted {
+		return Verdict{}, &r, false
+	}
+	a.gate.remember(c, v.Move)
+	c.Trace.judged(&r)
+	return v, &r, true
+}
+
+// known is what an earlier daemon has written down for c, which hooks have made of
+// what was submitted; nil for nothing. It does not let c go on unjudged.
+func (g *Gate) known(c *Call) *record.Record {
+	if r := c.earlier; r != nil {
+		if digest := sha256.Sum256(c.Line); r.Digest == hex.EncodeToString(digest[:]) {
+			v, final := g.recorded(c, r)
+			c.noted = final && v.Move == Forward
+			return r
+		}
+	}
+	return nil
+}
+
 // codeOf is the JSON-RPC code of a recorded denial.
 func codeOf(r *record.Record) int {
 	switch {
@@ -34,6 +78,8 @@ func codeOf(r *record.Record) int {
 		return mcp.CodeRule
 	case r.Gate == "permit":
 		return mcp.CodePolicy
+	case r.Gate == gateExtension:
+		return mcp.CodeExtension
 	case r.Gate == "ask" && r.Approval != "":
 		return mcp.CodeRejected
 	}

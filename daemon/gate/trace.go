@@ -49,10 +49,13 @@ type Trace struct {
 	Gate     string
 	Rule     string
 	Policies []string
-	Profile  string
-	Would    string // what production would have done, in development
-	Approval string
-	Answer   string // what the person's answer came to; empty when none was waited for
+	// Extensions are those that changed or refused the call; or its result, when any
+	// has done that.
+	Extensions []string
+	Profile    string
+	Would      string // what production would have done, in development
+	Approval   string
+	Answer     string // what the person's answer came to; empty when none was waited for
 
 	Outcome string // one of the constants below, or what the shim told
 
@@ -66,6 +69,7 @@ const (
 	OutcomeCancelled   = "cancelled"   // it was taken back before there was a verdict
 	OutcomeLost        = "lost"        // the shim has gone, and nobody knows
 	OutcomeInterrupted = "interrupted" // the daemon stopped; the next one goes on with the call
+	OutcomeWithheld    = "withheld"    // an extension has withheld the result
 	OutcomeForgotten   = "forgotten"   // too many later calls came to an end before it
 )
 
@@ -76,6 +80,7 @@ const (
 	StageGate   Stage = iota + 1 // the gates; once more after a person's yes
 	StageCedar                   // within the gates
 	StageAsk                     // the wait for a person
+	StageHooks                   // the wait for extensions that see the call before the gates, or its result
 	StageServer                  // from the verdict to the answer of the other side
 )
 
@@ -192,6 +197,7 @@ func (t *Trace) decided(v Verdict) {
 		return
 	}
 	t.Gate, t.Rule, t.Policies, t.Profile, t.Would, t.Approval = r.Gate, r.Rule, r.Policies, r.Profile, r.Would, r.Approval
+	t.Extensions = r.Extensions
 	if v.Move == Deny && r.Verdict != "deny" { // it could not be recorded
 		t.Gate, t.Rule, t.Policies, t.Would = "accident", "", nil, ""
 	}
@@ -215,6 +221,48 @@ func (g *Gate) unheld(ctx context.Context, t *Trace) {
 		return
 	}
 	g.over(t, OutcomeInterrupted)
+}
+
+// inspected takes the trace of a call whose result hooks want to see, now that the
+// server has answered; nil when there is none.
+func (a *Attachment) inspected(seq uint64) *Trace {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	d := a.done[seq]
+	t := d.call.Trace
+	if t == nil || !d.verdict.Inspect {
+		return nil
+	}
+	d.call.Trace = nil
+	a.done[seq] = d
+	t.finish(time.Now())
+	return t
+}
+
+// unhooked ends the trace of a call whose result c was to be shown to hooks, which
+// do not want it any more; seq is 0 for none.
+func (a *Attachment) unhooked(seq uint64, c *Call) {
+	if seq != 0 {
+		a.gate.seen(a.inspected(seq), c, Verdict{Move: Forward})
+	}
+}
+
+// seen ends the trace t, which may be nil, of a call whose result c came to v.
+func (g *Gate) seen(t *Trace, c *Call, v Verdict) {
+	if t == nil {
+		return
+	}
+	outcome := "ok"
+	switch {
+	case v.Move == Deny:
+		outcome = OutcomeWithheld
+	case c.Envelope.IsError:
+		outcome = "tool_error"
+	}
+	if h := c.hooks; h != nil {
+		t.Extensions = append(slices.Clip(t.Extensions), h.By...)
+	}
+	g.over(t, outcome)
 }
 
 // overAll ends the traces of the calls that have a verdict and no outcome.

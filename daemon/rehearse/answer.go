@@ -8,6 +8,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Answer is what would become of a Line.
@@ -29,6 +30,10 @@ type Answer struct {
 	Timeout  time.Duration
 	Surfaces []string
 	Level    gate.Level
+	// Hooks are the extensions that would be asked first, and ResultHooks those that
+	// would see the result.
+	Hooks, ResultHooks []string
+
 	// Grant is what a yes that lasts would cover; empty unless a person is asked.
 	Grant string
 
@@ -46,6 +51,9 @@ func (s *Stage) answer(ctx context.Context, l *Line, seen sighting, why bool) *A
 	}
 	if j := seen.judged; j != nil {
 		a.Facts = j.facts
+		if c := &j.call; s.hooks != nil && c.Side == wire.FromAgent && c.Envelope.Kind == wire.Request {
+			a.Hooks, a.ResultHooks = s.hooks.Who(c, false), s.hooks.Who(c, true)
+		}
 		a.Hidden = a.Verdict == "deny" && a.Gate == "visible"
 		if why {
 			if e, ok := j.policy.(gate.Explainer); ok {
@@ -71,6 +79,7 @@ func (a *Answer) fromRecord(r *record.Record) {
 	}
 	switch r.Would {
 	case "":
+	case "WOULD_CHANGE": // by extensions; the gates let it through
 	case "WOULD_ASK":
 		a.Verdict, a.Forwarded = "ask", true
 	default:

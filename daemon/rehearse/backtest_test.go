@@ -183,6 +183,13 @@ unknown x : was forward, what elicitation/create was about is not on record, 1
 			onRecord(record.Record{Method: "tools/call", Direction: "server_to_agent", Verdict: "deny", Gate: "rule"}),
 			onRecord(record.Record{Method: "sampling/createMessage", Verdict: "forward", Gate: "rule"}),
 		}, "0: 0 same, 0 tighter, 0 looser, 0 unknown"},
+		{"extensions", []*rehearse.Recorded{
+			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "production"}),
+			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "extension", Extensions: []string{"guard"}}),
+			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "development", Would: "WOULD_CHANGE"}),
+		}, `unknown x ls: was deny, the gate extension decided, which is not tried here, 1
+unknown x ls: was forward, extensions would have changed it, and what they would have made of it was judged, 1
+3: 1 same, 0 tighter, 0 looser, 2 unknown`},
 		{"gates that are not tried", []*rehearse.Recorded{
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "pin"}),
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "rule", Rule: ".thoughtgate.yaml:4 of the repository"}),

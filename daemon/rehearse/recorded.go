@@ -124,10 +124,13 @@ func (r *Recorded) was() (verdict, because string) {
 	default:
 		because = fmt.Sprintf("the gate %s decided, which is not tried here", r.Gate)
 	}
+	if because == "" && len(r.Extensions) > 0 && gate.Profile(r.Profile) == gate.Development {
+		because = "extensions would have changed it, and what they would have made of it was judged"
+	}
 	switch {
 	case r.Would == "WOULD_ASK", r.Verdict == "hold", r.Approval != "", r.Would == "" && r.Verdict == "deny" && r.Gate == "ask":
 		return "ask", because
-	case r.Would != "", r.Verdict == "deny":
+	case r.Would != "" && r.Would != "WOULD_CHANGE", r.Verdict == "deny":
 		return "deny", because
 	}
 	return "forward", because

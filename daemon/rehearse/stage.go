@@ -24,6 +24,7 @@ type Stage struct {
 	fresh  func() gate.Gate
 	gate   gate.Gate
 	policy gate.Policy
+	hooks  gate.Hooks // nil: there are no extensions; none is asked
 	shims  map[shimKey]*shim
 	seq    uint64
 
@@ -64,10 +65,10 @@ type judgement struct {
 
 // New returns a stage on which calls are judged by the gate that fresh returns,
 // which must have pins and a memory of facts of its own each time. Who is asked
-// and what is written down are played. Close ends the stage.
+// and what is written down are played; extensions are named and not asked. Close ends the stage.
 func New(fresh func() gate.Gate) *Stage {
 	g := fresh()
-	s := &Stage{fresh: fresh, gate: g, policy: g.Policy(), shims: map[shimKey]*shim{}}
+	s := &Stage{fresh: fresh, gate: g, policy: g.Policy(), hooks: g.Hooks, shims: map[shimKey]*shim{}}
 	s.gate.Policy = func() gate.Policy { return &tap{s.policy, s} }
 	if g.Scope != nil {
 		s.gate.Scope = func(project string) func(gate.Policy) gate.Policy {
@@ -79,6 +80,7 @@ func New(fresh func() gate.Gate) *Stage {
 	if g.Pins != nil {
 		s.gate.Pins = &watched{g.Pins, s}
 	}
+	s.gate.Hooks = nil
 	s.gate.Approver, s.gate.Recorder = nobody{s}, blackboard{s}
 	s.gate.Logger = slog.New(slog.DiscardHandler)
 	return s

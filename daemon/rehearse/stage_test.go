@@ -365,3 +365,40 @@ tests:
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 }
+
+// named are extensions that want to see calls of one tool, and results of all. They
+// must not be asked.
+type named struct{ gate.Hooks }
+
+func (named) Who(c *gate.Call, after bool) []string {
+	switch {
+	case after:
+		return []string{"scrubber"}
+	case c.Subject == "save" && string(c.Arguments()) == `{"a":1}`:
+		return []string{"words", "guard"}
+	}
+	return nil
+}
+
+func TestExtensionsAreNamed(t *testing.T) {
+	p, f := set(t, yaml, ""), finder()
+	s := rehearse.New(func() gate.Gate { return gate.Gate{Policy: func() gate.Policy { return p }, Facts: f, Hooks: named{}} })
+	t.Cleanup(s.Close)
+	for _, tt := range []struct {
+		line rehearse.Line
+		want string
+	}{
+		{rehearse.Line{Server: "x", Subject: "save", Arguments: []byte(`{"a":1}`)}, "[words guard] [scrubber]"},
+		{rehearse.Line{Server: "x", Subject: "zap"}, "[] [scrubber]"},
+		{rehearse.Line{Server: "x", Method: "tools/list"}, "[] []"},
+		{rehearse.Line{Server: "x", Method: "roots/list"}, "[] []"},
+	} {
+		a, err := s.Judge(t.Context(), tt.line, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(a.Hooks, a.ResultHooks); got != tt.want {
+			t.Errorf("%s %s: got %s, want %s", tt.line.Method, tt.line.Subject, got, tt.want)
+		}
+	}
+}

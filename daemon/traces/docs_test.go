@@ -30,9 +30,9 @@ func TestDocumentedAttributes(t *testing.T) {
 	for _, method := range []string{"tools/call", "prompts/get"} {
 		trace := &gate.Trace{
 			ID: "c", Session: "s", Agent: "a", Server: "s", Method: method, Target: "t", MessageID: "1", Start: now, End: now,
-			Verdict: "forward", Gate: "ask", Rule: "r", Policies: []string{"p"}, Profile: "development", Would: "WOULD_ASK",
+			Verdict: "forward", Gate: "ask", Rule: "r", Policies: []string{"p"}, Extensions: []string{"e"}, Profile: "development", Would: "WOULD_ASK",
 			Approval: "A-1", Answer: "approved", Outcome: "tool_error",
-			Parts: []gate.Part{{Stage: gate.StageGate, Within: -1}, {Stage: gate.StageCedar}, {Stage: gate.StageAsk, Within: -1}, {Stage: gate.StageServer, Within: -1}},
+			Parts: []gate.Part{{Stage: gate.StageGate, Within: -1}, {Stage: gate.StageCedar}, {Stage: gate.StageAsk, Within: -1}, {Stage: gate.StageHooks, Within: -1}, {Stage: gate.StageServer, Within: -1}},
 		}
 		for _, span := range newSpanMaker(nil, "test", nil).of(ended{trace, placeOf(trace)}) {
 			for _, a := range span.Attributes() {

@@ -26,7 +26,7 @@ import (
 
 // Names of our own spans; that of a call is of its method and its tool.
 var stageNames = map[gate.Stage]string{
-	gate.StageGate: "thoughtgate.gate", gate.StageCedar: "thoughtgate.cedar", gate.StageAsk: "thoughtgate.approval",
+	gate.StageGate: "thoughtgate.gate", gate.StageCedar: "thoughtgate.cedar", gate.StageAsk: "thoughtgate.approval", gate.StageHooks: "thoughtgate.extensions",
 }
 
 // mostText bounds each text in a span, in bytes.
@@ -175,14 +175,19 @@ func (m *spanMaker) about(t *gate.Trace) []attribute.KeyValue {
 		"thoughtgate.call", t.ID, "thoughtgate.session", t.Session, "thoughtgate.agent", t.Agent, "thoughtgate.server", t.Server,
 		"thoughtgate.direction", gate.Direction(t.Side), "thoughtgate.verdict", t.Verdict, "thoughtgate.gate", t.Gate,
 		"thoughtgate.rule", t.Rule, "thoughtgate.profile", t.Profile, "thoughtgate.would", t.Would, "thoughtgate.outcome", t.Outcome)
-	if len(t.Policies) > 0 {
-		some := slices.Clone(t.Policies[:min(len(t.Policies), 16)])
-		for i := range some {
-			some[i] = m.text(some[i])
-		}
-		attrs = append(attrs, attribute.StringSlice("thoughtgate.policies", some))
+	return m.list(m.list(attrs, "thoughtgate.policies", t.Policies), "thoughtgate.extensions", t.Extensions)
+}
+
+// list adds the first texts of all, where there are any.
+func (m *spanMaker) list(attrs []attribute.KeyValue, name string, all []string) []attribute.KeyValue {
+	if len(all) == 0 {
+		return attrs
 	}
-	return attrs
+	some := slices.Clone(all[:min(len(all), 16)])
+	for i := range some {
+		some[i] = m.text(some[i])
+	}
+	return append(attrs, attribute.StringSlice(name, some))
 }
 
 // texts adds attributes, by name and value in turn, that have a value.
@@ -198,7 +203,7 @@ func (m *spanMaker) texts(attrs []attribute.KeyValue, pairs ...string) []attribu
 // errorOf is the error.type of a trace, empty for none.
 func errorOf(t *gate.Trace) string {
 	switch t.Outcome {
-	case "tool_error", "protocol_error", "not_written", gate.OutcomeDenied, gate.OutcomeLost:
+	case "tool_error", "protocol_error", "not_written", gate.OutcomeDenied, gate.OutcomeLost, gate.OutcomeWithheld:
 		return t.Outcome
 	}
 	return ""

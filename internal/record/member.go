@@ -23,6 +23,8 @@ func (c *cursor) member(r *Record) {
 		r.Policies = c.list()
 	case "facts":
 		r.Facts = c.list()
+	case "extensions":
+		r.Extensions = c.list()
 	case "auto_approved":
 		r.Auto = c.bool()
 	case "forwarded":

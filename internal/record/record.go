@@ -42,6 +42,7 @@ const (
 	KindDecision  Kind = "decision"  // a question was answered, expired or withdrawn
 	KindGrant     Kind = "grant"     // a yes that remembers was given, or has ended
 	KindPresence  Kind = "presence"  // the secret that proves a person was enrolled, rotated, removed or recovered; or one was wrong
+	KindHook      Kind = "hook"      // extensions changed what was judged: the version that was not, or in development would have been
 	KindOutcome   Kind = "outcome"   // what became of a forwarded call
 	KindMessage   Kind = "message"   // a message that passed and is worth a record
 	KindMemory    Kind = "memory"    // the memory of what a session's servers said is not whole
@@ -76,10 +77,11 @@ type Record struct {
 	MessageID  string    `json:"message_id,omitempty"`
 	Verdict    string    `json:"verdict,omitempty"` // forward, deny, hold; approved, rejected, expired, withdrawn; ok, tool_error, ...
 	Would      string    `json:"would,omitempty"`   // WOULD_BLOCK, ... in development
-	Gate       string    `json:"gate,omitempty"`    // visible, pin, rule, permit, ask, accident
+	Gate       string    `json:"gate,omitempty"`    // extension, visible, pin, rule, permit, ask, accident
 	Rule       string    `json:"rule,omitempty"`    // with its place, as thoughtgate.yaml:12
 	Policies   []string  `json:"policies,omitempty"`
 	Facts      []string  `json:"facts,omitempty"`
+	Extensions []string  `json:"extensions,omitempty"` // those that changed or refused it
 	Profile    string    `json:"profile,omitempty"`
 	Reason     string    `json:"reason,omitempty"`
 	Approval   string    `json:"approval,omitempty"`

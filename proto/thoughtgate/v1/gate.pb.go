@@ -530,6 +530,7 @@ type Hello struct {
 	From          string                 `protobuf:"bytes,40,opt,name=from,proto3" json:"from,omitempty"`                                    // the project's file that names the server; empty when it is the user's own
 	Sets          []string               `protobuf:"bytes,41,rep,name=sets,proto3" json:"sets,omitempty"`                                    // names of the variables that this file sets for it
 	Patience      *durationpb.Duration   `protobuf:"bytes,60,opt,name=patience,proto3" json:"patience,omitempty"`                            // after how long the agent gives up a call; absent where nobody said
+	Inspects      bool                   `protobuf:"varint,240,opt,name=inspects,proto3" json:"inspects,omitempty"`                          // it submits the result of a call whose verdict says so
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -655,6 +656,13 @@ func (x *Hello) GetPatience() *durationpb.Duration {
 	return nil
 }
 
+func (x *Hello) GetInspects() bool {
+	if x != nil {
+		return x.Inspects
+	}
+	return false
+}
+
 // Started tells which process group the shim started. Its leader must be a
 // child of the peer.
 type Started struct {
@@ -706,10 +714,12 @@ type Submit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // from 1, rising; (attachment, seq) is judged once
 	Direction     Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=thoughtgate.v1.Direction" json:"direction,omitempty"`
-	Line          []byte                 `protobuf:"bytes,3,opt,name=line,proto3" json:"line,omitempty"`       // as read, without its line end
-	Answers       string                 `protobuf:"bytes,4,opt,name=answers,proto3" json:"answers,omitempty"` // for a result: the method of the request it answers
-	Call          uint64                 `protobuf:"varint,5,opt,name=call,proto3" json:"call,omitempty"`      // for a result: the seq of that request when it was judged, else 0
-	Modern        bool                   `protobuf:"varint,6,opt,name=modern,proto3" json:"modern,omitempty"`  // for what is not a request: the exchange is of the 2026-07-28 era
+	Line          []byte                 `protobuf:"bytes,3,opt,name=line,proto3" json:"line,omitempty"`         // as read, without its line end
+	Answers       string                 `protobuf:"bytes,4,opt,name=answers,proto3" json:"answers,omitempty"`   // for a result: the method of the request it answers
+	Call          uint64                 `protobuf:"varint,5,opt,name=call,proto3" json:"call,omitempty"`        // for a result: the seq of that request when it was judged, else 0
+	Modern        bool                   `protobuf:"varint,6,opt,name=modern,proto3" json:"modern,omitempty"`    // for what is not a request: the exchange is of the 2026-07-28 era
+	Request       []byte                 `protobuf:"bytes,240,opt,name=request,proto3" json:"request,omitempty"` // for what extensions have to see of a result: the call that it came of, as it was written
+	About         uint64                 `protobuf:"varint,241,opt,name=about,proto3" json:"about,omitempty"`    // likewise, the seq of that call
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -784,6 +794,20 @@ func (x *Submit) GetModern() bool {
 		return x.Modern
 	}
 	return false
+}
+
+func (x *Submit) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+func (x *Submit) GetAbout() uint64 {
+	if x != nil {
+		return x.About
+	}
+	return 0
 }
 
 // Cancel withdraws a submitted line that has no final verdict yet. The daemon
@@ -1068,14 +1092,15 @@ func (x *Exit) GetReason() string {
 
 // Welcome accepts an attachment and says what holds for it.
 type Welcome struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
-	Profile       Profile                `protobuf:"varint,3,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"`
-	Limits        *Limits                `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	RawStderr     bool                   `protobuf:"varint,5,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // copy the server's stderr unescaped
-	Inspect       []string               `protobuf:"bytes,6,rep,name=inspect,proto3" json:"inspect,omitempty"`                       // methods whose results are submitted
-	Alone         bool                   `protobuf:"varint,7,opt,name=alone,proto3" json:"alone,omitempty"`                          // the shim is of no session: what its server says counts for its own calls only
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Protocol  uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Build     string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
+	Profile   Profile                `protobuf:"varint,3,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"`
+	Limits    *Limits                `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
+	RawStderr bool                   `protobuf:"varint,5,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // copy the server's stderr unescaped
+	// Deprecated: Marked as deprecated in thoughtgate/v1/gate.proto.
+	Inspect       []string `protobuf:"bytes,6,rep,name=inspect,proto3" json:"inspect,omitempty"` // was never sent; a verdict says whose result is submitted
+	Alone         bool     `protobuf:"varint,7,opt,name=alone,proto3" json:"alone,omitempty"`    // the shim is of no session: what its server says counts for its own calls only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1145,6 +1170,7 @@ func (x *Welcome) GetRawStderr() bool {
 	return false
 }
 
+// Deprecated: Marked as deprecated in thoughtgate/v1/gate.proto.
 func (x *Welcome) GetInspect() []string {
 	if x != nil {
 		return x.Inspect
@@ -1236,8 +1262,9 @@ type Verdict struct {
 	Replacement   []byte                 `protobuf:"bytes,4,opt,name=replacement,proto3" json:"replacement,omitempty"` // FORWARD: write this instead of what was submitted
 	Answer        []byte                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`           // DENY: give this line to whoever asked; empty: give nothing
 	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	Approval      string                 `protobuf:"bytes,7,opt,name=approval,proto3" json:"approval,omitempty"` // the question that is or was put to a person
-	Notice        string                 `protobuf:"bytes,60,opt,name=notice,proto3" json:"notice,omitempty"`    // FORWARD: tell the agent this in a text item before the content of the result
+	Approval      string                 `protobuf:"bytes,7,opt,name=approval,proto3" json:"approval,omitempty"`  // the question that is or was put to a person
+	Notice        string                 `protobuf:"bytes,60,opt,name=notice,proto3" json:"notice,omitempty"`     // FORWARD: tell the agent this in a text item before the content of the result
+	Inspect       bool                   `protobuf:"varint,240,opt,name=inspect,proto3" json:"inspect,omitempty"` // FORWARD: submit the result, wherever it arrives; an error passes
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1326,6 +1353,13 @@ func (x *Verdict) GetNotice() string {
 		return x.Notice
 	}
 	return ""
+}
+
+func (x *Verdict) GetInspect() bool {
+	if x != nil {
+		return x.Inspect
+	}
+	return false
 }
 
 // Deliver is a line for the agent that answers nothing it asked of the server.
@@ -1483,7 +1517,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\adeliver\x18\x03 \x01(\v2\x17.thoughtgate.v1.DeliverH\x00R\adeliver\x12-\n" +
 	"\x05drain\x18\x04 \x01(\v2\x15.thoughtgate.v1.DrainH\x00R\x05drain\x12-\n" +
 	"\x05heard\x18\x05 \x01(\v2\x15.thoughtgate.v1.HeardH\x00R\x05heardB\x05\n" +
-	"\x03msg\"\x85\x03\n" +
+	"\x03msg\"\xa2\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x12\x1e\n" +
@@ -1502,16 +1536,19 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	" \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x12\n" +
 	"\x04from\x18( \x01(\tR\x04from\x12\x12\n" +
 	"\x04sets\x18) \x03(\tR\x04sets\x125\n" +
-	"\bpatience\x18< \x01(\v2\x19.google.protobuf.DurationR\bpatience\"\x1b\n" +
+	"\bpatience\x18< \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1b\n" +
+	"\binspects\x18\xf0\x01 \x01(\bR\binspects\"\x1b\n" +
 	"\aStarted\x12\x10\n" +
-	"\x03pid\x18\x01 \x01(\x05R\x03pid\"\xad\x01\n" +
+	"\x03pid\x18\x01 \x01(\x05R\x03pid\"\xdf\x01\n" +
 	"\x06Submit\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x127\n" +
 	"\tdirection\x18\x02 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x12\n" +
 	"\x04line\x18\x03 \x01(\fR\x04line\x12\x18\n" +
 	"\aanswers\x18\x04 \x01(\tR\aanswers\x12\x12\n" +
 	"\x04call\x18\x05 \x01(\x04R\x04call\x12\x16\n" +
-	"\x06modern\x18\x06 \x01(\bR\x06modern\"\x1a\n" +
+	"\x06modern\x18\x06 \x01(\bR\x06modern\x12\x19\n" +
+	"\arequest\x18\xf0\x01 \x01(\fR\arequest\x12\x15\n" +
+	"\x05about\x18\xf1\x01 \x01(\x04R\x05about\"\x1a\n" +
 	"\x06Cancel\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xcc\x02\n" +
 	"\aObserve\x127\n" +
@@ -1533,22 +1570,22 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\bmessages\x18\x03 \x01(\x04R\bmessages\"2\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xed\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xf1\x01\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x121\n" +
 	"\aprofile\x18\x03 \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12.\n" +
 	"\x06limits\x18\x04 \x01(\v2\x16.thoughtgate.v1.LimitsR\x06limits\x12\x1d\n" +
 	"\n" +
-	"raw_stderr\x18\x05 \x01(\bR\trawStderr\x12\x18\n" +
-	"\ainspect\x18\x06 \x03(\tR\ainspect\x12\x14\n" +
+	"raw_stderr\x18\x05 \x01(\bR\trawStderr\x12\x1c\n" +
+	"\ainspect\x18\x06 \x03(\tB\x02\x18\x01R\ainspect\x12\x14\n" +
 	"\x05alone\x18\a \x01(\bR\x05alone\"\x92\x01\n" +
 	"\x06Limits\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\x18\n" +
 	"\apending\x18\x02 \x01(\rR\apending\x12\x1f\n" +
 	"\vmax_message\x18\x03 \x01(\x04R\n" +
 	"maxMessage\x125\n" +
-	"\breattach\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\breattach\"\xe9\x01\n" +
+	"\breattach\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\breattach\"\x84\x02\n" +
 	"\aVerdict\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x16.thoughtgate.v1.ActionR\x06action\x12\x16\n" +
@@ -1557,7 +1594,8 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x06answer\x18\x05 \x01(\fR\x06answer\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1a\n" +
 	"\bapproval\x18\a \x01(\tR\bapproval\x12\x16\n" +
-	"\x06notice\x18< \x01(\tR\x06notice\"\x1d\n" +
+	"\x06notice\x18< \x01(\tR\x06notice\x12\x19\n" +
+	"\ainspect\x18\xf0\x01 \x01(\bR\ainspect\"\x1d\n" +
 	"\aDeliver\x12\x12\n" +
 	"\x04line\x18\x01 \x01(\fR\x04line\"\x1b\n" +
 	"\x05Heard\x12\x12\n" +

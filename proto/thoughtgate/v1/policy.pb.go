@@ -1165,12 +1165,14 @@ type Explanation struct {
 	Workflow      string                 `protobuf:"bytes,13,opt,name=workflow,proto3" json:"workflow,omitempty"` // of a question
 	Timeout       *durationpb.Duration   `protobuf:"bytes,14,opt,name=timeout,proto3" json:"timeout,omitempty"`
 	Surfaces      []string               `protobuf:"bytes,15,rep,name=surfaces,proto3" json:"surfaces,omitempty"`
-	Grant         string                 `protobuf:"bytes,16,opt,name=grant,proto3" json:"grant,omitempty"`     // what a yes that lasts would cover
-	Cited         []*Citation            `protobuf:"bytes,17,rep,name=cited,proto3" json:"cited,omitempty"`     // what decided
-	Near          []*NearRule            `protobuf:"bytes,18,rep,name=near,proto3" json:"near,omitempty"`       // what would have come first, but for one condition
-	Changes       []*PolicyChange        `protobuf:"bytes,19,rep,name=changes,proto3" json:"changes,omitempty"` // what would have to change
-	Grants        []*Grant               `protobuf:"bytes,60,rep,name=grants,proto3" json:"grants,omitempty"`   // in force on what is called; each says within which bounds
-	Level         string                 `protobuf:"bytes,61,opt,name=level,proto3" json:"level,omitempty"`     // of a question: what a yes has to show: watch, presence
+	Grant         string                 `protobuf:"bytes,16,opt,name=grant,proto3" json:"grant,omitempty"`                                 // what a yes that lasts would cover
+	Cited         []*Citation            `protobuf:"bytes,17,rep,name=cited,proto3" json:"cited,omitempty"`                                 // what decided
+	Near          []*NearRule            `protobuf:"bytes,18,rep,name=near,proto3" json:"near,omitempty"`                                   // what would have come first, but for one condition
+	Changes       []*PolicyChange        `protobuf:"bytes,19,rep,name=changes,proto3" json:"changes,omitempty"`                             // what would have to change
+	Grants        []*Grant               `protobuf:"bytes,60,rep,name=grants,proto3" json:"grants,omitempty"`                               // in force on what is called; each says within which bounds
+	Level         string                 `protobuf:"bytes,61,opt,name=level,proto3" json:"level,omitempty"`                                 // of a question: what a yes has to show: watch, presence
+	Hooks         []string               `protobuf:"bytes,240,rep,name=hooks,proto3" json:"hooks,omitempty"`                                // extensions that would be asked first; here they are not
+	ResultHooks   []string               `protobuf:"bytes,241,rep,name=result_hooks,json=resultHooks,proto3" json:"result_hooks,omitempty"` // extensions that would see the result
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1350,6 +1352,20 @@ func (x *Explanation) GetLevel() string {
 		return x.Level
 	}
 	return ""
+}
+
+func (x *Explanation) GetHooks() []string {
+	if x != nil {
+		return x.Hooks
+	}
+	return nil
+}
+
+func (x *Explanation) GetResultHooks() []string {
+	if x != nil {
+		return x.ResultHooks
+	}
+	return nil
 }
 
 // CallFact is something true of a call.
@@ -2722,7 +2738,7 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\asession\x18\v \x01(\tR\asession\x12\x18\n" +
 	"\aproject\x18\f \x01(\tR\aproject\x12\x18\n" +
 	"\acommand\x18\r \x03(\tR\acommand\x12\x16\n" +
-	"\x06assume\x18\x0e \x03(\tR\x06assume\"\xa5\x05\n" +
+	"\x06assume\x18\x0e \x03(\tR\x06assume\"\xe0\x05\n" +
 	"\vExplanation\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x18\n" +
 	"\averdict\x18\x02 \x01(\tR\averdict\x12\x16\n" +
@@ -2745,7 +2761,9 @@ const file_thoughtgate_v1_policy_proto_rawDesc = "" +
 	"\x04near\x18\x12 \x03(\v2\x18.thoughtgate.v1.NearRuleR\x04near\x126\n" +
 	"\achanges\x18\x13 \x03(\v2\x1c.thoughtgate.v1.PolicyChangeR\achanges\x12-\n" +
 	"\x06grants\x18< \x03(\v2\x15.thoughtgate.v1.GrantR\x06grants\x12\x14\n" +
-	"\x05level\x18= \x01(\tR\x05level\"t\n" +
+	"\x05level\x18= \x01(\tR\x05level\x12\x15\n" +
+	"\x05hooks\x18\xf0\x01 \x03(\tR\x05hooks\x12\"\n" +
+	"\fresult_hooks\x18\xf1\x01 \x03(\tR\vresultHooks\"t\n" +
 	"\bCallFact\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06detail\x18\x02 \x01(\tR\x06detail\x12\x16\n" +

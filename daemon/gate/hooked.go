@@ -1,0 +1,245 @@
+package gate
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// A line that hooks want to see is held while they are asked, in a goroutine of
+// its attachment: a program may take its time, and what comes behind the line need
+// not wait for it. What they make of it is judged by all gates, as if it had come
+// so. Where nobody wants it nothing of this happens.
+
+const (
+	// mostHooked and mostHookedBytes bound what one attachment has hooks asked about
+	// at once. What comes on top is refused.
+	mostHooked      = 256
+	mostHookedBytes = 64 << 20
+	// mostAsked is how long a call may be, in bytes, whose result hooks want to
+	// see: both travel to the daemon in one message.
+	mostAsked = 4 << 20
+)
+
+// hookReason is what a shim is told while hooks are asked.
+const hookReason = "extensions are asked"
+
+// hooked is what hooks have said of a line.
+type hooked struct {
+	Hooked
+	revision uint64 // of the hooks that were asked
+	about    *Call  // of a result: the call that it came of
+	changed  bool   // the line is what they have made of it
+}
+
+// hooking is a line that hooks are to be asked about.
+type hooking struct {
+	call  *Call
+	about *Call     // of a result: the call that it came of
+	value wire.Span // of a result: what of the line they see
+	size  int
+}
+
+// hookable reports whether hooks may want c: what an agent has asked for, but for
+// the canary, which shows that the gates work.
+func (c *Call) hookable() bool {
+	return c.Side == wire.FromAgent && c.Envelope.Kind == wire.Request && c.Server != record.CanaryServer
+}
+
+// wantsResult reports whether hooks want to see what c comes to.
+func (g *Gate) wantsResult(c *Call) bool {
+	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, true)
+}
+
+// wants reports whether hooks want to see c before the gates do.
+func (g *Gate) wants(c *Call) bool {
+	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, false)
+}
+
+// unseen says why hooks would not get to see what c comes to; empty when they will.
+func (c *Call) unseen() string {
+	switch {
+	case c.blind:
+		return "an extension has to see its result, and the shim is of an older release; start the agent's session again"
+	case len(c.Line) > mostAsked:
+		return fmt.Sprintf("an extension has to see its result, for which it is too long: %d bytes are allowed", mostAsked)
+	}
+	return ""
+}
+
+// wanted returns what hooks are to be asked about, nil for nothing. An error means
+// that they would have to see what can't be shown to them.
+func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
+	switch {
+	case a.gate.wants(c):
+		return &hooking{call: c, size: len(c.Line)}, nil
+	case a.gate.Hooks == nil || c.Side == wire.FromAgent || len(s.Request) == 0 || c.Envelope.Kind == wire.Error:
+		return nil, nil
+	}
+	about, err := a.call(Submission{Seq: s.About, Side: wire.FromAgent, Line: s.Request})
+	if err != nil {
+		return nil, fmt.Errorf("the call that it came of can't be read: %w", err)
+	}
+	if !a.wrote(s.About, s.Request) {
+		return nil, errors.New("it came of another call than the one that was let through")
+	}
+	if !a.gate.wantsResult(about) {
+		return nil, nil
+	}
+	value, err := c.outcome()
+	if err != nil || !value.Present() {
+		return nil, err
+	}
+	return &hooking{call: c, about: about, value: value, size: len(c.Line) + len(s.Request)}, nil
+}
+
+// wrote reports whether line may be what was let through under seq: it is, or what
+// that was is forgotten.
+func (a *Attachment) wrote(seq uint64, line []byte) bool {
+	digest := sha256.Sum256(line)
+	a.mu.Lock()
+	d, ok := a.done[seq]
+	a.mu.Unlock()
+	if ok {
+		return d.written == digest
+	}
+	r, ok := a.earlier[seq]
+	return !ok || r.Digest == hex.EncodeToString(digest[:])
+}
+
+// outcome is what hooks see of an answer, or of what is told of a task: the result
+// of the call; the zero Span when there is none yet.
+func (c *Call) outcome() (wire.Span, error) {
+	e := &c.Envelope
+	switch {
+	case e.Kind == wire.Notification:
+		return wire.Member(c.Line, e.Params, "result")
+	case c.Method == "tasks/get":
+		inner, err := wire.Member(c.Line, e.Result, "result")
+		if err != nil || inner.Present() {
+			return inner, err
+		}
+	}
+	return e.Result, nil
+}
+
+// throughHooks has hooks asked about a line, and then judges what they made of it.
+// The shim is told that it is held.
+func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Record) {
+	c, of := h.call, (*Trace)(nil) // of the call whose result c is
+	if h.about != nil {
+		of = a.inspected(h.about.Seq)
+	}
+	a.gate.observe(c)
+	c.heard = true
+	for _, shown := range []*Call{c, h.about} {
+		if shown != nil {
+			shown.Profile = shown.inForce(a.gate.policy(shown))
+		}
+	}
+	if c.Side == wire.FromAgent {
+		c.Known = a.gate.Facts.Of(c)
+	}
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	a.mu.Lock()
+	room := a.hooking < mostHooked && (a.hooking == 0 || a.hookingBytes+h.size <= mostHookedBytes)
+	if room {
+		a.hooking, a.hookingBytes = a.hooking+1, a.hookingBytes+h.size
+		a.held[c.Seq] = hold{cancel: cancel, reason: hookReason}
+		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason})
+	}
+	a.mu.Unlock()
+	if !room {
+		defer cancel(nil)
+		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
+		v, _ := a.gate.judge(ctx, c, nil)
+		a.settle(c, digest, v)
+		a.gate.seen(of, c, v)
+		return
+	}
+	a.wait.Go(func() {
+		defer cancel(nil)
+		c.hooks = a.gate.askHooks(ctx, h, cmp.Or(c.Trace, of))
+		a.mu.Lock()
+		a.hooking, a.hookingBytes = a.hooking-1, a.hookingBytes-h.size
+		a.mu.Unlock()
+		if ctx.Err() != nil {
+			a.unheld(ctx, c)
+			a.gate.unheld(ctx, of)
+			return
+		}
+		a.gate.seen(of, c, a.judgeHeld(ctx, c, digest, known))
+	})
+}
+
+// edited has hooks asked about the arguments that a person put in place of the
+// agent's; it returns nil where there are none, or nobody wants to see them.
+func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error) *hooked {
+	if failed != nil || !answer.Approved || answer.Edit == nil {
+		return nil
+	}
+	c, err := a.call.with(answer.Edit, "a person")
+	if err != nil || !g.wants(c) {
+		return nil
+	}
+	c.Known = g.Facts.Of(c)
+	return g.askHooks(ctx, &hooking{call: c}, a.call.Trace)
+}
+
+// askHooks asks the hooks, and tells t how long they took.
+func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
+	part := t.Begin(StageHooks)
+	defer t.Finish(part)
+	said := &hooked{revision: g.Hooks.Revision(), about: h.about}
+	if h.about != nil {
+		said.Hooked = g.Hooks.After(ctx, h.about, h.value.Of(h.call.Line))
+	} else {
+		said.Hooked = g.Hooks.Before(ctx, h.call)
+	}
+	return said
+}
+
+// judgeHeld judges a line that the shim has been told of that it is held, and
+// waits for the person where one has to be asked. It returns the last verdict.
+func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, known *record.Record) Verdict {
+	gates := c.Trace.Begin(StageGate)
+	v, asked := a.gate.judge(ctx, c, known)
+	c.Trace.Finish(gates)
+	if asked == nil {
+		a.settle(c, digest, v)
+		return v
+	}
+	a.mu.Lock()
+	if h, ok := a.held[c.Seq]; ok {
+		h.approval, h.reason = v.Approval, v.Reason
+		a.held[c.Seq] = h
+	}
+	a.tell(v)
+	a.mu.Unlock()
+	return a.await(ctx, asked, digest)
+}
+
+// await waits for the person's answer and settles what comes of it.
+func (a *Attachment) await(ctx context.Context, asked *asked, digest [32]byte) Verdict {
+	v, ok := a.gate.await(ctx, asked)
+	if ok {
+		a.settle(asked.call, digest, v)
+	} else {
+		a.unheld(ctx, asked.call)
+	}
+	return v
+}
+
+// unheld forgets a line that gets no verdict, since ctx has ended.
+func (a *Attachment) unheld(ctx context.Context, c *Call) {
+	a.mu.Lock()
+	delete(a.held, c.Seq)
+	a.mu.Unlock()
+	a.gate.unheld(ctx, c.Trace)
+}

@@ -1,0 +1,190 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// gateExtension is how records name a refusal by a hook.
+const gateExtension = "extension"
+
+// longestReason is how much of what a hook gives as its reason is passed on, in
+// bytes.
+const longestReason = 512
+
+// made returns what hooks have made of c, or the ruling by which they refuse it.
+// What they want to put in and can't be used is a refusal.
+func (c *Call) made() (*Call, Ruling) {
+	h := c.hooks
+	if h.Move != Forward {
+		return c, h.refusal(h.Reason)
+	}
+	if h.Changed == nil {
+		return c, Ruling{}
+	}
+	var changed *Call
+	var err error
+	if h.about != nil {
+		changed, err = c.withOutcome(h.Changed, h.names())
+	} else {
+		changed, err = c.with(h.Changed, h.names())
+	}
+	if err != nil {
+		return c, h.refusal(err.Error())
+	}
+	changed.spliced = true
+	changed.hooks = &hooked{Hooked: h.Hooked, revision: h.revision, about: h.about, changed: true}
+	changed.hooks.Changed = nil
+	if h.about == nil {
+		changed.notice = fmt.Sprintf("%s changed the arguments of this call before it was executed; this is the result of the changed call.", capital(h.names()))
+	}
+	return changed, Ruling{}
+}
+
+// weighMade weighs what hooks have made of c, which is c itself where they were not
+// asked or changed nothing. Where they have refused it no gate is asked.
+func (g *Gate) weighMade(ctx context.Context, policy Policy, c *Call) (weighed, *Call) {
+	if c.hooks == nil {
+		return g.weigh(ctx, policy, c), c
+	}
+	made, refused := c.made()
+	if refused.Move == Deny {
+		return weighed{facts: c.Known, ruling: refused, shown: c}, c
+	}
+	return g.weigh(ctx, policy, made), made
+}
+
+// refusal is the ruling by which the last of the hooks that were asked refuses.
+func (h *hooked) refusal(reason string) Ruling {
+	if len(reason) > longestReason {
+		reason = strings.ToValidUTF8(reason[:longestReason], "") + "…"
+	} else if !utf8.ValidString(reason) {
+		reason = strings.ToValidUTF8(reason, "\uFFFD")
+	}
+	if reason == "" {
+		reason = h.names() + " refused it"
+	}
+	r := Ruling{Move: Deny, Gate: gateExtension, Reason: reason, Code: mcp.CodeExtension}
+	if len(h.By) > 0 {
+		r.Rule = "extension " + h.By[len(h.By)-1]
+	}
+	return r
+}
+
+// overPerson is the ruling on a call to which a person has said yes with arguments
+// of their own, when hooks do not let it be as it is.
+func (h *hooked) overPerson() Ruling {
+	if h.Move != Forward {
+		return h.refusal(h.Reason)
+	}
+	return h.refusal(h.names() + " would change what a person has put in")
+}
+
+// names names those that changed or refused something, as the beginning or a part
+// of a sentence.
+func (h *hooked) names() string {
+	switch len(h.By) {
+	case 0:
+		return "an extension"
+	case 1:
+		return "extension " + h.By[0]
+	}
+	return "extensions " + strings.Join(h.By, ", ")
+}
+
+// tell says in a record what hooks had to do with it, and of which call the result is
+// that they have seen.
+func (h *hooked) tell(r *record.Record) {
+	if h == nil {
+		return
+	}
+	r.Extensions = h.By
+	if h.about != nil && r.Tool == "" {
+		r.Tool = h.about.Subject
+	}
+}
+
+// note adds to the reason of a record what hooks had to do with it.
+func (h *hooked) note(reason string) string {
+	if h == nil {
+		return reason
+	}
+	var parts []string
+	if reason != "" {
+		parts = append(parts, reason)
+	}
+	if h.changed && h.about == nil {
+		parts = append(parts, "with the arguments that "+h.names()+" put in place of the agent's")
+	} else if h.changed {
+		parts = append(parts, "with the result that "+h.names()+" put in place of the server's")
+	}
+	for _, failed := range h.Failed {
+		parts = append(parts, "not asked: "+failed)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// withOutcome returns the answer c, or what it tells of a task, with another
+// result, which whose put in its place, every other byte being as it was. It is read as strictly as what a server
+// writes.
+func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
+	fail := func(why any) (*Call, error) {
+		return c, fmt.Errorf("what %s put in place of it can't be used (%v)", whose, why)
+	}
+	value, err := c.outcome()
+	if err != nil {
+		return fail(err)
+	}
+	line, err := wire.Splice(c.Line, wire.Edit{Span: value, With: result})
+	if err != nil {
+		return fail(err)
+	}
+	if len(line) > wire.MaxMessage {
+		return fail(fmt.Sprintf("it is longer than %d bytes", wire.MaxMessage))
+	}
+	changed, old := *c, &c.Envelope
+	changed.Line, changed.Envelope = line, wire.Envelope{}
+	e := &changed.Envelope
+	if err := wire.Read(line, c.Side, e); err != nil {
+		return fail(err)
+	}
+	e.Modern = old.Modern
+	value, err = changed.outcome()
+	// Text that closes the object would open members beside it.
+	if trimmed := bytes.TrimSpace(result); err != nil || !bytes.Equal(value.Of(line), trimmed) || trimmed[0] != '{' ||
+		e.Kind != old.Kind || e.Method != old.Method || !bytes.Equal(e.ID.Of(line), old.ID.Of(c.Line)) {
+		return fail(errors.Join(errors.New("it is not one object"), err))
+	}
+	return &changed, nil
+}
+
+// otherVersion writes down the version of c that is not in the record of its
+// verdict: what the agent or the server wrote, or in development what hooks would
+// have made of it. Of a result only the digest is kept.
+func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, redact []string) error {
+	other := c
+	if c.Profile == Development {
+		other = made
+	}
+	said := "the agent said"
+	if c.Side == wire.FromServer {
+		said = "the server said"
+	}
+	r := other.record(policy, nil, Ruling{Gate: gateExtension, Reason: "as " + said + " it"})
+	if r.Kind, r.Verdict = record.KindHook, "changed"; c.Profile == Development {
+		r.Verdict, r.Would, r.Reason = "", wouldChange, "as "+made.hooks.names()+" would have made it"
+	}
+	var values []byte
+	if other.Envelope.Kind == wire.Request {
+		values = other.values()
+	}
+	return g.Recorder.Record(ctx, r, values, redact)
+}
