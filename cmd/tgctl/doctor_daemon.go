@@ -98,7 +98,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 	}
 	var old []string
 	for _, p := range processes {
-		if kindOf(p) == kindServer && p.GetBuild() != x.status.GetBuild() {
+		if isShim(p) && p.GetBuild() != x.status.GetBuild() {
 			old = append(old, p.GetServer())
 		}
 	}

@@ -134,6 +134,7 @@ func (a *app) oneKept(ctx context.Context, c *client.Client, w which) (*pb.Proce
 	for _, p := range all {
 		switch {
 		case nameOf(p) != w.name && string(display.Name(nameOf(p))) != w.name:
+		case kindOf(p) == kindClient:
 		case kindOf(p) == kindServer:
 			own = p
 		case (w.kind == "" || p.GetKind() == w.kind) && (w.id == "" || p.GetId() == w.id):
@@ -193,7 +194,7 @@ func (a *app) completeKept(cmd *cobra.Command, args []string, _ string) ([]strin
 	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (names []string, err error) {
 		all, err := c.ListProcesses(ctx)
 		for _, p := range all {
-			if kindOf(p) != kindServer {
+			if !isShim(p) {
 				names = append(names, cobra.CompletionWithDesc(string(display.Name(nameOf(p))), p.GetKind()+", "+p.GetState()))
 			}
 		}

@@ -98,6 +98,7 @@ func keptProcesses() []*pb.Process {
 	node := []string{"npx", "-y", "@modelcontextprotocol/server-everything"}
 	return []*pb.Process{
 		{Kind: "backend", Name: "everything", State: "running", Pid: 4010, Memory: 96_400_000, SharedTwice: true, Clients: 20, Since: at(-26 * time.Hour), StateSince: at(-26 * time.Hour), Command: node, Budget: 3},
+		{Kind: "client", Name: "everything", Server: "everything", Agent: "cursor", Session: "s-5d41", Profile: "production", State: "running", ShimPid: 4015, Since: at(-time.Hour), Judged: 7, Build: "v0.1.0"},
 		{Kind: "backend", Name: "github", State: "restarting", Restarts: 2, Clients: 3, Since: at(-time.Hour), StateSince: at(-time.Second), Next: at(2100 * time.Millisecond),
 			Error: "backend \"github\" ended: exit status 1; it last said: token expired\x1b[2J", Command: node, Budget: 1},
 		{Kind: "backend", Name: "idle", Id: "1", State: "running", Pid: 4011, Clients: 1, Since: at(-time.Minute), StateSince: at(-time.Minute), Command: node},

@@ -13,6 +13,7 @@ import (
 // Kinds of programs.
 const (
 	kindServer    = "server"  // behind a shim of its own
+	kindClient    = "client"  // a shim of a server that is shared
 	kindBackend   = "backend" // shared
 	kindExtension = "extension"
 	kindAgent     = "agent" // a headless run
@@ -21,7 +22,7 @@ const (
 // processJSON is a program as --json shows it. What stands after clients is told of
 // shims alone, but for command and since.
 type processJSON struct {
-	Kind       string     `json:"kind"` // server, backend, extension, agent
+	Kind       string     `json:"kind"` // server, client, backend, extension, agent
 	Name       string     `json:"name"`
 	ID         string     `json:"id,omitempty"`
 	State      string     `json:"state"` // starting, running, degraded, restarting, failed, stopped, detached
@@ -75,6 +76,9 @@ func kindOf(p *pb.Process) string {
 	return p.GetKind()
 }
 
+// isShim reports whether p is a shim, with a server of its own or without.
+func isShim(p *pb.Process) bool { return kindOf(p) == kindServer || kindOf(p) == kindClient }
+
 func nameOf(p *pb.Process) string {
 	if p.GetName() == "" {
 		return p.GetServer()
@@ -99,9 +103,10 @@ extensions, and the runs of headless agents.
   stopped     it was stopped, or nobody needs it now
   detached    the connection to its shim tore; it may come back
 
-MEMORY is that of a program and all it has started; what several share counts in
-parts, or where that is not told more than once, which a + says. FOR names the
-agent that a server belongs to, or says how many share a backend.`,
+A client is a shim whose server is a backend. MEMORY is that of a program and
+all it has started; what several share counts in parts, or where that is not
+told more than once, which a + says. FOR names the agent that a shim belongs to,
+or says how many share a backend.`,
 		Example: `  $ tgctl ps
   $ tgctl ps --wide
   $ tgctl ps --json | jq -r 'select(.state == "failed") | .name'`,
@@ -128,13 +133,13 @@ agent that a server belongs to, or says how many share a backend.`,
 				return nil
 			}
 			if wide {
-				return a.wideProcesses(processes).Write(a.out, a.width())
+				return a.wideProcesses(processes).Write(a.out, 0)
 			}
 			return a.processTable(processes).Write(a.out, a.width())
 		},
 	}
 	jsonFlag(cmd, &asJSON, processJSON{})
-	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "show session, profile, what was judged, shim and command as well")
+	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "show session, profile, what was judged, shim and command as well, and cut nothing")
 	return cmd
 }
 
@@ -151,17 +156,17 @@ func (a *app) processTable(processes []*pb.Process) *display.Table {
 	return t
 }
 
-// wideProcesses is a table for wide terminals and for pipes.
+// wideProcesses is a table for wide terminals and for pipes, which is not cut.
 func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 	narrow := a.processTable(nil)
 	t := &display.Table{Columns: append(narrow.Columns, []display.Column{
 		{Head: "SESSION"}, {Head: "PROFILE"}, {Head: "JUDGED", Right: true}, {Head: "DENIED", Right: true}, {Head: "HELD", Right: true},
-		{Head: "SHIM", Right: true}, {Head: "COMMAND", Shrink: 20},
+		{Head: "SHIM", Right: true}, {Head: "COMMAND"},
 	}...)}
 	for _, p := range processes {
 		cells := append(a.processCells(p, processes), orDash(p.GetSession()[:min(8, len(p.GetSession()))]), orDash(p.GetProfile()))
 		judged := []display.Safe{"-", "-", "-"}
-		if kindOf(p) == kindServer {
+		if isShim(p) {
 			judged = []display.Safe{display.Count(p.GetJudged()), display.Count(p.GetDenied()), display.Count(p.GetPending())}
 		}
 		t.Add(append(append(cells, judged...), pidOrDash(p.GetShimPid()), commandLine(p.GetCommand()))...)
@@ -174,7 +179,7 @@ func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 	var ofSeveral display.Safe
 	for _, other := range all {
-		if kindOf(p) != kindServer && other != p && kindOf(other) == kindOf(p) && nameOf(other) == nameOf(p) {
+		if !isShim(p) && other != p && kindOf(other) == kindOf(p) && nameOf(other) == nameOf(p) {
 			ofSeveral = " " + display.Name(p.GetId())
 		}
 	}
@@ -188,7 +193,7 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 			memory += "+"
 		}
 	}
-	if kindOf(p) != kindServer {
+	if !isShim(p) {
 		restarts = display.Count(p.GetRestarts())
 	}
 	return []display.Safe{
@@ -214,6 +219,7 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	switch state := p.GetState(); {
 	case state == "restarting" && p.GetNext() != nil:
 		t.Note("is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now())) + after(why))
+	case isShim(p) && !p.GetDetached():
 	case state == "failed":
 		t.Note("failed" + after(why))
 	case state == "degraded":
@@ -248,7 +254,7 @@ func inSeconds(d time.Duration) display.Safe {
 
 // mendOf says what a person can do about a program that has failed.
 func mendOf(p *pb.Process) display.Safe {
-	if p.GetState() != "failed" {
+	if p.GetState() != "failed" || isShim(p) {
 		return ""
 	}
 	name := shellWord(display.Name(nameOf(p)))

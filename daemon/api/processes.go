@@ -16,8 +16,11 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// kindServer is a server behind a shim of its own, which the daemon does not keep.
-const kindServer = "server"
+// Kinds of shims: the daemon does not keep what runs behind them.
+const (
+	kindServer = "server" // with a server of its own
+	kindClient = "client" // of a server that is shared
+)
 
 // processesService serves Processes.
 type processesService struct {
@@ -28,7 +31,7 @@ type processesService struct {
 func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.ListProcessesResponse, error) {
 	resp := &pb.ListProcessesResponse{}
 	for _, a := range v.s.Sessions.Attachments() {
-		resp.Processes = append(resp.Processes, attachedTo(a))
+		resp.Processes = append(resp.Processes, v.s.attachedTo(a))
 	}
 	for _, fleet := range v.s.Fleets {
 		for _, i := range fleet.List() {
@@ -95,8 +98,9 @@ func notKept(kind, name string) error {
 	return fmt.Errorf("the daemon keeps no %s %q: %w", kind, name, gate.ErrNotFound)
 }
 
-// attachedTo tells of a shim and the server behind it.
-func attachedTo(a session.Attached) *pb.Process {
+// attachedTo tells of a shim and the server behind it. One that has started none is
+// a client of the shared server of that name, and is how that is.
+func (s *Server) attachedTo(a session.Attached) *pb.Process {
 	m := &pb.Process{
 		Attachment: a.Shim.Attachment, Server: a.Shim.Server, Launch: a.Shim.Launch, Command: a.Shim.Command,
 		Session: a.Shim.Session, Agent: a.Shim.Agent, Profile: string(a.Profile),
@@ -105,9 +109,18 @@ func attachedTo(a session.Attached) *pb.Process {
 
 		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
 	}
+	shared, ok := supervise.Info{}, false
+	if a.Server.PID == 0 {
+		shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, "")
+	}
+	if ok {
+		m.Kind = kindClient
+	}
 	switch {
 	case a.Detached:
 		m.State = "detached"
+	case ok:
+		m.State = shared.Status.State.String()
 	case a.Server.PID == 0:
 		m.State = supervise.Starting.String()
 	case !lives(a.Server):

@@ -170,11 +170,21 @@ func TestAttachedProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	self, gone := session.Process{PID: now.PID, Start: now.Start}, session.Process{PID: now.PID, Start: now.Start + 1}
+	s := New(Config{Fleets: []supervise.Fleet{&fakeFleet{list: []supervise.Info{{Kind: supervise.KindBackend, Name: "shared", Status: supervise.Status{State: supervise.Degraded}}}}}})
+	client := session.Attached{}
+	client.Shim.Server = "shared"
+	if p := s.attachedTo(client); p.GetKind() != "client" || p.GetState() != "degraded" || p.GetPid() != 0 {
+		t.Errorf("a shim of a shared server: %v", p)
+	}
+	client.Server = self
+	if p := s.attachedTo(client); p.GetKind() != "server" || p.GetState() != "running" {
+		t.Errorf("a shim with a server of that name: %v", p)
+	}
 	for want, a := range map[string]session.Attached{
 		"running": {Server: self}, "starting": {}, "stopped": {Server: gone}, "detached": {Server: self, Detached: true},
 	} {
 		a.Shim.Server = "notes"
-		if p := attachedTo(a); p.GetState() != want || p.GetKind() != "server" || p.GetName() != "notes" || (p.GetPid() != 0) != (want == "running" || want == "detached") {
+		if p := s.attachedTo(a); p.GetState() != want || p.GetKind() != "server" || p.GetName() != "notes" || (p.GetPid() != 0) != (want == "running" || want == "detached") {
 			t.Errorf("%v, want %s", p, want)
 		}
 	}
