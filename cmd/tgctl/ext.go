@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -264,17 +263,12 @@ func (a *app) completeExtensions(cmd *cobra.Command, args []string, _ string) ([
 }
 
 func (a *app) extLogsCmd() *cobra.Command {
-	cmd := a.logsCmd()
+	cmd := a.logsOf(&which{kind: kindExtension})
 	cmd.Short = "Show what an extension wrote to stderr"
 	cmd.Long = `Show what an extension wrote to its standard error. The last 1,000 lines or
 64 KiB are held, over its restarts, until the daemon ends. It is the same as
 tgctl logs --kind extension.`
 	cmd.Example = "  $ tgctl ext logs scrubber -f"
 	cmd.ValidArgsFunction = a.completeExtensions
-	if err := cmd.Flags().Set("kind", kindExtension); err != nil {
-		panic(fmt.Sprintf("tgctl ext logs: %v", err)) // the flag is there
-	}
-	cmd.Flags().Lookup("kind").Hidden = true
-	cmd.Flags().Lookup("id").Hidden = true
 	return cmd
 }

@@ -35,31 +35,37 @@ func (w *which) flags(cmd *cobra.Command) {
 }
 
 func (a *app) logsCmd() *cobra.Command {
-	var w which
-	var follow, asJSON bool
-	var lines uint32
-	cmd := &cobra.Command{
-		Use:   "logs NAME [flags]",
-		Short: "Show what a backend, an extension or an agent wrote to stderr",
-		Long: `Show what a program that the daemon keeps wrote to its standard error: a server
+	w := &which{}
+	cmd := a.logsOf(w)
+	cmd.Short = "Show what a backend, an extension or an agent wrote to stderr"
+	cmd.Long = `Show what a program that the daemon keeps wrote to its standard error: a server
 that sessions share, an extension, or the run of a headless agent. The last
 1,000 lines or 64 KiB are held, over restarts of the program, until the daemon
 ends.
 
 What a server behind a shim of its own writes goes to its agent, and stands in
-that agent's log.`,
-		Example: `  $ tgctl logs scrubber
+that agent's log.`
+	cmd.Example = `  $ tgctl logs scrubber
   $ tgctl logs notes -f
-  $ tgctl logs notes --json | jq -r .text`,
-		Args:              exactly("NAME"),
-		ValidArgsFunction: a.completeKept,
+  $ tgctl logs notes --json | jq -r .text`
+	cmd.ValidArgsFunction = a.completeKept
+	w.flags(cmd)
+	return cmd
+}
+
+// logsOf is a verb that shows the standard error of what w and its argument name.
+func (a *app) logsOf(w *which) *cobra.Command {
+	var follow, asJSON bool
+	var lines uint32
+	cmd := &cobra.Command{
+		Use:  "logs NAME [flags]",
+		Args: exactly("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w.name = args[0]
-			return a.logs(cmd.Context(), w, lines, follow, asJSON)
+			return a.logs(cmd.Context(), *w, lines, follow, asJSON)
 		},
 	}
 	jsonFlag(cmd, &asJSON, logJSON{})
-	w.flags(cmd)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then show each line as it comes, until interrupted")
 	cmd.Flags().Uint32VarP(&lines, "limit", "n", 0, "begin with the newest `N` lines; 0 for all that are held")
 	return cmd
