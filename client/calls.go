@@ -220,7 +220,8 @@ func (c *Client) ForgetStart(ctx context.Context, req *pb.ForgetStartRequest) er
 	return FromStatus(err)
 }
 
-// ListProcesses returns the shims that are attached.
+// ListProcesses returns the shims that are attached, oldest first, and then the
+// programs that the daemon keeps.
 func (c *Client) ListProcesses(ctx context.Context) ([]*pb.Process, error) {
 	out, err := c.processes.List(ctx, &pb.ListProcessesRequest{})
 	return out.GetProcesses(), FromStatus(err)

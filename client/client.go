@@ -52,16 +52,17 @@ type Client struct {
 	path string
 	conn *grpc.ClientConn
 
-	approvals pb.ApprovalsClient
-	presence  pb.PresenceClient
-	audit     pb.AuditClient
-	daemon    pb.DaemonClient
-	gate      pb.GateClient
-	pins      pb.PinsClient
-	policies  pb.PoliciesClient
-	processes pb.ProcessesClient
-	servers   pb.ServersClient
-	sessions  pb.SessionsClient
+	approvals  pb.ApprovalsClient
+	presence   pb.PresenceClient
+	audit      pb.AuditClient
+	daemon     pb.DaemonClient
+	extensions pb.ExtensionsClient
+	gate       pb.GateClient
+	pins       pb.PinsClient
+	policies   pb.PoliciesClient
+	processes  pb.ProcessesClient
+	servers    pb.ServersClient
+	sessions   pb.SessionsClient
 
 	reopen time.Duration // how long a session looks for a daemon that went away
 }
@@ -168,19 +169,20 @@ func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOp
 		return nil, err
 	}
 	return &Client{
-		path:      path,
-		conn:      conn,
-		approvals: pb.NewApprovalsClient(conn),
-		presence:  pb.NewPresenceClient(conn),
-		audit:     pb.NewAuditClient(conn),
-		daemon:    pb.NewDaemonClient(conn),
-		gate:      pb.NewGateClient(conn),
-		pins:      pb.NewPinsClient(conn),
-		policies:  pb.NewPoliciesClient(conn),
-		processes: pb.NewProcessesClient(conn),
-		servers:   pb.NewServersClient(conn),
-		sessions:  pb.NewSessionsClient(conn),
-		reopen:    reopenFor,
+		path:       path,
+		conn:       conn,
+		approvals:  pb.NewApprovalsClient(conn),
+		presence:   pb.NewPresenceClient(conn),
+		audit:      pb.NewAuditClient(conn),
+		daemon:     pb.NewDaemonClient(conn),
+		extensions: pb.NewExtensionsClient(conn),
+		gate:       pb.NewGateClient(conn),
+		pins:       pb.NewPinsClient(conn),
+		policies:   pb.NewPoliciesClient(conn),
+		processes:  pb.NewProcessesClient(conn),
+		servers:    pb.NewServersClient(conn),
+		sessions:   pb.NewSessionsClient(conn),
+		reopen:     reopenFor,
 	}, nil
 }
 

@@ -23,6 +23,11 @@ func (d *Daemon) state() metrics.State {
 	for _, a := range d.sessions.Attachments() {
 		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Detached: a.Detached})
 	}
+	for _, fleet := range d.fleets() {
+		for _, i := range fleet.List() {
+			s.Kept = append(s.Kept, metrics.Kept{Kind: i.Kind, Name: i.Name, State: i.Status.State.String(), Restarts: i.Status.Restarts})
+		}
+	}
 	for _, one := range d.sessions.List() {
 		if one.Present {
 			s.Sessions++

@@ -121,6 +121,8 @@ func (x *examination) examine(ctx context.Context) error {
 		func() { x.lookAtPolicy(ctx) },
 		func() { x.lookAtAgents(around) },
 		func() { x.lookAtLeftovers(around) },
+		func() { x.lookAtExtensions(ctx) },
+		func() { x.lookAtShared(ctx) },
 		func() { x.lookAtApprover(ctx) },
 		func() { x.lookAtKernel() },
 		func() { x.letSing(ctx) },

@@ -31,11 +31,12 @@ func (x *examination) lookAtDaemon() {
 }
 
 // foundElsewhere reports whether a warning of the daemon is one that the looks at
-// the policies make anew: they know more of it.
+// the policies or the extensions make anew: they know more of it.
 func (x *examination) foundElsewhere(warning string) bool {
 	source := x.status.GetSet().GetSource()
 	switch {
 	case source == "" && strings.HasPrefix(warning, "there is no configuration file"),
+		strings.HasPrefix(warning, "the extension ") && strings.Contains(warning, " is not run: "),
 		x.status.GetSet().GetProfile() == "development" && strings.HasPrefix(warning, "the development profile"):
 		return true
 	}
@@ -97,7 +98,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 	}
 	var old []string
 	for _, p := range processes {
-		if p.GetBuild() != x.status.GetBuild() {
+		if isShim(p) && p.GetBuild() != x.status.GetBuild() {
 			old = append(old, p.GetServer())
 		}
 	}

@@ -97,6 +97,12 @@ var ailments = []ailment{
 	{"leftovers.temp", gradeWarn, "tgctl unwrap {}"},
 	{"leftovers.altered", gradeWarn, "look at it, then remove it: rm {}"},
 
+	{"extension.failed", gradeFail, "see: tgctl ext show {}; then: tgctl restart {}"},
+	{"extension.changed", gradeFail, "look at what is there, then agree to it: tgctl ext install DIR"},
+	{"extension.missing", gradeFail, "install the program, then: tgctl restart {}"},
+
+	{"shared.failed", gradeFail, "see: tgctl logs {}; then: tgctl restart {}"},
+
 	{"approver.not-enrolled", gradeFail, "tgctl presence enrol"},
 	{"approver.locked", gradeWarn, "if that was not you, an agent guesses: end your agents; see: tgctl presence"},
 	{"approver.recovered", gradeWarn, "if that was not you: tgctl presence rotate; see: tgctl audit --kind presence"},

@@ -125,6 +125,19 @@ var brokenHouses = map[string]func(*house){
 	"leftovers.temp":    func(h *house) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
 	"leftovers.altered": func(h *house) { h.write(".claude.json.thoughtgate-altered", "{}", 0o600) },
 
+	"extension.failed": func(h *house) {
+		h.fake.ext.installed = []*pb.Extension{scrubber()}
+		h.fake.ext.installed[0].Process.State, h.fake.ext.installed[0].Process.Error = "failed", "it ended: exit status 1\x1b[2J"
+	},
+	"extension.changed": func(h *house) {
+		h.fake.ext.installed = installedExtensions()[1:2]
+		h.fake.status.Warnings = []string{"the extension quota is not run: it has changed since it was installed"}
+	},
+	"extension.missing": func(h *house) { h.fake.ext.installed = installedExtensions()[:1] },
+	"shared.failed": func(h *house) {
+		h.fake.processes = []*pb.Process{{Kind: "backend", Name: "github", State: "failed", Error: "it ended: exit status 1\x1b[2J"}}
+	},
+
 	"approver.not-enrolled": func(h *house) {
 		h.fake.set.Detail = &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{{Name: "ops", Require: "presence"}, {Name: "any", Require: "any"}}}
 	},
@@ -232,7 +245,7 @@ func wantExit(t *testing.T, h *house, a ailment) {
 func TestDoctorOnATerminal(t *testing.T) {
 	for name, breaks := range map[string][]string{
 		"healthy": nil,
-		"broken":  {"agents.ungoverned", "agents.past", "kernel.ptrace", "folders.open", "disk.low", "policy.warning", "policy.development", "version.daemon", "canary.passed"},
+		"broken":  {"agents.ungoverned", "agents.past", "kernel.ptrace", "folders.open", "disk.low", "extension.changed", "shared.failed", "policy.warning", "policy.development", "version.daemon", "canary.passed"},
 		"stopped": {"daemon.stopped", "leftovers.lines"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,6 +68,8 @@ type fakeDaemon struct {
 	explain  func(*pb.ExplainRequest) (*pb.Explanation, error)
 	explains []*pb.ExplainRequest
 	test     func(*pb.TestPoliciesRequest) *pb.TestPoliciesResponse
+	ext      fakeExt
+
 	backtest []*pb.BacktestEvent
 	back     *pb.BacktestRequest // the last one
 }
@@ -99,6 +101,7 @@ func (f *fakeDaemon) serve(t *testing.T) (stop func()) {
 	pb.RegisterSessionsServer(server, fakeSessions{fakeDaemon: f})
 	pb.RegisterPinsServer(server, fakePins{fakeDaemon: f})
 	pb.RegisterServersServer(server, fakeServers{fakeDaemon: f})
+	pb.RegisterExtensionsServer(server, fakeExtensions{fakeDaemon: f})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	return sync.OnceFunc(func() {

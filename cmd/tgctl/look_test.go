@@ -71,6 +71,7 @@ func troubled() *pb.StatusResponse {
 	s.Set, s.Activated = inForce(), true
 	s.ReloadFailure, s.ReloadFailed = "thoughtgate.yaml:12:9: unknown key \"acton\"\x1b[2J", at(-5*time.Minute)
 	s.Sessions, s.Attachments, s.Pending, s.HeldDefinitions = 1, 3, 2, 1
+	s.Kept = []*pb.KindCount{{Kind: "backend", All: 1}, {Kind: "extension", All: 4, Failed: 2, Unwell: 1}, {Kind: "later", All: 1}, {Kind: "agent", All: 2}}
 	s.AuditFailure = "write audit log: no space left on device"
 	s.Warnings = []string{"the development profile is in force: nothing is refused"}
 	s.Projects = []*pb.ProjectFile{
@@ -85,9 +86,27 @@ func runningProcesses() []*pb.Process {
 	return []*pb.Process{
 		{Attachment: "t-1", Server: "filesystem", Launch: strings.Repeat("ab", 32), Session: "s-5d41", Agent: "claude-code", Profile: "production",
 			Command: []string{"npx", "-y", "@modelcontextprotocol/server-filesystem", "/home/ana/my documents", ""}, ShimPid: 4001, ServerPid: 4002,
-			Since: at(-90 * time.Minute), Judged: 12345, Denied: 3, Pending: 1, Build: "v0.1.0"},
+			Since: at(-90 * time.Minute), Judged: 12345, Denied: 3, Pending: 1, Build: "v0.1.0",
+			Kind: "server", Name: "filesystem", Id: "t-1", State: "running", Pid: 4002, Memory: 81_200_000},
 		{Attachment: "t-2", Server: "evil\x1b[2J\u202e", Profile: "development", Command: []string{"sh", "-c", "echo 'x'; \x1b[2J"}, ShimPid: 4003,
-			Since: at(-5 * time.Second), Detached: true},
+			Since: at(-5 * time.Second), Detached: true, Kind: "server", Name: "evil\x1b[2J\u202e", Id: "t-2", State: "detached"},
+	}
+}
+
+// keptProcesses are one of each kind that the daemon keeps, in each state.
+func keptProcesses() []*pb.Process {
+	node := []string{"npx", "-y", "@modelcontextprotocol/server-everything"}
+	return []*pb.Process{
+		{Kind: "backend", Name: "everything", State: "running", Pid: 4010, Memory: 96_400_000, SharedTwice: true, Clients: 20, Since: at(-26 * time.Hour), StateSince: at(-26 * time.Hour), Command: node, Budget: 3},
+		{Kind: "client", Name: "everything", Server: "everything", Agent: "cursor", Session: "s-5d41", Profile: "production", State: "running", ShimPid: 4015, Since: at(-time.Hour), Judged: 7, Build: "v0.1.0"},
+		{Kind: "backend", Name: "github", State: "restarting", Restarts: 2, Clients: 3, Since: at(-time.Hour), StateSince: at(-time.Second), Next: at(2100 * time.Millisecond),
+			Error: "backend \"github\" ended: exit status 1; it last said: token expired\x1b[2J", Command: node, Budget: 1},
+		{Kind: "backend", Name: "idle", Id: "1", State: "running", Pid: 4011, Clients: 1, Since: at(-time.Minute), StateSince: at(-time.Minute), Command: node},
+		{Kind: "backend", Name: "idle", Id: "2", State: "stopped", Command: node, StateSince: at(-time.Minute)},
+		{Kind: "extension", Name: "pathguard", State: "failed", Restarts: 3, Since: at(-time.Minute), StateSince: at(-time.Second), Error: "extension \"pathguard\": it does not speak version 1 of the protocol", Command: []string{"python3", "pathguard.py"}},
+		{Kind: "extension", Name: "quota", State: "starting", Pid: 4013, Since: at(0), StateSince: at(0), Command: []string{"./quota"}},
+		{Kind: "extension", Name: "scrubber", State: "degraded", Pid: 4012, Memory: 12_400_000, Clients: 1, Since: at(-time.Hour), StateSince: at(-time.Second), Error: "it does not pass its health check: no answer in 5s", Command: []string{"./scrubber"}},
+		{Kind: "agent", Name: "reviewer", Id: "R-2", State: "failed", Since: at(-time.Minute), StateSince: at(-time.Second), Error: "agent \"reviewer\" ended: exit status 2", Command: []string{"claude-code-acp"}},
 	}
 }
 
@@ -111,6 +130,9 @@ func TestLookOnATerminal(t *testing.T) {
 		{"status-json", []string{"status", "--json"}, func(f *fakeDaemon) { f.status = troubled() }},
 		{"ps", []string{"ps"}, func(f *fakeDaemon) { f.processes = runningProcesses() }},
 		{"ps-json", []string{"ps", "--json"}, func(f *fakeDaemon) { f.processes = runningProcesses() }},
+		{"ps-kept", []string{"ps"}, func(f *fakeDaemon) { f.processes = append(runningProcesses()[:1], keptProcesses()...) }},
+		{"ps-kept-wide", []string{"ps", "--wide"}, func(f *fakeDaemon) { f.processes = append(runningProcesses()[:1], keptProcesses()...) }},
+		{"ps-kept-json", []string{"ps", "--json"}, func(f *fakeDaemon) { f.processes = keptProcesses() }},
 		{"ps-none", []string{"ps"}, func(*fakeDaemon) {}},
 		{"sessions", []string{"sessions"}, func(f *fakeDaemon) { f.sessions = openSessions() }},
 		{"sessions-json", []string{"sessions", "--json"}, func(f *fakeDaemon) { f.sessions = openSessions() }},
@@ -135,7 +157,7 @@ func TestLookOnATerminal(t *testing.T) {
 			if code := c.run(t, test.args...); code != 0 {
 				t.Fatalf("exit %d: %s", code, c.err.String())
 			}
-			if !strings.Contains(test.golden, "json") {
+			if !strings.Contains(test.golden, "json") && !strings.Contains(test.golden, "wide") {
 				mustFit(t, c.out.String(), 80)
 			} else if strings.Contains(c.out.String(), "secret") {
 				t.Errorf("a journal is shown:\n%s", c.out.String())

@@ -24,6 +24,9 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // TestMain lets the test binary play another program when it is called so.
 func TestMain(m *testing.M) {
+	if code, ok := fake.PlayExtension(os.Args[1:]); ok {
+		os.Exit(code)
+	}
 	switch filepath.Base(os.Args[0]) {
 	case daemonName:
 		os.Exit(playDaemon())

@@ -51,9 +51,9 @@ and where the policy says so held until you answer.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, a.wrapCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.demoCmd())
-	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
-	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
+	add(groupMain, a.wrapCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.extCmd(), a.demoCmd())
+	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.logsCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
+	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.restartCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
 
 	root.PersistentFlags().BoolVar(&a.noStart, "no-start", false, "do not start thoughtgated when it is not running")
 	root.PersistentFlags().BoolP("help", "h", false, "explain the command and exit")

@@ -37,6 +37,7 @@ type statusJSON struct {
 	AuditDir      string         `json:"audit_dir,omitempty"`
 	AuditSeq      uint64         `json:"audit_seq,omitempty"`
 	AuditFailure  string         `json:"audit_failure,omitempty"` // why nothing can be recorded
+	Kept          []keptJSON     `json:"kept,omitempty"`          // programs that the daemon keeps, by kind
 	Warnings      []string       `json:"warnings,omitempty"`
 	Presence      *presenceJSON  `json:"presence,omitempty"`
 	Projects      []projectJSON  `json:"projects,omitempty"` // files of the projects that agents work in now
@@ -68,7 +69,7 @@ func statusToJSON(s *pb.StatusResponse) statusJSON {
 		Activated: s.GetActivated(), ControlSocket: s.GetControlSocket(), ShimSocket: s.GetShimSocket(), Set: &set,
 		ReloadFailure: s.GetReloadFailure(), ReloadFailed: stamp(s.GetReloadFailed()), Sessions: s.GetSessions(),
 		Attachments: s.GetAttachments(), OtherShims: s.GetOtherShims(), Ungoverned: s.GetUngoverned(), Pending: s.GetPending(), Held: s.GetHeldDefinitions(), Withheld: s.GetWithheldStarts(), AuditDir: s.GetAuditDir(), AuditSeq: s.GetAuditSeq(),
-		AuditFailure: s.GetAuditFailure(), Warnings: s.GetWarnings(), Presence: presenceToJSON(s.GetPresence()), Projects: projects,
+		AuditFailure: s.GetAuditFailure(), Kept: keptToJSON(s.GetKept()), Warnings: s.GetWarnings(), Presence: presenceToJSON(s.GetPresence()), Projects: projects,
 	}
 }
 
@@ -182,6 +183,7 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	if n := st.GetUngoverned(); n > 0 {
 		s.add("", plural(n, "server runs", "servers run")+" past a session, NOT GOVERNED; see: tgctl sessions")
 	}
+	addKept(s, st.GetKept())
 	questions := display.Safe("none open")
 	if n := st.GetPending(); n > 0 {
 		questions = display.Count(n) + " open; see: tgctl approvals"

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // walk calls visit for each command that people see.
@@ -100,6 +102,12 @@ func TestMisuse(t *testing.T) {
 		{"policy explain x", "unexpected argument"},
 		{"policy explain - -", "unexpected argument"},
 		{"policy explain - --server x", "with - the calls are in the lines"},
+		{"logs", "NAME is missing"},
+		{"logs a b", "unexpected argument"},
+		{"restart", "NAME is missing"},
+		{"ext instal x", "did you mean install?"},
+		{"ext install", "DIR or NAME is missing"},
+		{"ext run --nonsense a b", "unknown flag"},
 		{"daemon", "needs a command: one of"},
 		{"daemon start now", "unexpected argument"},
 		{"status --jsno", "unknown flag"},
@@ -146,8 +154,12 @@ func TestFailedWrite(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.status, f.set, f.processes, f.sessions, f.records = healthy(), inForce(), runningProcesses(), openSessions(), recorded()
 	f.pins, f.diffs, f.servers = seenPins(), seenDiffs(), seenServers()
+	f.ext.installed, f.ext.logs, f.ext.look = installedExtensions(), logLines(), lookAtScrubber()
+	f.ext.events = []*pb.InvokeEvent{output("text", "a"), end(0)}
+	f.processes = append(f.processes, keptProcesses()...)
 	for _, line := range []string{"approvals", "approvals --json", "approvals show A-3", "status", "status --json", "ps", "sessions",
-		"tools", "tools --json", "tools diff files/echo", "servers", "servers --json", "policy show", "audit", "audit --json", "audit show 4", "metrics", "metrics --json", "version"} {
+		"tools", "tools --json", "tools diff files/echo", "servers", "servers --json", "policy show", "ps --wide", "logs scrubber", "logs scrubber --json", "restart quota", "ext", "ext --json", "ext show quota", "ext config scrubber", "ext config scrubber get mode",
+		"ext config scrubber set a b", "ext install --yes .", "ext remove --yes quota", "ext run quota x", "ext run --json quota x", "audit", "audit --json", "audit show 4", "metrics", "metrics --json", "version"} {
 		c.app.out = writerFunc(func([]byte) (int, error) { return 0, os.ErrClosed })
 		if code := c.run(t, strings.Fields(line)...); code != exitFailed {
 			t.Errorf("tgctl %s: exit %d, want %d", line, code, exitFailed)

@@ -10,6 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -29,8 +30,8 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 		Set:      setTo(s.Policies.Describe()),
 		Sessions: sessions, Ungoverned: ungoverned, Attachments: uint32(len(attached)), OtherShims: otherBuilds(attached, s.Build),
 		Pending: uint32(len(s.Approvals.List(false))), HeldDefinitions: uint32(s.Pins.Waiting()),
-		WithheldStarts: uint32(s.Trust.Waiting()),
-		AuditDir:       s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(), Presence: presenceTo(s.Presence.State()),
+		WithheldStarts: uint32(s.Trust.Waiting()), Kept: s.countKept(),
+		AuditDir: s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(), Presence: presenceTo(s.Presence.State()),
 	}
 	for _, f := range s.Projects() {
 		resp.Projects = append(resp.Projects, &pb.ProjectFile{
@@ -44,6 +45,29 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 		resp.ReloadFailure, resp.ReloadFailed = failure, timestamppb.New(at)
 	}
 	return resp, nil
+}
+
+// countKept counts what the daemon keeps running, by kind.
+func (s *Server) countKept() []*pb.KindCount {
+	var counts []*pb.KindCount
+	by := map[string]*pb.KindCount{}
+	for _, fleet := range s.Fleets {
+		for _, i := range fleet.List() {
+			c := by[i.Kind]
+			if c == nil {
+				c = &pb.KindCount{Kind: i.Kind}
+				by[i.Kind], counts = c, append(counts, c)
+			}
+			c.All++
+			switch i.Status.State {
+			case supervise.Failed:
+				c.Failed++
+			case supervise.Degraded, supervise.Restarting:
+				c.Unwell++
+			}
+		}
+	}
+	return counts
 }
 
 // otherBuilds counts the shims that are of another build.

@@ -2,10 +2,24 @@ package api
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Kinds of shims: the daemon does not keep what runs behind them.
+const (
+	kindServer = "server" // with a server of its own
+	kindClient = "client" // of a server that is shared
 )
 
 // processesService serves Processes.
@@ -17,12 +31,133 @@ type processesService struct {
 func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.ListProcessesResponse, error) {
 	resp := &pb.ListProcessesResponse{}
 	for _, a := range v.s.Sessions.Attachments() {
-		resp.Processes = append(resp.Processes, &pb.Process{
-			Attachment: a.Shim.Attachment, Server: a.Shim.Server, Launch: a.Shim.Launch, Command: a.Shim.Command,
-			Session: a.Shim.Session, Agent: a.Shim.Agent, Profile: string(a.Profile),
-			ShimPid: a.Peer.PID, ServerPid: a.Server.PID, Since: timestamppb.New(a.Since),
-			Judged: a.Judged, Denied: a.Denied, Pending: uint32(a.Held), Build: a.Build, Detached: a.Detached,
-		})
+		resp.Processes = append(resp.Processes, v.s.attachedTo(a))
 	}
+	for _, fleet := range v.s.Fleets {
+		for _, i := range fleet.List() {
+			resp.Processes = append(resp.Processes, keptTo(i))
+		}
+	}
+	weigh(resp.Processes)
 	return resp, nil
+}
+
+// Restart is for whoever may decide: it ends what others work with.
+func (v processesService) Restart(ctx context.Context, req *pb.RestartProcessRequest) (*pb.RestartProcessResponse, error) {
+	kind, name, id := req.GetKind(), req.GetName(), req.GetId()
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("restarting the %s %q", kind, name))
+	if err != nil {
+		return nil, err
+	}
+	v.s.Logger.Info("asked to restart", "kind", kind, "name", name, "by", who)
+	return v.s.restart(ctx, kind, name, id)
+}
+
+func (s *Server) restart(ctx context.Context, kind, name, id string) (*pb.RestartProcessResponse, error) {
+	for _, fleet := range s.Fleets {
+		there, err := fleet.Restart(ctx, kind, name, id)
+		if !there {
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		resp := &pb.RestartProcessResponse{}
+		if err != nil {
+			resp.Failure = err.Error()
+		}
+		if i, ok := find(fleet, kind, name, id); ok {
+			resp.Process = keptTo(i)
+		}
+		return resp, nil
+	}
+	return nil, notKept(kind, name)
+}
+
+// find returns what a fleet says of one program.
+func find(fleet supervise.Fleet, kind, name, id string) (supervise.Info, bool) {
+	for _, i := range fleet.List() {
+		if i.Kind == kind && i.Name == name && (id == "" || i.ID == id) {
+			return i, true
+		}
+	}
+	return supervise.Info{}, false
+}
+
+// kept returns what the fleets say of one program.
+func (s *Server) kept(kind, name, id string) (supervise.Info, bool) {
+	for _, fleet := range s.Fleets {
+		if i, ok := find(fleet, kind, name, id); ok {
+			return i, true
+		}
+	}
+	return supervise.Info{}, false
+}
+
+func notKept(kind, name string) error {
+	return fmt.Errorf("the daemon keeps no %s %q: %w", kind, name, gate.ErrNotFound)
+}
+
+// attachedTo tells of a shim and the server behind it. One that has started none is
+// a client of the shared server of that name, and is how that is.
+func (s *Server) attachedTo(a session.Attached) *pb.Process {
+	m := &pb.Process{
+		Attachment: a.Shim.Attachment, Server: a.Shim.Server, Launch: a.Shim.Launch, Command: a.Shim.Command,
+		Session: a.Shim.Session, Agent: a.Shim.Agent, Profile: string(a.Profile),
+		ShimPid: a.Peer.PID, ServerPid: a.Server.PID, Since: timestamppb.New(a.Since),
+		Judged: a.Judged, Denied: a.Denied, Pending: uint32(a.Held), Build: a.Build, Detached: a.Detached,
+
+		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
+	}
+	shared, ok := supervise.Info{}, false
+	if a.Server.PID == 0 {
+		shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, "")
+	}
+	if ok {
+		m.Kind = kindClient
+	}
+	switch {
+	case a.Detached:
+		m.State = "detached"
+	case ok:
+		m.State = shared.Status.State.String()
+	case a.Server.PID == 0:
+		m.State = supervise.Starting.String()
+	case !lives(a.Server):
+		m.State, m.Pid = supervise.Stopped.String(), 0
+	}
+	return m
+}
+
+// lives reports whether a process is there, as far as the system tells.
+func lives(p session.Process) bool {
+	now, err := sock.ProcessOf(p.PID)
+	return err == nil && now.Start == p.Start || err != nil && !errors.Is(err, os.ErrProcessDone)
+}
+
+// keptTo tells of a program that the daemon keeps.
+func keptTo(i supervise.Info) *pb.Process {
+	m := &pb.Process{
+		Command: i.Command, Since: momentTo(i.Began), Kind: i.Kind, Name: i.Name, Id: i.ID, State: i.Status.State.String(),
+		StateSince: momentTo(i.Status.Since), Pid: int32(i.Status.PID), Restarts: uint32(i.Status.Restarts),
+		Budget: uint32(i.Status.Budget), Next: momentTo(i.Status.Next), Clients: uint32(i.Clients),
+	}
+	if err := i.Status.Err; err != nil {
+		m.Error = err.Error()
+	}
+	return m
+}
+
+// weigh fills in how much memory each takes.
+func weigh(all []*pb.Process) {
+	var pids []int
+	var of []*pb.Process
+	for _, p := range all {
+		if p.GetPid() != 0 {
+			pids, of = append(pids, int(p.GetPid())), append(of, p)
+		}
+	}
+	for i, m := range child.MemoryOf(pids...) {
+		of[i].Memory, of[i].SharedTwice = m.Bytes, m.Twice
+	}
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -44,27 +45,29 @@ import (
 
 // Config is what a server stands on.
 type Config struct {
-	Sessions  *session.Registry
-	Approvals *approval.Queue
-	Audit     *audit.Log
-	Recorder  gate.Recorder
-	Metrics   *metrics.Metrics
-	Policies  Policies
-	Pins      *pin.Book
-	Trust     *trust.Book
-	Stages    Stages
-	Guard     *protect.Guard
-	Presence  *presence.Guard
-	Logger    *slog.Logger
-	Build     string
-	Started   time.Time
-	Activated bool   // the sockets came from the service manager
-	Control   string // path of control.sock
-	Shim      string // path of shim.sock
-	AuditDir  string
-	Warnings  func() []string
-	Projects  func(folders ...string) []ProjectFile // that count in the folders, or with none wherever agents work now
-	Stop      func()                                // asks the daemon to end
+	Sessions   *session.Registry
+	Approvals  *approval.Queue
+	Audit      *audit.Log
+	Recorder   gate.Recorder
+	Metrics    *metrics.Metrics
+	Policies   Policies
+	Pins       *pin.Book
+	Trust      *trust.Book
+	Stages     Stages
+	Guard      *protect.Guard
+	Presence   *presence.Guard
+	Fleets     []supervise.Fleet // of the programs that the daemon keeps
+	Extensions Extensions
+	Logger     *slog.Logger
+	Build      string
+	Started    time.Time
+	Activated  bool   // the sockets came from the service manager
+	Control    string // path of control.sock
+	Shim       string // path of shim.sock
+	AuditDir   string
+	Warnings   func() []string
+	Projects   func(folders ...string) []ProjectFile // that count in the folders, or with none wherever agents work now
+	Stop       func()                                // asks the daemon to end
 }
 
 // Server serves the API.
@@ -194,6 +197,7 @@ func New(c Config) *Server {
 	pb.RegisterServersServer(s.control, serversService{s: s})
 	pb.RegisterAuditServer(s.control, auditService{s: s})
 	pb.RegisterProcessesServer(s.control, processesService{s: s})
+	pb.RegisterExtensionsServer(s.control, extensionsService{s: s})
 	pb.RegisterDaemonServer(s.control, daemonService{s: s})
 	grpc_health_v1.RegisterHealthServer(s.control, s.health)
 	return s

@@ -115,6 +115,12 @@ var (
 
 // Those of processes, and of the daemon itself.
 var (
+	processes = define("thoughtgate_processes", gauge,
+		"Programs that run under ThoughtGate, or are to: servers behind shims, and the backends, extensions and agents that the daemon keeps.",
+		"kind", "state")
+	restarts = define("thoughtgate_process_restarts_total", counter,
+		"How often a program that the daemon keeps was started again since it was taken up.",
+		"kind", "name")
 	shims = define("thoughtgate_shims", gauge,
 		"Shims that are attached, or detached for now: their stream tore and they may come back.",
 		"state")

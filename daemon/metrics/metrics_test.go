@@ -32,7 +32,9 @@ func (k *keeper) Record(context.Context, *record.Record, []byte, []string) error
 
 func someState() State {
 	return State{
-		Servers:  []Server{{ID: "files", Started: true}, {ID: "files", Started: true}, {ID: "github"}, {ID: "db", Started: true, Detached: true}},
+		Servers: []Server{{ID: "files", Started: true}, {ID: "files", Started: true}, {ID: "github"}, {ID: "db", Started: true, Detached: true}},
+		Kept:    []Kept{{"backend", "github", "running", 2}, {"backend", "github", "failed", 3}, {"extension", "scrubber\x1b", "running", 0}},
+
 		Sessions: 2, Ungoverned: 1, Open: 3, Waiting: 4, HeldDefinitions: 5, WithheldStarts: 6,
 		Set:   Set{Digest: "abc", Profile: "production", Rules: 7, Policies: 8, Since: time.Unix(1_700_000_000, 5e8), ReloadFailed: true},
 		Audit: Audit{Bytes: 1000, Unindexed: 100, Failing: true, Synced: true, Unsynced: 9, Lag: 1500 * time.Millisecond},
@@ -155,6 +157,14 @@ func TestWhatRecordsTell(t *testing.T) {
 		{100, "thoughtgate_audit_unindexed_bytes", nil},
 		{1000, "thoughtgate_audit_size_bytes", nil},
 		{1, "thoughtgate_audit_failing", nil},
+		{2, "thoughtgate_processes", []string{"kind=server", "state=running"}},
+		{1, "thoughtgate_processes", []string{"kind=server", "state=detached"}},
+		{1, "thoughtgate_processes", []string{"kind=server", "state=starting"}},
+		{1, "thoughtgate_processes", []string{"kind=backend", "state=running"}},
+		{1, "thoughtgate_processes", []string{"kind=backend", "state=failed"}},
+		{1, "thoughtgate_processes", []string{"kind=extension", "state=running"}},
+		{5, "thoughtgate_process_restarts_total", []string{"kind=backend", "name=github"}},
+		{0, "thoughtgate_process_restarts_total", []string{"kind=extension", `name=scrubber\u{1b}`}},
 		{3, "thoughtgate_shims", []string{"state=attached"}},
 		{1, "thoughtgate_shims", []string{"state=detached"}},
 		{2, "thoughtgate_sessions", nil},

@@ -10,6 +10,7 @@ import (
 // State is what stands still: what the parts of the daemon hold now.
 type State struct {
 	Servers         []Server // one for each shim
+	Kept            []Kept   // programs that the daemon keeps itself
 	Sessions        int      // whose wrap is running
 	Ungoverned      int      // servers that run past them
 	Open            int      // questions
@@ -25,6 +26,14 @@ type Server struct {
 	ID       string
 	Started  bool // its process runs
 	Detached bool // the shim's stream tore; it may come back
+}
+
+// Kept is a program that the daemon keeps running.
+type Kept struct {
+	Kind     string // a few words of ours
+	Name     string
+	State    string // likewise
+	Restarts int
 }
 
 // Set is the policy set in force.
@@ -56,7 +65,7 @@ type collector struct {
 var standing = []definition{
 	serverState, activeServers, setInfo, setSince, setRules, setPolicies, reloadFailed, questionsOpen, callsWaiting,
 	heldDefinitions, withheldStarts, auditUnsynced, auditLag, auditUnindexed, auditSize, auditFailing,
-	shims, sessions, ungoverned, buildInfo,
+	processes, restarts, shims, sessions, ungoverned, buildInfo,
 }
 
 var descs = func() map[string]*prometheus.Desc {
@@ -77,7 +86,11 @@ func (c *collector) Describe(to chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	tell := func(d definition, value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(descs[d.name], prometheus.GaugeValue, value, labels...)
+		kind := prometheus.GaugeValue
+		if d.kind == counter {
+			kind = prometheus.CounterValue
+		}
+		to <- prometheus.MustNewConstMetric(descs[d.name], kind, value, labels...)
 	}
 	s := c.state()
 	tell(buildInfo, 1, c.build, runtime.Version())
@@ -99,12 +112,12 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		tell(auditUnsynced, float64(s.Audit.Unsynced))
 		tell(auditLag, s.Audit.Lag.Seconds())
 	}
-	c.processes(tell, s.Servers)
+	c.processes(tell, s.Servers, s.Kept)
 }
 
-// processes tells of shims and their servers.
-func (c *collector) processes(tell func(definition, float64, ...string), all []Server) {
-	by := map[[2]string]float64{}
+// processes tells of shims and their servers, and of what the daemon keeps.
+func (c *collector) processes(tell func(definition, float64, ...string), all []Server, kept []Kept) {
+	by, states, again := map[[2]string]float64{}, map[[2]string]float64{}, map[[2]string]float64{}
 	active, detached := 0.0, 0.0
 	for _, s := range all {
 		state := "starting"
@@ -119,6 +132,17 @@ func (c *collector) processes(tell func(definition, float64, ...string), all []S
 			active++
 		}
 		by[[2]string{c.servers.of("", s.ID), state}]++
+		states[[2]string{"server", state}]++
+	}
+	for _, k := range kept {
+		states[[2]string{k.Kind, k.State}]++
+		again[[2]string{k.Kind, c.servers.of("", k.Name)}] += float64(k.Restarts)
+	}
+	for k, n := range states {
+		tell(processes, n, k[0], k[1])
+	}
+	for k, n := range again {
+		tell(restarts, n, k[0], k[1])
 	}
 	for k, n := range by {
 		tell(serverState, n, k[0], k[1])

@@ -20,6 +20,23 @@ func Count[N ~int | ~int64 | ~uint32 | ~uint64](n N) Safe {
 	return Safe(sign + out)
 }
 
+// Size writes n bytes in three digits or fewer and the unit that this takes: 999 B,
+// 8.1 kB, 48 MB.
+func Size(n uint64) Safe {
+	if n < 1000 {
+		return Safe(strconv.FormatUint(n, 10) + " B")
+	}
+	f, unit := float64(n)/1000, 0
+	units := []string{"kB", "MB", "GB", "TB"}
+	for f >= 999.5 && unit < len(units)-1 {
+		f, unit = f/1000, unit+1
+	}
+	if f < 9.95 {
+		return Safe(fmt.Sprintf("%.1f %s", f, units[unit]))
+	}
+	return Safe(fmt.Sprintf("%.0f %s", f, units[unit]))
+}
+
 // Span writes a length of time in its one or two largest units, rounded down:
 // 42s, 9m, 2h 5m, 3d 4h. A negative one is 0s.
 func Span(d time.Duration) Safe {

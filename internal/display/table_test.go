@@ -147,6 +147,17 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestSize(t *testing.T) {
+	for n, want := range map[uint64]Safe{
+		0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9950: "10 kB", 999_499: "999 kB", 999_500: "1.0 MB",
+		48_200_000: "48 MB", 1_250_000_000: "1.2 GB", 1 << 60: "1152922 TB",
+	} {
+		if got := Size(n); got != want {
+			t.Errorf("Size(%d) = %s, want %s", n, got, want)
+		}
+	}
+}
+
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]Safe{
 		-time.Second: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", 60 * time.Second: "1m",

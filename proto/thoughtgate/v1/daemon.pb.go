@@ -83,6 +83,7 @@ type StatusResponse struct {
 	Ungoverned      uint32                 `protobuf:"varint,50,opt,name=ungoverned,proto3" json:"ungoverned,omitempty"`                                  // servers that agents start past their sessions
 	Presence        *PresenceState         `protobuf:"bytes,60,opt,name=presence,proto3" json:"presence,omitempty"`
 	OtherShims      uint32                 `protobuf:"varint,120,opt,name=other_shims,json=otherShims,proto3" json:"other_shims,omitempty"` // attached shims that are of another build than the daemon
+	Kept            []*KindCount           `protobuf:"bytes,270,rep,name=kept,proto3" json:"kept,omitempty"`                                // programs that the daemon keeps, by kind
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -278,6 +279,82 @@ func (x *StatusResponse) GetOtherShims() uint32 {
 	return 0
 }
 
+func (x *StatusResponse) GetKept() []*KindCount {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+// KindCount is how many programs of a kind there are.
+type KindCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // backend, extension, agent
+	All           uint32                 `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	Failed        uint32                 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	Unwell        uint32                 `protobuf:"varint,4,opt,name=unwell,proto3" json:"unwell,omitempty"` // degraded or restarting
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KindCount) Reset() {
+	*x = KindCount{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KindCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KindCount) ProtoMessage() {}
+
+func (x *KindCount) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KindCount.ProtoReflect.Descriptor instead.
+func (*KindCount) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *KindCount) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *KindCount) GetAll() uint32 {
+	if x != nil {
+		return x.All
+	}
+	return 0
+}
+
+func (x *KindCount) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *KindCount) GetUnwell() uint32 {
+	if x != nil {
+		return x.Unwell
+	}
+	return 0
+}
+
 // ProjectFile is a .thoughtgate.yaml: what a repository adds to the rules.
 type ProjectFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -291,7 +368,7 @@ type ProjectFile struct {
 
 func (x *ProjectFile) Reset() {
 	*x = ProjectFile{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +380,7 @@ func (x *ProjectFile) String() string {
 func (*ProjectFile) ProtoMessage() {}
 
 func (x *ProjectFile) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +393,7 @@ func (x *ProjectFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProjectFile.ProtoReflect.Descriptor instead.
 func (*ProjectFile) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{2}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ProjectFile) GetPath() string {
@@ -355,7 +432,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -367,7 +444,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -380,7 +457,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{3}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{4}
 }
 
 type ReloadResponse struct {
@@ -393,7 +470,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +482,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +495,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{4}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReloadResponse) GetSet() *PolicySet {
@@ -444,7 +521,7 @@ type MetricsRequest struct {
 
 func (x *MetricsRequest) Reset() {
 	*x = MetricsRequest{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +533,7 @@ func (x *MetricsRequest) String() string {
 func (*MetricsRequest) ProtoMessage() {}
 
 func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +546,7 @@ func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
 func (*MetricsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{5}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MetricsRequest) GetSamples() bool {
@@ -489,7 +566,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +578,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +591,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{6}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MetricsResponse) GetText() []byte {
@@ -546,7 +623,7 @@ type Sample struct {
 
 func (x *Sample) Reset() {
 	*x = Sample{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +635,7 @@ func (x *Sample) String() string {
 func (*Sample) ProtoMessage() {}
 
 func (x *Sample) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +648,7 @@ func (x *Sample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sample.ProtoReflect.Descriptor instead.
 func (*Sample) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{7}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Sample) GetName() string {
@@ -628,7 +705,7 @@ type Bucket struct {
 
 func (x *Bucket) Reset() {
 	*x = Bucket{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +717,7 @@ func (x *Bucket) String() string {
 func (*Bucket) ProtoMessage() {}
 
 func (x *Bucket) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +730,7 @@ func (x *Bucket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bucket.ProtoReflect.Descriptor instead.
 func (*Bucket) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{8}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Bucket) GetBound() float64 {
@@ -679,7 +756,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +768,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +781,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{9}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StopRequest) GetOnlyAsk() bool {
@@ -722,7 +799,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +811,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +824,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{11}
 }
 
 var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
@@ -755,7 +832,7 @@ var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\n" +
 	"\x1bthoughtgate/v1/daemon.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bthoughtgate/v1/policy.proto\x1a\x1dthoughtgate/v1/presence.proto\"\x0f\n" +
-	"\rStatusRequest\"\xe1\x06\n" +
+	"\rStatusRequest\"\x91\a\n" +
 	"\x0eStatusResponse\x12\x14\n" +
 	"\x05build\x18\x01 \x01(\tR\x05build\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\rR\bprotocol\x12\x10\n" +
@@ -784,7 +861,13 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"ungoverned\x129\n" +
 	"\bpresence\x18< \x01(\v2\x1d.thoughtgate.v1.PresenceStateR\bpresence\x12\x1f\n" +
 	"\vother_shims\x18x \x01(\rR\n" +
-	"otherShims\"\x87\x01\n" +
+	"otherShims\x12.\n" +
+	"\x04kept\x18\x8e\x02 \x03(\v2\x19.thoughtgate.v1.KindCountR\x04kept\"a\n" +
+	"\tKindCount\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\rR\x03all\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\rR\x06failed\x12\x16\n" +
+	"\x06unwell\x18\x04 \x01(\rR\x06unwell\"\x87\x01\n" +
 	"\vProjectFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x14\n" +
@@ -833,50 +916,52 @@ func file_thoughtgate_v1_daemon_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_daemon_proto_rawDescData
 }
 
-var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: thoughtgate.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: thoughtgate.v1.StatusResponse
-	(*ProjectFile)(nil),           // 2: thoughtgate.v1.ProjectFile
-	(*ReloadRequest)(nil),         // 3: thoughtgate.v1.ReloadRequest
-	(*ReloadResponse)(nil),        // 4: thoughtgate.v1.ReloadResponse
-	(*MetricsRequest)(nil),        // 5: thoughtgate.v1.MetricsRequest
-	(*MetricsResponse)(nil),       // 6: thoughtgate.v1.MetricsResponse
-	(*Sample)(nil),                // 7: thoughtgate.v1.Sample
-	(*Bucket)(nil),                // 8: thoughtgate.v1.Bucket
-	(*StopRequest)(nil),           // 9: thoughtgate.v1.StopRequest
-	(*StopResponse)(nil),          // 10: thoughtgate.v1.StopResponse
-	nil,                           // 11: thoughtgate.v1.Sample.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*PolicySet)(nil),             // 13: thoughtgate.v1.PolicySet
-	(*PresenceState)(nil),         // 14: thoughtgate.v1.PresenceState
-	(*Diagnostic)(nil),            // 15: thoughtgate.v1.Diagnostic
+	(*KindCount)(nil),             // 2: thoughtgate.v1.KindCount
+	(*ProjectFile)(nil),           // 3: thoughtgate.v1.ProjectFile
+	(*ReloadRequest)(nil),         // 4: thoughtgate.v1.ReloadRequest
+	(*ReloadResponse)(nil),        // 5: thoughtgate.v1.ReloadResponse
+	(*MetricsRequest)(nil),        // 6: thoughtgate.v1.MetricsRequest
+	(*MetricsResponse)(nil),       // 7: thoughtgate.v1.MetricsResponse
+	(*Sample)(nil),                // 8: thoughtgate.v1.Sample
+	(*Bucket)(nil),                // 9: thoughtgate.v1.Bucket
+	(*StopRequest)(nil),           // 10: thoughtgate.v1.StopRequest
+	(*StopResponse)(nil),          // 11: thoughtgate.v1.StopResponse
+	nil,                           // 12: thoughtgate.v1.Sample.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*PolicySet)(nil),             // 14: thoughtgate.v1.PolicySet
+	(*PresenceState)(nil),         // 15: thoughtgate.v1.PresenceState
+	(*Diagnostic)(nil),            // 16: thoughtgate.v1.Diagnostic
 }
 var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
-	12, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
-	13, // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
-	12, // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
-	2,  // 3: thoughtgate.v1.StatusResponse.projects:type_name -> thoughtgate.v1.ProjectFile
-	14, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
-	15, // 5: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
-	13, // 6: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
-	15, // 7: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
-	7,  // 8: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
-	11, // 9: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
-	8,  // 10: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
-	0,  // 11: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
-	3,  // 12: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
-	5,  // 13: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
-	9,  // 14: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
-	1,  // 15: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
-	4,  // 16: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
-	6,  // 17: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
-	10, // 18: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	13, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	14, // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
+	13, // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
+	3,  // 3: thoughtgate.v1.StatusResponse.projects:type_name -> thoughtgate.v1.ProjectFile
+	15, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
+	2,  // 5: thoughtgate.v1.StatusResponse.kept:type_name -> thoughtgate.v1.KindCount
+	16, // 6: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
+	14, // 7: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
+	16, // 8: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
+	8,  // 9: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
+	12, // 10: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
+	9,  // 11: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
+	0,  // 12: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
+	4,  // 13: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
+	6,  // 14: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
+	10, // 15: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
+	1,  // 16: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
+	5,  // 17: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
+	7,  // 18: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
+	11, // 19: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
+	16, // [16:20] is the sub-list for method output_type
+	12, // [12:16] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_daemon_proto_init() }
@@ -892,7 +977,7 @@ func file_thoughtgate_v1_daemon_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_daemon_proto_rawDesc), len(file_thoughtgate_v1_daemon_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -103,22 +103,36 @@ func (x *ListProcessesResponse) GetProcesses() []*Process {
 }
 
 type Process struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
-	Launch        string                 `protobuf:"bytes,3,opt,name=launch,proto3" json:"launch,omitempty"` // hex SHA-256 over the resolved command and its arguments
-	Command       []string               `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`
-	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
-	Agent         string                 `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
-	Profile       string                 `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
-	ShimPid       int32                  `protobuf:"varint,8,opt,name=shim_pid,json=shimPid,proto3" json:"shim_pid,omitempty"`
-	ServerPid     int32                  `protobuf:"varint,9,opt,name=server_pid,json=serverPid,proto3" json:"server_pid,omitempty"`
-	Since         *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=since,proto3" json:"since,omitempty"`
-	Judged        uint64                 `protobuf:"varint,11,opt,name=judged,proto3" json:"judged,omitempty"`
-	Denied        uint64                 `protobuf:"varint,12,opt,name=denied,proto3" json:"denied,omitempty"`
-	Pending       uint32                 `protobuf:"varint,13,opt,name=pending,proto3" json:"pending,omitempty"`
-	Build         string                 `protobuf:"bytes,14,opt,name=build,proto3" json:"build,omitempty"`
-	Detached      bool                   `protobuf:"varint,15,opt,name=detached,proto3" json:"detached,omitempty"` // its stream tore; it may come back
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Attachment string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Server     string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
+	Launch     string                 `protobuf:"bytes,3,opt,name=launch,proto3" json:"launch,omitempty"` // hex SHA-256 over the resolved command and its arguments
+	Command    []string               `protobuf:"bytes,4,rep,name=command,proto3" json:"command,omitempty"`
+	Session    string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
+	Agent      string                 `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
+	Profile    string                 `protobuf:"bytes,7,opt,name=profile,proto3" json:"profile,omitempty"`
+	ShimPid    int32                  `protobuf:"varint,8,opt,name=shim_pid,json=shimPid,proto3" json:"shim_pid,omitempty"`
+	ServerPid  int32                  `protobuf:"varint,9,opt,name=server_pid,json=serverPid,proto3" json:"server_pid,omitempty"`
+	Since      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=since,proto3" json:"since,omitempty"`
+	Judged     uint64                 `protobuf:"varint,11,opt,name=judged,proto3" json:"judged,omitempty"`
+	Denied     uint64                 `protobuf:"varint,12,opt,name=denied,proto3" json:"denied,omitempty"`
+	Pending    uint32                 `protobuf:"varint,13,opt,name=pending,proto3" json:"pending,omitempty"`
+	Build      string                 `protobuf:"bytes,14,opt,name=build,proto3" json:"build,omitempty"`
+	Detached   bool                   `protobuf:"varint,15,opt,name=detached,proto3" json:"detached,omitempty"` // its stream tore; it may come back
+	// Of every program; those above but for command and since are of shims alone.
+	Kind          string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server), backend, extension, agent
+	Name          string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // the kind and it find it again
+	Id            string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // tells two of one name apart, where there can be two
+	State         string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped, detached
+	StateSince    *timestamppb.Timestamp `protobuf:"bytes,274,opt,name=state_since,json=stateSince,proto3" json:"state_since,omitempty"`
+	Pid           int32                  `protobuf:"varint,275,opt,name=pid,proto3" json:"pid,omitempty"` // 0 while none runs
+	Restarts      uint32                 `protobuf:"varint,276,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	Budget        uint32                 `protobuf:"varint,277,opt,name=budget,proto3" json:"budget,omitempty"`                              // restarts that are left before it fails
+	Next          *timestamppb.Timestamp `protobuf:"bytes,278,opt,name=next,proto3" json:"next,omitempty"`                                   // when it is started again, in restarting
+	Error         string                 `protobuf:"bytes,279,opt,name=error,proto3" json:"error,omitempty"`                                 // why it ended last, or is not well
+	Memory        uint64                 `protobuf:"varint,280,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes that it and what it started take; 0 when not known
+	SharedTwice   bool                   `protobuf:"varint,281,opt,name=shared_twice,json=sharedTwice,proto3" json:"shared_twice,omitempty"` // memory that several of them share is in it more than once
+	Clients       uint32                 `protobuf:"varint,282,opt,name=clients,proto3" json:"clients,omitempty"`                            // shims that share it, or runs that wait for it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -258,6 +272,346 @@ func (x *Process) GetDetached() bool {
 	return false
 }
 
+func (x *Process) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Process) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Process) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Process) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Process) GetStateSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StateSince
+	}
+	return nil
+}
+
+func (x *Process) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *Process) GetRestarts() uint32 {
+	if x != nil {
+		return x.Restarts
+	}
+	return 0
+}
+
+func (x *Process) GetBudget() uint32 {
+	if x != nil {
+		return x.Budget
+	}
+	return 0
+}
+
+func (x *Process) GetNext() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *Process) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Process) GetMemory() uint64 {
+	if x != nil {
+		return x.Memory
+	}
+	return 0
+}
+
+func (x *Process) GetSharedTwice() bool {
+	if x != nil {
+		return x.SharedTwice
+	}
+	return false
+}
+
+func (x *Process) GetClients() uint32 {
+	if x != nil {
+		return x.Clients
+	}
+	return 0
+}
+
+type RestartProcessRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"` // empty: the first of that name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartProcessRequest) Reset() {
+	*x = RestartProcessRequest{}
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartProcessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartProcessRequest) ProtoMessage() {}
+
+func (x *RestartProcessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartProcessRequest.ProtoReflect.Descriptor instead.
+func (*RestartProcessRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_process_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RestartProcessRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *RestartProcessRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RestartProcessRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type RestartProcessResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Process       *Process               `protobuf:"bytes,1,opt,name=process,proto3" json:"process,omitempty"` // as it is now
+	Failure       string                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"` // why it does not run; empty when it does
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestartProcessResponse) Reset() {
+	*x = RestartProcessResponse{}
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestartProcessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestartProcessResponse) ProtoMessage() {}
+
+func (x *RestartProcessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestartProcessResponse.ProtoReflect.Descriptor instead.
+func (*RestartProcessResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_process_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RestartProcessResponse) GetProcess() *Process {
+	if x != nil {
+		return x.Process
+	}
+	return nil
+}
+
+func (x *RestartProcessResponse) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+type LogsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Id            string                 `protobuf:"bytes,3,opt,name=id,proto3" json:"id,omitempty"`      // empty: the first of that name
+	Last          uint32                 `protobuf:"varint,4,opt,name=last,proto3" json:"last,omitempty"` // begin with this many of the lines that are held; 0: all of them
+	Follow        bool                   `protobuf:"varint,5,opt,name=follow,proto3" json:"follow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogsRequest) Reset() {
+	*x = LogsRequest{}
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogsRequest) ProtoMessage() {}
+
+func (x *LogsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogsRequest.ProtoReflect.Descriptor instead.
+func (*LogsRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_process_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LogsRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *LogsRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LogsRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LogsRequest) GetLast() uint32 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *LogsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+// LogLine is one line of standard error. What a terminal could act on is escaped.
+type LogLine struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1; a gap is what was not held any more
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LogLine) Reset() {
+	*x = LogLine{}
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogLine) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogLine) ProtoMessage() {}
+
+func (x *LogLine) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_process_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
+func (*LogLine) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_process_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LogLine) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LogLine) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *LogLine) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
 var File_thoughtgate_v1_process_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_process_proto_rawDesc = "" +
@@ -265,7 +619,7 @@ const file_thoughtgate_v1_process_proto_rawDesc = "" +
 	"\x1cthoughtgate/v1/process.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n" +
 	"\x14ListProcessesRequest\"N\n" +
 	"\x15ListProcessesResponse\x125\n" +
-	"\tprocesses\x18\x01 \x03(\v2\x17.thoughtgate.v1.ProcessR\tprocesses\"\xa5\x03\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x17.thoughtgate.v1.ProcessR\tprocesses\"\x9e\x06\n" +
 	"\aProcess\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x01 \x01(\tR\n" +
@@ -285,9 +639,42 @@ const file_thoughtgate_v1_process_proto_rawDesc = "" +
 	"\x06denied\x18\f \x01(\x04R\x06denied\x12\x18\n" +
 	"\apending\x18\r \x01(\rR\apending\x12\x14\n" +
 	"\x05build\x18\x0e \x01(\tR\x05build\x12\x1a\n" +
-	"\bdetached\x18\x0f \x01(\bR\bdetached2`\n" +
+	"\bdetached\x18\x0f \x01(\bR\bdetached\x12\x13\n" +
+	"\x04kind\x18\x8e\x02 \x01(\tR\x04kind\x12\x13\n" +
+	"\x04name\x18\x8f\x02 \x01(\tR\x04name\x12\x0f\n" +
+	"\x02id\x18\x90\x02 \x01(\tR\x02id\x12\x15\n" +
+	"\x05state\x18\x91\x02 \x01(\tR\x05state\x12<\n" +
+	"\vstate_since\x18\x92\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"stateSince\x12\x11\n" +
+	"\x03pid\x18\x93\x02 \x01(\x05R\x03pid\x12\x1b\n" +
+	"\brestarts\x18\x94\x02 \x01(\rR\brestarts\x12\x17\n" +
+	"\x06budget\x18\x95\x02 \x01(\rR\x06budget\x12/\n" +
+	"\x04next\x18\x96\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04next\x12\x15\n" +
+	"\x05error\x18\x97\x02 \x01(\tR\x05error\x12\x17\n" +
+	"\x06memory\x18\x98\x02 \x01(\x04R\x06memory\x12\"\n" +
+	"\fshared_twice\x18\x99\x02 \x01(\bR\vsharedTwice\x12\x19\n" +
+	"\aclients\x18\x9a\x02 \x01(\rR\aclients\"O\n" +
+	"\x15RestartProcessRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\"e\n" +
+	"\x16RestartProcessResponse\x121\n" +
+	"\aprocess\x18\x01 \x01(\v2\x17.thoughtgate.v1.ProcessR\aprocess\x12\x18\n" +
+	"\afailure\x18\x02 \x01(\tR\afailure\"q\n" +
+	"\vLogsRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02id\x18\x03 \x01(\tR\x02id\x12\x12\n" +
+	"\x04last\x18\x04 \x01(\rR\x04last\x12\x16\n" +
+	"\x06follow\x18\x05 \x01(\bR\x06follow\"e\n" +
+	"\aLogLine\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text2\xfa\x01\n" +
 	"\tProcesses\x12S\n" +
-	"\x04List\x12$.thoughtgate.v1.ListProcessesRequest\x1a%.thoughtgate.v1.ListProcessesResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
+	"\x04List\x12$.thoughtgate.v1.ListProcessesRequest\x1a%.thoughtgate.v1.ListProcessesResponse\x12X\n" +
+	"\aRestart\x12%.thoughtgate.v1.RestartProcessRequest\x1a&.thoughtgate.v1.RestartProcessResponse\x12>\n" +
+	"\x04Logs\x12\x1b.thoughtgate.v1.LogsRequest\x1a\x17.thoughtgate.v1.LogLine0\x01BHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
 
 var (
 	file_thoughtgate_v1_process_proto_rawDescOnce sync.Once
@@ -301,23 +688,35 @@ func file_thoughtgate_v1_process_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_process_proto_rawDescData
 }
 
-var file_thoughtgate_v1_process_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_thoughtgate_v1_process_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_thoughtgate_v1_process_proto_goTypes = []any{
-	(*ListProcessesRequest)(nil),  // 0: thoughtgate.v1.ListProcessesRequest
-	(*ListProcessesResponse)(nil), // 1: thoughtgate.v1.ListProcessesResponse
-	(*Process)(nil),               // 2: thoughtgate.v1.Process
-	(*timestamppb.Timestamp)(nil), // 3: google.protobuf.Timestamp
+	(*ListProcessesRequest)(nil),   // 0: thoughtgate.v1.ListProcessesRequest
+	(*ListProcessesResponse)(nil),  // 1: thoughtgate.v1.ListProcessesResponse
+	(*Process)(nil),                // 2: thoughtgate.v1.Process
+	(*RestartProcessRequest)(nil),  // 3: thoughtgate.v1.RestartProcessRequest
+	(*RestartProcessResponse)(nil), // 4: thoughtgate.v1.RestartProcessResponse
+	(*LogsRequest)(nil),            // 5: thoughtgate.v1.LogsRequest
+	(*LogLine)(nil),                // 6: thoughtgate.v1.LogLine
+	(*timestamppb.Timestamp)(nil),  // 7: google.protobuf.Timestamp
 }
 var file_thoughtgate_v1_process_proto_depIdxs = []int32{
 	2, // 0: thoughtgate.v1.ListProcessesResponse.processes:type_name -> thoughtgate.v1.Process
-	3, // 1: thoughtgate.v1.Process.since:type_name -> google.protobuf.Timestamp
-	0, // 2: thoughtgate.v1.Processes.List:input_type -> thoughtgate.v1.ListProcessesRequest
-	1, // 3: thoughtgate.v1.Processes.List:output_type -> thoughtgate.v1.ListProcessesResponse
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	7, // 1: thoughtgate.v1.Process.since:type_name -> google.protobuf.Timestamp
+	7, // 2: thoughtgate.v1.Process.state_since:type_name -> google.protobuf.Timestamp
+	7, // 3: thoughtgate.v1.Process.next:type_name -> google.protobuf.Timestamp
+	2, // 4: thoughtgate.v1.RestartProcessResponse.process:type_name -> thoughtgate.v1.Process
+	7, // 5: thoughtgate.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	0, // 6: thoughtgate.v1.Processes.List:input_type -> thoughtgate.v1.ListProcessesRequest
+	3, // 7: thoughtgate.v1.Processes.Restart:input_type -> thoughtgate.v1.RestartProcessRequest
+	5, // 8: thoughtgate.v1.Processes.Logs:input_type -> thoughtgate.v1.LogsRequest
+	1, // 9: thoughtgate.v1.Processes.List:output_type -> thoughtgate.v1.ListProcessesResponse
+	4, // 10: thoughtgate.v1.Processes.Restart:output_type -> thoughtgate.v1.RestartProcessResponse
+	6, // 11: thoughtgate.v1.Processes.Logs:output_type -> thoughtgate.v1.LogLine
+	9, // [9:12] is the sub-list for method output_type
+	6, // [6:9] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_process_proto_init() }
@@ -331,7 +730,7 @@ func file_thoughtgate_v1_process_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_process_proto_rawDesc), len(file_thoughtgate_v1_process_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,16 +19,25 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Processes_List_FullMethodName = "/thoughtgate.v1.Processes/List"
+	Processes_List_FullMethodName    = "/thoughtgate.v1.Processes/List"
+	Processes_Restart_FullMethodName = "/thoughtgate.v1.Processes/Restart"
+	Processes_Logs_FullMethodName    = "/thoughtgate.v1.Processes/Logs"
 )
 
 // ProcessesClient is the client API for Processes service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Processes are the shims joined to the daemon and what they started.
+// Processes are the programs that the daemon looks after: the shims joined to it
+// with what they started, and what it keeps running itself.
 type ProcessesClient interface {
 	List(ctx context.Context, in *ListProcessesRequest, opts ...grpc.CallOption) (*ListProcessesResponse, error)
+	// Restart ends a program that the daemon keeps and starts it anew, with its
+	// whole budget. It answers when that can be talked to, or has failed.
+	Restart(ctx context.Context, in *RestartProcessRequest, opts ...grpc.CallOption) (*RestartProcessResponse, error)
+	// Logs tells what such a program wrote to its standard error, as far as that is
+	// still held.
+	Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error)
 }
 
 type processesClient struct {
@@ -49,13 +58,49 @@ func (c *processesClient) List(ctx context.Context, in *ListProcessesRequest, op
 	return out, nil
 }
 
+func (c *processesClient) Restart(ctx context.Context, in *RestartProcessRequest, opts ...grpc.CallOption) (*RestartProcessResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RestartProcessResponse)
+	err := c.cc.Invoke(ctx, Processes_Restart_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *processesClient) Logs(ctx context.Context, in *LogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LogLine], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Processes_ServiceDesc.Streams[0], Processes_Logs_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LogsRequest, LogLine]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Processes_LogsClient = grpc.ServerStreamingClient[LogLine]
+
 // ProcessesServer is the server API for Processes service.
 // All implementations must embed UnimplementedProcessesServer
 // for forward compatibility.
 //
-// Processes are the shims joined to the daemon and what they started.
+// Processes are the programs that the daemon looks after: the shims joined to it
+// with what they started, and what it keeps running itself.
 type ProcessesServer interface {
 	List(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error)
+	// Restart ends a program that the daemon keeps and starts it anew, with its
+	// whole budget. It answers when that can be talked to, or has failed.
+	Restart(context.Context, *RestartProcessRequest) (*RestartProcessResponse, error)
+	// Logs tells what such a program wrote to its standard error, as far as that is
+	// still held.
+	Logs(*LogsRequest, grpc.ServerStreamingServer[LogLine]) error
 	mustEmbedUnimplementedProcessesServer()
 }
 
@@ -68,6 +113,12 @@ type UnimplementedProcessesServer struct{}
 
 func (UnimplementedProcessesServer) List(context.Context, *ListProcessesRequest) (*ListProcessesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method List not implemented")
+}
+func (UnimplementedProcessesServer) Restart(context.Context, *RestartProcessRequest) (*RestartProcessResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Restart not implemented")
+}
+func (UnimplementedProcessesServer) Logs(*LogsRequest, grpc.ServerStreamingServer[LogLine]) error {
+	return status.Error(codes.Unimplemented, "method Logs not implemented")
 }
 func (UnimplementedProcessesServer) mustEmbedUnimplementedProcessesServer() {}
 func (UnimplementedProcessesServer) testEmbeddedByValue()                   {}
@@ -108,6 +159,35 @@ func _Processes_List_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Processes_Restart_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestartProcessRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ProcessesServer).Restart(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Processes_Restart_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ProcessesServer).Restart(ctx, req.(*RestartProcessRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Processes_Logs_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(LogsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ProcessesServer).Logs(m, &grpc.GenericServerStream[LogsRequest, LogLine]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Processes_LogsServer = grpc.ServerStreamingServer[LogLine]
+
 // Processes_ServiceDesc is the grpc.ServiceDesc for Processes service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -119,7 +199,17 @@ var Processes_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "List",
 			Handler:    _Processes_List_Handler,
 		},
+		{
+			MethodName: "Restart",
+			Handler:    _Processes_Restart_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Logs",
+			Handler:       _Processes_Logs_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "thoughtgate/v1/process.proto",
 }

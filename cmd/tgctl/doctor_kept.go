@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/thoughtgate/thoughtgated/client"
+)
+
+// lookAtExtensions finds those that do not run although they are to. What such a
+// one should see is refused, unless its manifest lets it go on.
+func (x *examination) lookAtExtensions(ctx context.Context) {
+	if x.client == nil {
+		return
+	}
+	all, err := x.client.ListExtensions(ctx)
+	if errors.Is(err, client.ErrVersion) {
+		return // a daemon from before there were any, which version.daemon tells of
+	}
+	if err != nil {
+		x.find("daemon.unreachable", "", "the daemon does not say which extensions are installed: %v", err)
+		return
+	}
+	for _, e := range all {
+		name, p := e.GetManifest().GetName(), e.GetProcess()
+		loss := ""
+		if e.GetManifest().GetBefore() != nil || e.GetManifest().GetAfter() != nil {
+			loss = ", so what it was to see is refused, or goes on unseen where its manifest says so"
+		}
+		switch {
+		case e.GetChanged():
+			x.findMend("extension.changed", name, "look at what is there, then agree to it: tgctl ext install "+word(e.GetDir()), "the extension %s is not what you agreed to any more%s: %s", name, loss, p.GetError())
+		case e.GetMissing() != "":
+			x.find("extension.missing", name, "the extension %s is to run %s, which is not there%s", name, e.GetMissing(), loss)
+		case p.GetState() == "failed":
+			x.find("extension.failed", name, "the extension %s has failed%s: %s", name, loss, p.GetError())
+		}
+	}
+	if len(all) == 0 {
+		x.fine("extension", "none is installed")
+		return
+	}
+	x.fine("extension", "%s, and none has failed", plural(len(all), "is installed", "are installed"))
+}
+
+// lookAtShared finds servers that sessions share and that are not started again.
+func (x *examination) lookAtShared(ctx context.Context) {
+	if x.client == nil {
+		return
+	}
+	all, err := x.client.ListProcesses(ctx)
+	if err != nil {
+		return // lookAtVersions has told of it
+	}
+	shared := 0
+	for _, p := range all {
+		if kindOf(p) != kindBackend {
+			continue
+		}
+		shared++
+		if p.GetState() == "failed" {
+			x.find("shared.failed", p.GetName(), "the shared server %s has failed, and calls of it are answered with an error: %s", p.GetName(), p.GetError())
+		}
+	}
+	if shared == 0 {
+		x.fine("shared", "no server is shared now")
+		return
+	}
+	x.fine("shared", "%s now, and none has failed", plural(shared, "server is shared", "servers are shared"))
+}

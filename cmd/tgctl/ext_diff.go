@@ -1,0 +1,93 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// extChange is something in which a version of an extension differs from the one
+// that is installed.
+type extChange struct {
+	Wider bool   `json:"wider"` // it may do or see more, or guards less surely
+	What  string `json:"what"`  // for a person
+}
+
+// extChanges tells two manifests apart, the wider changes first.
+func extChanges(was, is *pb.ExtensionManifest) []extChange {
+	d := &extDiff{}
+	d.lists("it may now: ", "it may no longer: ", was.GetPermissions(), is.GetPermissions(), permissionWord)
+	d.hook("calls", was.GetBefore(), is.GetBefore())
+	d.hook("results", was.GetAfter(), is.GetAfter())
+	d.lists("it now gets from the environment: ", "it no longer gets from the environment: ", was.GetPass(), is.GetPass(), plainName)
+	if !slices.Equal(was.GetCommand(), is.GetCommand()) {
+		d.add(true, "it runs "+commandLine(is.GetCommand())+" instead of "+commandLine(was.GetCommand()))
+	}
+	if !maps.Equal(was.GetEnv(), is.GetEnv()) {
+		d.add(true, "other variables are set for it")
+	}
+	slices.SortStableFunc(d.all, func(a, b extChange) int {
+		switch {
+		case a.Wider == b.Wider:
+			return 0
+		case a.Wider:
+			return -1
+		}
+		return 1
+	})
+	return d.all
+}
+
+type extDiff struct{ all []extChange }
+
+func (d *extDiff) add(wider bool, what display.Safe) {
+	d.all = append(d.all, extChange{wider, string(what)})
+}
+
+// lists tells what came and what went.
+func (d *extDiff) lists(more, less display.Safe, was, is []string, word func(string) display.Safe) {
+	for _, one := range is {
+		if !slices.Contains(was, one) {
+			d.add(true, more+word(one))
+		}
+	}
+	for _, one := range was {
+		if !slices.Contains(is, one) {
+			d.add(false, less+word(one))
+		}
+	}
+}
+
+// hook tells how a hook changed. One that sees fewer calls guards fewer, which is
+// as much worth a look as one that sees more; only the second is wider.
+func (d *extDiff) hook(what display.Safe, was, is *pb.ExtensionHook) {
+	switch {
+	case was == nil && is == nil:
+		return
+	case was == nil:
+		d.add(true, "it now sees "+what+": "+hookWord(is))
+		if is.GetOpen() {
+			d.add(true, what+" go on without it when it fails")
+		}
+		return
+	case is == nil:
+		d.add(false, "it no longer sees "+what+", and guards none")
+		return
+	}
+	for _, part := range []struct {
+		name    display.Safe
+		was, is []string
+	}{{"servers", was.GetServers(), is.GetServers()}, {"tools", was.GetTools(), is.GetTools()}, {"methods", was.GetMethods(), is.GetMethods()}} {
+		d.lists("it now sees "+what+" of "+part.name+" ", "it no longer sees "+what+" of "+part.name+" ", part.was, part.is, plainName)
+	}
+	switch {
+	case is.GetOpen() && !was.GetOpen():
+		d.add(true, what+" now go on without it when it fails")
+	case was.GetOpen() && !is.GetOpen():
+		d.add(false, what+" no longer go on without it when it fails")
+	}
+}
+
+func plainName(name string) display.Safe { return display.Name(name) }

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// installing is one run of ext install.
+type installing struct {
+	*app
+	yes, dryRun, asJSON bool
+}
+
+// installJSON is what `ext install --json` prints.
+type installJSON struct {
+	Installed bool          `json:"installed"` // it is now, or was already
+	From      string        `json:"from"`
+	Was       string        `json:"was,omitempty"` // the version that was installed
+	Changes   []extChange   `json:"changes,omitempty"`
+	Program   string        `json:"program,omitempty"` // what the command starts; left out when there is none
+	Extension extensionJSON `json:"extension"`
+}
+
+func (a *app) extInstallCmd() *cobra.Command {
+	i := &installing{app: a}
+	cmd := &cobra.Command{
+		Use:   "install DIR|NAME [flags]",
+		Short: "Install an extension, or another version of one",
+		Long: `Install the extension in a folder, or one of those that come with ThoughtGate by
+its name. What it will be able to do is shown first, and against a version that
+is installed what changes, with a + before what it may do or see beyond that.
+Nothing is done until you agree: with y at the terminal, or with --yes.
+
+The folder is copied. What runs is what you have seen: a copy that somebody
+changes later does not run until you install it again. The extension starts at
+once, and takes the place of an earlier version.
+
+Not for an agent, nor for what an agent starts.`,
+		Example: `  $ tgctl ext install scrubber
+  $ tgctl ext install ./my-extension
+  $ tgctl ext install --dry-run ./my-extension`,
+		Args:              exactly("DIR or NAME"),
+		ValidArgsFunction: a.completeShipped,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return i.run(cmd.Context(), args[0])
+		},
+	}
+	jsonFlag(cmd, &i.asJSON, installJSON{})
+	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree to what would be shown")
+	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would be installed, and install nothing")
+	return cmd
+}
+
+func (i *installing) run(ctx context.Context, named string) error {
+	if !i.yes && !i.dryRun && !(i.inTerminal && i.errTerminal) {
+		return &hintError{
+			err:  errors.New("ext install changes nothing unless you agree, and there is no terminal to ask at"),
+			hint: "Look with --dry-run, and agree with --yes.",
+		}
+	}
+	dir, err := i.extensionDir(named)
+	if err != nil {
+		return err
+	}
+	c, err := i.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	look, err := c.LookExtension(ctx, dir)
+	if err != nil {
+		return i.unfit(dir, err)
+	}
+	out := installJSON{From: dir, Program: look.GetProgram(), Was: look.GetInstalled().GetManifest().GetVersion(), Extension: extensionToJSON(&pb.Extension{Manifest: look.GetManifest(), Digest: look.GetDigest()})}
+	if was := look.GetInstalled(); was != nil {
+		out.Changes = extChanges(was.GetManifest(), look.GetManifest())
+	}
+	if !i.asJSON {
+		if err := printDiagnostics(i.err, look.GetWarnings(), i.errWidth()); err != nil {
+			return err
+		}
+	}
+	same := look.GetInstalled().GetDigest() == look.GetDigest() && !look.GetInstalled().GetChanged()
+	switch {
+	case same && !i.dryRun:
+		i.say("%s is installed already, as it is there; nothing was done.", display.Name(look.GetManifest().GetName()))
+		out.Installed, out.Extension = true, extensionToJSON(look.GetInstalled())
+		return i.result(out, nil)
+	case i.dryRun && i.asJSON:
+		return i.result(out, nil)
+	}
+	if err := writeLines(i.err, i.proposal(dir, look, out.Changes).lines(i.errWidth())); err != nil {
+		return err
+	}
+	if i.dryRun {
+		return nil
+	}
+	if !i.yes {
+		if yes, err := i.askYes(ctx, "Install it?"); err != nil || !yes {
+			return err
+		}
+	}
+	e, err := c.InstallExtension(ctx, &pb.InstallExtensionRequest{Dir: dir, Digest: look.GetDigest(), Surface: i.surface()})
+	if err != nil {
+		return extFailure(err)
+	}
+	if e, err = i.settled(ctx, c, e); err != nil {
+		return extFailure(err)
+	}
+	out.Installed, out.Extension = true, extensionToJSON(e)
+	return i.result(out, e)
+}
+
+// How long an extension may take to begin before it is told that it has not, and
+// how often it is looked at meanwhile. The daemon gives it 10 s to greet, some
+// times over.
+const (
+	settleFor   = 15 * time.Second
+	settleEvery = 50 * time.Millisecond
+)
+
+// settled waits until an extension runs or has failed.
+func (i *installing) settled(ctx context.Context, c *client.Client, e *pb.Extension) (*pb.Extension, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	defer cancel()
+	for {
+		switch e.GetProcess().GetState() {
+		case "starting", "restarting":
+		default:
+			return e, nil
+		}
+		select {
+		case <-time.After(settleEvery):
+		case <-ctx.Done():
+			return e, nil // how it is then is told
+		}
+		now, err := c.GetExtension(ctx, e.GetManifest().GetName())
+		if ctx.Err() != nil {
+			return e, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		e = now
+	}
+}
+
+// result tells what was done.
+func (i *installing) result(out installJSON, e *pb.Extension) error {
+	failed := error(nil)
+	if e.GetProcess().GetState() == "failed" {
+		failed = &exitError{code: exitFailed}
+	}
+	if i.asJSON {
+		return errors.Join(i.printJSON(out), failed)
+	}
+	if e == nil {
+		return nil
+	}
+	m := e.GetManifest()
+	_, err := fmt.Fprintf(i.out, "installed %s %s: %s\n", display.Name(m.GetName()), display.Name(m.GetVersion()), orDash(e.GetProcess().GetState()))
+	if why := e.GetProcess().GetError(); why != "" {
+		i.say("%s", display.Text(why))
+	}
+	if mend := mendExtension(e); mend != "" {
+		i.say("%s", mend)
+	}
+	return errors.Join(err, failed)
+}
+
+// unfit says why a folder can't be installed, as policy check does of a file.
+func (i *installing) unfit(dir string, err error) error {
+	var said *client.Error
+	if !errors.As(err, &said) || len(said.Diagnostics) == 0 {
+		return extFailure(err)
+	}
+	if i.asJSON {
+		for _, d := range said.Diagnostics {
+			if err := i.printJSON(diagnosticToJSON(d)); err != nil {
+				return err
+			}
+		}
+	} else if err := printDiagnostics(i.err, said.Diagnostics, i.errWidth()); err != nil {
+		return err
+	}
+	return &exitError{code: exitCheck, err: fmt.Errorf("%s can't be installed: its manifest has %s", display.Text(dir), plural(countErrors(said.Diagnostics), "error", "errors"))}
+}
+
+// errWidth is how many columns what is told on stderr may take.
+func (a *app) errWidth() int {
+	if !a.errTerminal {
+		return 0
+	}
+	return a.errColumns
+}
+
+// proposal is what a person agrees to.
+func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, changes []extChange) *sheet {
+	m, s := look.GetManifest(), &sheet{}
+	s.add("extension", display.Name(m.GetName())+spaced(display.Name(m.GetVersion())))
+	s.add("", display.Text(m.GetDescription()))
+	s.add("from", display.Text(dir))
+	s.add("", plural(look.GetFiles(), "file", "files")+", "+display.Size(look.GetBytes())+", digest "+shortDigest(look.GetDigest()))
+	manifestWords(s, m)
+	for _, key := range slices.Sorted(maps.Keys(m.GetConfig())) {
+		s.add("config", display.Name(key)+" = "+shownValue(m.GetConfig()[key]))
+	}
+	if look.GetProgram() == "" {
+		s.add("warning", "there is no program "+display.Name(firstOf(m.GetCommand()))+" here, so it will not start")
+	}
+	s.add("note", "it runs as you, and nothing keeps it from what you yourself may do; all the above is what the gate lets it do")
+	was := look.GetInstalled()
+	if was == nil {
+		return s
+	}
+	s.add("instead of", display.Name(was.GetManifest().GetName())+spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
+	if was.GetChanged() {
+		s.add("", "and was changed since you installed it")
+	}
+	for _, c := range changes {
+		sign := display.Safe("- ")
+		if c.Wider {
+			sign = "+ "
+		}
+		s.add("", sign+display.Safe(c.What))
+	}
+	if len(changes) == 0 {
+		s.add("", "it may do and see the same")
+	}
+	return s
+}
+
+func firstOf(all []string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]
+}
+
+// askYes asks a question at the terminal. Without a yes it says that nothing was
+// done.
+func (a *app) askYes(ctx context.Context, question string) (bool, error) {
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	answer, err := a.readTyped(ctx)
+	if err != nil {
+		fmt.Fprintln(a.err)
+		return false, err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return true, nil
+	}
+	a.say("Nothing was changed.")
+	return false, &exitError{code: exitFailed}
+}

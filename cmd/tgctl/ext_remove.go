@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// removedJSON is what `ext remove --json` prints.
+type removedJSON struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Records uint32 `json:"kept_records"` // of its memory
+	Values  uint32 `json:"kept_values"`  // that were set of its configuration
+}
+
+func (a *app) extRemoveCmd() *cobra.Command {
+	var yes, purge, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "remove NAME [flags]",
+		Short: "Stop an extension and take it away",
+		Long: `Stop an extension and take its folder away. Calls that it saw go on without it
+from then on. What it keeps in its memory, and what was set of its
+configuration, stays for another version to find; with --purge it goes as well.
+
+Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.`,
+		Example: `  $ tgctl ext remove scrubber
+  $ tgctl ext remove scrubber --purge --yes`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: a.completeExtensions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			if !yes && !(a.inTerminal && a.errTerminal) {
+				return &hintError{err: errors.New("ext remove changes nothing unless you agree, and there is no terminal to ask at"), hint: "Agree with --yes."}
+			}
+			c, err := a.dial(ctx)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			e, err := c.GetExtension(ctx, args[0])
+			if err != nil {
+				return extFailure(err)
+			}
+			if !yes {
+				if agreed, err := a.agreeToRemove(ctx, e, purge); err != nil || !agreed {
+					return err
+				}
+			}
+			return a.removeExtension(ctx, c, e, purge, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, removedJSON{})
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&purge, "purge", false, "take its memory and what was set of its configuration, too")
+	return cmd
+}
+
+// agreeToRemove says what is lost, and asks.
+func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) (bool, error) {
+	m := e.GetManifest()
+	if m.GetBefore() != nil {
+		a.say("%s sees %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
+	}
+	if m.GetAfter() != nil {
+		a.say("%s sees the results of %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetAfter()))
+	}
+	if n := len(e.GetTools()); n > 0 {
+		a.say("%s is no longer offered to agents.", plural(n, "tool of its", "tools of its"))
+	}
+	question := "Remove %s %s, and keep its memory?"
+	if purge {
+		question = "Remove %s %s, with its memory and configuration?"
+	}
+	return a.askYes(ctx, fmt.Sprintf(question, display.Name(m.GetName()), display.Name(m.GetVersion())))
+}
+
+func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Extension, purge, asJSON bool) error {
+	m := e.GetManifest()
+	kept, err := c.RemoveExtension(ctx, &pb.RemoveExtensionRequest{Name: m.GetName(), Purge: purge, Surface: a.surface()})
+	if err != nil {
+		return extFailure(err)
+	}
+	if asJSON {
+		return a.printJSON(removedJSON{Name: m.GetName(), Version: m.GetVersion(), Records: kept.GetRecords(), Values: kept.GetValues()})
+	}
+	if _, err := fmt.Fprintf(a.out, "removed %s%s\n", display.Name(m.GetName()), spaced(display.Name(m.GetVersion()))); err != nil {
+		return err
+	}
+	var stays []string
+	if n := kept.GetRecords(); n > 0 {
+		stays = append(stays, string(plural(n, "record", "records")+" of its memory"))
+	}
+	if n := kept.GetValues(); n > 0 {
+		stays = append(stays, string(plural(n, "value", "values")+" of its configuration"))
+	}
+	if len(stays) > 0 {
+		a.say("Kept for another version to find: %s.", strings.Join(stays, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) extShowCmd() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show NAME [flags]",
+		Short: "Show one extension: how it is, what it may do, what it offers",
+		Long: `Show all that is known of one extension: how it is, what it may do and see, the
+tools, providers and capabilities that it offers, and its configuration.`,
+		Example:           "  $ tgctl ext show scrubber",
+		Args:              exactly("NAME"),
+		ValidArgsFunction: a.completeExtensions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.dial(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			e, err := c.GetExtension(cmd.Context(), args[0])
+			if err != nil {
+				return extFailure(err)
+			}
+			if asJSON {
+				return a.printJSON(extensionToJSON(e))
+			}
+			return a.printSheet(a.extSheet(e))
+		},
+	}
+	jsonFlag(cmd, &asJSON, extensionJSON{})
+	return cmd
+}
+
+func (a *app) extSheet(e *pb.Extension) *sheet {
+	m, p := e.GetManifest(), e.GetProcess()
+	s := &sheet{}
+	s.add("extension", display.Name(m.GetName())+spaced(display.Name(m.GetVersion())))
+	s.add("", display.Text(m.GetDescription()))
+	s.add("state", a.programLine(p))
+	s.add("", display.Text(p.GetError()))
+	s.add("", mendExtension(e))
+	if p.GetPid() != 0 {
+		line := "pid " + pidOrDash(p.GetPid())
+		if p.GetMemory() > 0 {
+			line += ", " + display.Size(p.GetMemory()) + " of memory"
+		}
+		s.add("process", line+", "+plural(p.GetRestarts(), "restart", "restarts"))
+	}
+	manifestWords(s, m)
+	for _, t := range e.GetTools() {
+		s.add("tool", display.Name(t.GetName())+after(display.Text(t.GetDescription())))
+	}
+	for _, v := range e.GetProviders() {
+		s.add("provider", display.Name(v.GetId())+after(nameList(v.GetModels())))
+	}
+	for _, c := range e.GetCapabilities() {
+		s.add(capabilityHead(c.GetKind()), display.Name(c.GetName()))
+	}
+	for _, v := range e.GetConfig() {
+		line := display.Name(v.GetKey()) + " = " + shownValue(v.GetValue())
+		if !v.GetSet() {
+			line += "  (the default)"
+		}
+		s.add("config", line)
+	}
+	s.add("folder", display.Text(e.GetDir()))
+	s.add("digest", display.Text(e.GetDigest()))
+	return s
+}
+
+// capabilityHead is the kind of a capability as it stands before its name.
+func capabilityHead(kind string) string {
+	if kind = string(display.Name(kind)); kind != "" && len(kind) <= 12 {
+		return strings.ToLower(kind)
+	}
+	return "capability"
+}
+
+// programLine is the state of a program, and since when.
+func (a *app) programLine(p *pb.Process) display.Safe {
+	line := orDash(p.GetState())
+	if at := p.GetStateSince(); at != nil {
+		line += " for " + display.Span(a.now().Sub(at.AsTime()))
+	}
+	if p.GetState() == "restarting" && p.GetNext() != nil {
+		line += ", is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now()))
+	}
+	return line
+}

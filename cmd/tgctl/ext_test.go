@@ -1,0 +1,395 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// extensionFolder is a folder with a manifest, which the fake daemon does not read.
+func extensionFolder(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(shortDir(t), "scrubber")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "extension.yaml"), []byte("schema: 1\n\nnmae: scrubber\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func lookAtScrubber() *pb.LookExtensionResponse {
+	return &pb.LookExtensionResponse{Manifest: scrubberManifest(), Digest: strings.Repeat("1f2e", 16), Files: 3, Bytes: 8_100_000, Program: "/x/scrubber"}
+}
+
+// anOlderOne is a version that may less.
+func anOlderOne() *pb.Extension {
+	old := scrubber()
+	m := old.GetManifest()
+	m.Version, m.Permissions, m.Pass = "1.0.0", []string{"hooks.after", "tools"}, nil
+	m.After.Tools, m.After.Open = []string{"read_*"}, true
+	return old
+}
+
+func TestExtensionsOnATerminal(t *testing.T) {
+	for _, test := range []struct {
+		golden string
+		args   []string
+		fill   func(*fakeDaemon)
+	}{
+		{"ext-none", []string{"ext"}, func(*fakeDaemon) {}},
+		{"ext", []string{"ext"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+		{"ext-json", []string{"ext", "list", "--json"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+		{"ext-show", []string{"ext", "show", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+		{"ext-show-failed", []string{"ext", "show", "pathguard"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+		{"ext-config", []string{"ext", "config", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+		{"ext-install", []string{"ext", "install", "--yes", "DIR"}, func(f *fakeDaemon) { f.ext.look = lookAtScrubber() }},
+		{"ext-install-upgrade", []string{"ext", "install", "--yes", "DIR"}, func(f *fakeDaemon) {
+			f.ext.look = lookAtScrubber()
+			f.ext.look.Installed = anOlderOne()
+		}},
+		{"ext-install-dry-run-json", []string{"ext", "install", "--dry-run", "--json", "DIR"}, func(f *fakeDaemon) {
+			f.ext.look = lookAtScrubber()
+			f.ext.look.Installed, f.ext.look.Program = anOlderOne(), ""
+		}},
+		{"ext-install-same", []string{"ext", "install", "--yes", "DIR"}, func(f *fakeDaemon) {
+			f.ext.look = lookAtScrubber()
+			f.ext.look.Installed = scrubber()
+			f.ext.look.Installed.Digest = f.ext.look.Digest
+		}},
+		{"ext-remove", []string{"ext", "remove", "--yes", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+		{"ext-remove-purge", []string{"ext", "remove", "--yes", "--purge", "scrubber"}, func(f *fakeDaemon) { f.ext.installed = installedExtensions() }},
+	} {
+		t.Run(test.golden, func(t *testing.T) {
+			f := startFake(t)
+			test.fill(f)
+			dir := extensionFolder(t)
+			c := newConsole(f.socket)
+			c.app.errColumns = 80
+			args := make([]string, len(test.args))
+			for i, arg := range test.args {
+				args[i] = strings.ReplaceAll(arg, "DIR", dir)
+			}
+			if code := c.run(t, args...); code != 0 {
+				t.Fatalf("exit %d: %s", code, c.err.String())
+			}
+			both := strings.ReplaceAll(c.out.String()+"--- stderr\n"+c.err.String(), dir, "/tmp/scrubber")
+			if !strings.Contains(test.golden, "json") {
+				mustFit(t, both, 80)
+			}
+			if strings.ContainsAny(both, "\x1b\u202e") {
+				t.Errorf("something is shown as it is: %q", both)
+			}
+			golden(t, test.golden, both)
+		})
+	}
+}
+
+// An install asks, and does nothing without a yes, nor where nobody can be asked.
+func TestInstallAsks(t *testing.T) {
+	dir := extensionFolder(t)
+	for answer, installs := range map[string]int{"y\n": 1, "YES\n": 1, "n\n": 0, "\n": 0, "": 0, "yes, do\n": 0} {
+		f := startFake(t)
+		f.ext.look = lookAtScrubber()
+		c := newConsole(f.socket)
+		c.app.in = strings.NewReader(answer)
+		code := c.run(t, "ext", "install", dir)
+		if len(f.ext.installs) != installs || (code == 0) != (installs == 1) || !strings.Contains(c.err.String(), "Install it? [y/N]") {
+			t.Errorf("%q: exit %d, %d installs: %s", answer, code, len(f.ext.installs), c.err.String())
+		}
+		if installs == 1 && (f.ext.installs[0].GetDigest() != f.ext.look.GetDigest() || f.ext.installs[0].GetDir() != dir || f.ext.installs[0].GetSurface() != "terminal") {
+			t.Errorf("%q: installs %v", answer, f.ext.installs[0])
+		}
+	}
+	f := startFake(t)
+	f.ext.look, f.ext.installed = lookAtScrubber(), installedExtensions()
+	for _, line := range [][]string{{"ext", "install", dir}, {"ext", "remove", "scrubber"}} {
+		c := newConsole(f.socket).pipe()
+		if code := c.run(t, line...); code != exitFailed || !strings.Contains(c.err.String(), "changes nothing unless you agree") || len(f.ext.looked) > 0 {
+			t.Errorf("%v: exit %d: %s", line, code, c.err.String())
+		}
+	}
+	if c := newConsole(f.socket).pipe(); c.run(t, "ext", "install", "--dry-run", dir) != 0 || len(f.ext.installs) > 0 || !strings.Contains(c.err.String(), "scrubber 1.1.0") {
+		t.Errorf("a dry run: %d installs: %s", len(f.ext.installs), c.err.String())
+	}
+}
+
+// A removal tells what is lost, and asks.
+func TestRemoveAsks(t *testing.T) {
+	for answer, removals := range map[string]int{"y\n": 1, "n\n": 0} {
+		f := startFake(t)
+		f.ext.installed = installedExtensions()
+		c := newConsole(f.socket)
+		c.app.in = strings.NewReader(answer)
+		code := c.run(t, "ext", "remove", "pathguard")
+		if len(f.ext.removals) != removals || (code == 0) != (removals == 1) ||
+			!strings.Contains(c.err.String(), "pathguard sees every call of write_*, delete_*, on files, prod-*. They go on\nwithout it.") && !strings.Contains(c.err.String(), "They go on without it.") {
+			t.Errorf("%q: exit %d, %v: %s", answer, code, f.ext.removals, c.err.String())
+		}
+	}
+}
+
+// What is refused says what to do, and a manifest with errors where they are.
+func TestExtensionFailures(t *testing.T) {
+	dir := extensionFolder(t)
+	for _, test := range []struct {
+		line string
+		fill func(*fakeDaemon)
+		code int
+		says []string
+	}{
+		{"ext install --yes " + dir, func(*fakeDaemon) {}, exitCheck, []string{"extension.yaml:3:1: error: unknown key \"nmae\"", "     3 | nmae: scrubber", "did you mean \"name\"?", "its manifest has 1 error"}},
+		{"ext install --yes /nowhere/at/all", func(*fakeDaemon) {}, exitFailed, []string{"there is no such folder", "Name a folder with an extension.yaml."}},
+		{"ext install --yes " + dir, func(f *fakeDaemon) {
+			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonForbidden, "installing an extension: forbidden to an agent")
+		}, exitFailed, []string{"forbidden to an agent", "Do it from another terminal."}},
+		{"ext install --yes " + dir, func(f *fakeDaemon) {
+			f.ext.look, f.ext.err = lookAtScrubber(), client.NewError(client.ReasonChanged, "the folder changed")
+		}, exitFailed, []string{"the folder changed", "Look at it again"}},
+		{"ext show nobody", func(*fakeDaemon) {}, exitFailed, []string{`no extension "nobody" is installed`, "tgctl ext"}},
+		{"ext remove --yes nobody", func(*fakeDaemon) {}, exitFailed, []string{`no extension "nobody" is installed`}},
+		{"ext config scrubber get colour", func(*fakeDaemon) {}, exitFailed, []string{`no value for "colour"`, "tgctl ext config scrubber"}},
+		{"ext config scrubber set limit 0", func(f *fakeDaemon) {
+			f.ext.err = client.NewError(client.ReasonForbidden, "forbidden")
+		}, exitFailed, []string{"Do it from another terminal."}},
+		{"ext config scrubber put limit 0", func(*fakeDaemon) {}, exitUsage, []string{`"put" is neither get nor set`}},
+		{"ext config scrubber set limit", func(*fakeDaemon) {}, exitUsage, []string{"VALUE is missing"}},
+		{"ext run scrubber", func(*fakeDaemon) {}, exitUsage, []string{"COMMAND is missing"}},
+	} {
+		f := startFake(t)
+		f.ext.installed = installedExtensions()
+		test.fill(f)
+		c := newConsole(f.socket)
+		code := c.run(t, strings.Fields(test.line)...)
+		for _, want := range test.says {
+			if code != test.code || !strings.Contains(c.err.String(), want) {
+				t.Errorf("tgctl %s: exit %d, %q, want %q", test.line, code, c.err.String(), want)
+			}
+		}
+	}
+}
+
+// A plain name is one that comes along, and a folder that lies here takes its place
+// in no case; anything with a slash is a path.
+func TestExtensionDir(t *testing.T) {
+	prefix := shortDir(t)
+	shipped := filepath.Join(prefix, "share", "thoughtgate", "extensions", "scrubber")
+	here := filepath.Join(prefix, "here")
+	for _, dir := range []string{shipped, filepath.Join(here, "scrubber"), filepath.Join(here, "mine"), filepath.Join(prefix, "bin")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(shipped, "extension.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(here)
+	a := newConsole("").app
+	a.executable = func() (string, error) { return filepath.Join(prefix, "bin", "tgctl"), nil }
+	for named, want := range map[string]string{
+		"scrubber": shipped, "./scrubber": filepath.Join(here, "scrubber"), "mine": filepath.Join(here, "mine"), ".": here, "none": "",
+	} {
+		if got, err := a.extensionDir(named); got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.(*hintError).hint, "scrubber") {
+			t.Errorf("%s: %q, %v, want %q", named, got, err, want)
+		}
+	}
+	c := newConsole("")
+	c.app.executable = a.executable
+	if c.run(t, "__complete", "ext", "install", ""); !strings.HasPrefix(c.out.String(), "scrubber\n") {
+		t.Errorf("completes to %q", c.out.String())
+	}
+}
+
+// What differs between two versions, and which of it is more.
+func TestExtChanges(t *testing.T) {
+	hook := func(change func(*pb.ExtensionHook)) func(*pb.ExtensionManifest) {
+		return func(m *pb.ExtensionManifest) { change(m.After) }
+	}
+	for name, test := range map[string]struct {
+		change func(*pb.ExtensionManifest)
+		want   string
+	}{
+		"nothing":    {func(*pb.ExtensionManifest) {}, ""},
+		"version":    {func(m *pb.ExtensionManifest) { m.Version = "9" }, ""},
+		"permission": {func(m *pb.ExtensionManifest) { m.Permissions = append(m.Permissions, "tools") }, "+it may now: offer tools to agents"},
+		"less":       {func(m *pb.ExtensionManifest) { m.Permissions = m.Permissions[:2] }, "-it may no longer: run commands of its own when you ask it to: tgctl ext run"},
+		"variable":   {func(m *pb.ExtensionManifest) { m.Pass = []string{"GITHUB_TOKEN"} }, "+it now gets from the environment: GITHUB_TOKEN|-it no longer gets from the environment: SCRUBBER_KEY"},
+		"command":    {func(m *pb.ExtensionManifest) { m.Command = []string{"sh"} }, "+it runs sh instead of ./scrubber --rules rules.toml"},
+		"env":        {func(m *pb.ExtensionManifest) { m.Env = map[string]string{"MODE": "lax"} }, "+other variables are set for it"},
+		"new hook": {func(m *pb.ExtensionManifest) {
+			m.Before = &pb.ExtensionHook{Servers: []string{"*"}, Tools: []string{"*"}, Methods: []string{"tools/call"}, Open: true}
+		}, "+it now sees calls: every call, on any server|+calls go on without it when it fails"},
+		"no hook":       {func(m *pb.ExtensionManifest) { m.After = nil }, "-it no longer sees results, and guards none"},
+		"wider tools":   {hook(func(h *pb.ExtensionHook) { h.Tools = []string{"*", "x"} }), "+it now sees results of tools x"},
+		"other servers": {hook(func(h *pb.ExtensionHook) { h.Servers = []string{"files"} }), "+it now sees results of servers files|-it no longer sees results of servers *"},
+		"goes on":       {hook(func(h *pb.ExtensionHook) { h.Open = true }), "+results now go on without it when it fails"},
+	} {
+		is := scrubberManifest()
+		test.change(is)
+		var got []string
+		for _, c := range extChanges(scrubberManifest(), is) {
+			sign := "-"
+			if c.Wider {
+				sign = "+"
+			}
+			got = append(got, sign+c.What)
+		}
+		if strings.Join(got, "|") != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+	was := scrubberManifest()
+	was.After.Open = true
+	if got := extChanges(was, scrubberManifest()); len(got) != 1 || got[0].Wider || got[0].What != "results no longer go on without it when it fails" {
+		t.Errorf("stricter: %v", got)
+	}
+}
+
+func TestExtensionConfig(t *testing.T) {
+	f := startFake(t)
+	f.ext.installed = []*pb.Extension{scrubber()}
+	c := newConsole(f.socket).pipe()
+	if code := c.run(t, "ext", "config", "scrubber", "get", "mode"); code != 0 || c.out.String() != "strict\n" {
+		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
+	}
+	if code := c.run(t, "ext", "config", "scrubber", "set", "colour", "dark red"); code != 0 || c.out.String() != "set colour of scrubber to 'dark red'\n" ||
+		!proto.Equal(f.ext.set[0], &pb.SetExtensionConfigRequest{Name: "scrubber", Key: "colour", Value: "dark red"}) {
+		t.Errorf("exit %d: %q %s, %v", code, c.out.String(), c.err.String(), f.ext.set)
+	}
+	var v valueJSON
+	if code := c.run(t, "ext", "config", "--json", "scrubber", "get", "colour"); code != 0 || json.Unmarshal(c.out.Bytes(), &v) != nil || v != (valueJSON{"colour", "dark red", true}) {
+		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
+	}
+	for line, want := range map[string]string{
+		"ext config |": "scrubber\ttakes secrets out of what servers answer\n", "ext config scrubber |": "get\nset\n",
+		"ext config scrubber get |": "limit\nmode\ncolour\n", "ext run scrubber |": "stats\n", "ext show |": "scrubber\t", "logs |": ":4\n",
+	} {
+		c.run(t, append([]string{"__complete"}, strings.Split(strings.ReplaceAll(line, "|", ""), " ")...)...)
+		if !strings.HasPrefix(c.out.String(), want) {
+			t.Errorf("%s completes to %q, want %q first", line, c.out.String(), want)
+		}
+	}
+}
+
+func output(kind, content string) *pb.InvokeEvent {
+	return &pb.InvokeEvent{Event: &pb.InvokeEvent_Output{Output: &pb.CommandOutput{Kind: kind, Content: content}}}
+}
+
+func task(t *pb.TaskEvent) *pb.InvokeEvent {
+	return &pb.InvokeEvent{Event: &pb.InvokeEvent_Task{Task: t}}
+}
+
+func end(code int32) *pb.InvokeEvent {
+	return &pb.InvokeEvent{Event: &pb.InvokeEvent_End{End: &pb.CommandEnd{ExitCode: code}}}
+}
+
+// download is a command with output, progress, and a failure on the way.
+func download() []*pb.InvokeEvent {
+	return []*pb.InvokeEvent{
+		output("text", "one\ntw"), output("text", "o\x1b[2J\n"), output("system", "working"),
+		task(&pb.TaskEvent{Phase: "start", Id: "dl", Label: "Downloading", Kind: "download"}),
+		task(&pb.TaskEvent{Phase: "update", Id: "dl", Current: 50, Total: 100}),
+		task(&pb.TaskEvent{Phase: "log", Id: "dl", Line: "from a mirror"}),
+		task(&pb.TaskEvent{Phase: "start", Id: "x", Label: "Checking"}),
+		task(&pb.TaskEvent{Phase: "done", Id: "x", Error: "bad sum"}),
+		task(&pb.TaskEvent{Phase: "done", Id: "dl"}),
+		output("later", "a\x1bb"), output("done", ""), end(3),
+	}
+}
+
+// In a pipe the text is as it came, and of the work only what failed is told.
+func TestExtRunInAPipe(t *testing.T) {
+	f := startFake(t)
+	f.ext.events = download()
+	c := newConsole(f.socket).pipe()
+	code := c.run(t, "ext", "run", "scrubber", "fetch", "--json", "-x", "a b")
+	if want := "one\ntwo\x1b[2J\n"; code != 3 || c.out.String() != want {
+		t.Errorf("exit %d, stdout %q, want %q", code, c.out.String(), want)
+	}
+	if want := "working\nChecking failed: bad sum\na\\u{1b}b\n"; c.err.String() != want {
+		t.Errorf("stderr %q, want %q", c.err.String(), want)
+	}
+	if want := []string{"--json", "-x", "a b"}; strings.Join(f.ext.invoked[0].GetArgs(), "|") != strings.Join(want, "|") {
+		t.Errorf("called with %v", f.ext.invoked[0])
+	}
+	if code := c.run(t, "ext", "run", "--json", "scrubber", "fetch"); code != 3 || strings.Count(c.out.String(), "\n") != len(f.ext.events) ||
+		!strings.HasSuffix(c.out.String(), `{"type":"end","exit_code":3}`+"\n") || c.err.Len() > 0 {
+		t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
+	}
+	for line := range strings.Lines(c.out.String()) {
+		var e commandEventJSON
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Type == "" {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+}
+
+// On a terminal there is a line of progress, which is gone when something else is
+// said, and nothing is left of it at the end.
+func TestExtRunOnATerminal(t *testing.T) {
+	f := startFake(t)
+	f.ext.events = download()
+	c := newConsole(f.socket)
+	both := &c.out
+	c.app.err, c.app.errColumns = both, 60
+	code := c.run(t, "ext", "run", "scrubber", "fetch")
+	golden(t, "ext-run", strings.NewReplacer("\x1b[K", "<erase>\n", "\r", "<home>").Replace(both.String()))
+	if code != 3 || strings.Contains(both.String(), "\x1b[2J") {
+		t.Errorf("exit %d: %q", code, both.String())
+	}
+	f.ext.events = []*pb.InvokeEvent{output("text", "no newline"), output("system", "by the way"), end(0)}
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != 0 || both.String() != "no newline\nby the way\n" {
+		t.Errorf("exit %d: %q", code, both.String())
+	}
+	f.ext.events = []*pb.InvokeEvent{end(4711)}
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "no exit code") {
+		t.Errorf("exit %d: %q", code, both.String())
+	}
+	f.ext.events = nil
+	if code := c.run(t, "ext", "run", "scrubber", "fetch"); code != exitFailed || !strings.Contains(both.String(), "did not say how") {
+		t.Errorf("exit %d: %q", code, both.String())
+	}
+}
+
+func TestProgressLine(t *testing.T) {
+	long := strings.Repeat("a long label ", 9)
+	for _, test := range []struct {
+		tasks []*shownTask
+		want  string
+	}{
+		{[]*shownTask{{label: "Work"}}, "Work  ..."},
+		{[]*shownTask{{label: "Work", current: 7}}, "Work  7"},
+		{[]*shownTask{{label: "Work", current: 1, total: 4}}, "Work  [######------------------]  25%"},
+		{[]*shownTask{{}, {label: "Work", current: 9, total: 4}}, "Work  [########################] 100%  and 1 more"},
+		{[]*shownTask{{label: "Work", message: "file 1", total: 4}}, "Work: file 1  [------------------------]   0%"},
+		{[]*shownTask{{label: long, current: 4, total: 4}}, "a long label a long label …  [########################] 100%"},
+		{[]*shownTask{{label: "\x1b[2J"}}, `\u{1b}[2J  ...`},
+	} {
+		if got := string(progressLine(test.tasks, 60)); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// Ctrl-C cancels the command at the daemon.
+func TestExtRunCancelled(t *testing.T) {
+	f := startFake(t)
+	f.ext.events = []*pb.InvokeEvent{output("text", "begun\n")}
+	f.ext.hang, f.ext.cancelled = true, make(chan struct{})
+	c := newConsole(f.socket)
+	ctx, cancel := context.WithCancel(t.Context())
+	c.app.out = writerFunc(func(b []byte) (int, error) { cancel(); return len(b), nil })
+	if code := c.app.run(ctx, []string{"ext", "run", "scrubber", "fetch"}); code != exitInterrupted || !strings.Contains(c.err.String(), "was cancelled") {
+		t.Errorf("exit %d: %s", code, c.err.String())
+	}
+	<-f.ext.cancelled
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+func (a *app) restartCmd() *cobra.Command {
+	var w which
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "restart NAME [flags]",
+		Short: "Start a backend or an extension anew",
+		Long: `End a program that the daemon keeps and start it anew, with all the restarts
+that it may have: a server that sessions share, or an extension. One that has
+failed is started again only so. Calls that it was busy with are answered with
+an error.
+
+Returns when it can be talked to; exits 1 when it does not come up. Not for an
+agent, nor for what an agent starts. For the daemon itself there is
+tgctl daemon restart.`,
+		Example: `  $ tgctl restart scrubber
+  $ tgctl restart notes --kind backend`,
+		Args:              exactly("NAME"),
+		ValidArgsFunction: a.completeKept,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			w.name = args[0]
+			return a.restart(cmd.Context(), w, asJSON)
+		},
+	}
+	jsonFlag(cmd, &asJSON, processJSON{})
+	w.flags(cmd)
+	return cmd
+}
+
+func (a *app) restart(ctx context.Context, w which, asJSON bool) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p, err := a.oneKept(ctx, c, w)
+	if err != nil {
+		return err
+	}
+	done, err := c.RestartProcess(ctx, &pb.RestartProcessRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId()})
+	if err != nil {
+		return loosenFailure(err)
+	}
+	if now := done.GetProcess(); now != nil {
+		p = now
+	}
+	if asJSON {
+		if err := a.printJSON(processToJSON(p)); err != nil {
+			return err
+		}
+	}
+	if why := done.GetFailure(); why != "" {
+		see := "tgctl logs "
+		if p.GetKind() == kindExtension {
+			see = "tgctl ext show "
+		}
+		return &hintError{err: fmt.Errorf("%s does not come up: %s", p.GetName(), why), hint: "See: " + see + string(shellWord(display.Name(p.GetName())))}
+	}
+	if asJSON {
+		return nil
+	}
+	_, err = fmt.Fprintf(a.out, "restarted %s: %s, pid %s\n", display.Name(p.GetName()), orDash(p.GetState()), strconv.Itoa(int(p.GetPid())))
+	return err
+}
+
+// loosenFailure adds to a refusal what a person can do about it.
+func loosenFailure(err error) error {
+	if errors.Is(err, client.ErrForbidden) {
+		return &hintError{err: err, hint: "An agent, and what it starts, cannot do this. Do it from another terminal."}
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"google.golang.org/grpc"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// Extensions are the programs of the user's that join the gate.
+type Extensions interface {
+	List() []extension.View
+	Get(name string) (extension.View, error)
+	Look(dir string) (*extension.Candidate, error)
+	Install(ctx context.Context, dir string, digest []byte, by extension.By) (*extension.View, error)
+	Remove(ctx context.Context, name string, purge bool, by extension.By) (extension.Kept, error)
+	Invoke(ctx context.Context, extension, command string, args []string, sink func(protocol.Event)) (exit int, err error)
+	Config(ctx context.Context, name string) ([]extension.Setting, error)
+	SetConfig(ctx context.Context, name, key, value string) error
+}
+
+// extensionsService serves Extensions.
+type extensionsService struct {
+	pb.UnimplementedExtensionsServer
+	s *Server
+}
+
+func (v extensionsService) List(context.Context, *pb.ListExtensionsRequest) (*pb.ListExtensionsResponse, error) {
+	resp := &pb.ListExtensionsResponse{}
+	var all []*pb.Process
+	for _, e := range v.s.Extensions.List() {
+		m := v.s.extensionTo(&e)
+		resp.Extensions, all = append(resp.Extensions, m), append(all, m.Process)
+	}
+	weigh(all)
+	return resp, nil
+}
+
+func (v extensionsService) Get(ctx context.Context, req *pb.GetExtensionRequest) (*pb.Extension, error) {
+	e, err := v.s.Extensions.Get(req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	m := v.s.extensionTo(&e)
+	weigh([]*pb.Process{m.Process})
+	values, err := v.config(ctx, req.GetName())
+	m.Config = values.GetValues()
+	return m, err
+}
+
+// Look changes nothing, and is open to everybody who may look.
+func (v extensionsService) Look(_ context.Context, req *pb.LookExtensionRequest) (*pb.LookExtensionResponse, error) {
+	if !filepath.IsAbs(req.GetDir()) {
+		return nil, fmt.Errorf("look at an extension: the path %q is not absolute: %w", req.GetDir(), gate.ErrInvalid)
+	}
+	c, err := v.s.Extensions.Look(filepath.Clean(req.GetDir()))
+	if err != nil {
+		return nil, withProblems(err)
+	}
+	resp := &pb.LookExtensionResponse{
+		Manifest: manifestTo(c.Manifest), Digest: hex.EncodeToString(c.Digest[:]), Files: uint32(c.Files), Bytes: uint64(c.Bytes),
+		Program: c.Program, Warnings: diagnosticsTo(c.Warnings),
+	}
+	if c.Installed != nil {
+		resp.Installed = v.s.extensionTo(c.Installed)
+	}
+	return resp, nil
+}
+
+// withProblems makes an error of a manifest one that says where.
+func withProblems(err error) error {
+	var wrong *extension.ManifestError
+	if errors.As(err, &wrong) {
+		return client.NewError(client.ReasonInvalid, err.Error(), diagnosticsTo(wrong.Problems)...)
+	}
+	return err
+}
+
+func (v extensionsService) Install(ctx context.Context, req *pb.InstallExtensionRequest) (*pb.Extension, error) {
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("installing the extension in %q", req.GetDir()))
+	if err != nil {
+		return nil, err
+	}
+	digest, err := hex.DecodeString(req.GetDigest())
+	if err != nil || len(digest) == 0 {
+		return nil, fmt.Errorf("install an extension: it takes the digest of what was shown: %w", gate.ErrInvalid)
+	}
+	e, err := v.s.Extensions.Install(ctx, filepath.Clean(req.GetDir()), digest, byWhom(ctx, who, req.GetSurface()))
+	if err != nil {
+		return nil, withProblems(err)
+	}
+	return v.s.extensionTo(e), nil
+}
+
+func (v extensionsService) Remove(ctx context.Context, req *pb.RemoveExtensionRequest) (*pb.RemoveExtensionResponse, error) {
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("removing the extension %q", req.GetName()))
+	if err != nil {
+		return nil, err
+	}
+	kept, err := v.s.Extensions.Remove(ctx, req.GetName(), req.GetPurge(), byWhom(ctx, who, req.GetSurface()))
+	return &pb.RemoveExtensionResponse{Records: uint32(kept.Records), Values: uint32(kept.Values)}, err
+}
+
+// byWhom is whose word something is. ctx is that of decider.
+func byWhom(ctx context.Context, who, surface string) extension.By {
+	return extension.By{Decider: who, Surface: surfaceOf(ctx, who, surface), Peer: gate.PeerOf(ctx, who)}
+}
+
+// Invoke is for whoever may decide: a command may loosen what its extension holds.
+func (v extensionsService) Invoke(req *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
+	ctx, _, err := v.s.decider(stream.Context(), fmt.Sprintf("running the command %q of the extension %q", req.GetCommand(), req.GetName()))
+	if err != nil {
+		return err
+	}
+	return v.s.standing(ctx, func(ctx context.Context) error {
+		return v.s.invoke(ctx, req, stream.Send)
+	})
+}
+
+// invoke runs a command and sends what it says. Who does not take it any more has
+// it cancelled.
+func (s *Server) invoke(ctx context.Context, req *pb.InvokeRequest, send func(*pb.InvokeEvent) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	exit, err := s.Extensions.Invoke(ctx, req.GetName(), req.GetCommand(), req.GetArgs(), func(e protocol.Event) {
+		if err := send(eventTo(e)); err != nil {
+			cancel(err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return send(&pb.InvokeEvent{Event: &pb.InvokeEvent_End{End: &pb.CommandEnd{ExitCode: int32(exit)}}})
+}
+
+func (v extensionsService) GetConfig(ctx context.Context, req *pb.GetExtensionConfigRequest) (*pb.ExtensionConfig, error) {
+	return v.config(ctx, req.GetName())
+}
+
+// SetConfig is for whoever may decide: a value may loosen what its extension holds.
+func (v extensionsService) SetConfig(ctx context.Context, req *pb.SetExtensionConfigRequest) (*pb.ExtensionConfig, error) {
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("configuring the extension %q", req.GetName()))
+	if err != nil {
+		return nil, err
+	}
+	if err := v.s.Extensions.SetConfig(ctx, req.GetName(), req.GetKey(), req.GetValue()); err != nil {
+		return nil, err
+	}
+	v.s.Logger.Info("an extension was configured", "extension", req.GetName(), "key", req.GetKey(), "by", who)
+	return v.config(ctx, req.GetName())
+}
+
+// config lists the values of an extension.
+func (v extensionsService) config(ctx context.Context, name string) (*pb.ExtensionConfig, error) {
+	settings, err := v.s.Extensions.Config(ctx, name)
+	resp := &pb.ExtensionConfig{}
+	for _, s := range settings {
+		resp.Values = append(resp.Values, &pb.ExtensionValue{Key: s.Key, Value: s.Value, Set: s.Set})
+	}
+	return resp, err
+}
+
+// extensionTo tells of an extension, but for its configuration and memory.
+func (s *Server) extensionTo(e *extension.View) *pb.Extension {
+	info, ok := s.kept(supervise.KindExtension, e.Name, "")
+	if !ok {
+		info = supervise.Info{Kind: supervise.KindExtension, Name: e.Name, Status: e.Status}
+	}
+	m := &pb.Extension{
+		Manifest: &pb.ExtensionManifest{Name: e.Name}, Dir: e.Dir, Digest: e.Digest, Process: keptTo(info),
+		Changed: e.Changed || e.Digest == "",
+	}
+	if e.Manifest != nil {
+		m.Manifest = manifestTo(e.Manifest)
+		if e.Program == "" && !m.Changed {
+			m.Missing = e.Manifest.Command
+		}
+	}
+	for _, t := range e.Declared.Tools {
+		m.Tools = append(m.Tools, &pb.ExtensionTool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema})
+	}
+	for _, p := range e.Declared.Providers {
+		one := &pb.ExtensionProvider{Id: p.ID, DisplayName: p.DisplayName, Description: p.Description}
+		for _, model := range p.Models {
+			one.Models = append(one.Models, model.ID)
+		}
+		m.Providers = append(m.Providers, one)
+	}
+	for _, c := range e.Declared.Capabilities {
+		one := &pb.ExtensionCapability{Kind: c.Kind, Name: c.Name}
+		for _, p := range c.Permissions {
+			one.Permissions = append(one.Permissions, string(p))
+		}
+		m.Capabilities = append(m.Capabilities, one)
+	}
+	return m
+}
