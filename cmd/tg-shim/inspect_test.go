@@ -9,7 +9,7 @@ import (
 // A result may be as long as a line may be, and so may what takes its place.
 func TestLargeResultIsInspected(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newStage(t, false)
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":"` + strings.Repeat("a", 3<<20) + `"}}}`
 	large := func(c string) string {
 		return `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat(c, 10<<20-128) + `"}]}}`

@@ -47,7 +47,7 @@ func (p *proxy) refuse(c *call, answer []byte, reason string) {
 		return
 	}
 	p.onward(c.side).fill(c.place, nil)
-	if c.request == nil || !p.ledger.close(c.request) {
+	if c.request == nil || !p.ledger.close(c.request) || c.request.ours {
 		return
 	}
 	if answer == nil {
@@ -77,7 +77,9 @@ func (p *proxy) failUndecided(held bool, code int, reason string) {
 func (p *proxy) failAll(code int, reason string) {
 	p.failUndecided(false, code, reason)
 	for _, r := range p.loseAll() {
-		p.back(wire.FromAgent).insert(mcp.RefuseUnread(r.id, code, reason))
+		if !r.ours {
+			p.back(wire.FromAgent).insert(mcp.RefuseUnread(r.id, code, reason))
+		}
 	}
 }
 

@@ -37,6 +37,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -53,6 +54,7 @@ type Config struct {
 	Policies   Policies
 	Pins       *pin.Book
 	Trust      *trust.Book
+	Sharing    *sharing.Book
 	Stages     Stages
 	Guard      *protect.Guard
 	Presence   *presence.Guard
@@ -102,6 +104,9 @@ type Policies interface {
 	// Validate reads the file at path (empty: the one in force) and puts
 	// nothing in force. The set is nil when there are errors.
 	Validate(path string) (string, *PolicySet, []config.Diagnostic)
+	// Shared reports whether a server with this id and command line is to be one
+	// process for all sessions.
+	Shared(server string, command []string) bool
 	// Options is what shims are told.
 	Options() ShimOptions
 }

@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,11 +12,13 @@ import (
 
 // ask is a request of the server that a client has not answered.
 type ask struct {
-	m     *Member
-	id    int64  // what the client knows it by
-	key   string // the server's id, as wire.Key has it
-	raw   []byte // the server's id as written
-	token string // the server's progress token, as wire.Key has it; empty for none
+	m      *Member
+	id     int64 // what the client knows it by
+	method string
+	ours   bool   // we ask, and the server does not know
+	key    string // the server's id, as wire.Key has it
+	raw    []byte // the server's id as written
+	token  string // the server's progress token, as wire.Key has it; empty for none
 }
 
 // ask takes a request of the server. mu is held.
@@ -46,7 +47,7 @@ func (in *instance) ask(line []byte, e *wire.Envelope) {
 		return
 	}
 	m.lastAsk++
-	a := &ask{m: m, id: m.lastAsk, key: key, raw: bytes.Clone(raw)}
+	a := &ask{m: m, id: m.lastAsk, method: e.Method, key: key, raw: bytes.Clone(raw)}
 	a.token, _ = wire.Key(e.ProgressToken.Of(line))
 	in.asks[key], m.asks[a.id] = a, a
 	in.remember(in.elicitations, m, elicitationID(line, e.Params))
@@ -73,27 +74,13 @@ func (in *instance) asked(line []byte, e *wire.Envelope) *Member {
 		owners = append(owners, owner)
 	}
 	if e.Method == "roots/list" { // it says nothing of anybody's
-		if m := in.addressee(owners); m != nil {
+		if m := in.addressee(owners); m != nil && !m.moving {
 			return m
 		}
 		return in.rooter()
 	}
 	in.suspect(in.turns)
 	return in.addressee(owners)
-}
-
-// rooter is the client whose roots the server is to know: the one that said last that
-// they have changed, or else the first.
-func (in *instance) rooter() *Member {
-	if m := in.rooted; m != nil && !m.gone && slices.Contains(in.members, m) {
-		return m
-	}
-	for _, m := range in.members {
-		if m.ready {
-			return m
-		}
-	}
-	return nil
 }
 
 // reply takes the answer of m to a question. mu is held.
@@ -104,6 +91,9 @@ func (in *instance) reply(m *Member, line []byte, e *wire.Envelope) {
 		return
 	}
 	in.forget(a)
+	if a.method == "roots/list" && !in.rooting(m, a, line, e) {
+		return
+	}
 	if e.CreatedTask.Present() {
 		if id, ok := memberText(line, e.CreatedTask, "taskId"); ok {
 			if other := in.clientTasks[id]; other != nil && other != m {
@@ -119,7 +109,9 @@ func (in *instance) reply(m *Member, line []byte, e *wire.Envelope) {
 }
 
 func (in *instance) forget(a *ask) {
-	delete(in.asks, a.key)
+	if !a.ours {
+		delete(in.asks, a.key)
+	}
 	delete(a.m.asks, a.id)
 	in.pump() // who is asked goes before others
 }
@@ -177,7 +169,9 @@ func (in *instance) notification(m *Member, line []byte, e *wire.Envelope) {
 			return
 		}
 	case "notifications/roots/list_changed":
-		in.rooted = m
+		if !in.rootsChanged(m) {
+			return
+		}
 	}
 	if in.ready {
 		in.talk.push(bytes.Clone(line))

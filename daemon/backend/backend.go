@@ -48,6 +48,10 @@
 // with those that agree with it. A server that ends is started again and brought to
 // where it was: handshake, log level, subscriptions. What it was asked meanwhile
 // waits; what it had not answered is answered with an error.
+//
+// Roots are asked for once by many servers, and kept. So clients that share a process
+// have the same: once a server has asked, each client that declares roots is asked by
+// us, and one that has others gets another process.
 package backend
 
 import (

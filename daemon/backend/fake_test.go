@@ -19,7 +19,7 @@ import (
 type lives struct {
 	o     supervise.Options[*talk]
 	again chan struct{}
-	begun func(*server)
+	begun func(*server, *instance)
 
 	mu     sync.Mutex
 	status supervise.Status
@@ -86,7 +86,7 @@ func (p *lives) live(ctx context.Context) error {
 	p.status.PID++
 	p.mu.Unlock()
 	if p.begun != nil {
-		p.begun(s)
+		p.begun(s, t.in)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -105,7 +105,7 @@ func (p *lives) live(ctx context.Context) error {
 		}
 		stop()
 	})
-	if err := p.o.Handshake(greeting, t); err != nil {
+	if err := p.o.Handshake(greeting, t); errors.Is(err, ErrDisagrees) {
 		return err
 	}
 	stop()

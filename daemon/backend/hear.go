@@ -90,6 +90,9 @@ func (in *instance) finish(r *request, line []byte, e *wire.Envelope) {
 		in.learn(r.class, quiet)
 	}
 	in.settle(r)
+	if r.m != nil && r.m.moving {
+		in.wake() // it may be the last that kept the client here
+	}
 	defer in.pump()
 	var edits []wire.Edit
 	if r.m != nil && e.Kind == wire.Result {
@@ -124,10 +127,7 @@ func (in *instance) fail(r *request, code int, text string) {
 		return
 	}
 	if !r.sent {
-		in.waiting = slices.DeleteFunc(in.waiting, func(other *request) bool { return other == r })
-		if r.m != nil {
-			r.m.waiting -= r.size
-		}
+		in.unqueue(r)
 		r.class = ""
 	}
 	in.finish(r, line, &e)

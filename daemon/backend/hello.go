@@ -176,6 +176,7 @@ func (in *instance) initialized(m *Member, line []byte) {
 	}
 	m.ready = true
 	in.tuneVoice()
+	in.vet(m)
 	if g.initialized == nil {
 		g.initialized = bytes.Clone(line)
 	}
@@ -183,37 +184,6 @@ func (in *instance) initialized(m *Member, line []byte) {
 		g.told = true
 		in.talk.push(g.initialized)
 	}
-}
-
-// resume makes the handshake for a client that had it with an earlier daemon. mu is
-// held.
-func (in *instance) resume(m *Member, line []byte, e *wire.Envelope) {
-	const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	g := in.greeting
-	key := handshakeKey(line, e)
-	switch {
-	case in.failed != nil:
-		in.letGo(m, fmt.Errorf("%w: %w", ErrDisagrees, in.failed))
-		return
-	case g == nil || g.key != key:
-		in.letGo(m, fmt.Errorf("%w: it has made another handshake", ErrDisagrees))
-		return
-	}
-	if g.answer == nil {
-		r := &request{owner: m.number, m: m, key: "resume", id: []byte("0"), method: e.Method}
-		r.swallow = func() {
-			if m.hello == "" {
-				in.letGo(m, fmt.Errorf("%w: it refuses the handshake", ErrDisagrees))
-				return
-			}
-			in.initialized(m, []byte(initialized))
-		}
-		m.open[r.key] = r
-		in.initialize(r, line, e)
-		return
-	}
-	m.hello = key
-	in.initialized(m, []byte(initialized))
 }
 
 // greet brings a new life of the server to where the last one was. It runs before
@@ -268,5 +238,6 @@ func (in *instance) opened(t *talk) {
 	if in.talk == t {
 		in.ready = true
 		in.pump()
+		in.wake()
 	}
 }

@@ -52,10 +52,6 @@ func (in *instance) lost(t *talk) {
 		}
 		in.fail(r, mcp.CodeServerExit, "The shared MCP server ended before it answered. It is started again. Whether the request took effect is not known.")
 	}
-	clear(in.open)
-	in.cancelled = nil
-	clear(in.busy)
-	clear(in.turns)
 	for n := range in.tokens {
 		if !slices.ContainsFunc(in.waiting, func(r *request) bool { return r.number == n }) {
 			delete(in.tokens, n)
@@ -93,8 +89,10 @@ func (in *instance) part(m *Member, why string) {
 	}
 	clear(m.open)
 	for _, a := range m.asks {
-		delete(in.asks, a.key)
-		if in.talk != nil {
+		if !a.ours {
+			delete(in.asks, a.key)
+		}
+		if in.talk != nil && !a.ours {
 			in.talk.push(mcp.RefuseUnread(a.raw, mcp.CodeInternal, "The client that was asked has left"))
 		}
 	}
@@ -131,8 +129,11 @@ func (in *instance) keepHouse(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		next, idle := in.tidy(time.Now())
+		next, idle, movers := in.tidy(time.Now())
 		in.bid()
+		for _, m := range movers {
+			in.pool.rehouse(m)
+		}
 		if idle && in.pool.retire(in) {
 			return
 		}
@@ -147,8 +148,8 @@ func (in *instance) keepHouse(ctx context.Context) {
 }
 
 // tidy does what is due now, and returns when something is due next. idle says that
-// the instance has had no members for long enough.
-func (in *instance) tidy(now time.Time) (next time.Time, idle bool) {
+// the instance has had no members for long enough; movers belong elsewhere.
+func (in *instance) tidy(now time.Time) (next time.Time, idle bool, movers []*Member) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	next = now.Add(time.Hour)
@@ -182,7 +183,7 @@ func (in *instance) tidy(now time.Time) (next time.Time, idle bool) {
 		switch {
 		case in.failed != nil:
 			in.fail(r, in.failedCode(), in.failedText())
-		case !in.ready && soon(r.since.Add(in.options.Restart)):
+		case (!in.ready || r.m != nil && r.m.held) && soon(r.since.Add(in.options.Restart)):
 			in.fail(r, mcp.CodeServerSilent, "The shared MCP server is being started again and is not ready yet. The request was not executed; it can be repeated.")
 		case in.ready:
 			soon(r.since.Add(in.options.Turn))
@@ -194,7 +195,8 @@ func (in *instance) tidy(now time.Time) (next time.Time, idle bool) {
 			in.letGo(m, in.failed)
 		}
 	}
-	return next, len(in.members) == 0 && soon(in.idle.Add(in.options.Idle))
+	movers = in.movers(now, soon)
+	return next, len(in.members) == 0 && soon(in.idle.Add(in.options.Idle)), movers
 }
 
 func (in *instance) failedCode() int {
@@ -205,7 +207,7 @@ func (in *instance) failedCode() int {
 }
 
 func (in *instance) failedText() string {
-	return fmt.Sprintf("The shared MCP server has failed and is not started again by itself: %v. The request was not executed. `tgctl ps restart %s` starts it.",
+	return fmt.Sprintf("The shared MCP server has failed and is not started again by itself: %v. The request was not executed. `tgctl restart %s` starts it.",
 		in.failed, in.spec.Server)
 }
 

@@ -43,10 +43,9 @@ type instance struct {
 
 	modern   bool // its clients speak the modern era
 	greeting *greeting
-	level    int // that the server was told; 0 for none
-	rooted   *Member
+	level    int    // that the server was told; 0 for none
+	roots    string // that the server was told, to compare; empty when it has not asked
 
-	last         int64 // id of ours
 	open         map[int64]*request
 	waiting      []*request // that are not sent yet, oldest first
 	cancelled    []*request // sent and cancelled or left behind, oldest first
@@ -180,6 +179,7 @@ func (in *instance) wake() {
 func (in *instance) enter(m *Member) {
 	m.open, m.asks, m.uris = map[string]*request{}, map[int64]*ask{}, map[string]bool{}
 	m.level, m.ready, m.tasks, m.waiting, m.cancelled = 0, false, nil, 0, 0
+	m.hello, m.roots, m.held, m.moving, m.coming = "", "", false, false, false
 	m.in.Store(in)
 	in.members = append(in.members, m)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -32,6 +33,11 @@ type Member struct {
 	level     int             // of log messages; 0 when it has set none
 	hello     string          // the key of its handshake; empty before it has been answered
 	ready     bool            // it has said that it is initialized
+	roots     string          // that it has last told, to compare; empty when it has not
+	held      bool            // its requests wait until it is where it belongs
+	vetBy     time.Time       // when that has to be known
+	moving    bool            // it is to have another process
+	coming    bool            // its handshake with a new process is under way
 }
 
 // Write takes one line of the client, which the strict reader has read, without line
@@ -49,8 +55,7 @@ func (m *Member) Write(ctx context.Context, line []byte) error {
 	if err := m.place(line, &e); err != nil {
 		return fmt.Errorf("write to server %q: %w", m.spec.Server, err)
 	}
-	in := m.in.Load()
-	in.mu.Lock()
+	in := m.lock()
 	defer in.mu.Unlock()
 	if m.gone {
 		return fmt.Errorf("write to server %q: %w", m.spec.Server, ErrLeft)
@@ -107,27 +112,48 @@ func (m *Member) place(line []byte, e *wire.Envelope) error {
 // Resume is for a client that had its handshake with a daemon before this one:
 // initialize is the line it asked with then. The handshake is made again for it, and
 // the server's answer goes nowhere. When the server refuses, the client is let go
-// with ErrDisagrees. Subscriptions and the log level have to be asked for anew.
-func (m *Member) Resume(initialize []byte) {
+// with ErrDisagrees. What the client asks meanwhile waits. made is closed when that is
+// over, and never for a client that is let go. Subscriptions and the log level have to
+// be asked for anew.
+func (m *Member) Resume(initialize []byte) (made <-chan struct{}) {
+	done := make(chan struct{})
 	var e wire.Envelope
 	if err := wire.Read(initialize, wire.FromAgent, &e); err != nil || e.Kind != wire.Request || e.Method != "initialize" {
 		m.letGo(fmt.Errorf("%w: what it had asked for is not known", ErrDisagrees))
-		return
+		return done
 	}
 	if m.place(initialize, &e) != nil {
-		return // it knows
+		return done // it knows
 	}
-	in := m.in.Load()
-	in.mu.Lock()
+	in := m.lock()
 	defer in.mu.Unlock()
-	if !m.gone {
-		in.resume(m, initialize, &e)
+	if m.gone {
+		return done
+	}
+	m.coming, m.held = true, true
+	in.resume(m, initialize, &e, func() {
+		m.coming, m.held = false, false
+		in.vet(m)
+		in.pump()
+		close(done)
+	})
+	return done
+}
+
+// lock locks the instance that m is in.
+func (m *Member) lock() *instance {
+	for {
+		in := m.in.Load()
+		in.mu.Lock()
+		if m.in.Load() == in {
+			return in
+		}
+		in.mu.Unlock() // it has just moved
 	}
 }
 
 func (m *Member) letGo(err error) {
-	in := m.in.Load()
-	in.mu.Lock()
+	in := m.lock()
 	defer in.mu.Unlock()
 	in.letGo(m, err)
 }

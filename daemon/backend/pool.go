@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -14,6 +15,7 @@ import (
 // Pool is the shared servers of a daemon. Its methods are safe for concurrent use.
 type Pool struct {
 	options Options
+	last    atomic.Int64 // id of ours; no two processes get the same
 	make    func(supervise.Options[*talk]) process
 
 	// mu guards what follows, and which member is in which instance. It is locked

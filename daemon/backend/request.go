@@ -33,8 +33,8 @@ type request struct {
 
 	// done, when set, takes the answer in place of the client.
 	done func(line []byte, e *wire.Envelope)
-	// swallow, when set, is called in place of giving the client its answer.
-	swallow func()
+	// swallow, when set, gets the client's answer in its place.
+	swallow func(answer []byte)
 	// then, when set, is told whether the server has answered with a result.
 	then func(ok bool)
 }
@@ -87,7 +87,7 @@ func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope
 		return mcp.RefuseUnread(r.id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen))
 	case m.waiting+len(line) > mostBytes && m.waiting > 0:
 		return mcp.RefuseUnread(r.id, mcp.CodeGate, "too much waits for the shared MCP server")
-	case !e.Modern && !in.modern && m.hello == "" && e.Method != "initialize" && e.Method != "server/discover" && e.Method != "ping":
+	case !e.Modern && !in.modern && m.hello == "" && !m.coming && e.Method != "initialize" && e.Method != "server/discover" && e.Method != "ping":
 		return mcp.RefuseUnread(r.id, mcp.CodeInvalid, "the handshake has not been made")
 	case e.TaskID.Present() && strings.HasPrefix(e.Method, "tasks/"):
 		id, err := wire.Unquote(e.TaskID, line)
@@ -101,8 +101,7 @@ func (in *instance) refuses(m *Member, r *request, line []byte, e *wire.Envelope
 // send puts a client's request in line for the server, under an id of ours and with
 // edits. mu is held.
 func (in *instance) send(r *request, line []byte, e *wire.Envelope, edits ...wire.Edit) {
-	in.last++
-	r.number = in.last
+	r.number = in.pool.last.Add(1)
 	number := strconv.AppendInt(nil, r.number, 10)
 	edits = append(edits, wire.Edit{Span: e.ID, With: number})
 	if e.ProgressToken.Present() {
@@ -128,13 +127,15 @@ func (in *instance) enqueue(r *request, line []byte) {
 	}
 	in.waiting = append(in.waiting, r)
 	in.pump()
+	if !r.sent {
+		in.wake() // it waits for so long only
+	}
 }
 
 // own makes a request of our own, which says line but for the id that is in it. done
 // takes the answer. mu is held.
 func (in *instance) own(t *talk, method, params string, done func(line []byte, e *wire.Envelope)) {
-	in.last++
-	r := &request{number: in.last, method: method, sent: true, done: done}
+	r := &request{number: in.pool.last.Add(1), method: method, sent: true, done: done}
 	in.open[r.number] = r
 	t.push(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, r.number, method, params))
 }
@@ -142,12 +143,15 @@ func (in *instance) own(t *talk, method, params string, done func(line []byte, e
 // pump sends what may be sent. mu is held.
 func (in *instance) pump() {
 	if !in.ready || in.talk == nil {
-		in.wake() // somebody has to look at the time
 		return
 	}
 	blocked := false
 	kept := in.waiting[:0]
 	for _, r := range in.waiting {
+		if r.m != nil && r.m.held {
+			kept = append(kept, r)
+			continue
+		}
 		if r.class != "" && !in.admits(r, blocked) {
 			blocked = true
 			kept = append(kept, r)
@@ -157,9 +161,6 @@ func (in *instance) pump() {
 	}
 	clear(in.waiting[len(kept):])
 	in.waiting = kept
-	if blocked {
-		in.wake()
-	}
 }
 
 // pass sends r. mu is held.
@@ -197,7 +198,7 @@ func (in *instance) answer(r *request, line []byte) {
 		return
 	}
 	if r.swallow != nil {
-		r.swallow()
+		r.swallow(line)
 		return
 	}
 	in.deliver(r.m, line)
@@ -228,6 +229,7 @@ func (in *instance) cancel(m *Member, line []byte, e *wire.Envelope) {
 	}
 	delete(m.open, key)
 	if !in.withdraw(r) {
+		in.pump()
 		return
 	}
 	spliced, err := wire.Splice(line, wire.Edit{Span: e.RequestID, With: strconv.AppendInt(nil, r.number, 10)})
@@ -236,27 +238,27 @@ func (in *instance) cancel(m *Member, line []byte, e *wire.Envelope) {
 	}
 }
 
+// unqueue takes r out of those that wait. mu is held.
+func (in *instance) unqueue(r *request) {
+	in.waiting = slices.DeleteFunc(in.waiting, func(other *request) bool { return other == r })
+	if r.m != nil {
+		r.m.waiting -= r.size
+	}
+}
+
 // withdraw notes that nobody waits for the answer to r, and reports whether the
 // server has to be told. mu is held.
 func (in *instance) withdraw(r *request) bool {
 	r.cancelled = true
+	delete(in.tokens, r.number)
 	if !r.sent {
-		in.waiting = slices.DeleteFunc(in.waiting, func(other *request) bool { return other == r })
-		if r.m != nil {
-			r.m.waiting -= r.size
-		}
-		delete(in.tokens, r.number)
-		in.pump()
+		in.unqueue(r)
 		return false
 	}
-	delete(in.tokens, r.number)
 	if r.done != nil { // others wait for it as well
 		return false
 	}
 	r.settled = time.Now().Add(in.options.Settle)
-	if r.class != "" && in.classes[r.class] == quiet {
-		r.settled = time.Now()
-	}
 	in.cancelled = append(in.cancelled, r)
 	if r.m != nil {
 		r.m.cancelled++

@@ -1,0 +1,241 @@
+package backend
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// A server that asks for roots keeps them for as long as it lives, so those who share
+// it must have the same. The first answer makes the roots of the process. Everybody
+// else is asked by us before their requests pass, and who answers otherwise is given
+// another process: one for these roots if there is one, or their own.
+
+// rootsWait is how long a client may take to say what its roots are, before it is
+// taken to have others.
+const rootsWait = 10 * time.Second
+
+// rooter is the client that the server's question for roots goes to: they all have
+// the same.
+func (in *instance) rooter() *Member {
+	for _, m := range in.members {
+		if m.ready && !m.moving {
+			return m
+		}
+	}
+	return nil
+}
+
+// rooting takes the answer of m to a question for roots, and reports whether the
+// server is to get it. mu is held.
+func (in *instance) rooting(m *Member, a *ask, line []byte, e *wire.Envelope) bool {
+	m.roots = "none"
+	if e.Kind == wire.Result {
+		m.roots = canonical(e.Result.Of(line))
+	}
+	if a.ours {
+		in.vetted(m)
+		return false
+	}
+	if other := in.rootedLike(in.roots); other != nil && m.roots != in.roots {
+		in.vetted(m) // and the server hears what it has heard
+		in.question(other, a.key, a.raw)
+		return false
+	}
+	in.roots = m.roots
+	for _, other := range slices.Clone(in.members) {
+		if other.ready {
+			in.vet(other)
+		}
+	}
+	return true
+}
+
+// rootedLike is a client that has said that these are its roots; nil for none.
+func (in *instance) rootedLike(roots string) *Member {
+	for _, m := range in.members {
+		if roots != "" && m.ready && !m.moving && m.roots == roots {
+			return m
+		}
+	}
+	return nil
+}
+
+// question asks m for its roots, for the server or, without a key, for ourselves.
+func (in *instance) question(m *Member, key string, raw []byte) {
+	m.lastAsk++
+	a := &ask{m: m, id: m.lastAsk, method: "roots/list", ours: key == "", key: key, raw: raw}
+	m.asks[a.id] = a
+	if !a.ours {
+		in.asks[key] = a
+	}
+	in.deliver(m, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, a.id))
+}
+
+// vet holds the requests of m until its roots are known to be those of the process.
+// mu is held.
+func (in *instance) vet(m *Member) {
+	switch {
+	case m.coming || in.roots == "" || in.greeting == nil || !in.greeting.cans["roots"]:
+	case m.roots != "":
+		in.vetted(m)
+	case !m.held:
+		m.held, m.vetBy = true, time.Now().Add(rootsWait)
+		in.question(m, "", nil)
+		in.wake()
+	}
+}
+
+// vetted compares the roots of m with those of the process. mu is held.
+func (in *instance) vetted(m *Member) {
+	if m.moving {
+		return
+	}
+	m.held = m.roots != in.roots
+	m.moving = m.held
+	in.pump()
+	in.wake()
+}
+
+// rootsChanged takes the word of m that its roots have changed, and reports whether
+// the server is to get it: a client that shares the server is asked first, and leaves
+// when it has others than the rest.
+func (in *instance) rootsChanged(m *Member) bool {
+	m.roots = ""
+	if in.roots == "" || len(in.members) == 1 {
+		return true
+	}
+	in.vet(m)
+	return false
+}
+
+// movers are the members that are to have another process, and have nothing open here
+// any more. Those who have not said what their roots are join them. mu is held.
+func (in *instance) movers(now time.Time, soon func(time.Time) bool) []*Member {
+	var movers []*Member
+	for _, m := range in.members {
+		if m.held && !m.moving && !m.coming && soon(m.vetBy) {
+			m.roots = fmt.Sprintf("those of client %d", m.number)
+			m.moving = true
+		}
+		if m.moving && !slices.ContainsFunc(in.sentOf(m), func(r *request) bool { return r.method != "subscriptions/listen" }) {
+			movers = append(movers, m)
+		}
+	}
+	return movers
+}
+
+// sentOf are the requests of m that the server has, and m waits for.
+func (in *instance) sentOf(m *Member) []*request {
+	var sent []*request
+	for _, r := range m.open {
+		if !slices.Contains(in.waiting, r) {
+			sent = append(sent, r)
+		}
+	}
+	return sent
+}
+
+// luggage is what a client takes along to another process.
+type luggage struct {
+	hello  []byte // the handshake
+	roots  string
+	level  int
+	topics [][]byte // raw URIs
+	open   map[string]*request
+	queue  []*request
+	tokens map[int64]*token
+}
+
+// pack takes m out of the instance with all that is its. mu is held.
+func (in *instance) pack(m *Member) luggage {
+	l := luggage{hello: in.greeting.line, roots: m.roots, level: m.level, tokens: map[int64]*token{}, open: map[string]*request{}}
+	for uri := range m.uris {
+		if t := in.topics[uri]; t != nil {
+			l.topics = append(l.topics, t.uri)
+		}
+	}
+	l.queue = in.waitingOf(m)
+	for _, r := range l.queue {
+		l.open[r.key] = r
+		delete(m.open, r.key)
+		if t := in.tokens[r.number]; t != nil {
+			l.tokens[r.number] = t
+			delete(in.tokens, r.number)
+		}
+	}
+	in.waiting = slices.DeleteFunc(in.waiting, func(r *request) bool { return r.m == m })
+	in.part(m, "the session has changed to another process")
+	return l
+}
+
+// unpack makes m, which has entered, what it was elsewhere: first the handshake, then
+// subscriptions and the log level, then what waits. mu is held.
+func (in *instance) unpack(m *Member, l luggage) {
+	m.roots, m.held, m.coming, m.level = l.roots, true, true, l.level
+	for key, r := range l.open {
+		m.open[key] = r
+		m.waiting += r.size
+	}
+	in.waiting = append(in.waiting, l.queue...)
+	for number, t := range l.tokens {
+		in.tokens[number] = t
+	}
+	var e wire.Envelope
+	if err := wire.Read(l.hello, wire.FromAgent, &e); err != nil {
+		in.letGo(m, fmt.Errorf("%w: %w", ErrDisagrees, err))
+		return
+	}
+	in.resume(m, l.hello, &e, func() {
+		m.coming = false
+		if m.level > 0 && in.ready && in.voice() != in.level {
+			in.tellLevel(in.talk, in.voice())
+		}
+		for n, uri := range l.topics {
+			in.subscribeAgain(m, n, uri)
+		}
+		in.vetted(m)
+		for _, method := range in.greeting.lists {
+			in.deliver(m, fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q}`, method))
+		}
+		in.pump()
+	})
+}
+
+// subscribeAgain subscribes m to a resource without its knowing.
+func (in *instance) subscribeAgain(m *Member, n int, uri []byte) {
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":0,"method":"resources/subscribe","params":{"uri":%s}}`, uri)
+	var e wire.Envelope
+	if wire.Read(line, wire.FromAgent, &e) != nil || m.gone {
+		return
+	}
+	r := &request{owner: m.number, m: m, key: fmt.Sprintf("again %d", n), method: e.Method, since: time.Now(), swallow: func([]byte) {}}
+	m.open[r.key] = r
+	in.subscribe(r, line, &e)
+}
+
+// rehouse gives m another process, if it is still to have one.
+func (p *Pool) rehouse(m *Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := m.in.Load()
+	from.mu.Lock()
+	if m.gone || !m.moving || p.stopped || from.greeting == nil {
+		from.mu.Unlock()
+		return
+	}
+	key := from.greeting.key
+	l := from.pack(m)
+	from.mu.Unlock()
+	to := p.find(m, func(in *instance) bool { return in != from && in.fits(key) && in.roots == l.roots })
+	to.mu.Lock()
+	defer to.mu.Unlock()
+	if len(to.members) == 0 {
+		to.roots = l.roots
+	}
+	to.enter(m)
+	to.claim(key)
+	to.unpack(m, l)
+}
