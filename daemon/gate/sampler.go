@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -27,7 +28,8 @@ type Sampler interface {
 	// that the agent has not said that it can answer. It must not block.
 	Who(c *Call, rule string, unable bool) string
 	// Answer returns the raw result of c. It returns when ctx ends. An error is
-	// for the log and the record; the server is told that there is no answer.
+	// for the log and the record, and the server is told that there is no answer;
+	// it is told the error itself if that is ErrInvalid: what it asks makes no sense.
 	Answer(ctx context.Context, c *Call) ([]byte, error)
 }
 
@@ -118,6 +120,9 @@ func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 		r.Verdict, r.Reason = "protocol_error", failed.Error()
 		v.Reason = "the extension " + c.answerer + " could not answer it"
 		v.Answer = mcp.RefuseUnread(id, mcp.CodeExtension, "The model that answers in the agent's place gave no answer. Trying again may help later.")
+		if errors.Is(failed, ErrInvalid) {
+			v.Answer = mcp.RefuseUnread(id, mcp.CodeInvalidParams, failed.Error())
+		}
 	} else {
 		v.Answer = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 	}

@@ -83,6 +83,7 @@ var mayImport = map[string][]string{
 	// What an extension offers beyond hooks: its models, and its tools.
 	"daemon/extension/provider": {json, "internal/..."},
 	"daemon/extension/offer":    {json, "internal/..."},
+	"daemon/extension/sampling": {json, "internal/...", "daemon/gate", "daemon/config", "daemon/extension/offer", "daemon/extension/provider"},
 	// A collector for tests.
 	"daemon/traces/collect": {otlp, protobuf},
 

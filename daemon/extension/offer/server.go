@@ -2,7 +2,9 @@ package offer
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -184,4 +186,18 @@ func (m *Member) changed() {
 			m.deliver(notification("notifications/tools/list_changed", c.id, ""))
 		}
 	}
+}
+
+// Command stands for the command line of the server of an extension, in rules and
+// records, and for what its definitions are pinned to.
+func Command(extension string) []string { return []string{"extension", extension} }
+
+// Launch is the launch of that server: the hex SHA-256 over its command, each part
+// behind its length.
+func Launch(extension string) string {
+	sum := sha256.New()
+	for _, part := range Command(extension) {
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
 }
