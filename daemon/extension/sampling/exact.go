@@ -3,6 +3,7 @@ package sampling
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -25,7 +26,12 @@ func decode(raw []byte, to any) error {
 	if err := exact(jsontext.NewDecoder(bytes.NewReader(raw))); err != nil {
 		return err
 	}
-	return json.Unmarshal(raw, to)
+	err := json.Unmarshal(raw, to)
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) { // its own words name our types
+		return fmt.Errorf("the member %s is a %s", kind.Field, kind.Value)
+	}
+	return err
 }
 
 // exact reads one value.

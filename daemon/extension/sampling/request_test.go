@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		{"a choice that is none", `{` + hi + `,"toolChoice":{"mode":"any"}}`, "", "unknown mode"},
 		{"a tool required of none", `{` + hi + `,"toolChoice":{"mode":"required"}}`, "", "there is none"},
 		{"an empty stop", `{` + hi + `,"stopSequences":[""]}`, "", "empty stop"},
-		{"text where a number belongs", `{` + hi + `,"temperature":"warm"}`, "", "params are not those of sampling/createMessage"},
+		{"text where a number belongs", `{` + hi + `,"temperature":"warm"}`, "", "the member Temperature is a string"},
 		{"another spelling of messages", `{` + hi + `,"Messages":[]}`, "", `the member "Messages" can be taken for messages`},
 		{"another spelling of text", `{"messages":[{"role":"user","content":{"type":"text","text":"hi","TEXT":"ho"}}],"maxTokens":9}`, "", `can be taken for text`},
 		{"another spelling of content", "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"tool_re\u017fult\"},\"me\u017f\u017fage\":1}],\"maxTokens\":9}", "", "can be taken for message"},
