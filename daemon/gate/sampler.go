@@ -111,6 +111,9 @@ func (a *Attachment) supply(c *Call, digest [32]byte) {
 // and what it says in the memory, when it returns.
 func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 	id := c.Envelope.ID.Of(c.Line)
+	if len(result) > wire.MaxMessage-1024 { // what stands around it
+		failed = errors.New("the answer is longer than a message may be")
+	}
 	v := Verdict{Seq: c.Seq, Move: Deny, supplied: failed == nil, Reason: "the extension " + c.answerer + " has answered it in the agent's place"}
 	r := a.about(record.KindOutcome)
 	r.Call, r.ID, r.Direction, r.Method, r.MessageID = c.Seq, c.ID, Direction(wire.FromAgent), c.Method, string(id)

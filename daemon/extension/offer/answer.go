@@ -1,14 +1,13 @@
 package offer
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -82,12 +81,7 @@ func (s *Server) list(members string) []byte {
 		dst = quote(append(dst, `{"name":`...), t.Name)
 		dst = quote(append(dst, `,"description":`...), t.Description)
 		dst = append(dst, `,"inputSchema":`...)
-		if t.InputSchema == nil {
-			dst = append(dst, `{"type":"object"}`...)
-		} else {
-			dst = append(dst, oneLine(t.InputSchema)...)
-		}
-		dst = append(dst, '}')
+		dst = append(append(dst, t.InputSchema...), '}')
 	}
 	return append(dst, "]}"...)
 }
@@ -100,7 +94,7 @@ func (m *Member) call(line []byte, e *wire.Envelope) {
 		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalidParams, err.Error()))
 		return
 	}
-	if !slices.ContainsFunc(m.server.extension.Tools(), func(t Tool) bool { return t.Name == tool }) {
+	if !slices.ContainsFunc(m.server.extension.Tools(), func(t protocol.Tool) bool { return t.Name == tool }) {
 		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalidParams, "Unknown tool: "+tool))
 		return
 	}
@@ -116,7 +110,7 @@ func (m *Member) call(line []byte, e *wire.Envelope) {
 	m.work.Go(func() {
 		result, err := m.server.extension.Call(ctx, tool, input)
 		if err == nil {
-			result, err = checked(result)
+			result, err = protocol.CheckResult(result)
 		}
 		if err != nil {
 			result = failed("Tool execution failed: " + err.Error())
@@ -217,37 +211,9 @@ func (m *Member) result(id, result []byte, modern bool) {
 	m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, "the extension's answer is longer than a message may be"))
 }
 
-// checked returns the result of a tool as it may stand in a line.
-func checked(raw []byte) ([]byte, error) {
-	raw = bytes.TrimSpace(raw)
-	if !jsontext.Value(raw).IsValid() || raw[0] != '{' {
-		return nil, errors.New("the extension's result is no JSON object")
-	}
-	content, err := wire.Member(raw, wire.Span{End: len(raw)}, "content")
-	if err != nil {
-		return nil, fmt.Errorf("the extension's result: %w", err)
-	}
-	if _, err := wire.Elements(raw, content); err != nil {
-		return nil, fmt.Errorf("the extension's result has no list of content: %w", err)
-	}
-	return oneLine(raw), nil
-}
-
 // failed is a result that tells a model what went wrong.
 func failed(text string) []byte {
 	return append(quote([]byte(`{"content":[{"type":"text","text":`), text), `}],"isError":true}`...)
-}
-
-// oneLine returns valid JSON without line ends, which may stand between its values.
-func oneLine(raw []byte) []byte {
-	if !bytes.ContainsAny(raw, "\r\n") {
-		return raw
-	}
-	v := jsontext.Value(bytes.Clone(raw))
-	if err := v.Compact(); err != nil {
-		return []byte("null") // it is valid, so this does not happen
-	}
-	return v
 }
 
 // quote appends text as a JSON string. What is not UTF-8 becomes U+FFFD.

@@ -50,7 +50,7 @@ func TestSDK(t *testing.T) {
 			<-n.started
 			cancel()
 			slow.Wait()
-			n.set(Tool{Name: "new"})
+			n.set(tool("new"))
 			s.Changed()
 			<-changed
 		})

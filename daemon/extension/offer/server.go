@@ -7,21 +7,15 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Tool is a tool as an extension has declared it.
-type Tool struct {
-	Name        string
-	Description string
-	InputSchema []byte // a raw JSON Schema; nil for any object
-}
-
 // Extension is what an extension offers. Its methods are safe for concurrent use.
 type Extension interface {
 	// Tools returns what it has now, none while it can't be asked.
-	Tools() []Tool
+	Tools() []protocol.Tool
 	// Call calls a tool of it with a raw object and returns the raw result, as
 	// MCP's tools/call has it. It returns when ctx ends.
 	Call(ctx context.Context, tool string, input []byte) ([]byte, error)

@@ -9,29 +9,30 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // notes is an extension with three tools.
 type notes struct {
 	mu      sync.Mutex
-	tools   []Tool
+	tools   []protocol.Tool
 	started chan string // names of the calls of slow, as they begin
 }
 
 func newNotes() *notes {
-	return &notes{started: make(chan string, 8), tools: []Tool{
-		{"add", "Add a note", []byte("{\n \"type\": \"object\"}")}, {Name: "slow"}, {Name: "broken"}, {Name: "odd"},
+	return &notes{started: make(chan string, 8), tools: []protocol.Tool{
+		{Name: "add", Description: "Add a note", InputSchema: []byte(`{"type":"object"}`)}, tool("slow"), tool("broken"), tool("odd"),
 	}}
 }
 
-func (n *notes) Tools() []Tool {
+func (n *notes) Tools() []protocol.Tool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.tools
 }
 
-func (n *notes) set(tools ...Tool) {
+func (n *notes) set(tools ...protocol.Tool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.tools = tools
@@ -49,6 +50,10 @@ func (n *notes) Call(ctx context.Context, tool string, input []byte) ([]byte, er
 		return nil, context.Cause(ctx)
 	}
 	return nil, errors.New("the extension has ended")
+}
+
+func tool(name string) protocol.Tool {
+	return protocol.Tool{Name: name, InputSchema: []byte(`{"type":"object"}`)}
 }
 
 // agent is a member and what was delivered to it.
@@ -125,8 +130,8 @@ func TestAnswers(t *testing.T) {
 		{"an unknown tool", `"method":"tools/call","params":{"name":"nothing"}`, `"error":{"code":-32602,"message":"Unknown tool: nothing"}`},
 		{"a call without a name", `"method":"tools/call","params":{}`, `"error":{"code":-32602,`},
 		{"a failing call", `"method":"tools/call","params":{"name":"broken"}`, `"result":{"content":[{"type":"text","text":"Tool execution failed: the extension has ended"}],"isError":true}`},
-		{"a result that is none", odd(`3`), `"text":"Tool execution failed: the extension's result is no JSON object"`},
-		{"a result without content", odd(`{}`), `Tool execution failed: the extension's result has no list of content`},
+		{"a result that is none", odd(`3`), `"text":"Tool execution failed: the result of the tool: not a JSON object"`},
+		{"a result without content", odd(`{}`), `Tool execution failed: the result of the tool has no content array`},
 		{"a result with other members", odd(`{"content":[],"isError":true,"structuredContent":{"a":1}}`), `"result":{"content":[],"isError":true,"structuredContent":{"a":1}}`},
 		{"resources", `"method":"resources/list"`, `"error":{"code":-32601,"message":"Method not found"}`},
 		{"an unknown method", `"method":"x/y"`, `"error":{"code":-32601,"message":"Method not found"}`},
@@ -221,7 +226,7 @@ func TestChanged(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 
-	n.set(Tool{Name: "new"})
+	n.set(tool("new"))
 	s.Changed()
 	if got, want := legacy.hears(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -80,8 +80,12 @@ func (h *house) Complete(ctx context.Context, extension string, p provider.Param
 }
 
 func (h *house) Offers() []Offer { return []Offer{{Name: "notes", Version: "1.0", Extension: h}} }
-func (h *house) Tools() []offer.Tool {
-	return []offer.Tool{{Name: "add", Description: "Add a note"}, {Name: "wipe"}, {Name: "taken"}}
+func (h *house) Tools() []protocol.Tool {
+	return []protocol.Tool{one("add"), one("wipe"), one("taken")}
+}
+
+func one(name string) protocol.Tool {
+	return protocol.Tool{Name: name, Description: "does " + name, InputSchema: []byte(`{"type":"object"}`)}
 }
 
 func (h *house) Call(_ context.Context, tool string, input []byte) ([]byte, error) {

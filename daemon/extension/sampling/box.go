@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
@@ -28,7 +28,7 @@ func (a *Answerer) open(ctx context.Context, c *gate.Call, globs []config.Glob, 
 		named := func(t string) bool {
 			return slices.ContainsFunc(globs, func(g config.Glob) bool { return g.Match(o.Name + "/" + t) })
 		}
-		if !slices.ContainsFunc(o.Tools(), func(t offer.Tool) bool { return named(t.Name) }) {
+		if !slices.ContainsFunc(o.Tools(), func(t protocol.Tool) bool { return named(t.Name) }) {
 			continue
 		}
 		cl, err := a.attach(ctx, c, o)
