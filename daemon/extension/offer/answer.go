@@ -67,7 +67,7 @@ func (s *Server) about(version string) []byte {
 	dst := append([]byte("{"), version...)
 	dst = append(dst, `,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":`...)
 	dst = quote(dst, ID(s.name))
-	dst = quote(append(dst, `,"version":`...), s.version)
+	dst = quote(append(dst, `,"version":`...), s.extension.Version())
 	return append(dst, "}}"...)
 }
 

@@ -5,7 +5,7 @@
 // that sessions share. What an agent says to it has passed the gate like what is
 // said to any server, and its lists and results pass it on the way back.
 //
-//	server := offer.NewServer("notes", "1.2.0", extension)
+//	server := offer.NewServer("notes", extension)
 //	member := server.Join(deliver)
 //	err := member.Write(ctx, line) // a line of the agent; what answers it is delivered
 //	member.Leave()

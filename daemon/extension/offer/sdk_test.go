@@ -16,7 +16,7 @@ func TestSDK(t *testing.T) {
 	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			n := newNotes()
-			s := NewServer("notes", "1.0", n)
+			s := NewServer("notes", n)
 			changed := make(chan struct{}, 8)
 			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },

@@ -14,6 +14,8 @@ import (
 
 // Extension is what an extension offers. Its methods are safe for concurrent use.
 type Extension interface {
+	// Version is the version of what is installed.
+	Version() string
 	// Tools returns what it has now, none while it can't be asked.
 	Tools() []protocol.Tool
 	// Call calls a tool of it with a raw object and returns the raw result, as
@@ -24,17 +26,16 @@ type Extension interface {
 // Server is the server that stands for one extension. Its methods are safe for
 // concurrent use.
 type Server struct {
-	name, version string
-	extension     Extension
+	name      string
+	extension Extension
 
 	mu      sync.Mutex // guards what follows
 	members map[*Member]bool
 }
 
-// NewServer returns a server without members. name and version are those of the
-// extension.
-func NewServer(name, version string, extension Extension) *Server {
-	return &Server{name: name, version: version, extension: extension, members: map[*Member]bool{}}
+// NewServer returns a server without members. name is that of the extension.
+func NewServer(name string, extension Extension) *Server {
+	return &Server{name: name, extension: extension, members: map[*Member]bool{}}
 }
 
 // Prefix stands before the name of an extension in the id of its server, by which
@@ -136,6 +137,18 @@ func (m *Member) Write(ctx context.Context, line []byte) error {
 		}
 	}
 	return nil // it asks for nothing, so what else an agent answers is of no use
+}
+
+// Resume is for an agent that has shaken hands with a daemon before this one, by
+// the line initialize. It is told of changes from then on.
+func (m *Member) Resume(initialize []byte) {
+	var e wire.Envelope
+	if wire.Read(initialize, wire.FromAgent, &e) != nil || e.Kind != wire.Request || e.Method != "initialize" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = true
 }
 
 // cancelled ends a request of the agent, which is answered no more. m.mu is held.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -25,6 +26,8 @@ func newNotes() *notes {
 		{Name: "add", Description: "Add a note", InputSchema: []byte(`{"type":"object"}`)}, tool("slow"), tool("broken"), tool("odd"),
 	}}
 }
+
+func (n *notes) Version() string { return "1.0" }
 
 func (n *notes) Tools() []protocol.Tool {
 	n.mu.Lock()
@@ -138,7 +141,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			a := join(t, NewServer("notes", "1.0", newNotes()))
+			a := join(t, NewServer("notes", newNotes()))
 			a.says(`{"jsonrpc":"2.0","id":7,` + test.request + `}`)
 			if got := a.hears(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,`) || !strings.Contains(got, test.want) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
@@ -156,7 +159,7 @@ func TestUnanswered(t *testing.T) {
 		`{"jsonrpc":"2.0","id":3,"result":{}}`,
 		`not a message`,
 	} {
-		a := join(t, NewServer("notes", "1.0", newNotes()))
+		a := join(t, NewServer("notes", newNotes()))
 		a.says(line)
 		a.silent()
 	}
@@ -165,7 +168,7 @@ func TestUnanswered(t *testing.T) {
 // TestCancel: a call that was taken back is ended, and not answered.
 func TestCancel(t *testing.T) {
 	n := newNotes()
-	a := join(t, NewServer("notes", "1.0", n))
+	a := join(t, NewServer("notes", n))
 	a.says(`{"jsonrpc":"2.0","id":"1","method":"tools/call","params":{"name":"slow"}}`)
 	<-n.started
 	a.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`) // another id
@@ -182,7 +185,7 @@ func TestCancel(t *testing.T) {
 // go on.
 func TestLeave(t *testing.T) {
 	n := newNotes()
-	s := NewServer("notes", "1.0", n)
+	s := NewServer("notes", n)
 	a, b := join(t, s), join(t, s)
 	a.says(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow"}}`)
 	<-n.started
@@ -207,10 +210,13 @@ func TestLeave(t *testing.T) {
 // TestChanged: members are told of other tools as far as they can be.
 func TestChanged(t *testing.T) {
 	n := newNotes()
-	s := NewServer("notes", "1.0", n)
+	s := NewServer("notes", n)
 	silent, legacy, modern := join(t, s), join(t, s), join(t, s)
 	legacy.says(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
 	legacy.hears()
+	resumed := join(t, s)
+	resumed.Resume([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`))
+	silent.Resume([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`))
 	listen := func(id, what string) {
 		modern.says(`{"jsonrpc":"2.0","id":` + id + `,"method":"subscriptions/listen","params":{` + modernMeta + `,"notifications":{` + what + `}}}`)
 	}
@@ -234,6 +240,9 @@ func TestChanged(t *testing.T) {
 	if got, want := modern.hears(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"s"}}}`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	if got, want := resumed.hears(), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 	modern.says(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"s"}}`)
 	s.Changed()
 	legacy.hears()
@@ -243,7 +252,7 @@ func TestChanged(t *testing.T) {
 
 // TestMostOpen: nobody opens requests without end.
 func TestMostOpen(t *testing.T) {
-	a := join(t, NewServer("notes", "1.0", newNotes()))
+	a := join(t, NewServer("notes", newNotes()))
 	for i := range mostOpen {
 		a.says(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{%s,"notifications":{"toolsListChanged":true}}}`, i, modernMeta))
 		a.hears()
@@ -251,5 +260,32 @@ func TestMostOpen(t *testing.T) {
 	a.says(`{"jsonrpc":"2.0","id":"more","method":"tools/call","params":{"name":"add"}}`)
 	if got := a.hears(); !strings.Contains(got, "more than 256 requests are open") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestBook: agents find the tools of an extension by its name, and hear of changes
+// of it.
+func TestBook(t *testing.T) {
+	n := newNotes()
+	b := NewBook(func(name string) (Extension, bool) { return n, name == "notes" })
+	if _, err := b.Join("gone", func([]byte) {}); !errors.Is(err, gate.ErrNotFound) {
+		t.Errorf("an extension that is not there: %v", err)
+	}
+	mail := make(chan string, 8)
+	m, err := b.Join("notes", func(line []byte) { mail <- string(line) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Resume([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`))
+	b.Changed()
+	if got := <-mail; !strings.Contains(got, "list_changed") {
+		t.Errorf("got %s", got)
+	}
+	if here, gone := b.Members("notes"), b.Members("gone"); here != 1 || gone != 0 {
+		t.Errorf("members: %d, %d", here, gone)
+	}
+	m.Leave()
+	if here := b.Members("notes"); here != 0 {
+		t.Errorf("members after the end: %d", here)
 	}
 }

@@ -27,7 +27,7 @@ type Extensions interface {
 
 // Offer is an extension that has tools.
 type Offer struct {
-	Name, Version string
+	Name string
 	offer.Extension
 }
 

@@ -79,7 +79,8 @@ func (h *house) Complete(ctx context.Context, extension string, p provider.Param
 	return provider.ReadResult([]byte(raw))
 }
 
-func (h *house) Offers() []Offer { return []Offer{{Name: "notes", Version: "1.0", Extension: h}} }
+func (h *house) Offers() []Offer { return []Offer{{Name: "notes", Extension: h}} }
+func (h *house) Version() string { return "1.0" }
 func (h *house) Tools() []protocol.Tool {
 	return []protocol.Tool{one("add"), one("wipe"), one("taken")}
 }

@@ -42,7 +42,7 @@ func (a *Answerer) attach(ctx context.Context, c *gate.Call, o Offer) (*client, 
 		Patience: longest, Limit: c.Limit, Requested: c.Profile,
 	}, nil)
 	cl.a.Bind(func(v gate.Verdict) { put(cl.verdicts, v) })
-	cl.server = offer.NewServer(o.Name, o.Version, o.Extension).Join(func(line []byte) { put(cl.answers, append([]byte(nil), line...)) })
+	cl.server = offer.NewServer(o.Name, o.Extension).Join(func(line []byte) { put(cl.answers, append([]byte(nil), line...)) })
 	return cl, nil
 }
 
