@@ -29,7 +29,7 @@ func whenUnable(_ string, u bool) string {
 	return ""
 }
 
-func says(text string) func(context.Context) ([]byte, error) {
+func gives(text string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return []byte(text), nil }
 }
 
@@ -38,7 +38,7 @@ func waits(ctx context.Context) ([]byte, error) {
 	return nil, context.Cause(ctx)
 }
 
-const aResult = `{"role":"assistant","content":{"type":"text","text":"ho"},"model":"fast"}`
+const anAnswer = `{"role":"assistant","content":{"type":"text","text":"ho"},"model":"fast"}`
 
 func samples(seq uint64) Submission {
 	return Submission{Seq: seq, Side: wire.FromServer, Line: []byte(aSampling)}
@@ -54,14 +54,14 @@ func withStand(s *stand) (*house, *Attachment, <-chan Verdict) {
 // TestSupplied: what would go on to the agent is answered in its place, on record
 // and in the memory, and counts as no refusal.
 func TestSupplied(t *testing.T) {
-	h, a, verdicts := withStand(&stand{who: always, answers: says(aResult)})
+	h, a, verdicts := withStand(&stand{who: always, answers: gives(anAnswer)})
 	defer a.Close(true)
 	a.Submit(samples(1))
 	if v := <-verdicts; v.Move != Ask || !strings.Contains(v.Reason, "notes/fast") {
 		t.Errorf("first %+v", v)
 	}
 	v := <-verdicts
-	const want = `{"jsonrpc":"2.0","id":"s-1","result":` + aResult + `}`
+	const want = `{"jsonrpc":"2.0","id":"s-1","result":` + anAnswer + `}`
 	if v.Move != Deny || string(v.Answer) != want {
 		t.Errorf("then %v %s, want %s", v.Move, v.Answer, want)
 	}
@@ -111,7 +111,7 @@ func TestWhoAnswers(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			h, a, verdicts := withStand(&stand{who: test.who, answers: says(aResult)})
+			h, a, verdicts := withStand(&stand{who: test.who, answers: gives(anAnswer)})
 			defer a.Close(true)
 			h.ruling.Answer = test.rule
 			if test.before != nil {
@@ -136,7 +136,7 @@ func initialize(capabilities string) func(a *Attachment) {
 // would answer, and their yes comes first.
 func TestSuppliedLater(t *testing.T) {
 	asked := false
-	h, a, verdicts := withStand(&stand{who: always, answers: func(context.Context) ([]byte, error) { asked = true; return []byte(aResult), nil }})
+	h, a, verdicts := withStand(&stand{who: always, answers: func(context.Context) ([]byte, error) { asked = true; return []byte(anAnswer), nil }})
 	defer a.Close(true)
 	h.ruling = Ruling{Move: Deny, Gate: "rule", Reason: "no"}
 	a.Submit(samples(1))
@@ -158,7 +158,7 @@ func TestSuppliedLater(t *testing.T) {
 	if v := <-verdicts; v.Move != Ask {
 		t.Errorf("after the yes: %v", v.Move)
 	}
-	if v := <-verdicts; v.Move != Deny || !strings.Contains(string(v.Answer), aResult) {
+	if v := <-verdicts; v.Move != Deny || !strings.Contains(string(v.Answer), anAnswer) {
 		t.Errorf("at last: %v %s", v.Move, v.Answer)
 	}
 }
@@ -166,7 +166,7 @@ func TestSuppliedLater(t *testing.T) {
 // TestOtherAnswerer: a yes to an answer by the one is none to an answer by another.
 func TestOtherAnswerer(t *testing.T) {
 	who := "notes/fast"
-	h, a, verdicts := withStand(&stand{who: func(string, bool) string { return who }, answers: says(aResult)})
+	h, a, verdicts := withStand(&stand{who: func(string, bool) string { return who }, answers: gives(anAnswer)})
 	defer a.Close(true)
 	h.ruling = Ruling{Move: Ask, Gate: "rule", Reason: "a person must agree"}
 	a.Submit(samples(1))
@@ -206,7 +206,7 @@ func TestUnrecordedAnswer(t *testing.T) {
 	defer a.Close(true)
 	s.answers = func(context.Context) ([]byte, error) {
 		h.set(func() { h.full = errors.New("disk full") })
-		return []byte(aResult), nil
+		return []byte(anAnswer), nil
 	}
 	a.Submit(samples(1))
 	<-verdicts
@@ -259,7 +259,7 @@ func TestSuppliedAnew(t *testing.T) {
 	a.Submit(samples(1))
 	<-verdicts
 	a.Close(false)
-	h.gate.Sampler.(*stand).answers = says(aResult)
+	h.gate.Sampler.(*stand).answers = gives(anAnswer)
 	b := h.gate.Attach(context.Background(), Shim{Attachment: "attachment-0001", Server: "srv"}, map[uint64]record.Record{1: *h.records[0]})
 	defer b.Close(true)
 	again := collect(b)
@@ -267,7 +267,7 @@ func TestSuppliedAnew(t *testing.T) {
 	if v := <-again; v.Move != Ask {
 		t.Errorf("got %v", v.Move)
 	}
-	if v := <-again; !strings.Contains(string(v.Answer), aResult) {
+	if v := <-again; !strings.Contains(string(v.Answer), anAnswer) {
 		t.Errorf("got %v %s", v.Move, v.Answer)
 	}
 }

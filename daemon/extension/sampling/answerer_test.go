@@ -25,6 +25,7 @@ type house struct {
 	says     []string // what the provider answers, one after the other
 	hangs    bool     // it does not answer
 	rule     map[string]gate.Ruling
+	hooks    bool   // one changes what tools are called with, and what they answer
 	hidden   string // a tool that agents may not know of
 
 	mu      sync.Mutex
@@ -40,7 +41,7 @@ func newHouse(t *testing.T) *house {
 	h := &house{yes: make(chan bool, 1), rule: map[string]gate.Ruling{}}
 	h.cfg = config.Sampling{Provider: "notes/claude", When: config.SamplingAlways, MaxIterations: 3, MaxTokens: 50}
 	g := &gate.Gate{
-		Policy: func() gate.Policy { return h }, Facts: h, Approver: h, Recorder: h, Logger: slog.New(slog.DiscardHandler),
+		Policy: func() gate.Policy { return h }, Facts: h, Hooks: h, Approver: h, Recorder: h, Logger: slog.New(slog.DiscardHandler),
 	}
 	h.answerer = &Answerer{Config: func() *config.Sampling { return &h.cfg }, Extensions: h, Gate: g, Logger: g.Logger}
 	g.Sampler = h.answerer
@@ -128,6 +129,19 @@ func (h *house) Wait(ctx context.Context) (gate.Answer, error) {
 	}
 }
 
+func (h *house) Wants(c *gate.Call, _ bool) bool { return h.hooks && c.Method == "tools/call" }
+func (h *house) Revision() uint64                { return 1 }
+func (h *house) Who(*gate.Call, bool) []string   { return []string{"hook"} }
+func (h *house) Before(context.Context, *gate.Call) gate.Hooked {
+	return gate.Hooked{Move: gate.Forward, Changed: []byte(`{"by":"hook"}`), By: []string{"hook"}}
+}
+func (h *house) After(_ context.Context, c *gate.Call, result []byte) gate.Hooked {
+	if strings.Contains(string(result), "isError") {
+		return gate.Hooked{Move: gate.Deny, By: []string{"hook"}, Reason: "it says too much"}
+	}
+	return gate.Hooked{Move: gate.Forward, Changed: []byte(`{"content":[{"type":"text","text":"less"}]}`), By: []string{"hook"}}
+}
+
 func (h *house) note(to *[]string, what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,8 +169,8 @@ func (h *house) ask(t *testing.T, params string) gate.Verdict {
 }
 
 const (
-	ends   = `{"content":[{"type":"text","text":"done"}],"stop_reason":"end_turn"}`
-	answer = `{"jsonrpc":"2.0","id":5,"result":{"content":{"text":"done","type":"text"},"model":"claude/large","role":"assistant","stopReason":"endTurn"}}`
+	ends = `{"content":[{"type":"text","text":"done"}],"stop_reason":"end_turn"}`
+	done = `{"jsonrpc":"2.0","id":5,"result":{"content":{"text":"done","type":"text"},"model":"claude/large","role":"assistant","stopReason":"endTurn"}}`
 )
 
 func use(name, input string) string {
@@ -177,23 +191,27 @@ func TestAnswer(t *testing.T) {
 		in     string // what the last question to the model holds
 		called string
 	}{
-		{name: "text", says: []string{ends}, want: answer, in: `"provider_id":"claude","model_id":"large","model":"claude/large"`},
-		{name: "no more tokens than allowed", params: `,"maxTokens":1000`, says: []string{ends}, want: answer, in: `"max_tokens":50`},
+		{name: "text", says: []string{ends}, want: done, in: `"provider_id":"claude","model_id":"large","model":"claude/large"`},
+		{name: "no more tokens than allowed", params: `,"maxTokens":1000`, says: []string{ends}, want: done, in: `"max_tokens":50`},
 		{name: "a hint", params: `,"modelPreferences":{"hints":[{"name":"small"}]}`, says: []string{ends}, want: `"model":"claude/small"`},
-		{name: "a model that is configured", set: func(h *house) { h.cfg.Provider = "notes/claude:large" }, params: `,"modelPreferences":{"hints":[{"name":"small"}]}`, says: []string{ends}, want: answer},
-		{name: "no tools of ours", says: []string{use("add", "{}"), ends}, want: answer, in: "Unknown tool: add"},
-		{name: "a tool of ours", set: func(h *house) { h.tools("notes/*") }, says: []string{use("add", `{"n":1}`), ends}, want: answer,
+		{name: "a model that is configured", set: func(h *house) { h.cfg.Provider = "notes/claude:large" }, params: `,"modelPreferences":{"hints":[{"name":"small"}]}`, says: []string{ends}, want: done},
+		{name: "no tools of ours", says: []string{use("add", "{}"), ends}, want: done, in: "Unknown tool: add"},
+		{name: "a tool of ours", set: func(h *house) { h.tools("notes/*") }, says: []string{use("add", `{"n":1}`), ends}, want: done,
 			in: `"tool_use_id":"u1","content":"added"}`, called: `add {"n":1}`},
-		{name: "a tool that is not named", set: func(h *house) { h.tools("notes/w*") }, says: []string{use("add", `{}`), ends}, want: answer, in: "Unknown tool: add"},
-		{name: "a tool that agents may not see", set: func(h *house) { h.tools("notes/*"); h.hidden = "add" }, says: []string{use("add", `{}`), ends}, want: answer, in: "Unknown tool: add"},
-		{name: "a tool that is refused", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = deny }, says: []string{use("add", `{}`), ends}, want: answer,
+		{name: "a tool that is not named", set: func(h *house) { h.tools("notes/w*") }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
+		{name: "a tool that agents may not see", set: func(h *house) { h.tools("notes/*"); h.hidden = "add" }, says: []string{use("add", `{}`), ends}, want: done, in: "Unknown tool: add"},
+		{name: "a tool that is refused", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = deny }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `"content":"Not executed. Refused by rule \"add\": not today. Repeating the call will not help; ask the user.`},
-		{name: "a tool that a person refuses", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- false }, says: []string{use("add", `{}`), ends}, want: answer,
+		{name: "a tool that a person refuses", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- false }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `Not executed. A person refused it (A-1)`},
-		{name: "a tool that a person permits", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- true }, says: []string{use("add", `{}`), ends}, want: answer,
+		{name: "a tool that a person permits", set: func(h *house) { h.tools("notes/*"); h.rule["ext-notes/add"] = person; h.yes <- true }, says: []string{use("add", `{}`), ends}, want: done,
 			in: `"content":"added"}`, called: `add {}`},
-		{name: "a tool that fails", set: func(h *house) { h.tools("notes/*") }, says: []string{use("wipe", `{}`), ends}, want: answer,
+		{name: "a tool that fails", set: func(h *house) { h.tools("notes/*") }, says: []string{use("wipe", `{}`), ends}, want: done,
 			in: `"content":"Tool execution failed: cannot wipe","is_error":true}`, called: `wipe {}`},
+		{name: "a tool that a hook changes", set: func(h *house) { h.tools("notes/*"); h.hooks = true }, says: []string{use("add", `{}`), ends}, want: done,
+			in: `this is the result of the changed call.\nless"}`, called: `add {"by":"hook"}`},
+		{name: "a result that a hook withholds", set: func(h *house) { h.tools("notes/*"); h.hooks = true }, says: []string{use("wipe", `{}`), ends}, want: done,
+			in: `it says too much`, called: `wipe {"by":"hook"}`},
 		{name: "a tool of the server", set: func(h *house) { h.tools("notes/*") }, params: `,"tools":[{"name":"taken"}]`, says: []string{use("taken", `{"a":1}`)},
 			want: `{"jsonrpc":"2.0","id":5,"result":{"content":{"id":"u1","input":{"a":1},"name":"taken","type":"tool_use"},"model":"claude/large","role":"assistant","stopReason":"toolUse"}}`},
 		{name: "tools without end", set: func(h *house) { h.tools("notes/*") }, says: []string{use("add", `{}`), use("add", `{}`), use("add", `{}`)}, want: `"code":-31005`, called: `add {} add {}`},

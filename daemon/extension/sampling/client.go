@@ -111,13 +111,33 @@ func (c *client) call(ctx context.Context, name string, input []byte) (text stri
 		c.a.Outcome(context.WithoutCancel(ctx), seq, "cancelled")
 		return "Tool execution failed: " + err.Error(), true
 	}
-	c.a.Hear(wire.FromServer, "tools/call", answer, 0)
 	text, outcome := said(answer)
 	c.a.Outcome(ctx, seq, outcome)
+	if !v.Inspect {
+		c.a.Hear(wire.FromServer, "tools/call", answer, 0)
+	} else if answer, err = c.inspect(ctx, answer, v.Line, seq); err != nil {
+		return "Tool execution failed: " + err.Error(), true
+	} else {
+		text, outcome = said(answer)
+	}
 	if v.Notice != "" {
 		text = v.Notice + "\n" + text
 	}
 	return text, outcome != "ok"
+}
+
+// inspect has extensions look at the answer to the call that was written under a
+// number, and returns what they leave of it.
+func (c *client) inspect(ctx context.Context, answer, written []byte, call uint64) ([]byte, error) {
+	c.seq++
+	v, err := c.submit(ctx, gate.Submission{Seq: c.seq, Side: wire.FromServer, Line: answer, Answers: "tools/call", Call: call, Request: written})
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Move != gate.Forward:
+		return v.Answer, nil
+	}
+	return v.Line, nil
 }
 
 // submit has a line judged.
