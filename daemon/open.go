@@ -59,6 +59,7 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openGate(recorder); err != nil {
 		return err
 	}
+	d.openOffers()
 	d.server = d.newServer(recorder)
 	return nil
 }

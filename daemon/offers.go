@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/sampling"
+	"github.com/thoughtgate/thoughtgated/daemon/sharing"
+)
+
+// openOffers builds what extensions offer beyond hooks: tools for agents, and
+// models that answer servers. It is called when there are extensions and a gate.
+func (d *Daemon) openOffers() {
+	d.offers = offer.NewBook(func(name string) (offer.Extension, bool) {
+		_, err := d.extensions.Get(name)
+		return tools{d.extensions, name}, err == nil
+	})
+	d.judge.Sampler = &sampling.Answerer{
+		Config:     func() *config.Sampling { return &d.policies.current.Load().config.Sampling },
+		Extensions: models{d.extensions}, Gate: d.judge, Logger: d.log,
+	}
+}
+
+var errUnread = errors.New("the agent has left too much unread")
+
+// joinTools finds a shim its place at the tools of an extension.
+func (d *Daemon) joinTools(name string, client sharing.Client) (sharing.Member, error) {
+	m, err := d.offers.Join(name, func(line []byte) {
+		if !client.Deliver(line) {
+			client.Gone(errUnread)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sharing.ErrNotStarted, err)
+	}
+	return m, nil
+}
+
+// tools are those of one extension.
+type tools struct {
+	extensions *extension.Registry
+	name       string
+}
+
+// Version implements offer.Extension.
+func (t tools) Version() string {
+	v, err := t.extensions.Get(t.name)
+	if err != nil || v.Manifest == nil {
+		return ""
+	}
+	return v.Manifest.Version
+}
+
+// Tools implements offer.Extension.
+func (t tools) Tools() []protocol.Tool {
+	v, err := t.extensions.Get(t.name)
+	if err != nil {
+		return nil
+	}
+	return v.Declared.Tools
+}
+
+// Call implements offer.Extension.
+func (t tools) Call(ctx context.Context, tool string, input []byte) ([]byte, error) {
+	return t.extensions.CallTool(ctx, t.name, tool, input)
+}
+
+// models are those of all extensions.
+type models struct{ *extension.Registry }
+
+// Offers implements sampling.Extensions.
+func (m models) Offers() []sampling.Offer {
+	var all []sampling.Offer
+	for _, v := range m.List() {
+		if len(v.Declared.Tools) > 0 {
+			all = append(all, sampling.Offer{Name: v.Name, Extension: tools{m.Registry, v.Name}})
+		}
+	}
+	return all
+}
