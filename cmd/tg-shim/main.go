@@ -44,14 +44,15 @@ the daemon runs, called ext-NAME in rules and records. Such an entry is written
 by hand; "tgctl ext show NAME" shows it.
 
 Options:
-  --server-id ID   what the server is called in rules and records
-  --extension NAME the extension whose tools are the server
-  --profile P      production or development; may only tighten what the
-                   configuration says
-  --from FILE      the project's file that names the server: it is started only
-                   when somebody has agreed to what it would run
-  --sets NAME      a variable that this file sets for the server; may be repeated
-  --version        print the version and exit
+  --server-id ID    what the server is called in rules and records
+  --extension NAME  the extension whose tools are the server
+  --profile P       production or development; may only tighten what the
+                    configuration says
+  --from FILE       the project's file that names the server: it is started
+                    only when somebody has agreed to what it would run
+  --sets NAME       a variable that this file sets for the server; may be
+                    repeated
+  --version         print the version and exit
 
 Environment:
   THOUGHTGATE_SOCKET    the daemon's shim.sock; else that of the runtime folder

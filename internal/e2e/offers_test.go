@@ -43,6 +43,9 @@ governance:
   rules:
     - {match: env, source: ext-notes, action: deny, description: "what it runs with is nobody's business"}
 `)
+	if show := h.tgctl("ext", "show", "notes"); !strings.Contains(show, `"ext-notes": {"command": "`+h.path("bin/tg-shim")+`",`) || !strings.Contains(show, h.tools().Env["THOUGHTGATE_SOCKET"]) {
+		t.Errorf("how to give it to an agent is not shown:\n%s", show)
+	}
 	config := h.servers(0o600, map[string]entry{"notes": h.tools(), "files": h.fakeServer("files")})
 	before := h.read("work/mcp.json")
 	a := h.wrap(config)
