@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
@@ -11,6 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/sampling"
 	"github.com/thoughtgate/thoughtgated/daemon/sharing"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
 // openOffers builds what extensions offer beyond hooks: tools for agents, and
@@ -24,6 +27,40 @@ func (d *Daemon) openOffers() {
 		Config:     func() *config.Sampling { return &d.policies.current.Load().config.Sampling },
 		Extensions: models{d.extensions}, Gate: d.judge, Logger: d.log,
 	}
+}
+
+// samplingWarning says that nobody would answer what servers ask, where the
+// configuration names somebody.
+func (d *Daemon) samplingWarning() []string {
+	cfg := &d.policies.current.Load().config.Sampling
+	extension, name, model := cfg.Named()
+	if extension == "" {
+		return nil
+	}
+	all, err := d.extensions.Models(extension, name)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("sampling.provider is %s, which is not there now (%v): servers that ask a model get an error where it would answer", cfg.Provider, err)}
+	case model != "" && !slices.Contains(all, model):
+		return []string{fmt.Sprintf("sampling.provider is %s, and the provider has only the models %s", cfg.Provider, strings.Join(all, ", "))}
+	}
+	return nil
+}
+
+// joined are extensions as programs that the daemon keeps, with how many agents
+// have joined the tools of each.
+type joined struct {
+	supervise.Fleet
+	offers *offer.Book
+}
+
+// List implements supervise.Fleet.
+func (j joined) List() []supervise.Info {
+	all := j.Fleet.List()
+	for i := range all {
+		all[i].Clients = j.offers.Members(all[i].Name)
+	}
+	return all
 }
 
 var errUnread = errors.New("the agent has left too much unread")

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,11 +39,15 @@ func (h *house) tools() entry {
 func TestExtensionTools(t *testing.T) {
 	t.Parallel()
 	h := offering(t, `schema: 1
+sampling: {provider: nobody/model}
 governance:
   defaults: {action: forward}
   rules:
     - {match: env, source: ext-notes, action: deny, description: "what it runs with is nobody's business"}
 `)
+	if status := h.tgctl("status"); !strings.Contains(status, "sampling.provider is nobody/model, which is not there now") {
+		t.Errorf("nobody is warned of a provider that is not there:\n%s", status)
+	}
 	if show := h.tgctl("ext", "show", "notes"); !strings.Contains(show, `"ext-notes": {"command": "`+h.path("bin/tg-shim")+`",`) || !strings.Contains(show, h.tools().Env["THOUGHTGATE_SOCKET"]) {
 		t.Errorf("how to give it to an agent is not shown:\n%s", show)
 	}
@@ -52,6 +57,9 @@ governance:
 	_, list := a.begin(order{Server: "notes"})
 	if tools := a.await(list, "tools/list").Tools; !slices.Contains(tools, "echo") || !slices.Contains(tools, "env") {
 		t.Errorf("tools: %q", tools)
+	}
+	if ps := h.tgctl("ps", "--json"); !regexp.MustCompile(`"kind":"extension","name":"notes"[^}]*"clients":1,`).MatchString(ps) {
+		t.Errorf("the extension is not shown with a client:\n%s", ps)
 	}
 	if r := a.call("notes", "echo", map[string]any{"say": "hi"}); r.IsError || r.Text != `{"say":"hi"}` {
 		t.Errorf("echo: %+v", r)
@@ -96,6 +104,9 @@ sampling: {provider: notes/fake}
 governance:
   defaults: {action: forward, asks: forward}
 `)
+	if warned := h.tgctl("status"); strings.Contains(warned, "sampling.provider") {
+		t.Errorf("a provider that is there is warned of:\n%s", warned)
+	}
 	server := h.fakeServer("asker")
 	server.Env["E2E_LEGACY"] = "1"
 	a := h.wrap(h.servers(0o600, map[string]entry{"asker": server}))
