@@ -80,6 +80,12 @@ governance:
 	if !eventually(func() bool { return a.call("notes", "echo", nil).Text == "{}" }, patience) {
 		t.Error("the tools do not come back")
 	}
+	// The daemon goes, and with it the server that stood in it.
+	h.killDaemon()
+	h.startDaemon()
+	if !eventually(func() bool { return a.call("notes", "echo", nil).Text == "{}" }, patience) {
+		t.Error("the tools are gone with the daemon")
+	}
 	if code := a.leave(); code != 0 {
 		t.Errorf("exit %d\n%s", code, a.talk())
 	}
