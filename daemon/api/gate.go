@@ -143,7 +143,7 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 			Server: h.GetServer(), Launch: launch(h), Command: command(h), Requested: profileOf(h.GetProfile()),
 			Patience: max(0, h.GetPatience().AsDuration()), Blind: !h.GetInspects(),
 		},
-		Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
+		Unclaimed: h.GetExtension() != "", Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
 	}
 	if len(line) > 1 && !reaper(line[1].PID) {
 		hello.Parent = line[1]

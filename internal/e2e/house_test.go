@@ -484,6 +484,7 @@ type logged struct {
 	Reason    string   `json:"reason"`
 	Approval  string   `json:"approval"`
 	Answerer  string   `json:"answerer"`
+	Session   string   `json:"session"`
 	Facts     []string `json:"facts"`
 	Forwarded bool     `json:"forwarded"`
 	Decider   string   `json:"decider"`

@@ -94,7 +94,7 @@ governance:
 	}
 	for _, want := range []struct{ tool, verdict string }{{"echo", "forward"}, {"env", "deny"}} {
 		if !slices.ContainsFunc(h.log(), func(l logged) bool {
-			return l.Kind == "call" && l.Server == "ext-notes" && l.Tool == want.tool && l.Verdict == want.verdict
+			return l.Kind == "call" && l.Server == "ext-notes" && l.Tool == want.tool && l.Verdict == want.verdict && l.Session != ""
 		}) {
 			t.Errorf("no record of %s: %s", want.tool, want.verdict)
 		}
