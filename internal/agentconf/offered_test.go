@@ -70,6 +70,9 @@ func TestOffered(t *testing.T) {
 					t.Errorf("left alone because %q", e.Ungoverned)
 				}
 			}
+			if report, err := Unwrap(w.state()); err != nil || report.State != Untouched || w.read(w.state()) != text {
+				t.Errorf("unwrapped: %+v, %v\n%s", report, err, w.read(w.state()))
+			}
 			env.Shim = w.shim
 			for _, s := range Look(env) {
 				for _, server := range s.Servers {
