@@ -17,7 +17,7 @@ var known = []string{
 }
 
 // theirs are the members below which names are somebody else's business.
-var theirs = map[string]bool{"input": true, "inputSchema": true, "structuredContent": true, "metadata": true, "_meta": true, "annotations": true}
+var theirs = map[string]bool{"input": true, "inputSchema": true, "outputSchema": true, "structuredContent": true, "metadata": true, "_meta": true, "annotations": true}
 
 // decode decodes raw into to. The decoder takes names for others that differ in
 // case only, and what was judged by one name must not be read by another: such
