@@ -17,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/listing"
@@ -77,6 +78,7 @@ type Daemon struct {
 	server   *api.Server
 
 	extensions *extension.Registry
+	offers     *offer.Book // of their tools
 
 	metrics  *metrics.Metrics
 	textfile *metrics.Textfile
@@ -223,8 +225,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Error("the audit log can't be written; in production every call is refused until it can", "err", err)
 	}
 	d.writeMetrics(d.policies.current.Load().config)
-	defer d.runExtensions(ctx)()
 	defer d.keepServers(ctx)()
+	defer d.runExtensions(ctx)()
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
 	lost := time.AfterFunc(session.Reattach, func() {

@@ -483,6 +483,8 @@ type logged struct {
 	Session   string   `json:"session"`
 	Reason    string   `json:"reason"`
 	Approval  string   `json:"approval"`
+	Answerer  string   `json:"answerer"`
+	Session   string   `json:"session"`
 	Facts     []string `json:"facts"`
 	Forwarded bool     `json:"forwarded"`
 	Decider   string   `json:"decider"`
