@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/agent"
 	"github.com/thoughtgate/thoughtgated/daemon/api"
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
@@ -68,6 +69,7 @@ type Daemon struct {
 	judge    *gate.Gate
 	trust    *trust.Book
 	sessions *session.Registry
+	runs     *agent.Runs
 	traces   *traces.Traces
 	server   *api.Server
 	metrics  *metrics.Metrics

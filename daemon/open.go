@@ -52,6 +52,7 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openGate(recorder); err != nil {
 		return err
 	}
+	d.runs = d.newRuns()
 	d.server = d.newServer(recorder)
 	return nil
 }
@@ -82,7 +83,7 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 	o := d.options
 	return api.New(api.Config{
-		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: d.trust, Presence: d.presence,
+		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),

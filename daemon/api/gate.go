@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -128,7 +127,7 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 	hello := session.Hello{
 		Shim: gate.Shim{
 			Attachment: h.GetAttachment(), Session: h.GetSession(), Project: h.GetCwd(), Cwd: h.GetCwd(),
-			Server: h.GetServer(), Launch: launch(h), Command: command(h), Requested: profileOf(h.GetProfile()),
+			Server: h.GetServer(), Launch: gate.Launch(command(h)), Command: command(h), Requested: profileOf(h.GetProfile()),
 			Patience: max(0, h.GetPatience().AsDuration()),
 		},
 		Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
@@ -146,16 +145,6 @@ func command(h *pb.Hello) []string {
 		all[0] = h.GetExecutable()
 	}
 	return all
-}
-
-// launch identifies what is started under a server id: SHA-256 over the
-// resolved command and its arguments, each behind its length.
-func launch(h *pb.Hello) string {
-	sum := sha256.New()
-	for _, part := range command(h) {
-		fmt.Fprintf(sum, "%d:%s", len(part), part)
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
 func (g gateService) welcome(j *session.Joined) *pb.Welcome {
