@@ -21,7 +21,7 @@ const maxPrompt = 1 << 20
 
 // runOptions are the flags of run.
 type runOptions struct {
-	timeout time.Duration
+	timeout string
 	list    bool
 	json    bool
 	verbose bool
@@ -46,47 +46,63 @@ are governed too. Each run is a session: tgctl sessions.
 
 Ctrl-C asks the agent to stop, a second one ends it.
 
-Exits 0 when the agent has answered; otherwise as the agent did, 1 when its answer
-is an error, 124 when its time was up, 125 when ThoughtGate failed or refused to
-run it, 126 when it cannot be run, 127 when it is not there, 130 when it was
-cancelled.`,
+Exits 0 when the agent has answered; otherwise as the agent did, 1 when its
+answer is an error, 124 when its time was up, 125 when ThoughtGate failed or
+refused to run it, 126 when it cannot be run, 127 when it is not there, 130 when
+it was cancelled.`,
 		Example: `  $ tgctl run --list
   $ tgctl run fixer -- "mend the failing test in ./parser"
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case o.list && len(args) > 0:
-				return fmt.Errorf("unexpected argument %q with --list", args[0])
-			case o.list:
-				return nil
-			case len(args) == 0:
-				return errors.New("NAME is missing: name the agent; see: tgctl run --list")
-			case len(args) == 1:
-				return errors.New("PROMPT is missing: say after -- what the agent is to do")
-			}
-			return nil
-		},
+		Args: o.args,
 		ValidArgsFunction: a.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.timeout < 0 || cmd.Flags().Changed("timeout") && o.timeout < time.Second {
-				return &usageError{fmt.Errorf("--timeout is a second at least, not %s", o.timeout), cmd.CommandPath()}
+			timeout, err := o.limit(cmd)
+			if err != nil {
+				return err
 			}
 			if o.list {
 				return a.listAgents(cmd.Context(), o.json)
 			}
 			prompt, err := a.prompt(args[1:])
 			if err == nil {
-				err = a.runAgent(cmd.Context(), o, args[0], prompt)
+				err = a.runHeadless(cmd.Context(), o, timeout, args[0], prompt)
 			}
 			return ours(err)
 		},
 	}
 	flags := cmd.Flags()
-	flags.DurationVar(&o.timeout, "timeout", 0, "how long it may take, as 90s or 10m; else what its configuration says")
+	flags.StringVar(&o.timeout, "timeout", "", "it may take this `TIME`, as 90s or 10m; else what its configuration says")
 	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
 	flags.BoolVar(&o.verbose, "verbose", false, "tell on standard error of thoughts, plans and tool calls too")
 	jsonFlag(cmd, &o.json, runJSON{})
 	return cmd
+}
+
+// args checks what is named.
+func (o *runOptions) args(_ *cobra.Command, args []string) error {
+	switch {
+	case o.list && len(args) > 0:
+		return fmt.Errorf("unexpected argument %q with --list", args[0])
+	case o.list:
+		return nil
+	case len(args) == 0:
+		return errors.New("NAME is missing: name the agent; see: tgctl run --list")
+	case len(args) == 1:
+		return errors.New("PROMPT is missing: say after -- what the agent is to do")
+	}
+	return nil
+}
+
+// limit is how long the run may take; 0 where that is not said.
+func (o *runOptions) limit(cmd *cobra.Command) (time.Duration, error) {
+	if o.timeout == "" {
+		return 0, nil
+	}
+	limit, err := parseSpan(o.timeout)
+	if err != nil || limit < time.Second {
+		return 0, &usageError{fmt.Errorf("--timeout is a time of a second at least, as 90s or 10m, not %q", o.timeout), cmd.CommandPath()}
+	}
+	return limit, nil
 }
 
 // prompt is what the agent is told: the words, or what is on standard input.
@@ -111,8 +127,8 @@ func (a *app) prompt(words []string) (string, error) {
 // handed are the variables that every headless agent is given.
 var handed = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
-// runAgent runs an agent. A signal asks it to stop, a second one ends it.
-func (a *app) runAgent(ctx context.Context, o runOptions, name, prompt string) error {
+// runHeadless runs an agent. A signal asks it to stop, a second one ends it.
+func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Duration, name, prompt string) error {
 	signals := catchSignals()
 	defer signals.release()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // which the first signal would end
@@ -131,8 +147,8 @@ func (a *app) runAgent(ctx context.Context, o runOptions, name, prompt string) e
 		return err
 	}
 	req := &pb.RunAgentRequest{Name: name, Prompt: prompt, Cwd: cwd, Env: a.handedOver(agent.GetPass())}
-	if o.timeout > 0 {
-		req.Timeout = durationpb.New(o.timeout)
+	if timeout > 0 {
+		req.Timeout = durationpb.New(timeout)
 	}
 	show := a.runPrinter(o)
 	started := make(chan string, 1)

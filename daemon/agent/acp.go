@@ -54,7 +54,7 @@ func stopped(reason string, raw []byte, ctx context.Context) Result {
 	case reason == "cancelled" && errors.Is(cause, errTimeout):
 		r.Exit, r.Reason = ExitTimeout, "its time was up, and it broke off"
 	case reason == "cancelled" && errors.Is(cause, gate.ErrNotRunning):
-		r.Exit, r.Reason = ExitOurs, cause.Error()
+		r.Exit, r.Reason = ExitOurs, daemonEnds
 	case reason == "cancelled" && cause != nil:
 		r.Exit, r.Reason = ExitCancelled, "cancelled"
 	case reason == "refusal":

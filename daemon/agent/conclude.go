@@ -11,6 +11,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
+// daemonEnds is told of a run that ended because the daemon did.
+const daemonEnds = "the daemon ended, and its runs with it"
+
 // conclude says how the run ended: by its answer, or why there is none.
 func (o *run) conclude(answer Result, err, end error, started bool) Result {
 	cause := context.Cause(o.ctx)
@@ -24,7 +27,9 @@ func (o *run) conclude(answer Result, err, end error, started bool) Result {
 		return answer
 	case errors.Is(cause, errTimeout):
 		return Result{Exit: ExitTimeout, Reason: fmt.Sprintf("no answer in %s", o.timeout)}
-	case errors.Is(cause, gate.ErrNotRunning), errors.Is(cause, errClosed):
+	case errors.Is(cause, gate.ErrNotRunning):
+		return Result{Exit: ExitOurs, Reason: daemonEnds}
+	case errors.Is(cause, errClosed):
 		return Result{Exit: ExitOurs, Reason: cause.Error()}
 	case cause != nil: // by its caller
 		return Result{Exit: ExitCancelled, Reason: errCancelled.Error()}
