@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/agent"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
@@ -41,6 +42,10 @@ type runSession struct {
 	stream   int
 }
 
+// runPatience is longer than any run: what its agent asks for waits as long as it
+// lasts, and is never put off to be asked for again.
+const runPatience = 30 * 24 * time.Hour
+
 // openRun makes a headless run a session.
 func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, error) {
 	p, err := sock.ProcessOf(int32(s.PID))
@@ -57,7 +62,7 @@ func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, e
 	joined, stream, err := d.sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: s.Session, Project: s.Cwd, Cwd: s.Cwd,
-			Server: s.Agent, Launch: s.Launch, Command: s.Command,
+			Server: s.Agent, Launch: s.Launch, Command: s.Command, Patience: runPatience,
 		},
 		Build: d.options.Build, Peer: process, Parent: process, Line: []session.Process{process},
 	}, session.Stream{Verdict: s.Verdict, Deliver: func([]byte) {}, Leave: s.Leave})

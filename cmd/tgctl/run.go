@@ -229,14 +229,16 @@ func (a *app) heedSignals(ctx context.Context, c *client.Client, s *signals, sta
 		case <-quit:
 			return
 		}
+		a.say("thoughtgate: asking the agent to stop; once more ends it")
 		select {
-		case id := <-started:
-			a.say("thoughtgate: asking the agent to stop; once more ends it")
+		case id := <-started: // at once, or as soon as there is somebody to ask
 			if err := c.CancelRun(ctx, id); err != nil && !errors.Is(err, client.ErrNotFound) {
 				end()
 			}
-		default: // there is nothing to ask yet
+		case <-s.caught:
 			end()
+		case <-quit:
+			return
 		}
 		select {
 		case <-s.caught:

@@ -34,7 +34,7 @@ func (o *run) conclude(answer Result, err, end error, started bool) Result {
 	case cause != nil: // by its caller
 		return Result{Exit: ExitCancelled, Reason: errCancelled.Error()}
 	case exited != nil:
-		return Result{Exit: max(ExitFailed, exited.State.ExitStatus()), Reason: fmt.Sprintf("no answer: %v", end)}
+		return Result{Exit: max(ExitFailed, exited.State.ExitStatus()), Reason: fmt.Sprintf("it ended without an answer: %s", exited)}
 	case !started && end != nil:
 		return Result{Exit: child.StartExit(end), Reason: end.Error()}
 	case errors.Is(err, errOurs):

@@ -140,7 +140,7 @@ func (o *run) open(stdin io.WriteCloser, stdout io.ReadCloser) *wire.Conn {
 // dropped counts what the agent wrote that nobody can use, and tells of the first.
 func (o *run) dropped(reason string, frame []byte) {
 	o.pace.dropped()
-	if o.bad.Add(1) > 1 {
+	if o.ctx.Err() != nil || o.bad.Add(1) > 1 { // what was taken back may be answered still
 		return
 	}
 	o.runs.options.Logger.Warn("an agent wrote what is no message for us", "agent", o.request.Name, "run", o.id, "reason", reason, "bytes", len(frame))
