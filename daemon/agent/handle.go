@@ -53,13 +53,17 @@ func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte,
 	return result, nil
 }
 
+// passing are members that belong to the conversation: of the params, and of the tool
+// call in a question for permission.
+var passing = map[string]bool{"sessionId": true, "_meta": true, "toolCallId": true, "status": true}
+
 // bare returns the params as the arguments of a call: without what belongs to the
 // conversation and is another in each run, so that a grant for a call of the same
 // arguments is good for the next run.
 func bare(params []byte) ([]byte, error) {
 	out := []byte{'{'}
 	err := wire.Members(params, wire.Span{End: len(params)}, func(name []byte, value wire.Span) error {
-		if string(name) == "sessionId" || string(name) == "_meta" {
+		if passing[string(name)] {
 			return nil
 		}
 		if len(out) > 1 {

@@ -98,10 +98,10 @@ func (a *acpAgent) hear(m *message) {
 	}
 }
 
-func (a *acpAgent) serve(_ context.Context, m *message) (any, *Error, func() (any, *Error)) {
+func (a *acpAgent) serve(ctx context.Context, m *message) (any, *Error, func() (any, *Error)) {
 	a.log(m)
 	if a.options.Silent {
-		return nil, nil, func() (any, *Error) { select {} }
+		return nil, nil, func() (any, *Error) { <-ctx.Done(); return nil, nil }
 	}
 	switch m.Method {
 	case "initialize":
@@ -127,13 +127,13 @@ func (a *acpAgent) serve(_ context.Context, m *message) (any, *Error, func() (an
 		a.servers, a.cwd = params.Servers, params.Cwd
 		return map[string]any{"sessionId": "s-1"}, nil, nil
 	case "session/prompt":
-		return nil, nil, func() (any, *Error) { return a.prompt(m.Params) }
+		return nil, nil, func() (any, *Error) { return a.prompt(ctx, m.Params) }
 	}
 	return nil, &Error{Code: codeNoMethod, Message: "Method not found"}, nil
 }
 
 // prompt carries the steps of a prompt out.
-func (a *acpAgent) prompt(raw json.RawMessage) (any, *Error) {
+func (a *acpAgent) prompt(ctx context.Context, raw json.RawMessage) (any, *Error) {
 	var params struct {
 		Prompt []struct {
 			Text string `json:"text"`
@@ -158,7 +158,7 @@ func (a *acpAgent) prompt(raw json.RawMessage) (any, *Error) {
 		case "fail":
 			return nil, &Error{Code: -32603, Message: rest}
 		}
-		a.step(word, rest)
+		a.step(ctx, word, rest)
 		select {
 		case <-a.cancelled:
 			return map[string]string{"stopReason": "cancelled"}, nil
@@ -169,7 +169,7 @@ func (a *acpAgent) prompt(raw json.RawMessage) (any, *Error) {
 }
 
 // step carries one step out. What can fail is said.
-func (a *acpAgent) step(word, rest string) {
+func (a *acpAgent) step(ctx context.Context, word, rest string) {
 	switch word {
 	case "say":
 		a.say(rest + "\n")
@@ -192,7 +192,7 @@ func (a *acpAgent) step(word, rest string) {
 		}
 	case "await":
 		for _, err := os.Stat(rest); err != nil; _, err = os.Stat(rest) {
-			if !a.wait(10 * time.Millisecond) {
+			if !a.wait(ctx, 10*time.Millisecond) {
 				return
 			}
 		}
@@ -201,7 +201,7 @@ func (a *acpAgent) step(word, rest string) {
 		a.exit <- code
 		select {}
 	case "hang":
-		for a.wait(time.Hour) {
+		for a.wait(ctx, time.Hour) {
 		}
 	case "":
 	default:
@@ -209,9 +209,11 @@ func (a *acpAgent) step(word, rest string) {
 	}
 }
 
-// wait reports false when the turn was cancelled meanwhile.
-func (a *acpAgent) wait(d time.Duration) bool {
+// wait reports false when the turn was cancelled meanwhile, or the host has left.
+func (a *acpAgent) wait(ctx context.Context, d time.Duration) bool {
 	select {
+	case <-ctx.Done():
+		return false
 	case <-a.cancelled:
 		return false
 	case <-time.After(d):
