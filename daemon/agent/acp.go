@@ -168,6 +168,7 @@ func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string)
 	if err := conn.Notify(told, "session/cancel", append(quote([]byte(`{"sessionId":`), session), '}')); err != nil {
 		return nil, err
 	}
+	o.hasTold()
 	select {
 	case <-answered:
 		return raw, described(failed)

@@ -92,7 +92,7 @@ func (o *run) judged(ctx context.Context, tool string, arguments []byte) (*permi
 		case <-ctx.Done():
 			judge.Cancel(seq)
 			return nil, context.Cause(ctx)
-		case <-o.ctx.Done():
+		case <-o.told:
 			judge.Cancel(seq)
 			return nil, context.Cause(o.ctx)
 		}

@@ -46,6 +46,8 @@ type run struct {
 
 	ctx    context.Context // the run's lifetime: its end is asked for, and the cause says why
 	stop   context.CancelCauseFunc
+	told   chan struct{} // closed when the run is over and the agent was told so, if it can be
+	tells  sync.Once     // for told
 	events chan<- Event
 	deaf   atomic.Bool // nobody takes events any more
 
@@ -66,7 +68,7 @@ func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<-
 	rand.Read(id[:])
 	o := &run{
 		runs: r, request: q, agent: a, session: hex.EncodeToString(id[:]), events: events, began: time.Now(),
-		timeout: a.Timeout,
+		timeout: a.Timeout, told: make(chan struct{}),
 	}
 	if q.Timeout > 0 {
 		o.timeout = q.Timeout
@@ -228,6 +230,7 @@ func (o *run) converse(caller context.Context, conn *wire.Conn) (Result, error) 
 // leave ends the process: its input ends, and what is left of it after a while is
 // ended by force. The error is that of a process that ended by itself.
 func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended <-chan error) error {
+	o.hasTold()
 	if conn != nil {
 		conn.Close()
 		timer := time.NewTimer(o.patience(caller, leaveGrace))
@@ -242,6 +245,10 @@ func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended 
 	kill()
 	return <-ended
 }
+
+// hasTold lets the agent's open requests end. They don't before: an agent that was
+// told of them first would go on with its turn.
+func (o *run) hasTold() { o.tells.Do(func() { close(o.told) }) }
 
 // patience is d, or less when nobody is there to wait.
 func (o *run) patience(caller context.Context, d time.Duration) time.Duration {

@@ -213,7 +213,7 @@ func (o *run) waitForTerminal(ctx context.Context, p *permitted) ([]byte, string
 		return []byte(t.exitStatus()), "", nil
 	case <-ctx.Done():
 		return nil, "", context.Cause(ctx)
-	case <-o.ctx.Done():
+	case <-o.told:
 		return nil, "", context.Cause(o.ctx)
 	}
 }
