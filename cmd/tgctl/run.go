@@ -53,7 +53,7 @@ it was cancelled.`,
 		Example: `  $ tgctl run --list
   $ tgctl run fixer -- "mend the failing test in ./parser"
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
-		Args: o.args,
+		Args:              o.args,
 		ValidArgsFunction: a.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			timeout, err := o.limit(cmd)

@@ -56,9 +56,12 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	})
 	defer running.Wait()
 	var unsent error
+	id := "" // before the run has one, nothing is kept under it
+	defer func() { v.note(id, session.Process{}) }()
 	for e := range events {
 		if e.Kind == agent.KindStarted {
-			defer v.began(e.ID, line[0])()
+			id = e.ID
+			v.note(id, line[0])
 		}
 		if unsent == nil {
 			if unsent = stream.Send(runEventTo(e)); unsent != nil {
@@ -77,16 +80,15 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	}}})
 }
 
-// began notes whose a run is, until the returned function is called.
-func (v *agentsService) began(id string, caller session.Process) func() {
+// note keeps whose a run is; of nobody, that it is over.
+func (v *agentsService) note(id string, caller session.Process) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.callers[id] = caller
-	return func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
+	if caller == (session.Process{}) {
 		delete(v.callers, id)
+		return
 	}
+	v.callers[id] = caller
 }
 
 func runEventTo(e agent.Event) *pb.RunEvent {
