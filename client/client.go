@@ -52,6 +52,7 @@ type Client struct {
 	path string
 	conn *grpc.ClientConn
 
+	agents     pb.AgentsClient
 	approvals  pb.ApprovalsClient
 	presence   pb.PresenceClient
 	audit      pb.AuditClient
@@ -171,6 +172,7 @@ func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOp
 	return &Client{
 		path:       path,
 		conn:       conn,
+		agents:     pb.NewAgentsClient(conn),
 		approvals:  pb.NewApprovalsClient(conn),
 		presence:   pb.NewPresenceClient(conn),
 		audit:      pb.NewAuditClient(conn),

@@ -8,6 +8,9 @@ func (d *Daemon) close() {
 	if d.textfile != nil {
 		d.textfile.Close()
 	}
+	if d.runs != nil {
+		d.runs.Close() // their sessions go with them
+	}
 	if d.sharing != nil {
 		d.sharing.Close()
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/agent"
 	"github.com/thoughtgate/thoughtgated/daemon/api"
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
@@ -74,6 +75,7 @@ type Daemon struct {
 	sessions *session.Registry
 	pool     *backend.Pool // servers that sessions share
 	sharing  *sharing.Book // the ways to them
+	runs     *agent.Runs
 	traces   *traces.Traces
 	server   *api.Server
 

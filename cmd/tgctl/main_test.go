@@ -38,6 +38,10 @@ func TestMain(m *testing.M) {
 		os.Exit(playOutsider())
 	case "fake-agent":
 		os.Exit(playAgent())
+	case "fake-acp":
+		os.Exit(playACP())
+	case "fake-typed":
+		os.Exit(fake.TypedAgent(os.Stdin, os.Stdout, os.Stderr))
 	}
 	rig.HeedHangUps()
 	code := m.Run()
@@ -81,6 +85,34 @@ func playAgent() int {
 		return 1
 	}
 	return 0
+}
+
+// playACP is an agent that speaks the Agent Client Protocol, each argument a word of
+// how it misbehaves; log=FILE keeps what it is told.
+func playACP() int {
+	o := fake.ACPOptions{}
+	for _, arg := range os.Args[1:] {
+		word, value, _ := strings.Cut(arg, "=")
+		switch word {
+		case "version":
+			o.Version = int(value[0] - '0')
+		case "auth":
+			o.NeedsAuth = true
+		case "silent":
+			o.Silent = true
+		case "deaf":
+			o.Deaf = true
+		case "log":
+			log, err := os.OpenFile(value, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			defer log.Close()
+			o.Log = log
+		}
+	}
+	return fake.ServeACP(os.Stdin, os.Stdout, os.Stderr, o)
 }
 
 // playDaemon is a daemon that says Status and Stop. What it does otherwise is

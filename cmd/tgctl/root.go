@@ -51,7 +51,7 @@ and where the policy says so held until you answer.`,
 			root.AddCommand(verb)
 		}
 	}
-	add(groupMain, a.wrapCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.extCmd(), a.demoCmd())
+	add(groupMain, a.wrapCmd(), a.runCmd(), a.unwrapCmd(), a.protectCmd(), a.unprotectCmd(), a.approvalsCmd(), a.grantsCmd(), a.presenceCmd(), a.notifyCmd(), a.slackCmd(), a.extCmd(), a.demoCmd())
 	add(groupLook, a.statusCmd(), a.doctorCmd(), a.sessionsCmd(), a.psCmd(), a.logsCmd(), a.toolsCmd(), a.serversCmd(), a.auditCmd(), a.metricsCmd())
 	add(groupDaemon, a.policyCmd(), a.daemonCmd(), a.restartCmd(), a.completionCmd(), a.manCmd(), a.versionCmd())
 

@@ -39,7 +39,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return dir, err
 	}
-	for _, role := range []string{"fake-agent", "fake-server", "fake-outsider", "fake-extension"} { // TestMain plays them
+	for _, role := range []string{"fake-agent", "fake-server", "fake-outsider", "fake-extension", "fake-acp", "fake-typed"} { // TestMain plays them
 		if err := os.Symlink(self, filepath.Join(dir, role)); err != nil {
 			return dir, err
 		}

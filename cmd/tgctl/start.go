@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -192,18 +193,7 @@ func (a *app) sibling(name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find %s: %w", name, err)
 	}
-	dirs := []string{filepath.Dir(self)}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		dirs = append(dirs, filepath.Dir(real))
-	}
-	for _, dir := range dirs {
-		for _, path := range []string{filepath.Join(dir, name), filepath.Join(dir, "..", "libexec", "thoughtgate", name)} {
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return path, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("there is no %s beside %s", name, self)
+	return beside.Find(self, name)
 }
 
 // daemonEnv keeps of an environment what a daemon is to know: who the user is

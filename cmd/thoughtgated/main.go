@@ -164,6 +164,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	if err := errors.Join(private.NoCore(), private.NoReading()); err != nil {
 		return err
 	}
+	defer adoptOrphans(log)()
 
 	l, err := listen(getenv, log)
 	if err != nil {

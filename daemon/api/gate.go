@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -163,17 +162,13 @@ func command(h *pb.Hello) []string {
 	return all
 }
 
-// launch identifies what is started under a server id: SHA-256 over the
-// resolved command and its arguments, each behind its length.
+// launch identifies what is started, or which extension's tools are, under a server
+// id.
 func launch(h *pb.Hello) string {
 	if h.GetExtension() != "" {
 		return offer.Launch(h.GetExtension())
 	}
-	sum := sha256.New()
-	for _, part := range command(h) {
-		fmt.Fprintf(sum, "%d:%s", len(part), part)
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil))
+	return gate.Launch(command(h))
 }
 
 func (g gateService) welcome(j *session.Joined) *pb.Welcome {

@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/agent"
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
@@ -47,6 +48,7 @@ import (
 // Config is what a server stands on.
 type Config struct {
 	Sessions   *session.Registry
+	Agents     *agent.Runs
 	Approvals  *approval.Queue
 	Audit      *audit.Log
 	Recorder   gate.Recorder
@@ -203,6 +205,7 @@ func New(c Config) *Server {
 	pb.RegisterAuditServer(s.control, auditService{s: s})
 	pb.RegisterProcessesServer(s.control, processesService{s: s})
 	pb.RegisterExtensionsServer(s.control, extensionsService{s: s})
+	pb.RegisterAgentsServer(s.control, &agentsService{s: s, callers: map[string]session.Process{}})
 	pb.RegisterDaemonServer(s.control, daemonService{s: s})
 	grpc_health_v1.RegisterHealthServer(s.control, s.health)
 	return s

@@ -31,6 +31,7 @@ func (c *checker) all() {
 	c.asking()
 	c.workflows()
 	c.paths()
+	c.agents()
 	c.limits()
 	c.sampling()
 	c.metrics()

@@ -24,10 +24,11 @@ type Config struct {
 	Pins       Pins                 `yaml:"pins" doc:"what happens when a tool's definition changes"`
 	Unknown    Unknown              `yaml:"unknown" doc:"methods and revisions outside the tables; a rule may let a method through"`
 	Shim       Shim                 `yaml:"shim" doc:"what shims are told"`
-	Limits     Limits               `yaml:"limits" doc:"how much may wait"`
+	Limits     Limits               `yaml:"limits" doc:"how much may wait, and run"`
 	Sampling   Sampling             `yaml:"sampling" doc:"who answers when a server asks the agent's model"`
 	Metrics    Metrics              `yaml:"metrics" doc:"metrics, for those who watch the daemon"`
 	Telemetry  Telemetry            `yaml:"telemetry" doc:"traces"`
+	Agents     map[string]*Agent    `yaml:"agents" doc:"agents that tgctl run starts headless, by their names"`
 
 	marks map[any]Place // by pointer to the field
 	text  []byte
@@ -178,10 +179,11 @@ type Shim struct {
 	MaxMessage Size          `yaml:"max_message" min:"4KiB" max:"10MiB" doc:"one line, at most"`
 }
 
-// Limits is how much may wait for people.
+// Limits is how much may wait for people, and how much may run.
 type Limits struct {
 	PendingPerServer int `yaml:"pending_per_server" min:"1" max:"65536" doc:"questions a server, at most"`
 	Pending          int `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
+	Runs             int `yaml:"runs" min:"1" max:"1024" doc:"headless agents at once, at most"`
 }
 
 // Metrics is where metrics are put beside the control socket.

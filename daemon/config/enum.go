@@ -52,6 +52,16 @@ type Kind string
 
 func (Kind) words() []string { return []string{"mcp"} }
 
+// Protocol is what a headless agent speaks.
+type Protocol string
+
+const (
+	ProtocolACP   Protocol = "acp"
+	ProtocolTyped Protocol = "typed"
+)
+
+func (Protocol) words() []string { return []string{"acp", "typed"} }
+
 // ExposeMode says how the lists of Expose are meant.
 type ExposeMode string
 

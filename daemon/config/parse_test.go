@@ -64,10 +64,12 @@ audit: {sync: always, interval: 5s, retention: 30d, max_size: 64MiB, values: non
 pins: {mode: warn}
 unknown: {requests: forward, notifications: forward, revisions: forward}
 shim: {reattach: 0, window: 8, stderr: raw, max_message: 1MiB}
-limits: {pending_per_server: 2, pending: 4}
+limits: {pending_per_server: 2, pending: 4, runs: 8}
 sampling: {provider: "notes/claude:small", when: never, max_iterations: 3, max_tokens: 100, tools: ["notes/*"]}
 metrics: {textfile: ../tg.prom, interval: 1m}
 telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}, header_files: {x-key: keys/otlp}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
+agents:
+  fixer: {command: [./fixer, acp], protocol: acp, timeout: 1h, env: {MODE: quiet}, pass: API_KEY, servers: {files: {command: [npx, files], env: {A: b}}}, description: mends}
 `
 
 func TestEverything(t *testing.T) {
@@ -102,7 +104,7 @@ func TestEverything(t *testing.T) {
 		{c.Audit, Audit{Sync: SyncAlways, Interval: 5 * time.Second, Retention: 720 * time.Hour, MaxSize: 64 << 20, Values: ValuesNone, Heads: "/mnt/evidence/heads"}},
 		{c.Pins.Mode, PinWarn},
 		{c.Shim, Shim{Reattach: 0, Window: 8, Stderr: StderrRaw, MaxMessage: 1 << 20}},
-		{c.Limits, Limits{2, 4}},
+		{c.Limits, Limits{2, 4, 8}},
 		{c.Governance.Rules[3].AnswerBy, AnswerByProvider},
 		{c.Sampling.When, SamplingNever},
 		{[]int{c.Sampling.MaxIterations, c.Sampling.MaxTokens}, []int{3, 100}},
@@ -112,6 +114,11 @@ func TestEverything(t *testing.T) {
 		{c.Telemetry.OTLP.HeaderFiles["x-key"], "keys/otlp"},
 		{c.Telemetry.Resource["service.name"], "tg"},
 		{c.Telemetry.Sampling.SuccessSampleRate, 0.25},
+		{c.Agents["fixer"].Protocol, ProtocolACP},
+		{c.Agents["fixer"].Timeout, time.Hour},
+		{c.Agents["fixer"].Pass, []string{"API_KEY"}},
+		{c.Program(c.Agents["fixer"].Command), []string{"/c/fixer", "acp"}},
+		{c.Program(c.Agents["fixer"].Servers["files"].Command), []string{"npx", "files"}},
 	} {
 		if !reflect.DeepEqual(check.got, check.want) {
 			t.Errorf("got %v, want %v", check.got, check.want)
@@ -148,7 +155,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("got %v", ds)
 	}
 	if c.Profile != Production || c.Pins.Mode != PinHold || c.Shim.Reattach != 15*time.Second || c.Shim.Window != 32 ||
-		c.Shim.MaxMessage != 10<<20 || c.Limits != (Limits{16, 256}) || c.Audit.MaxSize != 2<<30 || c.Audit.Values != ValuesRedacted {
+		c.Shim.MaxMessage != 10<<20 || c.Limits != (Limits{16, 256, 16}) || c.Audit.MaxSize != 2<<30 || c.Audit.Values != ValuesRedacted {
 		t.Errorf("defaults: got %+v", c)
 	}
 	if len(c.Governance.Rules) != len(Default().Governance.Rules) {
@@ -312,6 +319,11 @@ func TestDiagnostics(t *testing.T) {
 		"local with":            {"schema: 1\napproval: {a: {destination: {type: local, channel: c}}}\n", []string{"belong to a destination of type slack"}},
 		"redact path":           {"schema: 1\napproval: {a: {redact_fields: [\"a..b\"]}}\n", []string{`"a..b" is not a path`}},
 		"workflow name":         {"schema: 1\napproval: {\"a b\": {timeout: 1m}}\n", []string{`f.yaml:2:12: error: the workflow can't be named "a b"`}},
+		"agent name":            {"schema: 1\nagents: {Fixer: {command: [a], protocol: acp}}\n", []string{`an agent can't be named "Fixer"`}},
+		"agent server name":     {"schema: 1\nagents: {a: {command: [a], protocol: acp, servers: {a: {command: [b]}}}}\n", []string{`the agent "a" has a server of its own name`}},
+		"agent command":         {"schema: 1\nagents: {a: {command: [], protocol: acp, servers: {\" b\": {command: [\"\"]}}}}\n", []string{"the command is empty", `a server can't be named " b"`, "the command names no program"}},
+		"agent variables":       {"schema: 1\nagents: {a: {command: [a], protocol: acp, env: {A=B: c}, pass: [THOUGHTGATE_SESSION]}}\n", []string{`a variable can't be named "A=B" here`, "ThoughtGate sets those itself"}},
+		"agent protocol":        {"schema: 1\nagents: {a: {command: [a], protocol: smtp}}\n", []string{"acp"}},
 		"limits":                {"schema: 1\nlimits: {pending: 4}\n", []string{"pending_per_server (16) is greater than pending (4)"}},
 		"control by escape":     {rule(`{match: "a\x1b", action: deny}`), []string{"holds the character U+001B"}},
 		"cedar paths":           {"schema: 1\ncedar: {policies: [\"\"], schema: \"\"}\n", []string{"(V-013)", "(V-013)"}},
@@ -355,7 +367,7 @@ governance:
 		t.Fatalf("got %v", ds)
 	}
 	r := c.Governance.Rules
-	if c.Profile != Development || c.Limits != (Limits{2, 12}) || c.Shim.Reattach != 90*time.Second || r[0].Match.String() != "del_*" {
+	if c.Profile != Development || c.Limits != (Limits{2, 12, 16}) || c.Shim.Reattach != 90*time.Second || r[0].Match.String() != "del_*" {
 		t.Errorf("got %+v", c)
 	}
 	if want := "costs $5, ${N} and "; r[0].Description != want {

@@ -51,6 +51,10 @@ var objects = deeds(map[deed][]string{
 	sends: {"comment", "message", "email", "mail", "sms", "gist", "webhook", "notification", "newsletter"},
 })
 
+// hosted are what a headless agent asks of its host about a command that runs: the
+// command was judged when it was started, as terminal/create, and these start none.
+var hosted = set("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
+
 func deeds(lists map[deed][]string) map[string]deed {
 	m := map[string]deed{}
 	for d, words := range lists {
@@ -63,6 +67,9 @@ func deeds(lists map[deed][]string) map[string]deed {
 
 // deedOf says what a tool of this name does, and which word says so.
 func deedOf(name []byte) (d deed, word string) {
+	if hosted[string(name)] {
+		return noDeed, ""
+	}
 	w := split(name)
 	made, created := false, false
 	for i := range w.n {

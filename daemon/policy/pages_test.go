@@ -44,6 +44,11 @@ cloud  tool list_apps   {}  forward`,
 	"docs/tools.md": `
 github  tool read_repo                {}  forward
 github  tool delete_repo with acts    {}  ask`,
+	"docs/headless-agents.md": `
+fixer  tool fs/write_text_file with outside  {}  deny
+fixer  tool fs/write_text_file               {}  forward
+fixer  tool permission/execute               {}  ask
+fixer  tool permission/edit                  {}  forward`,
 	"docs/facts.md": `
 mail  tool send with secret        {}  ask
 mail  tool send with secret-place  {}  ask

@@ -120,7 +120,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 		n := len(r.of(spec.ID))
 		s.events <- Event{Gone: n == 0, Attached: n}
 	}
-	if err := r.note(ctx, s, verdict, filesOf(spec.Files)); err != nil {
+	if err := r.note(ctx, s, verdict, s.opening()); err != nil {
 		// Nobody will leave a session that was not opened; what an earlier stream
 		// of it has rewritten is to be put back all the same.
 		s.present = false
@@ -129,6 +129,14 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
 	}
 	return s, nil
+}
+
+// opening says what there is to know of a session that begins.
+func (s *Session) opening() string {
+	if len(s.Spec.Files) == 0 {
+		return fmt.Sprintf("%q in %s", s.Spec.Command, s.Spec.Project)
+	}
+	return filesOf(s.Spec.Files)
 }
 
 func filesOf(files []File) string {

@@ -68,10 +68,12 @@ var mayImport = map[string][]string{
 
 	// The bottom of the daemon, and what stands on it. Siblings know gate,
 	// config and the store, never each other.
-	"daemon/gate":     {sys, json, "internal/..."},
-	"daemon/config":   {sys, json, yaml, "internal/..."},
-	"daemon/store":    {sys, json, sync, "internal/...", "daemon/gate", sqlite},
-	"daemon/*":        {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	"daemon/gate":   {sys, json, "internal/..."},
+	"daemon/config": {sys, json, yaml, "internal/..."},
+	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
+	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	// What keeps programs running stands on supervise.
+	"daemon/agent":    {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/supervise"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
 	"daemon/backend":  {"internal/...", "daemon/gate", "daemon/supervise"},
 	"daemon/metrics":  {"internal/...", "daemon/gate", prom, promText, promData},
@@ -109,7 +111,7 @@ var mayImport = map[string][]string{
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
-	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/record",
+	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/record",
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host"},
 	"cmd/tgctl/host": {sys, "internal/sock"},
 

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// maxPrompt is how much of standard input is taken for a prompt, in bytes.
+const maxPrompt = 1 << 20
+
+// runOptions are the flags of run.
+type runOptions struct {
+	timeout string
+	list    bool
+	json    bool
+	verbose bool
+}
+
+func (a *app) runCmd() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:   "run [flags] NAME -- PROMPT...",
+		Short: "Run an agent headless, with what it asks for judged",
+		Long: `Run an agent of the configuration once, without a terminal: it is started in
+this folder, told PROMPT (with - what is on standard input), and what it answers
+is printed as it comes. Its standard error is passed on, and so is what you have
+to know of the run.
+
+Agents stand in thoughtgate.yaml under agents:, each with its command and the
+protocol that it speaks. The daemon starts a fresh process for each run, any
+number at once up to limits.runs. Files, terminals and permissions that an agent
+asks for are judged by your rules as calls of a server of the agent's name; what
+waits for you is in tgctl approvals. The servers that its configuration names
+are governed too. Each run is a session: tgctl sessions.
+
+Ctrl-C asks the agent to stop, a second one ends it.
+
+Exits 0 when the agent has answered; otherwise as the agent did, 1 when its
+answer is an error, 124 when its time was up, 125 when ThoughtGate failed or
+refused to run it, 126 when it cannot be run, 127 when it is not there, 130 when
+it was cancelled.`,
+		Example: `  $ tgctl run --list
+  $ tgctl run fixer -- "mend the failing test in ./parser"
+  $ git diff | tgctl run --timeout 5m reviewer -- -`,
+		Args:              o.args,
+		ValidArgsFunction: a.completeAgents,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			timeout, err := o.limit(cmd)
+			if err != nil {
+				return err
+			}
+			if o.list {
+				return a.listAgents(cmd.Context(), o.json)
+			}
+			prompt, err := a.prompt(args[1:])
+			if err == nil {
+				err = a.runHeadless(cmd.Context(), o, timeout, args[0], prompt)
+			}
+			return ours(err)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.timeout, "timeout", "", "it may take this `TIME`, as 90s or 10m; else what its configuration says")
+	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
+	flags.BoolVar(&o.verbose, "verbose", false, "tell on standard error of thoughts, plans and tool calls too")
+	jsonFlag(cmd, &o.json, runJSON{})
+	return cmd
+}
+
+// args checks what is named.
+func (o *runOptions) args(_ *cobra.Command, args []string) error {
+	switch {
+	case o.list && len(args) > 0:
+		return fmt.Errorf("unexpected argument %q with --list", args[0])
+	case o.list:
+		return nil
+	case len(args) == 0:
+		return errors.New("NAME is missing: name the agent; see: tgctl run --list")
+	case len(args) == 1:
+		return errors.New("PROMPT is missing: say after -- what the agent is to do")
+	}
+	return nil
+}
+
+// limit is how long the run may take; 0 where that is not said.
+func (o *runOptions) limit(cmd *cobra.Command) (time.Duration, error) {
+	if o.timeout == "" {
+		return 0, nil
+	}
+	limit, err := parseSpan(o.timeout)
+	if err != nil || limit < time.Second {
+		return 0, &usageError{fmt.Errorf("--timeout is a time of a second at least, as 90s or 10m, not %q", o.timeout), cmd.CommandPath()}
+	}
+	return limit, nil
+}
+
+// prompt is what the agent is told: the words, or what is on standard input.
+func (a *app) prompt(words []string) (string, error) {
+	text := strings.Join(words, " ")
+	if text == "-" {
+		raw, err := io.ReadAll(io.LimitReader(a.in, maxPrompt+1))
+		if err != nil {
+			return "", fmt.Errorf("read the prompt: %w", err)
+		}
+		text = string(raw)
+	}
+	switch {
+	case strings.TrimSpace(text) == "":
+		return "", errors.New("the prompt is empty")
+	case len(text) > maxPrompt:
+		return "", fmt.Errorf("the prompt is longer than %d bytes", maxPrompt)
+	}
+	return strings.ToValidUTF8(text, "\uFFFD"), nil
+}
+
+// handed are the variables that every headless agent is given.
+var handed = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
+
+// runHeadless runs an agent. A signal asks it to stop, a second one ends it.
+func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Duration, name, prompt string) error {
+	signals := catchSignals()
+	defer signals.release()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // which the first signal would end
+	defer cancel()
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	cwd, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	agent, err := findAgent(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	req := &pb.RunAgentRequest{Name: name, Prompt: prompt, Cwd: cwd, Env: a.handedOver(agent.GetPass())}
+	if timeout > 0 {
+		req.Timeout = durationpb.New(timeout)
+	}
+	show := a.runPrinter(o)
+	started := make(chan string, 1)
+	stop := a.heedSignals(ctx, c, signals, started, cancel)
+	defer stop()
+	for e, err := range c.RunAgent(ctx, req) {
+		if err != nil {
+			show.close()
+			if errors.Is(err, context.Canceled) {
+				return &exitError{128 + 2, errors.New("ended")}
+			}
+			return err
+		}
+		if s := e.GetStarted(); s != nil {
+			started <- s.GetId()
+		}
+		if err := show.event(e); err != nil {
+			return err
+		}
+		if end := e.GetEnded(); end != nil {
+			show.close()
+			return runEnd(name, end)
+		}
+	}
+	show.close()
+	return fmt.Errorf("the daemon did not say how the run of %s ended", name)
+}
+
+// runEnd is the exit of a run.
+func runEnd(name string, end *pb.RunEnded) error {
+	if end.GetExit() == exitOK {
+		return nil
+	}
+	reason := end.GetReason()
+	if !strings.Contains(reason, name) {
+		reason = fmt.Sprintf("agent %q: %s", name, reason)
+	}
+	return &exitError{int(end.GetExit()), errors.New(reason)}
+}
+
+// findAgent looks an agent up, to know what it is given.
+func findAgent(ctx context.Context, c *client.Client, name string) (*pb.Agent, error) {
+	agents, err := c.ListAgents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, agent := range agents {
+		if agent.GetName() == name {
+			return agent, nil
+		}
+	}
+	return nil, &hintError{
+		err:  fmt.Errorf("there is no agent %q in the configuration in force", name),
+		hint: "List those there are with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`.",
+	}
+}
+
+// handedOver is what an agent gets of this environment: where programs and the
+// user's files are, and the variables that its configuration names.
+func (a *app) handedOver(pass []string) map[string]string {
+	env := map[string]string{}
+	for _, name := range append(append([]string(nil), handed...), pass...) {
+		if value := a.getenv(name); value != "" {
+			env[name] = value
+		}
+	}
+	return env
+}
+
+// heedSignals has the run cancelled by the first signal, and its stream ended by the
+// second. The returned function ends it.
+func (a *app) heedSignals(ctx context.Context, c *client.Client, s *signals, started <-chan string, end context.CancelFunc) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.caught:
+		case <-quit:
+			return
+		}
+		a.say("thoughtgate: asking the agent to stop; once more ends it")
+		select {
+		case id := <-started: // at once, or as soon as there is somebody to ask
+			if err := c.CancelRun(ctx, id); err != nil && !errors.Is(err, client.ErrNotFound) {
+				end()
+			}
+		case <-s.caught:
+			end()
+		case <-quit:
+			return
+		}
+		select {
+		case <-s.caught:
+			end()
+		case <-quit:
+		}
+	}()
+	return func() { close(quit); <-done }
+}
+
+// completeAgents offers the names of the agents.
+func (a *app) completeAgents(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (names []string, err error) {
+		agents, err := c.ListAgents(ctx)
+		for _, agent := range agents {
+			names = append(names, cobra.CompletionWithDesc(agent.GetName(), agentSummary(agent)))
+		}
+		return names, err
+	})
+}

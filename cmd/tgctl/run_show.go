@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// runJSON is one event of a run as --json shows it; with --list, an agent.
+type runJSON struct {
+	Type     string          `json:"type"` // started, text, update, stderr, held, denied, note, ended; agent
+	ID       string          `json:"id,omitempty"`
+	Session  string          `json:"session,omitempty"`
+	PID      int32           `json:"pid,omitempty"`
+	Text     string          `json:"text,omitempty"`
+	Kind     string          `json:"kind,omitempty"`   // of an update, as the agent names it
+	Update   json.RawMessage `json:"update,omitempty"` // as the agent wrote it
+	Tool     string          `json:"tool,omitempty"`
+	Approval string          `json:"approval,omitempty"`
+	Reason   string          `json:"reason,omitempty"`
+	Exit     *int32          `json:"exit,omitempty"`
+	Stop     string          `json:"stop_reason,omitempty"`
+	Result   json.RawMessage `json:"result,omitempty"`
+
+	Name        string   `json:"name,omitempty"`
+	Description string   `json:"description,omitempty"`
+	Protocol    string   `json:"protocol,omitempty"`
+	Command     []string `json:"command,omitempty"`
+	Timeout     string   `json:"timeout,omitempty"`
+	Servers     []string `json:"servers,omitempty"`
+	Running     uint32   `json:"running,omitempty"`
+}
+
+func runToJSON(e *pb.RunEvent) runJSON {
+	switch m := e.GetEvent().(type) {
+	case *pb.RunEvent_Started:
+		return runJSON{Type: "started", ID: m.Started.GetId(), Session: m.Started.GetSession(), PID: m.Started.GetPid()}
+	case *pb.RunEvent_Text:
+		return runJSON{Type: "text", Text: m.Text.GetText()}
+	case *pb.RunEvent_Update:
+		return runJSON{Type: "update", Kind: m.Update.GetKind(), Text: m.Update.GetLine(), Update: m.Update.GetRaw()}
+	case *pb.RunEvent_Stderr:
+		return runJSON{Type: "stderr", Text: m.Stderr.GetLine()}
+	case *pb.RunEvent_Asked:
+		kind := "held"
+		if m.Asked.GetDenied() {
+			kind = "denied"
+		}
+		return runJSON{Type: kind, Tool: m.Asked.GetTool(), Approval: m.Asked.GetApproval(), Reason: m.Asked.GetReason()}
+	case *pb.RunEvent_Ended:
+		exit := m.Ended.GetExit()
+		return runJSON{Type: "ended", Exit: &exit, Reason: m.Ended.GetReason(), Stop: m.Ended.GetStopReason(), Result: m.Ended.GetResult()}
+	}
+	return runJSON{Type: "note", Text: e.GetNote().GetText()}
+}
+
+// runPrinter prints the events of a run: the answer to standard output, all else to
+// standard error; or with --json everything as lines.
+func (a *app) runPrinter(o runOptions) *runPrinter { return &runPrinter{app: a, runOptions: o} }
+
+type runPrinter struct {
+	*app
+	runOptions
+	open bool // the answer's last line has no end yet
+}
+
+func (p *runPrinter) event(e *pb.RunEvent) error {
+	if p.json {
+		return p.printJSON(runToJSON(e))
+	}
+	switch m := e.GetEvent().(type) {
+	case *pb.RunEvent_Text:
+		return p.text(m.Text.GetText())
+	case *pb.RunEvent_Stderr:
+		p.line(m.Stderr.GetLine())
+	case *pb.RunEvent_Note:
+		p.tell("%s", display.Text(m.Note.GetText()))
+	case *pb.RunEvent_Asked:
+		p.asked(m.Asked)
+	case *pb.RunEvent_Update:
+		if p.verbose && m.Update.GetLine() != "" {
+			p.line(fmt.Sprintf("%s: %s", display.Name(m.Update.GetKind()), display.Text(m.Update.GetLine())))
+		}
+	case *pb.RunEvent_Started:
+		if p.verbose {
+			p.tell("run %s is process %d, session %s", display.Name(m.Started.GetId()), m.Started.GetPid(), display.Name(m.Started.GetSession()))
+		}
+	}
+	return nil
+}
+
+// text prints a part of the answer: on a terminal with what that would act on made
+// visible, elsewhere as it is.
+func (p *runPrinter) text(text string) error {
+	p.open = !strings.HasSuffix(text, "\n")
+	if p.outTerminal {
+		text = visible(text)
+	}
+	_, err := io.WriteString(p.out, text)
+	return err
+}
+
+// visible is text of several lines for a terminal, with its line ends and tabs.
+func visible(text string) string {
+	var b strings.Builder
+	for piece := range strings.SplitAfterSeq(text, "\n") {
+		for part := range strings.SplitAfterSeq(piece, "\t") {
+			end := part[len(strings.TrimRight(part, "\t\n")):]
+			b.WriteString(string(display.Text(strings.TrimSuffix(part, end))) + end)
+		}
+	}
+	return b.String()
+}
+
+// asked tells what waits, and what was refused.
+func (p *runPrinter) asked(m *pb.RunAsked) {
+	tool, reason := display.Name(m.GetTool()), display.Text(m.GetReason())
+	if m.GetDenied() {
+		p.tell("refused %s: %s", tool, reason)
+		return
+	}
+	p.tell("%s waits for you (%s): %s", tool, display.Name(m.GetApproval()), reason)
+}
+
+func (p *runPrinter) tell(format string, args ...any) {
+	p.endLine()
+	p.say("thoughtgate: "+format, args...)
+}
+
+// line prints one line of talk that is safe already.
+func (p *runPrinter) line(text string) {
+	p.endLine()
+	_, _ = io.WriteString(p.err, text+"\n") // there is nobody else to tell
+}
+
+// endLine keeps talk off the line of the answer where both are on one terminal.
+func (p *runPrinter) endLine() {
+	if p.open && p.outTerminal && p.errTerminal {
+		_, _ = io.WriteString(p.out, "\n")
+		p.open = false
+	}
+}
+
+// close ends the answer's last line.
+func (p *runPrinter) close() {
+	if p.open {
+		_, _ = io.WriteString(p.out, "\n")
+		p.open = false
+	}
+}
+
+// listAgents prints the agents that can be run.
+func (a *app) listAgents(ctx context.Context, asJSON bool) error {
+	c, err := a.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	agents, err := c.ListAgents(ctx)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		for _, g := range agents {
+			if err := a.printJSON(runJSON{
+				Type: "agent", Name: g.GetName(), Description: g.GetDescription(), Protocol: g.GetProtocol(), Command: g.GetCommand(),
+				Timeout: g.GetTimeout().AsDuration().String(), Servers: g.GetServers(), Running: g.GetRunning(),
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(agents) == 0 {
+		a.say("The configuration names no agents. Write them under agents: in thoughtgate.yaml, then tgctl daemon reload.")
+		return nil
+	}
+	t := &display.Table{Columns: []display.Column{
+		{Head: "AGENT", Shrink: 8}, {Head: "PROTOCOL"}, {Head: "TIMEOUT", Right: true}, {Head: "RUNNING", Right: true}, {Head: "SERVERS", Shrink: 8},
+	}}
+	for _, g := range agents {
+		t.Add(display.Name(g.GetName()), display.Name(g.GetProtocol()), display.Span(g.GetTimeout().AsDuration()),
+			display.Count(g.GetRunning()), orDash(strings.Join(g.GetServers(), ", ")))
+		t.Note(commandLine(g.GetCommand()))
+		if g.GetDescription() != "" {
+			t.Note(display.Text(g.GetDescription()))
+		}
+	}
+	return t.Write(a.out, a.width())
+}
+
+// agentSummary is what a shell shows beside an agent's name.
+func agentSummary(g *pb.Agent) string {
+	if g.GetDescription() != "" {
+		return string(display.Text(g.GetDescription()))
+	}
+	return string(commandLine(g.GetCommand()))
+}

@@ -1,0 +1,239 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Names of the Agent Client Protocol, and the one version of it that is spoken.
+const (
+	acpVersion    = 1
+	methodUpdate  = "session/update"
+	codeNeedsAuth = -32000 // the agent wants its user to log in
+)
+
+// acp holds the conversation with an agent that speaks the Agent Client Protocol.
+func (o *run) acp(caller context.Context, conn *wire.Conn) (Result, error) {
+	updates := conn.Subscribe(2*mostSaid, methodUpdate)
+	defer updates.Close()
+	session, err := o.acpSession(conn)
+	if err != nil {
+		return Result{}, err
+	}
+	listening, enough := context.WithCancel(context.Background())
+	var listen sync.WaitGroup
+	listen.Go(func() { o.listen(listening, updates) })
+	raw, err := o.acpPrompt(caller, conn, session)
+	enough() // what was said before the answer is passed on still
+	listen.Wait()
+	if err != nil {
+		return Result{}, err
+	}
+	var answer struct {
+		StopReason string `json:"stopReason"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil || answer.StopReason == "" {
+		return Result{}, errors.New("its answer to the prompt does not say why it stopped")
+	}
+	return stopped(answer.StopReason, raw, o.ctx), nil
+}
+
+// stopped is the result of a turn that ended for that reason.
+func stopped(reason string, raw []byte, ctx context.Context) Result {
+	r := Result{Stop: reason, Raw: raw}
+	switch cause := context.Cause(ctx); {
+	case reason == "end_turn":
+	case reason == "cancelled" && errors.Is(cause, errTimeout):
+		r.Exit, r.Reason = ExitTimeout, "its time was up, and it broke off"
+	case reason == "cancelled" && errors.Is(cause, gate.ErrNotRunning):
+		r.Exit, r.Reason = ExitOurs, daemonEnds
+	case reason == "cancelled" && cause != nil:
+		r.Exit, r.Reason = ExitCancelled, "cancelled"
+	case reason == "refusal":
+		r.Exit, r.Reason = ExitFailed, "the agent refused to go on"
+	case reason == "max_tokens", reason == "max_turn_requests":
+		r.Exit, r.Reason = ExitFailed, fmt.Sprintf("the agent stopped before it was done (%s)", reason)
+	default:
+		r.Exit, r.Reason = ExitFailed, fmt.Sprintf("the agent stopped: %.100q", reason)
+	}
+	return r
+}
+
+// acpSession greets the agent, and opens a session with it.
+func (o *run) acpSession(conn *wire.Conn) (id string, err error) {
+	raw, err := o.ask(conn, "initialize", map[string]any{
+		"protocolVersion": acpVersion,
+		"clientCapabilities": map[string]any{
+			"fs": map[string]bool{"readTextFile": true, "writeTextFile": true}, "terminal": true,
+		},
+		"clientInfo": map[string]string{"name": "thoughtgate", "title": "ThoughtGate", "version": o.runs.options.Build},
+	})
+	if err != nil {
+		return "", err
+	}
+	var hello struct {
+		ProtocolVersion int `json:"protocolVersion"`
+		AuthMethods     []struct {
+			Name string `json:"name"`
+		} `json:"authMethods"`
+	}
+	if err := json.Unmarshal(raw, &hello); err != nil {
+		return "", fmt.Errorf("its answer to initialize can't be read: %w", err)
+	}
+	if hello.ProtocolVersion != acpVersion {
+		return "", fmt.Errorf("it speaks version %d of the Agent Client Protocol, and not %d", hello.ProtocolVersion, acpVersion)
+	}
+	raw, err = o.ask(conn, "session/new", map[string]any{"cwd": o.request.Cwd, "mcpServers": o.servers})
+	var fault *wire.Fault
+	if errors.As(err, &fault) && fault.Code == codeNeedsAuth {
+		var ways []string
+		for _, m := range hello.AuthMethods {
+			ways = append(ways, m.Name)
+		}
+		return "", fmt.Errorf("it wants you to log in first (%q), which can't be done headless: log in with the agent itself, or name the variable of its key under pass: %s",
+			ways, fault.Message)
+	}
+	if err != nil {
+		return "", err
+	}
+	var opened struct {
+		SessionID string `json:"sessionId"`
+	}
+	if err := json.Unmarshal(raw, &opened); err != nil || opened.SessionID == "" {
+		return "", errors.New("its answer to session/new names no session")
+	}
+	return opened.SessionID, nil
+}
+
+// ask makes one call, for as long as the run lasts.
+func (o *run) ask(conn *wire.Conn, method string, params any) ([]byte, error) {
+	body, err := json.Marshal(params)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := conn.Call(o.ctx, method, body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", method, described(err))
+	}
+	return raw, nil
+}
+
+// described says of an error that the agent answered with that it is one.
+func described(err error) error {
+	var f *wire.Fault
+	if errors.As(err, &f) {
+		return fmt.Errorf("it answered with an error: %w", err)
+	}
+	return err
+}
+
+// acpPrompt puts the prompt and waits for the answer. An agent that is to stop early
+// is told so, and has a moment to answer.
+func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string) ([]byte, error) {
+	params, err := json.Marshal(map[string]any{
+		"sessionId": session, "prompt": []map[string]string{{"type": "text", "text": o.request.Prompt}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	asked, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
+	var raw []byte
+	var failed error
+	answered := make(chan struct{})
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() {
+		defer close(answered)
+		raw, failed = conn.Call(asked, "session/prompt", params)
+	})
+	select {
+	case <-answered:
+		return raw, described(failed)
+	case <-o.ctx.Done():
+	}
+	defer giveUp()
+	late := time.NewTimer(o.patience(caller, cancelGrace))
+	defer late.Stop()
+	told, cut := context.WithTimeout(asked, cancelGrace)
+	defer cut()
+	if err := conn.Notify(told, "session/cancel", append(quote([]byte(`{"sessionId":`), session), '}')); err != nil {
+		return nil, err
+	}
+	o.hasTold()
+	select {
+	case <-answered:
+		return raw, described(failed)
+	case <-late.C:
+	case <-o.hurry(caller):
+	}
+	return nil, context.Cause(o.ctx)
+}
+
+// listen passes on what the agent tells until enough ends, and then what it has told
+// before.
+func (o *run) listen(enough context.Context, updates *wire.Subscription) {
+	for {
+		m, err := updates.Next(enough)
+		if err != nil {
+			return
+		}
+		o.pace.passed(m.Body)
+		o.update(m.Body)
+	}
+}
+
+// update is what is read of session/update; all of it is passed on raw.
+type update struct {
+	Update struct {
+		Kind    string          `json:"sessionUpdate"`
+		Content json.RawMessage `json:"content"` // of chunks a block, of tool calls a list
+		Title   string          `json:"title"`
+		Status  string          `json:"status"`
+		ID      string          `json:"toolCallId"`
+		Entries []struct {
+			Content string `json:"content"`
+			Status  string `json:"status"`
+		} `json:"entries"`
+	} `json:"update"`
+}
+
+// update passes one update on: what belongs to the answer as text, anything else in
+// short.
+func (o *run) update(raw []byte) {
+	var u update
+	if err := json.Unmarshal(raw, &u); err != nil {
+		o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("an update of the agent can't be read: %v", err)})
+		return
+	}
+	e := Event{Kind: KindUpdate, Word: u.Update.Kind, Raw: raw}
+	switch u.Update.Kind {
+	case "agent_message_chunk":
+		if text := textOf(u.Update.Content); text != "" {
+			e = Event{Kind: KindText, Text: text}
+		}
+	case "agent_thought_chunk":
+		e.Text = textOf(u.Update.Content)
+	case "tool_call", "tool_call_update":
+		name := u.Update.Title
+		if name == "" {
+			name = u.Update.ID
+		}
+		e.Text = strings.TrimSuffix(fmt.Sprintf("%s: %s", name, u.Update.Status), ": ")
+	case "plan":
+		var steps []string
+		for _, s := range u.Update.Entries {
+			steps = append(steps, fmt.Sprintf("[%s] %s", s.Status, s.Content))
+		}
+		e.Text = strings.Join(steps, "; ")
+	}
+	o.tell(e)
+}

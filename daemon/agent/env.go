@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// errOurs is a failure that is none of the agent's.
+var errOurs = errors.New("ThoughtGate could not do its part")
+
+// Handed are the variables that every agent gets, from whoever runs it or else from
+// the daemon. It gets no other but what its configuration names.
+var Handed = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
+
+// environment is what the agent's process sees.
+func (o *run) environment() ([]string, error) {
+	names := slices.Concat(Handed, o.agent.Pass)
+	for name, value := range o.request.Env {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("the agent is not given the variable %q; name it under pass in the configuration: %w", name, gate.ErrInvalid)
+		}
+		if strings.ContainsRune(value, 0) {
+			return nil, fmt.Errorf("the variable %q holds a NUL: %w", name, gate.ErrInvalid)
+		}
+	}
+	all := map[string]string{}
+	for _, name := range names {
+		value, given := o.request.Env[name]
+		if !given {
+			value = o.runs.options.Getenv(name)
+		}
+		if value != "" {
+			all[name] = value
+		}
+	}
+	maps.Copy(all, o.agent.Env)
+	// Nothing below it answers questions, and a shim that it starts is one of its own.
+	all["THOUGHTGATE_ACTIVE"], all["THOUGHTGATE_SESSION"] = "1", o.session
+	return flat(all), nil
+}
+
+func flat(vars map[string]string) []string {
+	var env []string
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		env = append(env, name+"="+vars[name])
+	}
+	return env
+}
+
+// server is an MCP server that the agent is told to start: our shim, with the
+// server's own command behind it.
+type server struct {
+	Name    string     `json:"name"`
+	Command string     `json:"command"`
+	Args    []string   `json:"args"`
+	Env     []variable `json:"env"`
+}
+
+type variable struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// wrapped are the servers of the run's agent, so that what it calls of them is
+// judged in the run's session.
+func (o *run) wrapped(c *config.Config) ([]server, error) {
+	all := []server{} // an empty list travels as one
+	if len(o.agent.Servers) == 0 {
+		return all, nil
+	}
+	shim, err := o.runs.options.Shim()
+	if err != nil {
+		return nil, fmt.Errorf("its servers can't be started: %w", err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.agent.Servers)) {
+		s := o.agent.Servers[id]
+		env := maps.Clone(s.Env)
+		if env == nil {
+			env = map[string]string{}
+		}
+		env["THOUGHTGATE_SOCKET"], env["THOUGHTGATE_SESSION"] = o.runs.options.Socket, o.session
+		one := server{Name: id, Command: shim, Args: append([]string{"--server-id", id, "--"}, c.Program(s.Command)...)}
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			one.Env = append(one.Env, variable{name, env[name]})
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}

@@ -1,0 +1,213 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unicode/utf8"
+)
+
+// mostText is how much of a file an agent reads at once, or writes, in bytes.
+const mostText = 4 << 20
+
+// readFile answers fs/read_text_file.
+func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) {
+	path, err := pathOf(p)
+	if err != nil {
+		return nil, "", err
+	}
+	line, err := p.arguments.number("line")
+	if err != nil {
+		return nil, "", err
+	}
+	limit, err := p.arguments.number("limit")
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := readText(path, line, limit)
+	if err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return append(quote([]byte(`{"content":`), text), '}'), text, nil
+}
+
+// pathOf is the file that a request is about.
+func pathOf(p *permitted) (string, error) {
+	path, err := p.arguments.text("path")
+	if err != nil {
+		return "", err
+	}
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("the path %q is not absolute", path)
+	}
+	return filepath.Clean(path), nil
+}
+
+// readText reads limit lines of a file from a line on, counted from 1; a number
+// below 0 stands for the first line, and for all of them.
+func readText(path string, line, limit int) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", plain(err)
+	}
+	// A pipe would be waited for, and a link that has just been put there was not
+	// what was judged.
+	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", plain(err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(plain(err), errors.New("it is no regular file"))
+	}
+	in := bufio.NewReaderSize(f, 64<<10)
+	for n := 1; n < line; n++ {
+		if err := skipLine(in); err == io.EOF {
+			return "", nil
+		} else if err != nil {
+			return "", plain(err)
+		}
+	}
+	text, err := takeLines(in, limit)
+	if err != nil {
+		return "", err
+	}
+	if !utf8.Valid(text) {
+		return "", errors.New("it is not UTF-8 text")
+	}
+	return string(text), nil
+}
+
+func skipLine(in *bufio.Reader) error {
+	for {
+		if _, err := in.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// takeLines reads limit lines, all below 0.
+func takeLines(in *bufio.Reader, limit int) ([]byte, error) {
+	var text []byte
+	for n := 0; limit < 0 || n < limit; {
+		piece, err := in.ReadSlice('\n')
+		text = append(text, piece...)
+		if len(text) > mostText {
+			return nil, fmt.Errorf("it is longer than %d bytes; ask for fewer lines", mostText)
+		}
+		switch {
+		case err == nil:
+			n++
+		case err == io.EOF:
+			return text, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, plain(err)
+		}
+	}
+	return text, nil
+}
+
+// writeFile answers fs/write_text_file.
+func (o *run) writeFile(_ context.Context, p *permitted) ([]byte, string, error) {
+	path, err := pathOf(p)
+	if err != nil {
+		return nil, "", err
+	}
+	if p.arguments["content"] == nil {
+		return nil, "", errors.New("there is no content to write")
+	}
+	content, err := p.arguments.text("content")
+	if err != nil {
+		return nil, "", err
+	}
+	if len(content) > mostText {
+		return nil, "", fmt.Errorf("write %s: the content is longer than %d bytes", path, mostText)
+	}
+	if err := writeText(path, []byte(content)); err != nil {
+		return nil, "", fmt.Errorf("write %s: %w", path, err)
+	}
+	return []byte("{}"), "", nil
+}
+
+// writeText puts a file in the place of another as a whole, with the same mode.
+// What a link leads to is written, and the link stays. Folders that are not there
+// are made.
+func writeText(path string, content []byte) (err error) {
+	real, err := target(path)
+	if err != nil {
+		return err
+	}
+	mode := fs.FileMode(0)
+	switch info, err := os.Lstat(real); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return plain(err)
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	default:
+		mode = info.Mode().Perm()
+		if old, err := os.ReadFile(real); err == nil && bytes.Equal(old, content) {
+			return nil
+		}
+	}
+	dir := filepath.Dir(real)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return plain(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, ".thoughtgate-"+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return plain(err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(content)
+	if err == nil && mode != 0 {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return plain(err)
+	}
+	return plain(os.Rename(f.Name(), real))
+}
+
+// target is what a path leads to, whether or not there is a file.
+func target(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return real, plain(err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return "", errors.New("it is a link that leads nowhere")
+	}
+	if path == filepath.Dir(path) {
+		return path, nil
+	}
+	above, err := target(filepath.Dir(path))
+	return filepath.Join(above, filepath.Base(path)), err
+}
+
+// plain drops from an error the path that its message names already.
+func plain(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}

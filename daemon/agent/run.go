@@ -1,0 +1,282 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+const (
+	// leaveGrace is how long an agent may take to leave once its input has ended,
+	// and cancelGrace to answer what it is asked to break off.
+	leaveGrace, cancelGrace = 5 * time.Second, 5 * time.Second
+	// hurried is either when the daemon ends, or when nobody is there any more.
+	hurried = 500 * time.Millisecond
+	// lateEvent is how long an event waits for room once the run is over its time.
+	lateEvent = time.Second
+)
+
+// run is one run of an agent.
+type run struct {
+	runs    *Runs
+	request Request
+	agent   *config.Agent
+	id      string // set before anybody else knows of the run
+	session string
+	command []string // the program resolved
+	env     []string // of the process, and of its terminals
+	servers []server
+	timeout time.Duration
+	began   time.Time
+	launch  string
+
+	ctx    context.Context // the run's lifetime: its end is asked for, and the cause says why
+	stop   context.CancelCauseFunc
+	told   chan struct{} // closed when the run is over and the agent was told so, if it can be
+	tells  sync.Once     // for told
+	events chan<- Event
+	deaf   atomic.Bool // nobody takes events any more
+
+	process *supervise.Process[*wire.Conn]
+	pace    *paced
+	bad     atomic.Int64 // lines that were no messages
+
+	desk      desk // what the agent's requests are judged at
+	terminals terminals
+}
+
+// newRun checks what is asked for. Nothing is started.
+func newRun(r *Runs, c *config.Config, a *config.Agent, q Request, events chan<- Event) (*run, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	var id [16]byte
+	rand.Read(id[:])
+	o := &run{
+		runs: r, request: q, agent: a, session: hex.EncodeToString(id[:]), events: events, began: time.Now(),
+		timeout: a.Timeout, told: make(chan struct{}),
+	}
+	if q.Timeout > 0 {
+		o.timeout = q.Timeout
+	}
+	var err error
+	if o.env, err = o.environment(); err != nil {
+		return nil, err
+	}
+	o.command = c.Program(a.Command)
+	if path, err := child.Resolve(o.command[0], o.env, q.Cwd); err == nil {
+		o.command[0] = path // else the start says what is wrong
+	}
+	o.launch = gate.Launch(o.command)
+	if o.servers, err = o.wrapped(c); err != nil {
+		return nil, err
+	}
+	o.ctx, o.stop = context.WithCancelCause(context.Background())
+	o.process = supervise.New(o.supervised())
+	return o, nil
+}
+
+func (q *Request) check() error {
+	info, err := os.Stat(q.Cwd)
+	switch {
+	case !filepath.IsAbs(q.Cwd):
+		return fmt.Errorf("the folder %q to work in is not absolute: %w", q.Cwd, gate.ErrInvalid)
+	case err != nil:
+		return fmt.Errorf("the folder to work in: %w: %w", err, gate.ErrInvalid)
+	case !info.IsDir():
+		return fmt.Errorf("%s, to work in, is not a folder: %w", q.Cwd, gate.ErrInvalid)
+	case q.Prompt == "":
+		return fmt.Errorf("the prompt is empty: %w", gate.ErrInvalid)
+	case len(q.Prompt) > MaxPrompt:
+		return fmt.Errorf("the prompt has %d bytes; at most %d are taken: %w", len(q.Prompt), MaxPrompt, gate.ErrTooLarge)
+	case q.Timeout < 0 || q.Timeout > 7*24*time.Hour:
+		return fmt.Errorf("a timeout of %s; a run may take 7 days at most: %w", q.Timeout, gate.ErrInvalid)
+	}
+	return nil
+}
+
+// supervised is how the process is kept: for one life.
+func (o *run) supervised() supervise.Options[*wire.Conn] {
+	return supervise.Options[*wire.Conn]{
+		Name:   fmt.Sprintf("agent %q", o.request.Name),
+		Logger: o.runs.options.Logger,
+		Spec: func() (child.Spec, error) {
+			return child.Spec{Command: o.command[0], Args: o.command[1:], Env: o.env, Dir: o.request.Cwd}, nil
+		},
+		Open:  o.open,
+		Run:   func(ctx context.Context, c *wire.Conn) error { return c.Run(ctx) },
+		Lost:  func(err error) bool { return errors.Is(err, wire.ErrClosed) },
+		Grace: child.Grace{Term: child.OurGrace.Term}, // its input has been closed before, see leave
+	}
+}
+
+// open makes the conversation.
+func (o *run) open(stdin io.WriteCloser, stdout io.ReadCloser) *wire.Conn {
+	options := wire.Options{Dropped: o.dropped}
+	if o.agent.Protocol == config.ProtocolTyped {
+		o.pace = newPaced(wire.TypedJSON{}, func(m *wire.Message) bool { return m.Kind == wire.Part }, o.ctx.Done())
+	} else {
+		o.pace = newPaced(wire.JSONRPC{CancelMethod: "$/cancel_request"}, func(m *wire.Message) bool {
+			return m.Kind == wire.Notification && m.Method == methodUpdate
+		}, o.ctx.Done())
+		options.Handler = wire.HandlerFunc(o.handle)
+	}
+	options.Dialect = o.pace
+	return wire.NewConn(stdout, stdin, options)
+}
+
+// dropped counts what the agent wrote that nobody can use, and tells of the first.
+func (o *run) dropped(reason string, frame []byte) {
+	o.pace.dropped()
+	if o.ctx.Err() != nil || o.bad.Add(1) > 1 { // what was taken back may be answered still
+		return
+	}
+	o.runs.options.Logger.Warn("an agent wrote what is no message for us", "agent", o.request.Name, "run", o.id, "reason", reason, "bytes", len(frame))
+	o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("it wrote a line that is no message for us (%s); it is left out, and so are others like it", reason)})
+}
+
+// tell sends an event. It waits for room, but no longer than the run lasts.
+func (o *run) tell(e Event) {
+	if o.deaf.Load() {
+		return
+	}
+	select {
+	case o.events <- e:
+		return
+	case <-o.ctx.Done():
+	}
+	late := time.NewTimer(lateEvent)
+	defer late.Stop()
+	select {
+	case o.events <- e:
+	case <-late.C:
+		o.deaf.Store(true)
+	}
+}
+
+// run lives the run. All that it started has ended when it returns.
+func (o *run) run(ctx context.Context) Result {
+	defer o.stop(nil)
+	defer context.AfterFunc(ctx, func() { o.stop(context.Cause(ctx)) })()
+	defer time.AfterFunc(o.timeout, func() { o.stop(errTimeout) }).Stop()
+
+	life, kill := context.WithCancel(context.Background()) // of the process: ended in leave
+	defer kill()
+	quiet, hush := context.WithCancel(context.Background())
+	defer hush()
+	ended := make(chan error, 1)
+	var work sync.WaitGroup
+	work.Go(func() { ended <- o.process.Run(life) })
+	work.Go(func() { o.passStderr(quiet) })
+
+	conn, err := o.process.Conn(o.ctx)
+	var answer Result
+	var session Session
+	if err == nil {
+		if session, err = o.begin(); err == nil {
+			answer, err = o.converse(ctx, conn)
+		}
+	}
+	started := conn != nil
+	end := o.leave(ctx, conn, kill, ended)
+	o.terminals.close()
+	if session != nil {
+		session.Close(context.WithoutCancel(ctx))
+	}
+	hush()
+	work.Wait()
+	if n := o.bad.Load(); n > 1 {
+		o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines that were no messages for us were left out", n)})
+	}
+	return o.conclude(answer, err, end, started)
+}
+
+// begin makes the run a session, with which its requests can be judged.
+func (o *run) begin() (Session, error) {
+	pid := o.process.Status().PID
+	s, err := o.runs.options.Open(o.ctx, Started{
+		Session: o.session, Agent: o.request.Name, Launch: o.launch, Command: o.command, Cwd: o.request.Cwd, PID: pid,
+		Verdict: o.desk.verdict, Leave: func(string) { o.stop(errClosed) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open a session: %w", err)
+	}
+	o.desk.judge.Store(s.Judge())
+	o.tell(Event{Kind: KindStarted, ID: o.id, Session: o.session, PID: pid})
+	return s, nil
+}
+
+func (o *run) converse(caller context.Context, conn *wire.Conn) (Result, error) {
+	if o.agent.Protocol == config.ProtocolTyped {
+		return o.typed(conn)
+	}
+	return o.acp(caller, conn)
+}
+
+// leave ends the process: its input ends, and what is left of it after a while is
+// ended by force. The error is that of a process that ended by itself.
+func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended <-chan error) error {
+	o.hasTold()
+	if conn != nil {
+		conn.Close()
+		timer := time.NewTimer(o.patience(caller, leaveGrace))
+		defer timer.Stop()
+		select {
+		case err := <-ended:
+			return err
+		case <-timer.C:
+		case <-o.hurry(caller):
+		}
+	}
+	kill()
+	return <-ended
+}
+
+// hasTold lets the agent's open requests end. They don't before: an agent that was
+// told of them first would go on with its turn.
+func (o *run) hasTold() { o.tells.Do(func() { close(o.told) }) }
+
+// patience is d, or less when nobody is there to wait.
+func (o *run) patience(caller context.Context, d time.Duration) time.Duration {
+	if caller.Err() != nil || errors.Is(context.Cause(o.ctx), gate.ErrNotRunning) {
+		return hurried
+	}
+	return d
+}
+
+// hurry is closed when the caller goes while its run is being ended.
+func (o *run) hurry(caller context.Context) <-chan struct{} {
+	if caller.Err() != nil {
+		return nil // patience has heeded that
+	}
+	return caller.Done()
+}
+
+// passStderr passes the agent's standard error on until quiet ends, and then what
+// is left of it.
+func (o *run) passStderr(quiet context.Context) {
+	last := uint64(0)
+	for _, ctx := range []context.Context{quiet, quiet} { // the second time it has ended
+		for line := range o.process.Tail().Follow(ctx, last) {
+			if missed := line.Number - last - 1; missed > 0 {
+				o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("%d lines of its standard error came too fast and are left out", missed)})
+			}
+			last = line.Number
+			o.tell(Event{Kind: KindStderr, Text: line.Text})
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+const (
+	mostTerminals = 32      // of one run at once
+	mostOutput    = 4 << 20 // bytes of output that a terminal keeps, at most
+	usualOutput   = 1 << 20 // and where the agent names no limit
+)
+
+// terminalGrace is for a command that nobody waits for any more.
+var terminalGrace = child.Grace{Term: 2 * time.Second}
+
+// terminals are the commands that a run's agent has had started.
+type terminals struct {
+	mu     sync.Mutex // guards what follows
+	last   int
+	open   map[string]*terminal
+	closed bool
+}
+
+// terminal is one command, with pipes and no terminal in truth.
+type terminal struct {
+	child   *child.Child
+	output  output
+	reading atomic.Int32  // streams that have not ended
+	read    chan struct{} // closed when all have
+}
+
+// createTerminal answers terminal/create.
+func (o *run) createTerminal(_ context.Context, p *permitted) ([]byte, string, error) {
+	spec, most, err := o.toStart(p.arguments)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := o.terminals.start(spec, most)
+	if err != nil {
+		return nil, "", err
+	}
+	return append(quote([]byte(`{"terminalId":`), id), '}'), "", nil
+}
+
+// toStart reads what is to be started. No shell reads it, unless the agent
+// names one.
+func (o *run) toStart(a object) (child.Spec, int, error) {
+	spec := child.Spec{Dir: o.request.Cwd, Env: o.env, DeathSignal: syscall.SIGTERM, Mark: "THOUGHTGATE_CHILD=" + rand.Text()}
+	var err error
+	if spec.Command, err = a.text("command"); err != nil {
+		return spec, 0, err
+	}
+	if spec.Args, err = a.texts("args"); err != nil {
+		return spec, 0, err
+	}
+	dir, err := a.text("cwd")
+	switch {
+	case err != nil:
+		return spec, 0, err
+	case dir != "" && !filepath.IsAbs(dir):
+		return spec, 0, fmt.Errorf("the folder %q is not absolute", dir)
+	case dir != "":
+		spec.Dir = dir
+	}
+	set, err := a.variables("env")
+	if err != nil {
+		return spec, 0, err
+	}
+	spec.Env = child.ComposeEnv(o.env, set, nil)
+	most, err := a.number("outputByteLimit")
+	if most < 0 {
+		most = usualOutput
+	}
+	return spec, min(most, mostOutput), err
+}
+
+func (ts *terminals) start(spec child.Spec, most int) (string, error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	switch {
+	case ts.closed:
+		return "", errors.New("the run is over")
+	case len(ts.open) >= mostTerminals:
+		return "", fmt.Errorf("%d terminals are open already; release some", mostTerminals)
+	}
+	c, err := child.Start(spec)
+	if err != nil {
+		return "", err
+	}
+	_ = c.Stdin().Close() // nobody types
+	t := &terminal{child: c, output: output{most: most}, read: make(chan struct{})}
+	t.reading.Store(2)
+	go t.keep(c.Stdout()) // both end with the command, which end waits for
+	go t.keep(c.Stderr())
+	ts.last++
+	id := fmt.Sprintf("T-%d", ts.last)
+	if ts.open == nil {
+		ts.open = map[string]*terminal{}
+	}
+	ts.open[id] = t
+	return id, nil
+}
+
+func (ts *terminals) find(a object) (*terminal, string, error) {
+	id, err := a.text("terminalId")
+	if err != nil {
+		return nil, "", err
+	}
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.open[id]; t != nil {
+		return t, id, nil
+	}
+	return nil, "", fmt.Errorf("there is no terminal %q", id)
+}
+
+// keep reads one stream to its end.
+func (t *terminal) keep(from io.Reader) {
+	_, _ = io.Copy(&t.output, from) // what could be read is kept
+	if t.reading.Add(-1) == 0 {
+		close(t.read)
+	}
+}
+
+// end stops the command and all that it started.
+func (t *terminal) end() {
+	t.child.Stop(context.Background(), terminalGrace)
+	<-t.read
+}
+
+// close ends all of them.
+func (ts *terminals) close() {
+	ts.mu.Lock()
+	ts.closed = true
+	open := ts.open
+	ts.open = nil
+	ts.mu.Unlock()
+	var work sync.WaitGroup
+	for _, t := range open {
+		work.Go(t.end)
+	}
+	work.Wait()
+}
+
+// exitStatus is how a command ended, in the words of the protocol; empty while it
+// runs.
+func (t *terminal) exitStatus() string {
+	select {
+	case <-t.child.Done():
+	default:
+		return ""
+	}
+	s := t.child.Wait()
+	if s.Signal != 0 {
+		return string(append(quote([]byte(`{"exitCode":null,"signal":`), strings.TrimPrefix(s.String(), "killed by ")), '}'))
+	}
+	return fmt.Sprintf(`{"exitCode":%d,"signal":null}`, s.Code)
+}
+
+// terminalOutput answers terminal/output.
+func (o *run) terminalOutput(_ context.Context, p *permitted) ([]byte, string, error) {
+	t, _, err := o.terminals.find(p.arguments)
+	if err != nil {
+		return nil, "", err
+	}
+	status := t.exitStatus()
+	if status != "" {
+		t.settle()
+	}
+	text, cut := t.output.read()
+	result := quote([]byte(`{"output":`), text)
+	result = fmt.Appendf(result, `,"truncated":%t`, cut)
+	if status != "" {
+		result = append(append(result, `,"exitStatus":`...), status...)
+	}
+	return append(result, '}'), text, nil
+}
+
+// settleWait is how long the last words of a command that has ended may take; what it
+// started may hold its streams open for ever.
+const settleWait = 500 * time.Millisecond
+
+// settle waits until what the command wrote before its end was read.
+func (t *terminal) settle() {
+	timer := time.NewTimer(settleWait)
+	defer timer.Stop()
+	select {
+	case <-t.read:
+	case <-timer.C:
+	}
+}
+
+// waitForTerminal answers terminal/wait_for_exit.
+func (o *run) waitForTerminal(ctx context.Context, p *permitted) ([]byte, string, error) {
+	t, _, err := o.terminals.find(p.arguments)
+	if err != nil {
+		return nil, "", err
+	}
+	select {
+	case <-t.child.Done():
+		return []byte(t.exitStatus()), "", nil
+	case <-ctx.Done():
+		return nil, "", context.Cause(ctx)
+	case <-o.told:
+		return nil, "", context.Cause(o.ctx)
+	}
+}
+
+// killTerminal answers terminal/kill: the command ends, and can still be asked about.
+func (o *run) killTerminal(_ context.Context, p *permitted) ([]byte, string, error) {
+	t, _, err := o.terminals.find(p.arguments)
+	if err != nil {
+		return nil, "", err
+	}
+	t.end()
+	return []byte("{}"), "", nil
+}
+
+// releaseTerminal answers terminal/release: the command ends, and is forgotten.
+func (o *run) releaseTerminal(_ context.Context, p *permitted) ([]byte, string, error) {
+	t, id, err := o.terminals.find(p.arguments)
+	if err != nil {
+		return nil, "", err
+	}
+	o.terminals.mu.Lock()
+	delete(o.terminals.open, id)
+	o.terminals.mu.Unlock()
+	t.end()
+	return []byte("{}"), "", nil
+}

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Agent is a program that tgctl run starts without a terminal of its own.
+type Agent struct {
+	Place       Place                   `yaml:"-"`
+	Command     []string                `yaml:"command" need:"true" doc:"the program and its arguments; one with a slash is relative to this file"`
+	Protocol    Protocol                `yaml:"protocol" need:"true" doc:"acp (Agent Client Protocol) | typed (request, stream and response as lines of JSON)"`
+	Timeout     time.Duration           `yaml:"timeout" min:"1s" max:"7d" doc:"how long a run may take; tgctl run --timeout says otherwise for one"`
+	Env         map[string]string       `yaml:"env" doc:"variables that are set for it"`
+	Pass        []string                `yaml:"pass" one:"true" doc:"names of variables that it gets from whoever runs it"`
+	Servers     map[string]*AgentServer `yaml:"servers" doc:"MCP servers that it is given, each behind tg-shim, by their ids"`
+	Description string                  `yaml:"description" doc:"one line for a person"`
+}
+
+func (a *Agent) defaults() { a.Timeout = 10 * time.Minute }
+
+// AgentServer is an MCP server that a headless agent is given.
+type AgentServer struct {
+	Place   Place             `yaml:"-"`
+	Command []string          `yaml:"command" need:"true" doc:"the program and its arguments; one with a slash is relative to this file"`
+	Env     map[string]string `yaml:"env" doc:"variables that are set for it"`
+}
+
+// Program returns the command with its program where it is: a path is relative to
+// the configuration, a plain name is looked for in PATH by whoever starts it.
+func (c *Config) Program(command []string) []string {
+	command = slices.Clone(command)
+	if len(command) > 0 && strings.ContainsRune(command[0], '/') && !filepath.IsAbs(command[0]) {
+		command[0] = filepath.Join(filepath.Dir(c.Path), command[0])
+	}
+	return command
+}
+
+var agentName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// agents checks what can be run headless. An agent's name is the id of a server in
+// rules and records: what it asks of its host is judged under it.
+func (c *checker) agents() {
+	for _, name := range keysOf(c.Agents) {
+		a := c.Agents[name]
+		wrong := func(hint, format string, args ...any) {
+			c.found = append(c.found, a.Place.Diagnostic(Error, "", hint, format, args...))
+		}
+		if !agentName.MatchString(name) {
+			wrong("use small letters, digits, - and _, 64 at most", "an agent can't be named %q", name)
+		}
+		if _, taken := a.Servers[name]; taken {
+			wrong("name the server otherwise", "the agent %q has a server of its own name, and rules could not tell them apart", name)
+		}
+		c.command(a.Place, a.Command)
+		c.variables(a.Place, slices.Concat(slices.Sorted(maps.Keys(a.Env)), a.Pass))
+		for _, id := range keysOf(a.Servers) {
+			s := a.Servers[id]
+			if !workflowName.MatchString(id) {
+				c.found = append(c.found, s.Place.Diagnostic(Error, "V-016", "use letters, digits, -, _ and .", "a server can't be named %q", id))
+			}
+			c.command(s.Place, s.Command)
+			c.variables(s.Place, slices.Sorted(maps.Keys(s.Env)))
+		}
+	}
+}
+
+func (c *checker) command(at Place, command []string) {
+	if len(command) > 0 && command[0] == "" || slices.ContainsFunc(command, func(word string) bool { return strings.ContainsRune(word, 0) }) {
+		c.found = append(c.found, at.Diagnostic(Error, "", "", "the command names no program, or holds a NUL"))
+	}
+	if len(command) == 0 {
+		c.found = append(c.found, at.Diagnostic(Error, "", `write it as ["program", "argument"]`, "the command is empty"))
+	}
+}
+
+func (c *checker) variables(at Place, names []string) {
+	for _, name := range names {
+		hint := ""
+		switch {
+		case strings.HasPrefix(name, "THOUGHTGATE_"):
+			hint = "ThoughtGate sets those itself"
+		case variableName.MatchString(name):
+			continue
+		}
+		c.found = append(c.found, at.Diagnostic(Error, "", hint, "a variable can't be named %q here", name))
+	}
+}

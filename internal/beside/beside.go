@@ -1,0 +1,27 @@
+// Package beside finds one of our programs from another: all of them are installed
+// together.
+package beside
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Find returns the path of the program called name that was installed with the one
+// at self: in the same folder, or where packages put what is not to be called by
+// hand. Where self is a link, what it leads to is looked beside as well.
+func Find(self, name string) (string, error) {
+	dirs := []string{filepath.Dir(self)}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		dirs = append(dirs, filepath.Dir(real))
+	}
+	for _, dir := range dirs {
+		for _, path := range []string{filepath.Join(dir, name), filepath.Join(dir, "..", "libexec", "thoughtgate", name)} {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("there is no %s beside %s", name, self)
+}
