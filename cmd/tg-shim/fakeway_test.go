@@ -68,11 +68,13 @@ func (w *fakeWay) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// write returns how many lines there are, 0 when they have nowhere to go.
+// write returns how many lines there are, 0 when there is no new one or they have
+// nowhere to go.
 func (w *fakeWay) write(b []byte) uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.partial += string(b)
+	before := len(w.reads)
 	for {
 		line, rest, whole := strings.Cut(w.partial, "\n")
 		if !whole {
@@ -84,7 +86,7 @@ func (w *fakeWay) write(b []byte) uint64 {
 			w.send(uint64(len(w.reads) - 1))
 		}
 	}
-	if w.away {
+	if w.away || len(w.reads) == before {
 		return 0
 	}
 	return uint64(len(w.reads))

@@ -176,7 +176,7 @@ func (l *link) run(ctx context.Context) error {
 			return nil
 		}
 		if draining != "" {
-			return fmt.Errorf("%w: %s", errDrain, draining)
+			return l.drained()
 		}
 		l.log.Debug("the stream to the daemon tore", "err", err)
 		stream, err = l.redial(ctx)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -91,4 +93,11 @@ func (p *proxy) loseAll() []*request {
 		p.outcome(r, pb.Outcome_OUTCOME_LOST)
 	}
 	return lost
+}
+
+// drained is errDrain with why.
+func (l *link) drained() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Errorf("%w: %s", errDrain, l.draining)
 }

@@ -122,8 +122,9 @@ func (s *shim) wait(t *traffic, signals <-chan os.Signal) (child.Grace, error) {
 		s.leaveGate(t.proxy, t.linkErr)
 		return child.OurGrace, t.linkErr
 	case <-t.link.asked:
-		s.leaveGate(t.proxy, errDrain)
-		return child.Grace{}, errDrain
+		err := t.link.drained()
+		s.leaveGate(t.proxy, err)
+		return child.Grace{}, err
 	}
 }
 

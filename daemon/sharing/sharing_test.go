@@ -277,6 +277,9 @@ func TestWay(t *testing.T) {
 		}
 	}
 	s.until(t, "three lines are written and confirmed", func() bool { return len(s.wrote) == 3 && s.acked == 3 })
+	if err := w.Write(3, []byte(call)); err != nil { // late, and over the stream before
+		t.Error(err)
+	}
 	if err := w.Write(5, []byte(list)); !errors.Is(err, gate.ErrInvalid) {
 		t.Errorf("a line too many: %v", err)
 	}
