@@ -159,7 +159,10 @@ func (s *server) got(line string) {
 	}
 }
 
-func (s *server) say(line string) { fmt.Fprintln(s.out, line) }
+func (s *server) say(line string) error {
+	_, err := fmt.Fprintln(s.out, line)
+	return err
+}
 
 func (s *server) exit() {
 	s.once.Do(func() {

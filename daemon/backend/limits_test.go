@@ -171,6 +171,32 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// A server that makes us answer and does not read the answers is not read either.
+func TestServerThatDoesNotReadAnswers(t *testing.T) {
+	keep(t, Options{}, func(h *house) {
+		tr := &transcript{h, map[string]*Member{}, map[string]*shelf{}, nil}
+		tr.hello("", "A", nil)
+		s := tr.server(1)
+		stuck := make(chan struct{})
+		s.mu.Lock()
+		s.read = func(string) { <-stuck }
+		s.mu.Unlock()
+		said := make(chan int)
+		go func() {
+			n := 0
+			for ; n < 10000 && s.say(expand(fmt.Sprintf(`"%01000d" ping`, n))) == nil; n++ {
+			}
+			said <- n
+		}()
+		synctest.Wait()
+		s.exit()
+		if n := <-said; n > 2*mostOwed/1000 {
+			t.Errorf("%d pings were read and kept", n)
+		}
+		close(stuck)
+	})
+}
+
 func TestResume(t *testing.T) {
 	hi := []byte(`{"jsonrpc":"2.0","id":"mine","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"R"}}}`)
 	for _, test := range []struct{ name, steps string }{

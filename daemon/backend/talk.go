@@ -9,9 +9,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// mostUnwritten is how many bytes may wait to be written to a server before its
-// clients pause.
-const mostUnwritten = 4 << 20
+// What may wait to be written to a server, in bytes.
+const (
+	mostUnwritten = 4 << 20 // before its clients pause
+	mostOwed      = 1 << 20 // of answers of ours, before it is read no more
+)
 
 // talk is the conversation with one life of a server.
 type talk struct {
@@ -20,10 +22,17 @@ type talk struct {
 	stdout io.ReadCloser
 
 	mu      sync.Mutex // guards what follows
-	lines   [][]byte   // to be written, oldest first
+	lines   []outgoing // to be written, oldest first
 	size    int        // bytes of them, and of the one being written
+	owed    int        // of these the bytes of answers of ours
 	closed  bool
 	changed chan struct{} // closed and replaced when something of the above changes
+}
+
+// outgoing is a line to be written.
+type outgoing struct {
+	line []byte
+	owed bool // it answers the server, and is by us
 }
 
 func newTalk(in *instance, stdin io.WriteCloser, stdout io.ReadCloser) *talk {
@@ -31,13 +40,43 @@ func newTalk(in *instance, stdin io.WriteCloser, stdout io.ReadCloser) *talk {
 }
 
 // push takes line, which is the talk's from here on, for writing. It never waits.
-func (t *talk) push(line []byte) {
+func (t *talk) push(line []byte) { t.add(outgoing{line: line}) }
+
+// owe is push for an answer of ours to what the server has said. See heed.
+func (t *talk) owe(line []byte) { t.add(outgoing{line, true}) }
+
+func (t *talk) add(o outgoing) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.closed {
-		t.lines = append(t.lines, line)
-		t.size += len(line)
+		t.lines = append(t.lines, o)
+		t.count(o, 1)
 		t.tell()
+	}
+}
+
+// count notes that o waits (1), or has left (-1). t.mu is held.
+func (t *talk) count(o outgoing, sign int) {
+	t.size += sign * len(o.line)
+	if o.owed {
+		t.owed += sign * len(o.line)
+	}
+}
+
+// heed waits while the server makes us answer and does not read the answers.
+func (t *talk) heed(ctx context.Context) {
+	for {
+		t.mu.Lock()
+		full, changed := t.owed > mostOwed && !t.closed, t.changed
+		t.mu.Unlock()
+		if !full {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -67,30 +106,30 @@ func (t *talk) tell() {
 func (t *talk) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.closed, t.lines, t.size = true, nil, 0
+	t.closed, t.lines, t.size, t.owed = true, nil, 0, 0
 	t.tell()
 }
 
-// next returns the next line to be written, false at the end. written is how many
-// bytes have left since the last call.
-func (t *talk) next(written int) ([]byte, bool) {
+// next returns the next line to be written, false at the end. written is the one
+// before, which has left.
+func (t *talk) next(written outgoing) (outgoing, bool) {
 	for {
 		t.mu.Lock()
-		if written > 0 && !t.closed {
-			t.size -= written
-			t.tell()
-		}
-		written = 0
 		if t.closed {
 			t.mu.Unlock()
-			return nil, false
+			return outgoing{}, false
 		}
+		if len(written.line) > 0 {
+			t.count(written, -1)
+			t.tell()
+		}
+		written = outgoing{}
 		if len(t.lines) > 0 {
-			line := t.lines[0]
-			t.lines[0] = nil
+			o := t.lines[0]
+			t.lines[0] = outgoing{}
 			t.lines = t.lines[1:]
 			t.mu.Unlock()
-			return line, true
+			return o, true
 		}
 		changed := t.changed
 		t.mu.Unlock()
@@ -100,17 +139,15 @@ func (t *talk) next(written int) ([]byte, bool) {
 
 func (t *talk) write() {
 	w := wire.NewWriter(t.stdin, wire.NDJSON{})
-	written := 0
-	for {
-		line, ok := t.next(written)
-		if !ok {
+	var o outgoing
+	for ok := true; ; {
+		if o, ok = t.next(o); !ok {
 			return
 		}
-		if w.Write(line) != nil { // the server has gone, or will be found to have
+		if w.Write(o.line) != nil { // the server has gone, or will be found to have
 			t.close()
 			return
 		}
-		written = len(line)
 	}
 }
 
@@ -120,7 +157,7 @@ func (t *talk) run(ctx context.Context) error {
 	defer stop()
 	var writer sync.WaitGroup
 	writer.Go(t.write)
-	err := t.read()
+	err := t.read(ctx)
 	t.close()
 	t.stdin.Close()
 	writer.Wait()
@@ -128,7 +165,7 @@ func (t *talk) run(ctx context.Context) error {
 	return err
 }
 
-func (t *talk) read() error {
+func (t *talk) read(ctx context.Context) error {
 	r := wire.NewReader(t.stdout, 0)
 	for {
 		var l wire.Line
@@ -138,5 +175,6 @@ func (t *talk) read() error {
 			return fmt.Errorf("read from %s: %w", t.in.name, err)
 		}
 		t.in.hear(t, &l)
+		t.heed(ctx)
 	}
 }
