@@ -247,6 +247,9 @@ type Up struct {
 	//	*Up_Cancel
 	//	*Up_Observe
 	//	*Up_Exit
+	//	*Up_Open
+	//	*Up_Write
+	//	*Up_Took
 	Msg           isUp_Msg `protobuf_oneof:"msg"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -343,6 +346,33 @@ func (x *Up) GetExit() *Exit {
 	return nil
 }
 
+func (x *Up) GetOpen() *Open {
+	if x != nil {
+		if x, ok := x.Msg.(*Up_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *Up) GetWrite() *Write {
+	if x != nil {
+		if x, ok := x.Msg.(*Up_Write); ok {
+			return x.Write
+		}
+	}
+	return nil
+}
+
+func (x *Up) GetTook() *Took {
+	if x != nil {
+		if x, ok := x.Msg.(*Up_Took); ok {
+			return x.Took
+		}
+	}
+	return nil
+}
+
 type isUp_Msg interface {
 	isUp_Msg()
 }
@@ -371,6 +401,18 @@ type Up_Exit struct {
 	Exit *Exit `protobuf:"bytes,6,opt,name=exit,proto3,oneof"`
 }
 
+type Up_Open struct {
+	Open *Open `protobuf:"bytes,200,opt,name=open,proto3,oneof"`
+}
+
+type Up_Write struct {
+	Write *Write `protobuf:"bytes,201,opt,name=write,proto3,oneof"`
+}
+
+type Up_Took struct {
+	Took *Took `protobuf:"bytes,202,opt,name=took,proto3,oneof"`
+}
+
 func (*Up_Hello) isUp_Msg() {}
 
 func (*Up_Started) isUp_Msg() {}
@@ -383,6 +425,12 @@ func (*Up_Observe) isUp_Msg() {}
 
 func (*Up_Exit) isUp_Msg() {}
 
+func (*Up_Open) isUp_Msg() {}
+
+func (*Up_Write) isUp_Msg() {}
+
+func (*Up_Took) isUp_Msg() {}
+
 // Down is what the daemon says.
 type Down struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -393,6 +441,9 @@ type Down struct {
 	//	*Down_Deliver
 	//	*Down_Drain
 	//	*Down_Heard
+	//	*Down_Read
+	//	*Down_Wrote
+	//	*Down_Gone
 	Msg           isDown_Msg `protobuf_oneof:"msg"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -480,6 +531,33 @@ func (x *Down) GetHeard() *Heard {
 	return nil
 }
 
+func (x *Down) GetRead() *Read {
+	if x != nil {
+		if x, ok := x.Msg.(*Down_Read); ok {
+			return x.Read
+		}
+	}
+	return nil
+}
+
+func (x *Down) GetWrote() *Wrote {
+	if x != nil {
+		if x, ok := x.Msg.(*Down_Wrote); ok {
+			return x.Wrote
+		}
+	}
+	return nil
+}
+
+func (x *Down) GetGone() *Gone {
+	if x != nil {
+		if x, ok := x.Msg.(*Down_Gone); ok {
+			return x.Gone
+		}
+	}
+	return nil
+}
+
 type isDown_Msg interface {
 	isDown_Msg()
 }
@@ -504,6 +582,18 @@ type Down_Heard struct {
 	Heard *Heard `protobuf:"bytes,5,opt,name=heard,proto3,oneof"`
 }
 
+type Down_Read struct {
+	Read *Read `protobuf:"bytes,200,opt,name=read,proto3,oneof"`
+}
+
+type Down_Wrote struct {
+	Wrote *Wrote `protobuf:"bytes,201,opt,name=wrote,proto3,oneof"`
+}
+
+type Down_Gone struct {
+	Gone *Gone `protobuf:"bytes,202,opt,name=gone,proto3,oneof"`
+}
+
 func (*Down_Welcome) isDown_Msg() {}
 
 func (*Down_Verdict) isDown_Msg() {}
@@ -513,6 +603,12 @@ func (*Down_Deliver) isDown_Msg() {}
 func (*Down_Drain) isDown_Msg() {}
 
 func (*Down_Heard) isDown_Msg() {}
+
+func (*Down_Read) isDown_Msg() {}
+
+func (*Down_Wrote) isDown_Msg() {}
+
+func (*Down_Gone) isDown_Msg() {}
 
 // Hello opens an attachment, or takes one up again.
 type Hello struct {
@@ -1076,6 +1172,9 @@ type Welcome struct {
 	RawStderr     bool                   `protobuf:"varint,5,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // copy the server's stderr unescaped
 	Inspect       []string               `protobuf:"bytes,6,rep,name=inspect,proto3" json:"inspect,omitempty"`                       // methods whose results are submitted
 	Alone         bool                   `protobuf:"varint,7,opt,name=alone,proto3" json:"alone,omitempty"`                          // the shim is of no session: what its server says counts for its own calls only
+	Shared        bool                   `protobuf:"varint,200,opt,name=shared,proto3" json:"shared,omitempty"`                      // the daemon runs the server, for others too: the shim opens a way to it and starts nothing
+	Kept          bool                   `protobuf:"varint,201,opt,name=kept,proto3" json:"kept,omitempty"`                          // shared: the way that an earlier stream of this attachment opened stands still
+	Wrote         uint64                 `protobuf:"varint,202,opt,name=wrote,proto3" json:"wrote,omitempty"`                        // shared and kept: the seq of the last Write that came
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,6 +1256,27 @@ func (x *Welcome) GetAlone() bool {
 		return x.Alone
 	}
 	return false
+}
+
+func (x *Welcome) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *Welcome) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
+func (x *Welcome) GetWrote() uint64 {
+	if x != nil {
+		return x.Wrote
+	}
+	return 0
 }
 
 type Limits struct {
@@ -1464,25 +1584,354 @@ func (x *Drain) GetReason() string {
 	return ""
 }
 
+// Open opens the way to a shared server, or takes it up again on a new stream. It
+// is the first message of a shim after a Welcome that says shared; another shim
+// sends none.
+type Open struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Env           [][]byte               `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty"`               // NAME=value: all that the server is to see, should it be started; secrets, which are written nowhere
+	Initialize    []byte                 `protobuf:"bytes,2,opt,name=initialize,proto3" json:"initialize,omitempty"` // the agent's own, as written, when an earlier daemon's server has had it; else empty
+	Took          uint64                 `protobuf:"varint,3,opt,name=took,proto3" json:"took,omitempty"`            // the seq of the last Read that the shim has taken over
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Open) Reset() {
+	*x = Open{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Open) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Open) ProtoMessage() {}
+
+func (x *Open) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Open.ProtoReflect.Descriptor instead.
+func (*Open) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Open) GetEnv() [][]byte {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+func (x *Open) GetInitialize() []byte {
+	if x != nil {
+		return x.Initialize
+	}
+	return nil
+}
+
+func (x *Open) GetTook() uint64 {
+	if x != nil {
+		return x.Took
+	}
+	return 0
+}
+
+// Write is one line for a shared server. It must pass unjudged by the table of
+// methods, or be what a FORWARD verdict on this attachment let through; each
+// verdict is good for one. Anything else ends the stream.
+type Write struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`  // from 1, rising by one
+	Line          []byte                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"` // without its line end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Write) Reset() {
+	*x = Write{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Write) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Write) ProtoMessage() {}
+
+func (x *Write) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Write.ProtoReflect.Descriptor instead.
+func (*Write) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Write) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Write) GetLine() []byte {
+	if x != nil {
+		return x.Line
+	}
+	return nil
+}
+
+// Wrote says that the server has taken lines in.
+type Wrote struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // of the last one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Wrote) Reset() {
+	*x = Wrote{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Wrote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Wrote) ProtoMessage() {}
+
+func (x *Wrote) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Wrote.ProtoReflect.Descriptor instead.
+func (*Wrote) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Wrote) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// Read is one line of a shared server for this shim's agent, to be treated as
+// one that a server of its own had written.
+type Read struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`  // from 1, rising by one
+	Line          []byte                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"` // without its line end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Read) Reset() {
+	*x = Read{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Read) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Read) ProtoMessage() {}
+
+func (x *Read) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Read.ProtoReflect.Descriptor instead.
+func (*Read) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Read) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Read) GetLine() []byte {
+	if x != nil {
+		return x.Line
+	}
+	return nil
+}
+
+// Took says that the shim has taken lines over; a few may be on their way.
+type Took struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // of the last one
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Took) Reset() {
+	*x = Took{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Took) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Took) ProtoMessage() {}
+
+func (x *Took) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Took.ProtoReflect.Descriptor instead.
+func (*Took) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Took) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// Gone says that a shared server will not serve this attachment any more.
+type Gone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Started       bool                   `protobuf:"varint,1,opt,name=started,proto3" json:"started,omitempty"` // false: it could not be started
+	Status        int32                  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`   // the exit status that the shim should leave with
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Gone) Reset() {
+	*x = Gone{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Gone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Gone) ProtoMessage() {}
+
+func (x *Gone) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Gone.ProtoReflect.Descriptor instead.
+func (*Gone) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Gone) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
+}
+
+func (x *Gone) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *Gone) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_thoughtgate_v1_gate_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\n" +
-	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\xb4\x02\n" +
+	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\xbe\x03\n" +
 	"\x02Up\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x15.thoughtgate.v1.HelloH\x00R\x05hello\x123\n" +
 	"\astarted\x18\x02 \x01(\v2\x17.thoughtgate.v1.StartedH\x00R\astarted\x120\n" +
 	"\x06submit\x18\x03 \x01(\v2\x16.thoughtgate.v1.SubmitH\x00R\x06submit\x120\n" +
 	"\x06cancel\x18\x04 \x01(\v2\x16.thoughtgate.v1.CancelH\x00R\x06cancel\x123\n" +
 	"\aobserve\x18\x05 \x01(\v2\x17.thoughtgate.v1.ObserveH\x00R\aobserve\x12*\n" +
-	"\x04exit\x18\x06 \x01(\v2\x14.thoughtgate.v1.ExitH\x00R\x04exitB\x05\n" +
-	"\x03msg\"\x8a\x02\n" +
+	"\x04exit\x18\x06 \x01(\v2\x14.thoughtgate.v1.ExitH\x00R\x04exit\x12+\n" +
+	"\x04open\x18\xc8\x01 \x01(\v2\x14.thoughtgate.v1.OpenH\x00R\x04open\x12.\n" +
+	"\x05write\x18\xc9\x01 \x01(\v2\x15.thoughtgate.v1.WriteH\x00R\x05write\x12+\n" +
+	"\x04took\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.TookH\x00R\x04tookB\x05\n" +
+	"\x03msg\"\x94\x03\n" +
 	"\x04Down\x123\n" +
 	"\awelcome\x18\x01 \x01(\v2\x17.thoughtgate.v1.WelcomeH\x00R\awelcome\x123\n" +
 	"\averdict\x18\x02 \x01(\v2\x17.thoughtgate.v1.VerdictH\x00R\averdict\x123\n" +
 	"\adeliver\x18\x03 \x01(\v2\x17.thoughtgate.v1.DeliverH\x00R\adeliver\x12-\n" +
 	"\x05drain\x18\x04 \x01(\v2\x15.thoughtgate.v1.DrainH\x00R\x05drain\x12-\n" +
-	"\x05heard\x18\x05 \x01(\v2\x15.thoughtgate.v1.HeardH\x00R\x05heardB\x05\n" +
+	"\x05heard\x18\x05 \x01(\v2\x15.thoughtgate.v1.HeardH\x00R\x05heard\x12+\n" +
+	"\x04read\x18\xc8\x01 \x01(\v2\x14.thoughtgate.v1.ReadH\x00R\x04read\x12.\n" +
+	"\x05wrote\x18\xc9\x01 \x01(\v2\x15.thoughtgate.v1.WroteH\x00R\x05wrote\x12+\n" +
+	"\x04gone\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.GoneH\x00R\x04goneB\x05\n" +
 	"\x03msg\"\x85\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
@@ -1533,7 +1982,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\bmessages\x18\x03 \x01(\x04R\bmessages\"2\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xed\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xb2\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x121\n" +
@@ -1542,7 +1991,10 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\n" +
 	"raw_stderr\x18\x05 \x01(\bR\trawStderr\x12\x18\n" +
 	"\ainspect\x18\x06 \x03(\tR\ainspect\x12\x14\n" +
-	"\x05alone\x18\a \x01(\bR\x05alone\"\x92\x01\n" +
+	"\x05alone\x18\a \x01(\bR\x05alone\x12\x17\n" +
+	"\x06shared\x18\xc8\x01 \x01(\bR\x06shared\x12\x13\n" +
+	"\x04kept\x18\xc9\x01 \x01(\bR\x04kept\x12\x15\n" +
+	"\x05wrote\x18\xca\x01 \x01(\x04R\x05wrote\"\x92\x01\n" +
 	"\x06Limits\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\x18\n" +
 	"\apending\x18\x02 \x01(\rR\apending\x12\x1f\n" +
@@ -1563,7 +2015,27 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x05Heard\x12\x12\n" +
 	"\x04echo\x18\x01 \x01(\x04R\x04echo\"\x1f\n" +
 	"\x05Drain\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason*S\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"L\n" +
+	"\x04Open\x12\x10\n" +
+	"\x03env\x18\x01 \x03(\fR\x03env\x12\x1e\n" +
+	"\n" +
+	"initialize\x18\x02 \x01(\fR\n" +
+	"initialize\x12\x12\n" +
+	"\x04took\x18\x03 \x01(\x04R\x04took\"-\n" +
+	"\x05Write\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\fR\x04line\"\x19\n" +
+	"\x05Wrote\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\",\n" +
+	"\x04Read\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\fR\x04line\"\x18\n" +
+	"\x04Took\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"P\n" +
+	"\x04Gone\x12\x18\n" +
+	"\astarted\x18\x01 \x01(\bR\astarted\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason*S\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12PROFILE_PRODUCTION\x10\x01\x12\x17\n" +
@@ -1602,7 +2074,7 @@ func file_thoughtgate_v1_gate_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(Profile)(0),                // 0: thoughtgate.v1.Profile
 	(Direction)(0),              // 1: thoughtgate.v1.Direction
@@ -1623,7 +2095,13 @@ var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(*Deliver)(nil),             // 16: thoughtgate.v1.Deliver
 	(*Heard)(nil),               // 17: thoughtgate.v1.Heard
 	(*Drain)(nil),               // 18: thoughtgate.v1.Drain
-	(*durationpb.Duration)(nil), // 19: google.protobuf.Duration
+	(*Open)(nil),                // 19: thoughtgate.v1.Open
+	(*Write)(nil),               // 20: thoughtgate.v1.Write
+	(*Wrote)(nil),               // 21: thoughtgate.v1.Wrote
+	(*Read)(nil),                // 22: thoughtgate.v1.Read
+	(*Took)(nil),                // 23: thoughtgate.v1.Took
+	(*Gone)(nil),                // 24: thoughtgate.v1.Gone
+	(*durationpb.Duration)(nil), // 25: google.protobuf.Duration
 }
 var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
 	6,  // 0: thoughtgate.v1.Up.hello:type_name -> thoughtgate.v1.Hello
@@ -1632,29 +2110,35 @@ var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
 	9,  // 3: thoughtgate.v1.Up.cancel:type_name -> thoughtgate.v1.Cancel
 	10, // 4: thoughtgate.v1.Up.observe:type_name -> thoughtgate.v1.Observe
 	12, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
-	13, // 6: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
-	15, // 7: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
-	16, // 8: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
-	18, // 9: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
-	17, // 10: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
-	0,  // 11: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
-	19, // 12: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
-	1,  // 13: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
-	1,  // 14: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
-	2,  // 15: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
-	11, // 16: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
-	1,  // 17: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
-	0,  // 18: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
-	14, // 19: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
-	19, // 20: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
-	3,  // 21: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
-	4,  // 22: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
-	5,  // 23: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
-	23, // [23:24] is the sub-list for method output_type
-	22, // [22:23] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	19, // 6: thoughtgate.v1.Up.open:type_name -> thoughtgate.v1.Open
+	20, // 7: thoughtgate.v1.Up.write:type_name -> thoughtgate.v1.Write
+	23, // 8: thoughtgate.v1.Up.took:type_name -> thoughtgate.v1.Took
+	13, // 9: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
+	15, // 10: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
+	16, // 11: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
+	18, // 12: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
+	17, // 13: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
+	22, // 14: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
+	21, // 15: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
+	24, // 16: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
+	0,  // 17: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
+	25, // 18: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
+	1,  // 19: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
+	1,  // 20: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
+	2,  // 21: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
+	11, // 22: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
+	1,  // 23: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
+	0,  // 24: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
+	14, // 25: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
+	25, // 26: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
+	3,  // 27: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
+	4,  // 28: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
+	5,  // 29: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
+	29, // [29:30] is the sub-list for method output_type
+	28, // [28:29] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_gate_proto_init() }
@@ -1669,6 +2153,9 @@ func file_thoughtgate_v1_gate_proto_init() {
 		(*Up_Cancel)(nil),
 		(*Up_Observe)(nil),
 		(*Up_Exit)(nil),
+		(*Up_Open)(nil),
+		(*Up_Write)(nil),
+		(*Up_Took)(nil),
 	}
 	file_thoughtgate_v1_gate_proto_msgTypes[1].OneofWrappers = []any{
 		(*Down_Welcome)(nil),
@@ -1676,6 +2163,9 @@ func file_thoughtgate_v1_gate_proto_init() {
 		(*Down_Deliver)(nil),
 		(*Down_Drain)(nil),
 		(*Down_Heard)(nil),
+		(*Down_Read)(nil),
+		(*Down_Wrote)(nil),
+		(*Down_Gone)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1683,7 +2173,7 @@ func file_thoughtgate_v1_gate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_gate_proto_rawDesc), len(file_thoughtgate_v1_gate_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   15,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
