@@ -165,7 +165,7 @@ func (a *Attachment) Submit(s Submission) {
 	a.runs(c)
 	a.traced(c)
 	var known *record.Record
-	if r, ok := a.earlier[s.Seq]; ok && r.Digest == hex.EncodeToString(digest[:]) {
+	if r, ok := a.earlier[s.Seq]; ok && r.Digest == hex.EncodeToString(digest[:]) && r.Direction == Direction(s.Side) {
 		v, final := a.gate.recorded(c, &r)
 		// A yes that the shim has not heard of is held against what is in force now.
 		c.noted = final && v.Move == Forward && r.Gate == "ask" && !r.Auto

@@ -62,7 +62,7 @@ func (a *Attachment) again(s Submission, digest [32]byte) (told, noted bool) {
 		return false, false
 	}
 	if v.Move == Forward {
-		if d.digest != digest { // a shim that changes its mind is not one of ours
+		if d.digest != digest || d.call.Side != s.Side { // a shim that changes its mind is not one of ours
 			v = Verdict{Seq: s.Seq, Move: Deny, Reason: "another line was judged under this number"}
 		}
 		v.Line = s.Line

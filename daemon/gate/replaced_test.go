@@ -2,11 +2,14 @@ package gate
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -50,5 +53,34 @@ func TestJudgedOnceOverTwoStreams(t *testing.T) {
 	both.Wait()
 	if h.asked != 1 || h.verdicts() != "call:hold" {
 		t.Errorf("asked %d times, records %q", h.asked, h.verdicts())
+	}
+}
+
+// What was judged as the one side's word is not the other's under the same number:
+// not by the verdict that is told again, nor by one that an earlier daemon recorded.
+func TestSidesAreNotSwapped(t *testing.T) {
+	const notice = `{"jsonrpc":"2.0","method":"notifications/acme"}`
+	for _, again := range []bool{true, false} {
+		h := newHouse()
+		h.ruling = Ruling{Move: Forward}
+		digest := sha256.Sum256([]byte(notice))
+		earlier := map[uint64]record.Record{1: {Verdict: "forward", Digest: hex.EncodeToString(digest[:]), Direction: Direction(wire.FromServer)}}
+		if again {
+			earlier = nil
+		}
+		a := h.gate.Attach(context.Background(), shimX, earlier)
+		c := collect(a)
+		if again {
+			a.Submit(Submission{Seq: 1, Side: wire.FromServer, Line: []byte(notice)})
+			if v := <-c; v.Move != Forward {
+				t.Fatalf("got %v", v)
+			}
+		}
+		h.ruling = Ruling{Move: Deny}
+		a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(notice)})
+		if v := <-c; v.Move != Deny {
+			t.Errorf("told again %v: the same line of the other side is answered with %v", again, v.Move)
+		}
+		a.Close(true)
 	}
 }
