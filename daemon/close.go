@@ -8,6 +8,9 @@ func (d *Daemon) close() {
 	if d.textfile != nil {
 		d.textfile.Close()
 	}
+	if d.sharing != nil {
+		d.sharing.Close()
+	}
 	if d.sessions != nil {
 		d.sessions.Close()
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/api"
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
+	"github.com/thoughtgate/thoughtgated/daemon/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -24,6 +25,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/daemon/traces"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
@@ -68,6 +70,8 @@ type Daemon struct {
 	judge    *gate.Gate
 	trust    *trust.Book
 	sessions *session.Registry
+	pool     *backend.Pool // servers that sessions share
+	sharing  *sharing.Book // the ways to them
 	traces   *traces.Traces
 	server   *api.Server
 	metrics  *metrics.Metrics
@@ -214,6 +218,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.log.Error("the audit log can't be written; in production every call is refused until it can", "err", err)
 	}
 	d.writeMetrics(d.policies.current.Load().config)
+	defer d.keepServers(ctx)()
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
 	lost := time.AfterFunc(session.Reattach, func() {

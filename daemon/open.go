@@ -7,11 +7,13 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/api"
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
@@ -49,6 +51,8 @@ func (d *Daemon) open(path string, named bool) error {
 	if d.trust, err = trust.New(d.store, trust.Options{Home: o.Getenv("HOME"), Recorder: recorder, Logger: d.log}); err != nil {
 		return err
 	}
+	d.pool = backend.New(backend.Options{Logger: d.log})
+	d.sharing = sharing.New(d.join, d.log)
 	if err := d.openGate(recorder); err != nil {
 		return err
 	}
@@ -66,8 +70,11 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 	}
 	d.sessions, err = session.New(session.Options{
 		Gate: d.judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
-		Earlier:  d.audit.Recorded,
-		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
+		Earlier: d.audit.Recorded,
+		Withdraw: func(attachment string) {
+			d.queue.WithdrawAttachment(attachment, "the agent has left")
+			d.sharing.Forget(attachment)
+		},
 		Forget: func(session, attachment string) {
 			finder.Forget(session, attachment)
 			d.queue.WithdrawSession(session, "the session is over")
@@ -82,7 +89,7 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 	o := d.options
 	return api.New(api.Config{
-		Sessions: d.sessions, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: d.trust, Presence: d.presence,
+		Sessions: d.sessions, Sharing: d.sharing, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Trust: d.trust, Presence: d.presence,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),

@@ -206,6 +206,11 @@ func (p *policies) Options() api.ShimOptions {
 	}
 }
 
+// Shared implements api.Policies.
+func (p *policies) Shared(server string, command []string) bool {
+	return p.current.Load().set.Shared(server, command)
+}
+
 // warnings are what a person should know of the set in force.
 func (p *policies) warnings() []string {
 	var all []string

@@ -44,26 +44,28 @@ func (g gateService) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) err
 		return toStatus(err)
 	}
 	out := newOutbox(stream)
-	joined, number, err := g.s.Sessions.Join(ctx, hello, session.Stream{Verdict: out.verdict, Deliver: out.deliver, Leave: out.drain})
+	shared := g.way(h, hello, out)
+	joined, number, err := g.s.Sessions.Join(ctx, hello, session.Stream{Verdict: shared.verdict, Deliver: out.deliver, Leave: out.drain})
 	if err != nil {
 		return toStatus(err)
 	}
 	said := false
 	defer func() { g.s.Sessions.Part(joined, number, said) }()
-	if err := stream.Send(&pb.Down{Msg: &pb.Down_Welcome{Welcome: g.welcome(joined)}}); err != nil {
+	defer shared.part()
+	if err := stream.Send(&pb.Down{Msg: &pb.Down_Welcome{Welcome: shared.welcome(g.welcome(joined))}}); err != nil {
 		return err
 	}
 	var sending sync.WaitGroup
 	sending.Go(out.run)
 	defer sending.Wait()
 	defer out.close()
-	said, err = g.listen(ctx, stream, joined, out)
+	said, err = g.listen(ctx, stream, joined, out, shared)
 	return err
 }
 
 // listen handles what comes up until the stream ends; it reports whether the
 // shim said goodbye.
-func (g gateService) listen(ctx context.Context, stream grpc.BidiStreamingServer[pb.Up, pb.Down], joined *session.Joined, out *outbox) (bool, error) {
+func (g gateService) listen(ctx context.Context, stream grpc.BidiStreamingServer[pb.Up, pb.Down], joined *session.Joined, out *outbox, shared *wayOf) (bool, error) {
 	a := joined.Attachment
 	for {
 		up, err := stream.Recv()
@@ -75,11 +77,16 @@ func (g gateService) listen(ctx context.Context, stream grpc.BidiStreamingServer
 		}
 		switch m := up.GetMsg().(type) {
 		case *pb.Up_Submit:
+			s := submission(m.Submit)
+			if err := shared.submitted(s); err != nil {
+				return false, toStatus(err)
+			}
 			out.cork()
-			a.Submit(submission(m.Submit))
+			a.Submit(s)
 			out.flush()
 		case *pb.Up_Cancel:
 			a.Cancel(m.Cancel.GetSeq())
+			shared.cancelled(m.Cancel.GetSeq())
 		case *pb.Up_Observe:
 			out.cork()
 			observe(ctx, a, m.Observe)
@@ -94,7 +101,9 @@ func (g gateService) listen(ctx context.Context, stream grpc.BidiStreamingServer
 		case *pb.Up_Exit:
 			return true, nil
 		default:
-			return false, toStatus(fmt.Errorf("a message that a shim can't send: %w", gate.ErrInvalid))
+			if err := shared.heed(ctx, a, up); err != nil {
+				return false, toStatus(err)
+			}
 		}
 	}
 }

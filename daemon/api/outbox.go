@@ -12,7 +12,8 @@ import (
 
 // outbox keeps what is to go down one shim's stream until it is sent, so that
 // who decides never waits for who reads. It holds at most one message for each
-// line the shim may have submitted, which its window and limits bound, and what a
+// line the shim may have submitted, which its window and limits bound, what a
+// shared server says, which package sharing bounds, and what a
 // reload has made of the agent's lists.
 type outbox struct {
 	stream grpc.ServerStreamingServer[pb.Down]
@@ -74,7 +75,7 @@ func (o *outbox) add(m *pb.Down) {
 	defer o.mu.Unlock()
 	if !o.closed {
 		o.queue = append(o.queue, m)
-		o.size += len(m.GetVerdict().GetReplacement()) + len(m.GetVerdict().GetAnswer())
+		o.size += len(m.GetVerdict().GetReplacement()) + len(m.GetVerdict().GetAnswer()) + len(m.GetRead().GetLine())
 		if !o.corked {
 			o.wake.Signal()
 		}

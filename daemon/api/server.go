@@ -37,6 +37,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -52,6 +53,7 @@ type Config struct {
 	Policies  Policies
 	Pins      *pin.Book
 	Trust     *trust.Book
+	Sharing   *sharing.Book
 	Stages    Stages
 	Guard     *protect.Guard
 	Presence  *presence.Guard
@@ -99,6 +101,9 @@ type Policies interface {
 	// Validate reads the file at path (empty: the one in force) and puts
 	// nothing in force. The set is nil when there are errors.
 	Validate(path string) (string, *PolicySet, []config.Diagnostic)
+	// Shared reports whether a server with this id and command line is to be one
+	// process for all sessions.
+	Shared(server string, command []string) bool
 	// Options is what shims are told.
 	Options() ShimOptions
 }

@@ -23,14 +23,19 @@ func (g gateService) mayStart(ctx context.Context, h *pb.Hello, hello session.He
 	if hello.Reattach {
 		return nil
 	}
-	if !absoluteOrNone(h.GetFrom()) || !absoluteOrNone(h.GetExecutable()) || !absoluteOrNone(h.GetCwd()) {
-		return fmt.Errorf("a path of the hello is not absolute: %w", gate.ErrInvalid)
-	}
 	env, err := sock.Environ(hello.Peer.PID)
 	if err != nil {
 		return fmt.Errorf("look at the environment of the shim: %w: %w", err, gate.ErrForbidden)
 	}
-	_, err = g.s.Trust.Judge(ctx, trust.Launch{
+	return g.judgeStart(ctx, h, env)
+}
+
+// judgeStart checks that what a hello names may be started with this environment.
+func (g gateService) judgeStart(ctx context.Context, h *pb.Hello, env []string) error {
+	if !absoluteOrNone(h.GetFrom()) || !absoluteOrNone(h.GetExecutable()) || !absoluteOrNone(h.GetCwd()) {
+		return fmt.Errorf("a path of the hello is not absolute: %w", gate.ErrInvalid)
+	}
+	_, err := g.s.Trust.Judge(ctx, trust.Launch{
 		Server: h.GetServer(), From: clean(h.GetFrom()), Cwd: clean(h.GetCwd()), Program: h.GetExecutable(),
 		Command: h.GetCommand(), Sets: h.GetSets(), Env: env,
 	})

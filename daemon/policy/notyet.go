@@ -11,9 +11,6 @@ func (l *loader) notYet() {
 	c := l.cfg
 	for i := range c.Sources {
 		s := &c.Sources[i]
-		if s.Shared {
-			warn(s.Place, "shared: true")
-		}
 		if s.TrustAnnotations {
 			warn(s.Place, "trust_annotations: true")
 		}

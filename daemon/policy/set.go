@@ -78,6 +78,7 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	}
 	l.warn()
 	l.notYet()
+	l.unbound()
 	config.Sort(l.found)
 	if config.HasErrors(l.found) {
 		return nil, l.found
