@@ -43,7 +43,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 		"cancellations": `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"` + id + `"}}` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newStage(t, false)
 			p := &proxy{server: "test", log: slog.New(slog.DiscardHandler), link: s.proxy.link, ledger: newLedger()}
 			for i := range p.lanes { // nobody reads at the other end of either
 				r, w, err := os.Pipe()
@@ -112,7 +112,7 @@ func TestUnreadAgentKeepsNobody(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.serve(t.Context(), l, server, signals)
+		s.serve(t.Context(), l, own{server}, signals)
 	}()
 	time.AfterFunc(300*time.Millisecond, func() { signals <- syscall.SIGTERM })
 	select {

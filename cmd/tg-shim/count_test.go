@@ -10,7 +10,7 @@ import (
 // Messages that the daemon is not told of one by one are told as numbers, a moment
 // later.
 func TestPassingMessagesAreCounted(t *testing.T) {
-	s := newStage(t)
+	s := newStage(t, false)
 	s.forwardAll(t)
 	agent := []string{
 		`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`,

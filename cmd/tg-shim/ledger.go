@@ -34,6 +34,8 @@ type request struct {
 	modern bool
 	side   wire.Side // who asked
 	token  []byte    // raw progress token; nil when it gave none, or does not ask the server
+	line   []byte    // of a request that is made again of a shared server that was started anew; nil for another
+	ours   bool      // the shim has made it, and takes the answer
 
 	// The ledger's mutex guards what follows.
 	written   bool // it is on its way to the other side, which may answer it
@@ -195,6 +197,39 @@ func (l *ledger) drain(side wire.Side) []*request {
 	clear(l.open[side])
 	l.over[side] = true
 	return owed
+}
+
+// unanswered returns an open request of the agent for method, nil for none.
+func (l *ledger) unanswered(method string) *request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.open[wire.FromAgent] {
+		if r.method == method && !r.cancelled {
+			return r
+		}
+	}
+	return nil
+}
+
+// loseWritten removes and returns the requests of the agent that are on their way
+// to the server, but for those in spared, and forgets what the server has asked.
+// Those that the agent has cancelled are not returned.
+func (l *ledger) loseWritten(spared map[string]bool) []*request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lost []*request
+	for key, r := range l.open[wire.FromAgent] {
+		if !r.written || spared[key] {
+			continue
+		}
+		delete(l.open[wire.FromAgent], key)
+		if !r.cancelled {
+			lost = append(lost, r)
+		}
+	}
+	clear(l.open[wire.FromServer])
+	l.changed.Broadcast()
+	return lost
 }
 
 // settled waits until no request of side is owed an answer, for d at most.

@@ -122,3 +122,17 @@ func blurred(prefix []byte) []byte {
 func inToken(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b >= 0x80 || strings.IndexByte("_-+/=.~%", b) >= 0
 }
+
+func directionName(side wire.Side) string {
+	if side == wire.FromServer {
+		return "server_to_agent"
+	}
+	return "agent_to_server"
+}
+
+func sideName(side wire.Side) string {
+	if side == wire.FromServer {
+		return "a server"
+	}
+	return "an agent"
+}

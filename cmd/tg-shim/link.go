@@ -40,6 +40,10 @@ type obeyer interface {
 	hold(c *call)
 	refuse(c *call, answer []byte, reason string)
 	deliver(line []byte)
+	// renewed is called while nothing is sent when the shared server is another
+	// one that knows nothing of the agent. It returns the agent's handshake, and
+	// what is to be written before all else; after is called when that was sent.
+	renewed() (initialize []byte, first [][]byte, after func(context.Context))
 }
 
 // link is the shim's side of the Attach stream. It keeps what was submitted
@@ -51,6 +55,7 @@ type link struct {
 	obey   obeyer
 	log    *slog.Logger
 	window chan struct{} // a place is taken by each line that has no word yet
+	shared *remote       // the way to the server where the daemon shares it, else nil; set before run
 
 	send sync.Mutex  // one sender at a time; taken before mu
 	hung *time.Timer // runs while somebody is sending
@@ -81,14 +86,15 @@ type link struct {
 	limit        time.Duration
 	silence      time.Duration // firstWord, but in tests on busy machines
 
-	over chan struct{} // closed when lost is set
+	over  chan struct{} // closed when lost is set
+	asked chan struct{} // closed when the daemon asks a shim with a shared server to leave
 
 	tally tally // has a lock of its own
 }
 
 // connect attaches for the first time. It tries for defaultReattach.
 func connect(ctx context.Context, dial func(context.Context, *pb.Hello) (*client.Attachment, error), hello *pb.Hello, log *slog.Logger) (*link, error) {
-	l := &link{dial: dial, hello: hello, log: log, calls: map[uint64]*call{}, limit: defaultReattach, silence: firstWord, over: make(chan struct{})}
+	l := &link{dial: dial, hello: hello, log: log, calls: map[uint64]*call{}, limit: defaultReattach, silence: firstWord, over: make(chan struct{}), asked: make(chan struct{})}
 	l.room.L = &l.mu
 	stream, err := l.redial(ctx)
 	if err != nil {
@@ -145,6 +151,8 @@ func (l *link) redial(ctx context.Context) (*client.Attachment, error) {
 // run obeys the daemon until ctx ends or leave was called (nil), the daemon
 // asks for a drain (errDrain), or it can't be found any more (errGateLost).
 func (l *link) run(ctx context.Context) error {
+	var after sync.WaitGroup
+	defer after.Wait()
 	for {
 		l.mu.Lock()
 		stream := l.stream
@@ -156,6 +164,9 @@ func (l *link) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if l.shared != nil {
+			l.shared.depart()
+		}
 		l.mu.Lock()
 		l.stream = nil
 		draining, left := l.draining, l.left
@@ -165,7 +176,7 @@ func (l *link) run(ctx context.Context) error {
 			return nil
 		}
 		if draining != "" {
-			return fmt.Errorf("%w: %s", errDrain, draining)
+			return l.drained()
 		}
 		l.log.Debug("the stream to the daemon tore", "err", err)
 		stream, err = l.redial(ctx)
@@ -175,7 +186,9 @@ func (l *link) run(ctx context.Context) error {
 			}
 			return fmt.Errorf("%w: looked for it for %v: %w", errGateLost, l.limit, err)
 		}
-		l.resume(stream)
+		if then := l.resume(stream); then != nil {
+			after.Go(func() { then(ctx) })
+		}
 	}
 }
 
@@ -197,17 +210,32 @@ func (l *link) listen(stream *client.Attachment) error {
 			l.obey.deliver(m.Deliver.GetLine())
 		case *pb.Down_Drain:
 			l.mu.Lock()
+			first := l.draining == ""
 			l.draining = m.Drain.GetReason()
 			l.mu.Unlock()
-			return errDrain
+			if l.shared == nil {
+				return errDrain
+			}
+			if first { // what the server answers still comes on this stream
+				close(l.asked)
+			}
+		default:
+			l.hearShared(down)
 		}
 	}
 }
 
-// resume takes the submissions up again on a new stream, in their order.
-func (l *link) resume(stream *client.Attachment) {
+// resume takes the submissions up again on a new stream, in their order. What it
+// returns is to be called when it is over, nil for nothing.
+func (l *link) resume(stream *client.Attachment) (after func(context.Context)) {
+	if l.shared != nil {
+		l.shared.readOut()
+	}
 	l.send.Lock()
 	defer l.send.Unlock()
+	if l.shared != nil {
+		after = l.reopen(stream)
+	}
 	l.mu.Lock()
 	started, kept := l.started, l.kept
 	l.kept, l.keptBytes = nil, 0
@@ -237,6 +265,7 @@ func (l *link) resume(stream *client.Attachment) {
 	for _, c := range open {
 		_ = l.transmit(stream, submission(c)) // when it fails the stream has torn again
 	}
+	return after
 }
 
 // transmit sends one message. l.send is held. Whoever sends is who reads what

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -46,7 +48,7 @@ func (p *proxy) refuse(c *call, answer []byte, reason string) {
 		return
 	}
 	p.onward(c.side).fill(c.place, nil)
-	if c.request == nil || !p.ledger.close(c.request) {
+	if c.request == nil || !p.ledger.close(c.request) || c.request.ours {
 		return
 	}
 	if answer == nil {
@@ -76,7 +78,9 @@ func (p *proxy) failUndecided(held bool, code int, reason string) {
 func (p *proxy) failAll(code int, reason string) {
 	p.failUndecided(false, code, reason)
 	for _, r := range p.loseAll() {
-		p.back(wire.FromAgent).insert(mcp.RefuseUnread(r.id, code, reason))
+		if !r.ours {
+			p.back(wire.FromAgent).insert(mcp.RefuseUnread(r.id, code, reason))
+		}
 	}
 }
 
@@ -88,4 +92,11 @@ func (p *proxy) loseAll() []*request {
 		p.outcome(r, pb.Outcome_OUTCOME_LOST)
 	}
 	return lost
+}
+
+// drained is errDrain with why.
+func (l *link) drained() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Errorf("%w: %s", errDrain, l.draining)
 }

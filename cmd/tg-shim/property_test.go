@@ -13,8 +13,14 @@ import (
 // Whatever valid messages the two sides exchange, at the same time and in
 // pieces of any size: each arrives byte for byte, in the order it was written.
 func TestAnyMessageSurvives(t *testing.T) {
+	for what, shared := range map[string]bool{"a server of its own": false, "a shared one": true} {
+		t.Run(what, func(t *testing.T) { anyMessageSurvives(t, shared) })
+	}
+}
+
+func anyMessageSurvives(t *testing.T, shared bool) {
 	t.Parallel()
-	stage := newStage(t)
+	stage := newStage(t, shared)
 	stage.forwardAll(t)
 	ids := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -182,7 +188,7 @@ func TestLongestMessage(t *testing.T) {
 	for name, c := range sides {
 		for _, more := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s/%+d", name, more), func(t *testing.T) {
-				stage := newStage(t)
+				stage := newStage(t, false)
 				stage.forwardAll(t)
 				if c.before != "" {
 					stage.mustPlay(t, "agent> "+c.before, "server< "+c.before)

@@ -27,6 +27,8 @@ type proxy struct {
 	initialized atomic.Bool // the agent has asked for the legacy handshake
 	modern      atomic.Bool // the agent has made a request of the modern era
 
+	kept handshake // of a shared server
+
 	toldOfHeaders atomic.Bool
 	complaints    atomic.Int64 // about refused lines
 }
@@ -103,6 +105,7 @@ func (p *proxy) request(ctx context.Context, side wire.Side, line []byte, e *wir
 			p.modern.Store(true)
 		}
 	}
+	p.kept.asked(r, line)
 	switch rule.Treatment {
 	case mcp.Judge:
 		return p.submit(ctx, side, line, r, nil)
@@ -191,6 +194,11 @@ func (p *proxy) answer(ctx context.Context, side wire.Side, line []byte, e *wire
 		return nil
 	}
 	p.link.count(side, r.method)
+	p.kept.answered(r, e)
+	if r.ours {
+		p.outcome(r, outcomeOf(e))
+		return nil
+	}
 	rule := mcp.LookupResult(side, r.method, r.modern)
 	if rule.Treatment == mcp.Refuse {
 		p.outcome(r, outcomeOf(e))
@@ -279,18 +287,4 @@ func outcomeOf(e *wire.Envelope) pb.Outcome {
 		return pb.Outcome_OUTCOME_TOOL_ERROR
 	}
 	return pb.Outcome_OUTCOME_OK
-}
-
-func directionName(side wire.Side) string {
-	if side == wire.FromServer {
-		return "server_to_agent"
-	}
-	return "agent_to_server"
-}
-
-func sideName(side wire.Side) string {
-	if side == wire.FromServer {
-		return "a server"
-	}
-	return "an agent"
 }

@@ -18,7 +18,7 @@ import (
 // traffic is what runs while messages are carried.
 type traffic struct {
 	*proxy
-	child      *child.Child
+	server     server
 	others     sync.WaitGroup // lanes, the link, what the server writes
 	agentGone  chan struct{}
 	serverGone chan struct{}
@@ -27,7 +27,7 @@ type traffic struct {
 }
 
 // serve carries messages until one side has gone, and returns the exit status.
-func (s *shim) serve(ctx context.Context, l *link, server *child.Child, signals <-chan os.Signal) int {
+func (s *shim) serve(ctx context.Context, l *link, server server, signals <-chan os.Signal) int {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t := s.begin(ctx, l, server)
@@ -38,15 +38,18 @@ func (s *shim) serve(ctx context.Context, l *link, server *child.Child, signals 
 	}
 	await(t.serverGone, firstWord) // what the server wrote before it ended is read, unless the agent takes nothing
 	t.lanes[wire.FromServer].idle(firstWord)
-	state := server.Wait()
+	how := server.Wait()
+	if how.aloud {
+		fmt.Fprintf(s.stderr, "tg-shim: server %q: %s\n", s.server, how.text)
+	}
 	if errors.Is(reason, errAgentGone) {
 		t.loseAll() // who hung up waits for nothing; servers answer nobody then either
 	} else {
-		t.failAll(mcp.CodeServerExit, "The MCP server has ended ("+state.String()+") and did not answer")
+		t.failAll(how.code, how.text)
 		l.end(reason) // the daemon is not waited for any more by those who read on
 		s.hearOut(t.agentGone)
 	}
-	code := state.ExitStatus()
+	code := how.status
 	if errors.Is(reason, errGateLost) {
 		code = child.ExitOurs
 	}
@@ -66,17 +69,21 @@ func (s *shim) serve(ctx context.Context, l *link, server *child.Child, signals 
 }
 
 // begin starts to carry messages.
-func (s *shim) begin(ctx context.Context, l *link, server *child.Child) *traffic {
+func (s *shim) begin(ctx context.Context, l *link, server server) *traffic {
 	w := l.stream.Welcome()
 	t := &traffic{
-		proxy: &proxy{server: s.server, log: s.log, link: l, ledger: newLedger(), profile: w.GetProfile(), longest: int(w.GetLimits().GetMaxMessage()), inspect: map[string]bool{}},
-		child: server, agentGone: make(chan struct{}), serverGone: make(chan struct{}), linkEnded: make(chan struct{}),
+		proxy:  &proxy{server: s.server, log: s.log, link: l, ledger: newLedger(), profile: w.GetProfile(), longest: int(w.GetLimits().GetMaxMessage()), inspect: map[string]bool{}},
+		server: server, agentGone: make(chan struct{}), serverGone: make(chan struct{}), linkEnded: make(chan struct{}),
 	}
 	for _, method := range w.GetInspect() {
 		t.inspect[method] = true
 	}
 	t.lanes = [2]*lane{newLane(server.Stdin()), newLane(s.stdout)}
 	l.obey = t.proxy
+	if l.shared != nil {
+		t.kept.wanted = true
+		l.shared.settled = func(grace child.Grace) { t.ledger.settled(wire.FromAgent, grace.Stdin) }
+	}
 	for _, lane := range t.lanes {
 		t.others.Go(lane.run)
 	}
@@ -107,13 +114,17 @@ func (s *shim) wait(t *traffic, signals <-chan os.Signal) (child.Grace, error) {
 		return child.LeavingGrace, errAgentGone
 	case <-t.serverGone:
 		return child.LeavingGrace, errServerGone
-	case <-t.child.Done():
+	case <-t.server.Done():
 		return child.LeavingGrace, errServerGone
 	case sig := <-signals:
 		return child.Grace{Term: child.LeavingGrace.Term}, fmt.Errorf("signal: %v", sig)
 	case <-t.linkEnded:
 		s.leaveGate(t.proxy, t.linkErr)
 		return child.OurGrace, t.linkErr
+	case <-t.link.asked:
+		err := t.link.drained()
+		s.leaveGate(t.proxy, err)
+		return child.Grace{}, err
 	}
 }
 
@@ -139,7 +150,7 @@ func (s *shim) leaveGate(p *proxy, err error) {
 // stop ends the server by the ladder. A signal that comes meanwhile is passed
 // on, since agents send several kinds in a row; one more of the same kind means
 // that somebody has lost patience, and takes the ladder in one go.
-func stop(ctx context.Context, server *child.Child, grace child.Grace, signals <-chan os.Signal) {
+func stop(ctx context.Context, server server, grace child.Grace, signals <-chan os.Signal) {
 	ctx, hasten := context.WithCancel(ctx)
 	defer hasten()
 	stopped := make(chan struct{})
@@ -153,7 +164,7 @@ func stop(ctx context.Context, server *child.Child, grace child.Grace, signals <
 					hasten()
 				}
 				seen[sig] = true
-				_ = server.Signal(sig.(syscall.Signal)) // it may have ended
+				server.Signal(sig.(syscall.Signal))
 			case <-stopped:
 				return
 			}
@@ -182,7 +193,7 @@ func (s *shim) pump(ctx context.Context, p *proxy, side wire.Side, r io.Reader) 
 	}
 }
 
-func (s *shim) copyStderr(server *child.Child, raw bool) {
+func (s *shim) copyStderr(server server, raw bool) {
 	if raw {
 		_, _ = io.Copy(s.stderr, server.Stderr())
 		return

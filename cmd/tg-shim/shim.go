@@ -81,7 +81,7 @@ func (s *shim) run() int {
 		s.decline(mcp.CodeGate, "Not executed: ThoughtGate's daemon is not there; start it with \"tgctl daemon start\"")
 		return child.ExitOurs
 	}
-	server, err := s.start(l.hello.GetAttachment())
+	server, err := s.start(l)
 	if err != nil {
 		fmt.Fprintf(s.stderr, "tg-shim: server %q: %v\n", s.server, err)
 		code := child.StartExit(err)
@@ -95,20 +95,7 @@ func (s *shim) run() int {
 	if err := private.NoCore(); err != nil {
 		s.log.Warn("a crash may leave a core file", "err", err)
 	}
-	l.announce(server.PID())
 	return s.serve(ctx, l, server, signals)
-}
-
-// start starts the server. One that was not found when the daemon was told of it
-// is not looked for again: nobody has looked at what may be there by now.
-func (s *shim) start(attachment string) (*child.Child, error) {
-	if s.missing != nil {
-		return nil, s.missing
-	}
-	return child.Start(child.Spec{
-		Command: s.command[0], Args: s.command[1:], Env: child.ComposeEnv(os.Environ(), nil, []string{"THOUGHTGATE_*"}),
-		Mark: "THOUGHTGATE_SERVER=" + attachment, DeathSignal: syscall.SIGTERM,
-	})
 }
 
 var errSignalled = errors.New("ended by a signal")

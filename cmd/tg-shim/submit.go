@@ -216,6 +216,30 @@ func (l *link) withdraw(c *call) bool {
 	return true
 }
 
+// submitted returns every line without a final verdict, oldest first.
+func (l *link) submitted() []*call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var open []*call
+	for _, seq := range slices.Sorted(maps.Keys(l.calls)) {
+		open = append(open, l.calls[seq])
+	}
+	return open
+}
+
+// drop forgets c if it has no final verdict, and reports whether it had none. It
+// is withdraw for a daemon that does not know c.
+func (l *link) drop(c *call) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.done {
+		return false
+	}
+	l.word(c)
+	l.finish(c)
+	return true
+}
+
 // abandon takes back and returns every line without a final verdict, or only
 // those that wait for a person.
 func (l *link) abandon(held bool) []*call {

@@ -44,6 +44,10 @@ import (
 //	deaf             from here on the daemon does not say what it has heard
 //	heard            it says that it has heard all that it was told
 //	tear             the stream breaks; the shim must come back
+//	opened TEXT      a shim whose server is shared opens the way to it next, and
+//	                 what it says then contains TEXT
+//	restart          the stream breaks, and the daemon that the shim comes back to is
+//	                 another one with another server; only where that is shared
 //	cross LINE       the agent writes LINE and the server reads it next
 //	return LINE      the server writes LINE and the agent reads it next
 //	judged LINE      the agent writes LINE, the daemon is asked about it and
@@ -55,8 +59,20 @@ import (
 //
 // At the end each side gets a last line that passes, and must read nothing
 // before it: whatever should not cross has not.
+//
+// Each is played twice: with a server of the shim's own, and with one that the
+// daemon shares. Those in testdata/shared are for the second only.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/transcripts/*.txt")
+	playTranscripts(t, "testdata/transcripts", false)
+}
+
+func TestTranscriptsOfShared(t *testing.T) {
+	playTranscripts(t, "testdata/transcripts", true)
+	playTranscripts(t, "testdata/shared", true)
+}
+
+func playTranscripts(t *testing.T, dir string, shared bool) {
+	files, err := filepath.Glob(dir + "/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts", err)
 	}
@@ -67,13 +83,13 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			playTranscript(t, file, string(text))
+			playTranscript(t, file, string(text), shared)
 		})
 	}
 }
 
-func playTranscript(t *testing.T, file, text string) {
-	stage := newStage(t)
+func playTranscript(t *testing.T, file, text string, shared bool) {
+	stage := newStage(t, shared)
 	for i, step := range strings.Split(text, "\n") {
 		if step == "" || strings.HasPrefix(step, "#") {
 			continue
@@ -102,14 +118,17 @@ const patience = time.Minute
 type stage struct {
 	proxy  *proxy
 	daemon *fakeGate
-	in     [2]*io.PipeWriter // what each side writes into
+	in     [2]io.WriteCloser // what each side writes into
 	out    [2]chan string    // what each side reads
 	open   []*pb.Submit      // submitted, without a final verdict
 }
 
-func newStage(t *testing.T) *stage {
+func newStage(t *testing.T, shared bool) *stage {
 	t.Helper()
 	daemon := startFakeGate(t)
+	if shared {
+		daemon.way = &fakeWay{gate: daemon, lines: make(chan string, 256), opened: make(chan *pb.Open, 16)}
+	}
 	c, err := client.Dial(t.Context(), client.WithSocket(daemon.path))
 	if err != nil {
 		t.Fatal(err)
@@ -124,11 +143,27 @@ func newStage(t *testing.T) *stage {
 	l.obey = s.proxy
 	ctx, cancel := context.WithCancel(t.Context())
 	var wait sync.WaitGroup
+	var way *remote
+	if shared {
+		way = l.share(nil)
+		daemon.way.shim = way
+		s.proxy.kept.wanted = true
+	}
 	for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
-		r, w := io.Pipe()
-		s.in[side] = w
+		var r io.Reader
+		r, s.in[side] = io.Pipe()
 		outR, outW := io.Pipe()
 		s.proxy.lanes[side] = newLane(outW)
+		if shared && side == wire.FromServer {
+			r, s.in[side] = way, daemon.way
+		}
+		if shared && side == wire.FromAgent {
+			s.proxy.lanes[side] = newLane(way)
+			s.out[other(side)] = daemon.way.lines
+			wait.Go(s.proxy.lanes[side].run)
+			wait.Go(func() { (&shim{log: l.log}).pump(ctx, s.proxy, side, r) })
+			continue
+		}
 		lines := make(chan string, 64)
 		s.out[other(side)] = lines
 		wait.Go(s.proxy.lanes[side].run)
@@ -148,6 +183,9 @@ func newStage(t *testing.T) *stage {
 		for i := range s.in {
 			s.in[i].Close()
 			s.proxy.lanes[i].close()
+		}
+		if shared {
+			way.end(nil)
 		}
 		c.Close()
 	})
@@ -220,6 +258,20 @@ func (s *stage) play(step string) error {
 	case "tear":
 		s.daemon.tear()
 		s.open = nil // all of it comes again
+		return nil
+	case "opened":
+		m, err := receive(s.daemon.way.opened)
+		if err != nil {
+			return err
+		}
+		if text := fmt.Sprintf("kept %v initialize %s", m.GetTook() > 0, m.GetInitialize()); !strings.Contains(text, rest) {
+			return fmt.Errorf("got %s", text)
+		}
+		return nil
+	case "restart":
+		s.daemon.way.restart()
+		s.daemon.tear()
+		s.open = nil
 		return nil
 	}
 	return s.verdict(verb, rest)
@@ -330,6 +382,7 @@ type fakeGate struct {
 	cancels      chan *pb.Cancel
 	observations chan *pb.Observe
 	counts       chan *pb.Count // what observations said of them
+	way          *fakeWay       // nil: the server is the shim's own
 
 	mu     sync.Mutex
 	stream grpc.BidiStreamingServer[pb.Up, pb.Down]
@@ -376,6 +429,7 @@ func (g *fakeGate) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) error
 	g.mu.Unlock()
 	welcome := &pb.Welcome{Protocol: client.Protocol, Profile: pb.Profile_PROFILE_PRODUCTION,
 		Limits: &pb.Limits{Window: 32, Reattach: durationpb.New(5 * time.Second)}}
+	g.way.welcome(welcome)
 	if err := stream.Send(&pb.Down{Msg: &pb.Down_Welcome{Welcome: welcome}}); err != nil {
 		return err
 	}
@@ -401,6 +455,8 @@ func (g *fakeGate) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) error
 				}
 				g.observations <- m.Observe
 				g.listen(m.Observe.GetEcho())
+			default:
+				g.way.heed(up)
 			}
 		}
 	}()

@@ -17,7 +17,7 @@ func callLine(id int) string {
 // then, as long as that takes; what goes the other way does not.
 func TestWindow(t *testing.T) {
 	const window = 32
-	s := newStage(t)
+	s := newStage(t, false)
 	s.mustPlay(t, `agent> {"jsonrpc":"2.0","id":"p","method":"ping"}`, `server< {"jsonrpc":"2.0","id":"p","method":"ping"}`)
 	go func() { // ends with the agent's pipe
 		for id := range window + 3 {
@@ -44,7 +44,7 @@ func TestWindow(t *testing.T) {
 // a cancellation takes its call back; then each answer still finds its call.
 func TestHundredHeld(t *testing.T) {
 	const held = 100
-	s := newStage(t)
+	s := newStage(t, false)
 	for id := range held {
 		s.mustPlay(t, "agent> "+callLine(id), "submit "+callLine(id))
 		v := &pb.Verdict{Seq: s.open[id].GetSeq(), Action: pb.Action_ACTION_PENDING}
@@ -80,7 +80,7 @@ func TestOpenRequestsAreBounded(t *testing.T) {
 		"server": {"server> ", "agent< ", "agent> ", "server< "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
+			s := newStage(t, false)
 			for id := range maxOpen {
 				s.mustPlay(t, c.asks+ping(id), c.reads+ping(id))
 			}

@@ -68,7 +68,7 @@ func TestMissingStaysMissing(t *testing.T) {
 	if err := os.WriteFile("not-there", []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.start("a"); err == nil {
+	if c, err := s.start(nil); err == nil {
 		c.Stop(t.Context(), child.OurGrace)
 		t.Error("it was started")
 	}
