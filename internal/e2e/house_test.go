@@ -480,6 +480,7 @@ type logged struct {
 	Tool      string   `json:"tool"`
 	Verdict   string   `json:"verdict"`
 	Rule      string   `json:"rule"`
+	Session   string   `json:"session"`
 	Reason    string   `json:"reason"`
 	Approval  string   `json:"approval"`
 	Facts     []string `json:"facts"`
