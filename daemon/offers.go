@@ -75,7 +75,19 @@ func (d *Daemon) joinTools(name string, client sharing.Client) (sharing.Member, 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sharing.ErrNotStarted, err)
 	}
-	return m, nil
+	return member{m}, nil
+}
+
+// member is a place at the tools of an extension.
+type member struct{ *offer.Member }
+
+// Resume implements sharing.Member. There is no process to shake hands with, so it
+// is done when it returns.
+func (m member) Resume(initialize []byte) <-chan struct{} {
+	m.Member.Resume(initialize)
+	done := make(chan struct{})
+	close(done)
+	return done
 }
 
 // tools are those of one extension.

@@ -49,6 +49,12 @@ fixer  tool fs/write_text_file with outside  {}  deny
 fixer  tool fs/write_text_file               {}  forward
 fixer  tool permission/execute               {}  ask
 fixer  tool permission/edit                  {}  forward`,
+	"docs/providers.md": `
+ext-notes   tool delete_note               {}                                  ask
+ext-notes   tool read_note                 {}                                  forward
+summarizer  asks sampling/createMessage    {"messages": [], "maxTokens": 100}  forward
+mailer      asks sampling/createMessage    {"messages": [], "maxTokens": 100}  ask
+other       asks sampling/createMessage    {"messages": [], "maxTokens": 100}  ask`,
 	"docs/facts.md": `
 mail  tool send with secret        {}  ask
 mail  tool send with secret-place  {}  ask
