@@ -104,6 +104,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	for _, extension := range rec.Extensions {
 		s.add("extension", display.Text(extension))
 	}
+	s.add("answered by", display.Name(rec.Answerer))
 	s.add("reason", display.Text(rec.Reason))
 	s.add("profile", display.Name(rec.Profile))
 	s.add("question", display.Name(rec.Approval))

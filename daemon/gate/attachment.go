@@ -70,6 +70,9 @@ type Attachment struct {
 	denied    uint64
 	revisions []string // see Call
 
+	unable    bool // the agent has said that it does no sampling
+	supplying int  // answers that are being given in the agent's place
+
 	tasks tasks
 	shown shown
 
@@ -116,14 +119,6 @@ func (a *Attachment) Bind(sink func(Verdict)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sink = sink
-}
-
-// Counts returns how many calls were judged, how many of them denied, and how
-// many are held now.
-func (a *Attachment) Counts() (judged, denied uint64, held int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.judged, a.denied, len(a.held)
 }
 
 // Close ends the attachment. When gone is true the shim will not come back and
@@ -206,7 +201,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		return c, err
 	}
 	a.mu.Lock()
-	c.Revisions, c.Method = a.revisions, c.Envelope.Method
+	c.Revisions, c.Method, c.unable = a.revisions, c.Envelope.Method, a.unable
 	a.mu.Unlock()
 	switch c.Envelope.Kind {
 	case wire.Result, wire.Error:
@@ -248,6 +243,10 @@ func (a *Attachment) hold(asked *asked, digest [32]byte, v Verdict) {
 
 // settle keeps a final verdict and sends it.
 func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
+	if v.Move == Forward && c.answerer != "" {
+		a.supply(c, digest)
+		return
+	}
 	kept := settled{verdict: v, digest: digest, call: *c, at: time.Now()}
 	if v.Inspect {
 		kept.written = sha256.Sum256(v.Line)
@@ -258,7 +257,7 @@ func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 		c.Trace.Begin(StageServer)
 	} else {
 		kept.call.Trace = nil
-		defer a.gate.over(c.Trace, OutcomeDenied)
+		defer a.gate.over(c.Trace, v.outcome())
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -266,7 +265,7 @@ func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 	if _, ok := a.done[v.Seq]; !ok {
 		a.order = append(a.order, v.Seq)
 		a.judged++
-		if v.Move == Deny {
+		if v.Move == Deny && !v.supplied {
 			a.denied++
 		}
 		if a.shim.Calls != nil && c.Envelope.Kind == wire.Request {

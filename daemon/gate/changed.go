@@ -199,6 +199,8 @@ func (a *Attachment) learn(method string, e *wire.Envelope, line []byte) {
 		for _, notification := range mcp.ListNotifications() {
 			s.tells[notification] = isTrue(line, e.Result, "capabilities", mcp.ListCapability(notification), "listChanged")
 		}
+	case method == "initialize" && e.Kind == wire.Request:
+		a.unable = !declares(line, e.Params, "sampling")
 	case method == "notifications/subscriptions/acknowledged" && e.Meta.Present():
 		mark, err := wire.Member(line, e.Meta, subscriptionID)
 		if err != nil || !mark.Present() {

@@ -76,6 +76,8 @@ type Call struct {
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
 	spoken   *allowance          // of the attachment; nil: all is told
+	unable   bool                // of what a server asks: the agent has not said that it can answer
+	answerer string              // who answers it in the agent's place when it goes on; empty: the agent
 	spliced  bool                // Line is not what was submitted
 	heard    bool                // what a server says in it is in the memory
 	blind    bool                // its shim can't submit a result because hooks want it
@@ -167,6 +169,7 @@ type Ruling struct {
 	Unable   string   // Ask: why nobody can be asked in that way; the call is refused then
 	Level    Level    // Ask: what a yes has to show
 	Code     int      // JSON-RPC code of a denial
+	Answer   string   // Forward, Ask: who answers what a server asks, AnswerAgent or AnswerProvider; empty: whoever usually does
 	Parked   bool     // Deny, and the call is to be repeated to learn what a person has said
 }
 

@@ -25,6 +25,7 @@ type Gate struct {
 	Approver Approver
 	Grants   Grants   // nil: nothing is granted ahead
 	Presence Presence // nil: nobody can prove to be there
+	Sampler  Sampler  // nil: agents answer what servers ask
 	Recorder Recorder
 	Listener Listener // nil: nobody wants to know what tools take
 	Tracer   Tracer   // nil: nobody wants traces
@@ -46,6 +47,7 @@ type Verdict struct {
 	Inspect  bool // Forward of a request: hooks want to see its result
 
 	answered bool // Forward: by a person's yes to this very call
+	supplied bool // Deny: Answer is no refusal but what was asked for, given in the agent's place
 }
 
 // judge takes c through the gates as far as that goes without waiting. The
@@ -105,6 +107,7 @@ func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
 		w = g.weighListen(ctx, policy, c)
 	default:
 		facts, ruling := g.rule(ctx, policy, c)
+		g.whoAnswers(c, &ruling)
 		w = weighed{facts, ruling, c}
 	}
 	g.settle(&w)
@@ -147,7 +150,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 	if why := c.unseen(); inspect && why != "" && c.Profile != Development {
 		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: gateExtension, Reason: why, Code: mcp.CodeExtension, Redact: redact})
 	}
-	r.Verdict, r.Reason = "forward", c.hooks.note(r.Reason)
+	r.Verdict, r.Reason, r.Answerer = "forward", c.hooks.note(r.Reason), c.answerer
 	if !c.noted {
 		if err := g.put(ctx, c, r, c.values(), redact); err != nil {
 			return g.unrecorded(c, err)

@@ -12,6 +12,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
+// Counts returns how many calls were judged, how many of them denied, and how
+// many are held now.
+func (a *Attachment) Counts() (judged, denied uint64, held int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.judged, a.denied, len(a.held)
+}
+
 // Outcome writes down what became of a call that was judged. A failure to
 // write is logged: there is nothing left to refuse.
 func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
@@ -68,6 +76,9 @@ func (a *Attachment) Hear(side wire.Side, method string, line []byte, missing ui
 		if wire.Read(line, side, &e) == nil { // a piece of a line is none
 			a.learn(method, &e, line)
 		}
+	}
+	if method == samplingMethod && side == wire.FromAgent {
+		a.cannot(line)
 	}
 	a.gate.Facts.Observe(&Message{
 		Session: a.shim.Session, Attachment: a.shim.Attachment, Server: a.shim.Server,

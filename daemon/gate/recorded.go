@@ -14,6 +14,9 @@ import (
 func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 	switch r.Verdict {
 	case "forward":
+		if r.Answerer != "" { // that answer ended with the daemon that waited for it
+			return Verdict{}, false
+		}
 		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval, Inspect: g.wantsResult(c)}, true
 	case "deny":
 		if r.Gate == gateExtension {

@@ -79,6 +79,7 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	dst = appendList(dst, "policies", r.Policies)
 	dst = appendList(dst, "facts", r.Facts)
 	dst = appendList(dst, "extensions", r.Extensions)
+	dst = appendText(dst, "answerer", r.Answerer)
 	dst = appendText(dst, "profile", r.Profile)
 	dst = appendText(dst, "reason", r.Reason)
 	dst = appendText(dst, "approval", r.Approval)

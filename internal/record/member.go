@@ -60,6 +60,8 @@ func (r *Record) text(name string) *string {
 		return &r.Server
 	case "launch":
 		return &r.Launch
+	case "answerer":
+		return &r.Answerer
 	case "direction":
 		return &r.Direction
 	case "method":

@@ -82,6 +82,7 @@ type Record struct {
 	Policies   []string  `json:"policies,omitempty"`
 	Facts      []string  `json:"facts,omitempty"`
 	Extensions []string  `json:"extensions,omitempty"` // those that changed or refused it
+	Answerer   string    `json:"answerer,omitempty"`   // who answers what a server asks in the agent's place, as notes/fast
 	Profile    string    `json:"profile,omitempty"`
 	Reason     string    `json:"reason,omitempty"`
 	Approval   string    `json:"approval,omitempty"`

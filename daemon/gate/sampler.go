@@ -1,0 +1,161 @@
+package gate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// A server of the legacy era may ask the agent for an answer of its model. The
+// agent need not be able to give one, or its owner may want another model to. Then
+// somebody else answers: what the server asks is judged as ever, and when it would
+// go on to the agent it goes to a Sampler instead. To the shim that is a refusal
+// with an answer for the server; nothing of it reaches the agent.
+
+// Sampler answers, in an agent's place, what servers ask of its model. Its
+// methods are safe for concurrent use.
+type Sampler interface {
+	// Who names who would answer c, as notes/fast; empty: the agent is asked.
+	// rule is what the rule says that lets c through, see [Ruling.Answer], unable
+	// that the agent has not said that it can answer. It must not block.
+	Who(c *Call, rule string, unable bool) string
+	// Answer returns the raw result of c. It returns when ctx ends. An error is
+	// for the log and the record, and the server is told that there is no answer;
+	// it is told the error itself if that is ErrInvalid: what it asks makes no sense.
+	Answer(ctx context.Context, c *Call) ([]byte, error)
+}
+
+// Who answers what a server asks of a model, when a rule says so.
+const (
+	AnswerAgent    = "agent"
+	AnswerProvider = "provider"
+)
+
+const samplingMethod = "sampling/createMessage"
+
+// mostSupplied is how many answers may be under way for one attachment.
+const mostSupplied = 8
+
+// outcomeOK is the outcome of a request that was answered.
+const outcomeOK = "ok"
+
+// outcome is what became of a request that was not forwarded.
+func (v *Verdict) outcome() string {
+	if v.supplied {
+		return outcomeOK
+	}
+	return OutcomeDenied
+}
+
+// whoAnswers finds out who answers c, if that is something that a server asks of
+// a model, and says so in a question about it: a yes to an answer of the agent is
+// none to that of somebody else.
+func (g *Gate) whoAnswers(c *Call, ruling *Ruling) {
+	c.answerer = ""
+	if g.Sampler == nil || c.Method != samplingMethod || c.Envelope.Kind != wire.Request || c.Side != wire.FromServer || ruling.Move == Deny {
+		return
+	}
+	if c.answerer = g.Sampler.Who(c, ruling.Answer, c.unable); c.answerer == "" || ruling.Move != Ask {
+		return
+	}
+	ruling.Reason += fmt.Sprintf("; the extension %s answers it in the agent's place", c.answerer)
+	ruling.Basis.Rule = sha256.Sum256(slices.Concat(ruling.Basis.Rule[:], []byte(c.answerer)))
+}
+
+// supply has c answered in the agent's place, in a goroutine that Close waits for.
+func (a *Attachment) supply(c *Call, digest [32]byte) {
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	reason := "the extension " + c.answerer + " answers it in the agent's place"
+	a.mu.Lock()
+	full := a.supplying >= mostSupplied
+	if !full {
+		a.supplying++
+		a.held[c.Seq] = hold{cancel: cancel, reason: reason}
+		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: reason})
+	}
+	a.mu.Unlock()
+	if full {
+		cancel(nil)
+		a.settle(c, digest, a.supplied(c, nil, fmt.Errorf("%d answers are under way already", mostSupplied)))
+		return
+	}
+	waits := c.Trace.Begin(StageServer)
+	a.wait.Go(func() {
+		defer cancel(nil)
+		result, err := a.gate.Sampler.Answer(ctx, c)
+		c.Trace.Finish(waits)
+		a.mu.Lock()
+		a.supplying--
+		gone := ctx.Err() != nil
+		if gone {
+			delete(a.held, c.Seq)
+		}
+		a.mu.Unlock()
+		if gone { // the server has taken its question back, or the next daemon answers it
+			a.gate.unheld(ctx, c.Trace)
+			return
+		}
+		a.settle(c, digest, a.supplied(c, result, err))
+	})
+}
+
+// supplied makes the verdict on c of the answer to it. The answer is on record,
+// and what it says in the memory, when it returns.
+func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
+	id := c.Envelope.ID.Of(c.Line)
+	if len(result) > wire.MaxMessage-1024 { // what stands around it
+		failed = errors.New("the answer is longer than a message may be")
+	}
+	v := Verdict{Seq: c.Seq, Move: Deny, supplied: failed == nil, Reason: "the extension " + c.answerer + " has answered it in the agent's place"}
+	r := a.about(record.KindOutcome)
+	r.Call, r.ID, r.Direction, r.Method, r.MessageID = c.Seq, c.ID, Direction(wire.FromAgent), c.Method, string(id)
+	r.Answerer, r.Verdict, r.LatencyUS = c.answerer, outcomeOK, time.Since(c.Received).Microseconds()
+	if failed != nil {
+		a.gate.Logger.Error("answer in the agent's place", "server_id", c.Server, "extension", c.answerer, "err", failed)
+		r.Verdict, r.Reason = "protocol_error", failed.Error()
+		v.Reason = "the extension " + c.answerer + " could not answer it"
+		v.Answer = mcp.RefuseUnread(id, mcp.CodeExtension, "The model that answers in the agent's place gave no answer. Trying again may help later.")
+		if errors.Is(failed, ErrInvalid) {
+			v.Answer = mcp.RefuseUnread(id, mcp.CodeInvalidParams, failed.Error())
+		}
+	} else {
+		v.Answer = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
+	}
+	digest := sha256.Sum256(v.Answer)
+	r.Digest = hex.EncodeToString(digest[:])
+	if err := a.gate.Recorder.Record(a.ctx, r, result, nil); err != nil {
+		return a.gate.unrecorded(c, err)
+	}
+	a.Hear(wire.FromAgent, c.Method, v.Answer, 0)
+	return v
+}
+
+// cannot takes note of the agent's answer to what a server asked of its model,
+// when that is that it has none.
+func (a *Attachment) cannot(line []byte) {
+	var e wire.Envelope
+	if wire.Read(line, wire.FromAgent, &e) != nil || e.Kind != wire.Error || e.Code != mcp.CodeUnknownMethod {
+		return // or it is a piece of a longer line, which is no such error
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unable = true
+}
+
+// declares reports whether the parameters of an initialize have the capability.
+func declares(line []byte, params wire.Span, capability string) bool {
+	all, err := wire.Member(line, params, "capabilities")
+	if err != nil || !all.Present() {
+		return false
+	}
+	one, err := wire.Member(line, all, capability)
+	return err == nil && one.Present()
+}
