@@ -32,6 +32,7 @@ func (c *checker) all() {
 	c.workflows()
 	c.paths()
 	c.limits()
+	c.sampling()
 	c.metrics()
 	c.telemetry()
 }
@@ -93,6 +94,7 @@ func (c *checker) rule(r *Rule) {
 			c.wrong(l, "", "", "the list is empty, so the rule would never match")
 		}
 	}
+	c.answerBy(r)
 	if r.PolicyID != "" && r.Action != Policy {
 		c.wrong(&r.PolicyID, "V-004", "", "policy_id is for rules with action: policy; this one says %s", r.Action)
 	}

@@ -25,6 +25,7 @@ type Config struct {
 	Unknown    Unknown              `yaml:"unknown" doc:"methods and revisions outside the tables; a rule may let a method through"`
 	Shim       Shim                 `yaml:"shim" doc:"what shims are told"`
 	Limits     Limits               `yaml:"limits" doc:"how much may wait"`
+	Sampling   Sampling             `yaml:"sampling" doc:"who answers when a server asks the agent's model"`
 	Metrics    Metrics              `yaml:"metrics" doc:"metrics, for those who watch the daemon"`
 	Telemetry  Telemetry            `yaml:"telemetry" doc:"traces"`
 
@@ -79,16 +80,17 @@ type Defaults struct {
 // Rule says what to do with the calls that it matches: all of its conditions
 // that are written must hold.
 type Rule struct {
-	Place       Place  `yaml:"-"`
-	Match       Glob   `yaml:"match" doc:"glob over tool name, prompt name or resource URI; may be left out beside when"`
-	When        []Fact `yaml:"when" one:"true" doc:"facts, of which any must hold"`
-	Source      []Glob `yaml:"source" one:"true" doc:"server ids or globs"`
-	Agent       []Glob `yaml:"agent" one:"true" doc:"agent types or globs"`
-	Method      []Glob `yaml:"method" one:"true" doc:"methods or globs; left out, any that acts"`
-	Action      Action `yaml:"action" need:"true"`
-	Approval    string `yaml:"approval" doc:"workflow; may be left out where there is one"`
-	PolicyID    string `yaml:"policy_id" doc:"reaches Cedar as context.policy_id"`
-	Description string `yaml:"description" doc:"shown to the person asked; may name {place}, {by}, {member}"`
+	Place       Place    `yaml:"-"`
+	Match       Glob     `yaml:"match" doc:"glob over tool name, prompt name or resource URI; may be left out beside when"`
+	When        []Fact   `yaml:"when" one:"true" doc:"facts, of which any must hold"`
+	Source      []Glob   `yaml:"source" one:"true" doc:"server ids or globs"`
+	Agent       []Glob   `yaml:"agent" one:"true" doc:"agent types or globs"`
+	Method      []Glob   `yaml:"method" one:"true" doc:"methods or globs; left out, any that acts"`
+	Action      Action   `yaml:"action" need:"true"`
+	Approval    string   `yaml:"approval" doc:"workflow; may be left out where there is one"`
+	AnswerBy    AnswerBy `yaml:"answer_by" doc:"agent | provider: who answers a server that asks the agent's model; left out, as sampling.when says"`
+	PolicyID    string   `yaml:"policy_id" doc:"reaches Cedar as context.policy_id"`
+	Description string   `yaml:"description" doc:"shown to the person asked; may name {place}, {by}, {member}"`
 }
 
 // Workflow is whom to ask, and how.
@@ -192,7 +194,7 @@ type Metrics struct {
 type Telemetry struct {
 	Enabled  bool              `yaml:"enabled" doc:"true: a trace of each judged call is sent"`
 	OTLP     OTLP              `yaml:"otlp"`
-	Sampling Sampling          `yaml:"sampling"`
+	Sampling Sampled           `yaml:"sampling"`
 	Resource map[string]string `yaml:"resource" doc:"attributes of every trace"`
 }
 
@@ -205,7 +207,7 @@ type OTLP struct {
 	HeaderFiles map[string]string `yaml:"header_files" doc:"headers whose values are in files of your own, or with credential:NAME in a credential that systemd provides"`
 }
 
-// Sampling is how much of what went well is kept.
-type Sampling struct {
+// Sampled is how much of what went well is kept.
+type Sampled struct {
 	SuccessSampleRate float64 `yaml:"success_sample_rate" min:"0" max:"1" id:"V-TEL-001" doc:"0 to 1; what failed is always kept"`
 }

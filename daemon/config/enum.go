@@ -25,6 +25,28 @@ const (
 
 func (Action) words() []string { return []string{"forward", "deny", "approve", "policy"} }
 
+// AnswerBy is who answers what a server asks of a model. Empty, that is as the
+// section sampling says.
+type AnswerBy string
+
+const (
+	AnswerByAgent    AnswerBy = "agent"
+	AnswerByProvider AnswerBy = "provider"
+)
+
+func (AnswerBy) words() []string { return []string{"agent", "provider"} }
+
+// SamplingWhen says when a provider answers in an agent's place.
+type SamplingWhen string
+
+const (
+	SamplingUnable SamplingWhen = "unable" // the agent has not said that it can
+	SamplingAlways SamplingWhen = "always"
+	SamplingNever  SamplingWhen = "never" // but where a rule says so
+)
+
+func (SamplingWhen) words() []string { return []string{"unable", "always", "never"} }
+
 // Kind is what a source speaks.
 type Kind string
 

@@ -45,6 +45,7 @@ governance:
       action: policy
       policy_id: db-rules
     - {when: acts, action: deny}
+    - {match: "*", method: sampling/createMessage, action: forward, answer_by: provider}
 approval:
   ops:
     destination: {type: local}
@@ -64,6 +65,7 @@ pins: {mode: warn}
 unknown: {requests: forward, notifications: forward, revisions: forward}
 shim: {reattach: 0, window: 8, stderr: raw, max_message: 1MiB}
 limits: {pending_per_server: 2, pending: 4}
+sampling: {provider: "notes/claude:small", when: never, max_iterations: 3, max_tokens: 100, tools: ["notes/*"]}
 metrics: {textfile: ../tg.prom, interval: 1m}
 telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}, header_files: {x-key: keys/otlp}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
 `
@@ -80,7 +82,7 @@ func TestEverything(t *testing.T) {
 		{c.Sources[0].Expose.Tools[1].String(), "list_*"},
 		{c.Sources[0].Shared && c.Sources[0].TrustAnnotations, true},
 		{c.Governance.Defaults, Defaults{Action: Deny, Asks: Forward}},
-		{len(c.Governance.Rules), 3},
+		{len(c.Governance.Rules), 4},
 		{c.Governance.Rules[0].When, []Fact{"planted", "secret"}},
 		{c.Governance.Rules[0].Source[1].String(), "fs*"},
 		{c.Governance.Rules[0].Agent[0].String(), "cursor"},
@@ -101,6 +103,10 @@ func TestEverything(t *testing.T) {
 		{c.Pins.Mode, PinWarn},
 		{c.Shim, Shim{Reattach: 0, Window: 8, Stderr: StderrRaw, MaxMessage: 1 << 20}},
 		{c.Limits, Limits{2, 4}},
+		{c.Governance.Rules[3].AnswerBy, AnswerByProvider},
+		{c.Sampling.When, SamplingNever},
+		{[]int{c.Sampling.MaxIterations, c.Sampling.MaxTokens}, []int{3, 100}},
+		{c.Sampling.Tools[0].String(), "notes/*"},
 		{c.Metrics, Metrics{Textfile: "../tg.prom", Interval: time.Minute}},
 		{c.Telemetry.OTLP.Headers["authorization"], "Bearer t0"},
 		{c.Telemetry.OTLP.HeaderFiles["x-key"], "keys/otlp"},

@@ -120,7 +120,7 @@ func (s *scoped) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gat
 	if theirs.Move == gate.Ask { // whom to ask and how is the user's to say
 		question(&theirs, s.defaults.ask, theirs.Reason)
 	}
-	theirs.Redact = s.redact
+	theirs.Redact, theirs.Answer = s.redact, own.Answer
 	return theirs, nil
 }
 

@@ -170,6 +170,9 @@ func (s *Set) unknownRevision(c *gate.Call) (gate.Ruling, bool) {
 // apply carries out what r says, and asks Cedar.
 func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	ruling := gate.Ruling{Gate: "rule", Rule: r.label, Redact: s.redact}
+	if r.Rule != nil {
+		ruling.Answer = string(r.AnswerBy)
+	}
 	if r.action == config.Deny {
 		ruling.Move, ruling.Code, ruling.Reason = gate.Deny, mcp.CodeRule, r.why(sub, facts, "is denied")
 		return ruling, nil
