@@ -82,6 +82,8 @@ var mayImport = map[string][]string{
 	"daemon/extension/*": {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/extension/manifest"},
 	// What an extension offers beyond hooks: its models, and its tools.
 	"daemon/extension/provider": {json, "internal/..."},
+	"daemon/extension/offer":    {json, "internal/...", "daemon/gate", "daemon/extension/protocol"},
+	"daemon/extension/sampling": {json, "internal/...", "daemon/gate", "daemon/config", "daemon/extension/..."},
 	// A collector for tests.
 	"daemon/traces/collect": {otlp, protobuf},
 

@@ -1,0 +1,223 @@
+package offer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// modernRevision is the revision of MCP without a handshake.
+const modernRevision = "2026-07-28"
+
+// uncached are the members by which a client of the modern era learns that a
+// result is for it alone and may be another one the next time.
+const uncached = `"ttlMs":0,"cacheScope":"private",`
+
+// request answers one request of the agent. m.mu is held.
+func (m *Member) request(line []byte, e *wire.Envelope) {
+	id := e.ID.Of(line)
+	if refusal := mcp.Check(wire.FromAgent, e, line); refusal != nil {
+		m.deliver(mcp.RefuseUnread(id, refusal.Code, refusal.Reason))
+		return
+	}
+	switch {
+	case !mcp.KnownRevision(e, line):
+		m.deliver(mcp.RefuseRevision(line, e, []string{modernRevision}))
+	case e.Method == "initialize" && !e.Modern:
+		m.told = true
+		m.result(id, m.server.about(`"protocolVersion":`+revision(line, e)), false)
+	case e.Method == "ping" && !e.Modern:
+		m.result(id, []byte("{}"), false)
+	case e.Method == "server/discover":
+		m.result(id, m.server.about(uncached+`"supportedVersions":["`+modernRevision+`"]`), true)
+	case e.Method == "tools/list" && e.Modern:
+		m.result(id, m.server.list(uncached), true)
+	case e.Method == "tools/list":
+		m.result(id, m.server.list(""), false)
+	case e.Method == "tools/call":
+		m.call(line, e)
+	case e.Method == "subscriptions/listen" && e.Modern:
+		m.listen(line, e)
+	default:
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeUnknownMethod, "Method not found"))
+	}
+}
+
+// revision is the legacy revision that is spoken with an agent, as raw JSON: the
+// one it asks for, or the newest.
+func revision(line []byte, e *wire.Envelope) string {
+	legacy := slices.DeleteFunc(mcp.Revisions(), func(v string) bool { return v == modernRevision })
+	asked, err := wire.Member(line, e.Params, "protocolVersion")
+	if err == nil && asked.Present() {
+		if v, err := wire.Unquote(asked, line); err == nil && slices.Contains(legacy, v) {
+			return fmt.Sprintf("%q", v)
+		}
+	}
+	return fmt.Sprintf("%q", legacy[len(legacy)-1])
+}
+
+// about is the answer to either handshake; version holds the members that tell of it.
+func (s *Server) about(version string) []byte {
+	dst := append([]byte("{"), version...)
+	dst = append(dst, `,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":`...)
+	dst = quote(dst, ID(s.name))
+	dst = quote(append(dst, `,"version":`...), s.extension.Version())
+	return append(dst, "}}"...)
+}
+
+// list is the one page that lists the tools, behind other members of the result.
+func (s *Server) list(members string) []byte {
+	dst := []byte(`{` + members + `"tools":[`)
+	for i, t := range s.extension.Tools() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = quote(append(dst, `{"name":`...), t.Name)
+		dst = quote(append(dst, `,"description":`...), t.Description)
+		dst = append(dst, `,"inputSchema":`...)
+		dst = append(append(dst, t.InputSchema...), '}')
+	}
+	return append(dst, "]}"...)
+}
+
+// call has a tool called. m.mu is held.
+func (m *Member) call(line []byte, e *wire.Envelope) {
+	id := e.ID.Of(line)
+	tool, err := mcp.SubjectOf(e, line)
+	if err != nil {
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalidParams, err.Error()))
+		return
+	}
+	if !slices.ContainsFunc(m.server.extension.Tools(), func(t protocol.Tool) bool { return t.Name == tool }) {
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalidParams, "Unknown tool: "+tool))
+		return
+	}
+	input := []byte("{}")
+	if e.Arguments.Present() {
+		input = e.Arguments.Of(line)
+	}
+	c, ctx := m.open(id)
+	if c == nil {
+		return
+	}
+	modern := e.Modern
+	m.work.Go(func() {
+		result, err := m.server.extension.Call(ctx, tool, input)
+		if err == nil {
+			result, err = protocol.CheckResult(result)
+		}
+		if err != nil {
+			result = failed("Tool execution failed: " + err.Error())
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.close(c) {
+			m.result(id, result, modern)
+		}
+	})
+}
+
+// open notes that a request is answered later; nil when that can't be, and the
+// agent has been told. m.mu is held.
+func (m *Member) open(id []byte) (*call, context.Context) {
+	key, err := wire.Key(id)
+	if err != nil || m.running[key] != nil {
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeInvalid, "a request with this id is open"))
+		return nil, nil
+	}
+	if len(m.running) >= mostOpen {
+		m.deliver(mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen)))
+		return nil, nil
+	}
+	c := &call{id: id}
+	var ctx context.Context
+	ctx, c.cancel = context.WithCancelCause(m.ctx)
+	m.running[key] = c
+	return c, ctx
+}
+
+// close reports whether a request still wants its answer, which is the last that
+// it gets. m.mu is held.
+func (m *Member) close(c *call) bool {
+	c.cancel(nil)
+	key, err := wire.Key(c.id)
+	if err != nil || m.running[key] != c || m.left {
+		return false
+	}
+	delete(m.running, key)
+	return true
+}
+
+// listen opens a subscription, which stays open until the agent cancels it if it
+// is one to changes of the tools, and ends at once otherwise. m.mu is held.
+func (m *Member) listen(line []byte, e *wire.Envelope) {
+	id := e.ID.Of(line)
+	c, _ := m.open(id)
+	if c == nil {
+		return
+	}
+	wants, err := wire.Member(line, e.Notifications, "toolsListChanged")
+	c.wantsList = err == nil && string(wants.Of(line)) == "true"
+	granted := ""
+	if c.wantsList {
+		granted = `"toolsListChanged":true`
+	}
+	m.deliver(notification("notifications/subscriptions/acknowledged", id, `"notifications":{`+granted+`}`))
+	if !c.wantsList && m.close(c) {
+		m.result(id, append(mark([]byte("{"), id), '}'), true)
+	}
+}
+
+// notification makes a notification that belongs to the subscription id; params
+// holds its other members.
+func notification(method string, id []byte, params string) []byte {
+	dst := mark(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%q,"params":{`, method), id)
+	if params != "" {
+		dst = append(append(dst, ','), params...)
+	}
+	return append(dst, "}}"...)
+}
+
+// mark appends the member that names a subscription.
+func mark(dst, id []byte) []byte {
+	dst = append(dst, `"_meta":{"io.modelcontextprotocol/subscriptionId":`...)
+	return append(append(dst, id...), '}')
+}
+
+// result delivers the result of the request id. m.mu is held.
+func (m *Member) result(id, result []byte, modern bool) {
+	dst := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	dst = append(dst, `,"result":`...)
+	if modern {
+		edit, err := wire.Set(result, wire.Span{End: len(result)}, "resultType", []byte(`"complete"`))
+		if err == nil {
+			result, err = wire.Splice(result, edit)
+		}
+		if err != nil {
+			m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, err.Error()))
+			return
+		}
+	}
+	if line := append(append(dst, result...), '}'); len(line) <= wire.MaxMessage {
+		m.deliver(line)
+		return
+	}
+	m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, "the extension's answer is longer than a message may be"))
+}
+
+// failed is a result that tells a model what went wrong.
+func failed(text string) []byte {
+	return append(quote([]byte(`{"content":[{"type":"text","text":`), text), `}],"isError":true}`...)
+}
+
+// quote appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
+func quote(dst []byte, text string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, text) // the error tells of the U+FFFD
+	return dst
+}

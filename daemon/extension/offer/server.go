@@ -1,0 +1,205 @@
+package offer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Extension is what an extension offers. Its methods are safe for concurrent use.
+type Extension interface {
+	// Version is the version of what is installed.
+	Version() string
+	// Tools returns what it has now, none while it can't be asked.
+	Tools() []protocol.Tool
+	// Call calls a tool of it with a raw object and returns the raw result, as
+	// MCP's tools/call has it. It returns when ctx ends.
+	Call(ctx context.Context, tool string, input []byte) ([]byte, error)
+}
+
+// Server is the server that stands for one extension. Its methods are safe for
+// concurrent use.
+type Server struct {
+	name      string
+	extension Extension
+
+	mu      sync.Mutex // guards what follows
+	members map[*Member]bool
+}
+
+// NewServer returns a server without members. name is that of the extension.
+func NewServer(name string, extension Extension) *Server {
+	return &Server{name: name, extension: extension, members: map[*Member]bool{}}
+}
+
+// Prefix stands before the name of an extension in the id of its server, by which
+// rules and records call it.
+const Prefix = "ext-"
+
+// ID is the id of the server that offers the tools of an extension.
+func ID(extension string) string { return Prefix + extension }
+
+// Join adds an agent. deliver is given each line for it, without line end, one
+// at a time; it must neither block nor call the member.
+func (s *Server) Join(deliver func(line []byte)) *Member {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	m := &Member{server: s, deliver: deliver, ctx: ctx, cancel: cancel, running: map[string]*call{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.members[m] = true
+	return m
+}
+
+// Members returns how many agents have joined.
+func (s *Server) Members() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.members)
+}
+
+// Changed tells every member that the tools are others than they were, as far as
+// it wants to know.
+func (s *Server) Changed() {
+	s.mu.Lock()
+	members := make([]*Member, 0, len(s.members))
+	for m := range s.members {
+		members = append(members, m)
+	}
+	s.mu.Unlock()
+	for _, m := range members {
+		m.changed()
+	}
+}
+
+// ErrLeft says that a member has left.
+var ErrLeft = errors.New("the member has left")
+
+// mostOpen bounds what a member may have open at once; a shim lets no more
+// through either.
+const mostOpen = 256
+
+// Member is one agent at a server.
+type Member struct {
+	server  *Server
+	deliver func(line []byte)
+	ctx     context.Context // of the calls; ends with the member
+	cancel  context.CancelCauseFunc
+	work    sync.WaitGroup // of the calls
+
+	mu      sync.Mutex // guards what follows, and deliver
+	left    bool
+	told    bool // the agent has made the legacy handshake: it is told of changes
+	running map[string]*call
+}
+
+// call is a request that is not answered yet: a call of a tool, or a subscription
+// of the modern era.
+type call struct {
+	id        []byte // raw
+	cancel    context.CancelCauseFunc
+	wantsList bool // a subscription to changes of the tools
+}
+
+// Write takes one line of the agent, without its line end. What it is answered
+// with may be delivered before Write returns, or later. line may be reused then.
+// It fails only when the member has left: what the agent writes wrongly is
+// answered.
+func (m *Member) Write(ctx context.Context, line []byte) error {
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	line = append([]byte(nil), line...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return ErrLeft
+	}
+	var e wire.Envelope
+	if err := wire.Read(line, wire.FromAgent, &e); err != nil {
+		var r *wire.Refusal
+		if errors.As(err, &r) && r.Answer {
+			m.deliver(mcp.RefuseUnread(r.ID.Of(line), r.Code, r.Reason))
+		}
+		return nil
+	}
+	switch e.Kind {
+	case wire.Request:
+		m.request(line, &e)
+	case wire.Notification:
+		if e.Method == "notifications/cancelled" && e.RequestID.Present() {
+			m.cancelled(e.RequestID.Of(line))
+		}
+	}
+	return nil // it asks for nothing, so what else an agent answers is of no use
+}
+
+// Resume is for an agent that has shaken hands with a daemon before this one, by
+// the line initialize. It is told of changes from then on.
+func (m *Member) Resume(initialize []byte) {
+	var e wire.Envelope
+	if wire.Read(initialize, wire.FromAgent, &e) != nil || e.Kind != wire.Request || e.Method != "initialize" {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = true
+}
+
+// cancelled ends a request of the agent, which is answered no more. m.mu is held.
+func (m *Member) cancelled(id []byte) {
+	key, err := wire.Key(id)
+	if err != nil {
+		return
+	}
+	if c := m.running[key]; c != nil {
+		delete(m.running, key)
+		c.cancel(errCancelled)
+	}
+}
+
+var errCancelled = errors.New("the agent has taken the call back")
+
+// Leave ends what is still running for the member and returns when that has
+// ended. Nothing is delivered any more.
+func (m *Member) Leave() {
+	m.mu.Lock()
+	m.left = true
+	m.mu.Unlock()
+	m.cancel(ErrLeft)
+	m.work.Wait()
+	m.server.mu.Lock()
+	defer m.server.mu.Unlock()
+	delete(m.server.members, m)
+}
+
+// changed tells the agent that the tools are others.
+func (m *Member) changed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.left {
+		return
+	}
+	if m.told {
+		m.deliver([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+	}
+	for _, c := range m.running {
+		if c.wantsList {
+			m.deliver(notification("notifications/tools/list_changed", c.id, ""))
+		}
+	}
+}
+
+// Command stands for the command line of the server of an extension, in rules and
+// records, and for what its definitions are pinned to.
+func Command(extension string) []string { return []string{"extension", extension} }
+
+// Launch is the launch of that server, in hex. It is none that a command has.
+func Launch(extension string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte("the tools of the extension "+extension)))
+}

@@ -1,0 +1,202 @@
+package sampling
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// client stands, for one answer, where an agent with its shim would: what it asks
+// of an extension's tools is judged, and what they say is heard, before it counts.
+// Its methods are used by one goroutine.
+type client struct {
+	gate     *gate.Gate
+	a        *gate.Attachment
+	server   *offer.Member
+	verdicts chan gate.Verdict
+	answers  chan []byte
+	seq      uint64
+}
+
+// pieces is how many verdicts or answers may wait for a client: it has one
+// question open at a time, and each has a few words in answer.
+const pieces = 64
+
+// attach joins the tools of o for an answer to c.
+func (a *Answerer) attach(ctx context.Context, c *gate.Call, o Offer) (*client, error) {
+	var id [16]byte
+	if _, err := rand.Read(id[:]); err != nil {
+		return nil, err
+	}
+	cl := &client{gate: a.Gate, verdicts: make(chan gate.Verdict, pieces), answers: make(chan []byte, pieces)}
+	cl.a = a.Gate.Attach(ctx, gate.Shim{
+		Attachment: hex.EncodeToString(id[:]), Session: c.Session, Agent: c.Agent, Project: c.Project, Cwd: c.Cwd,
+		Server: offer.ID(o.Name), Launch: offer.Launch(o.Name), Command: offer.Command(o.Name),
+		Patience: longest, Limit: c.Limit, Requested: c.Profile,
+	}, nil)
+	cl.a.Bind(func(v gate.Verdict) { put(cl.verdicts, v) })
+	cl.server = offer.NewServer(o.Name, o.Extension).Join(func(line []byte) { put(cl.answers, append([]byte(nil), line...)) })
+	return cl, nil
+}
+
+// put puts v into a channel that has room. What does not fit is more than was
+// asked for.
+func put[T any](to chan T, v T) {
+	select {
+	case to <- v:
+	default:
+	}
+}
+
+// close leaves, and forgets what was remembered of a client without a session.
+func (c *client) close() {
+	c.server.Leave()
+	c.a.Close(true)
+	if s := c.a.Shim(); s.Session == "" {
+		c.gate.Facts.Forget("", s.Attachment)
+	}
+}
+
+// list returns the tools that the agent could see.
+func (c *client) list(ctx context.Context) ([]provider.Tool, error) {
+	line, err := c.ask(ctx, []byte(`{"jsonrpc":"2.0","id":0,"method":"tools/list"}`))
+	if err != nil {
+		return nil, err
+	}
+	c.seq++
+	v, err := c.submit(ctx, gate.Submission{Seq: c.seq, Side: wire.FromServer, Line: line, Answers: "tools/list"})
+	if err != nil {
+		return nil, err
+	}
+	if v.Move != gate.Forward {
+		return nil, fmt.Errorf("the list was refused: %s", v.Reason)
+	}
+	var listed struct{ Result struct{ Tools []tool } }
+	if err := decode(v.Line, &listed); err != nil {
+		return nil, err
+	}
+	var tools []provider.Tool
+	for _, t := range listed.Result.Tools {
+		tools = append(tools, provider.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema})
+	}
+	return tools, nil
+}
+
+// call has a tool called, if the gate lets it.
+func (c *client) call(ctx context.Context, name string, input []byte) (text string, failed bool) {
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		return err.Error(), true
+	}
+	c.seq++
+	seq := c.seq
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, seq, quoted, input)
+	v, err := c.submit(ctx, gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line})
+	if err != nil {
+		return "Not executed. " + err.Error(), true
+	}
+	if v.Move != gate.Forward {
+		text, _ = said(v.Answer)
+		return text, true
+	}
+	answer, err := c.ask(ctx, v.Line)
+	if err != nil {
+		c.a.Outcome(context.WithoutCancel(ctx), seq, "cancelled")
+		return "Tool execution failed: " + err.Error(), true
+	}
+	text, outcome := said(answer)
+	c.a.Outcome(ctx, seq, outcome)
+	if !v.Inspect {
+		c.a.Hear(wire.FromServer, "tools/call", answer, 0)
+	} else if answer, err = c.inspect(ctx, answer, v.Line, seq); err != nil {
+		return "Tool execution failed: " + err.Error(), true
+	} else {
+		text, outcome = said(answer)
+	}
+	if v.Notice != "" {
+		text = v.Notice + "\n" + text
+	}
+	return text, outcome != "ok"
+}
+
+// inspect has extensions look at the answer to the call that was written under a
+// number, and returns what they leave of it.
+func (c *client) inspect(ctx context.Context, answer, written []byte, call uint64) ([]byte, error) {
+	c.seq++
+	v, err := c.submit(ctx, gate.Submission{Seq: c.seq, Side: wire.FromServer, Line: answer, Answers: "tools/call", Call: call, Request: written})
+	switch {
+	case err != nil:
+		return nil, err
+	case v.Move != gate.Forward:
+		return v.Answer, nil
+	}
+	return v.Line, nil
+}
+
+// submit has a line judged.
+func (c *client) submit(ctx context.Context, s gate.Submission) (gate.Verdict, error) {
+	c.a.Submit(s)
+	for {
+		select {
+		case v := <-c.verdicts:
+			if v.Seq == s.Seq && v.Move != gate.Ask {
+				return v, nil
+			}
+		case <-ctx.Done():
+			c.a.Cancel(s.Seq)
+			return gate.Verdict{}, context.Cause(ctx)
+		}
+	}
+}
+
+// ask gives the extension's server a request and returns the line that answers it.
+func (c *client) ask(ctx context.Context, line []byte) ([]byte, error) {
+	var asked wire.Envelope
+	if err := wire.Read(line, wire.FromAgent, &asked); err != nil {
+		return nil, err
+	}
+	if err := c.server.Write(ctx, line); err != nil {
+		return nil, err
+	}
+	for {
+		select {
+		case answer := <-c.answers:
+			var e wire.Envelope
+			if err := wire.Read(answer, wire.FromServer, &e); err != nil {
+				return nil, fmt.Errorf("the extension's answer can't be read: %w", err)
+			}
+			if e.Kind != wire.Notification && e.Key(answer) == asked.Key(line) {
+				return answer, nil
+			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx) // leaving ends the call
+		}
+	}
+}
+
+// said is what a model is told of the answer to a call, and its outcome on record.
+func said(line []byte) (text, outcome string) {
+	var answer struct {
+		Result struct {
+			Content json.RawMessage
+			IsError bool
+		}
+		Error *struct{ Message string }
+	}
+	switch err := decode(line, &answer); {
+	case err != nil:
+		return "Not executed: " + err.Error(), "protocol_error"
+	case answer.Error != nil:
+		return answer.Error.Message, "protocol_error"
+	case answer.Result.IsError:
+		return textOf(answer.Result.Content), "tool_error"
+	}
+	return textOf(answer.Result.Content), "ok"
+}
