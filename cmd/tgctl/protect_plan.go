@@ -39,7 +39,20 @@ type protectJob struct {
 // files it reads.
 func (a *app) osEnv() (agentconf.Env, error) {
 	cwd, err := os.Getwd()
-	return agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup}, err
+	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket()}
+	if shim, failed := a.sibling("tg-shim"); failed == nil {
+		env.Shim = shim
+	}
+	return env, err
+}
+
+// shimSocket is where shims find the daemon, empty when that can't be told.
+func (a *app) shimSocket() string {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return ""
+	}
+	return paths.ShimSocket()
 }
 
 func (a *app) lookup(name string) (string, bool) {

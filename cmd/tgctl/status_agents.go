@@ -32,7 +32,7 @@ type serverAtJSON struct {
 	Path     string `json:"path"`
 	Scope    string `json:"scope"`
 	Project  bool   `json:"project,omitempty"`  // the file is a project's, not the agent's own
-	Governed string `json:"governed,omitempty"` // protect, wrap, or stray: a line that nobody knows
+	Governed string `json:"governed,omitempty"` // protect, wrap, extension, or stray: a line that nobody knows
 	Off      string `json:"off,omitempty"`      // why the agent would not start it
 	Because  string `json:"because,omitempty"`  // which rule or setting of the agent says so
 	Why      string `json:"why,omitempty"`      // it can't be governed

@@ -61,7 +61,7 @@ func (a *app) agentLines(w *surroundings, s agentconf.Survey) []string {
 			continue
 		case server.Governed == agentconf.ByStray && !w.running:
 			ours++
-		case server.Governed == agentconf.ByProtect, server.Governed == agentconf.ByWrap:
+		case server.Governed == agentconf.ByProtect, server.Governed == agentconf.ByWrap, server.Governed == agentconf.ByItself:
 			governed++
 		default:
 			about.add(a.whyNot(w, s, server), string(display.Name(server.ID)))

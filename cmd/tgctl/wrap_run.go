@@ -81,7 +81,7 @@ func (w *wrapping) env() agentconf.Env {
 		}
 	}
 	return agentconf.Env{
-		Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Lasting: w.lasting,
+		Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Lasting: w.lasting, Socket: w.shimSocket(),
 		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
 	}
 }

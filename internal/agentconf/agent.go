@@ -42,6 +42,8 @@ type Env struct {
 	System    string                      // folder of an administrator's settings; empty for the platform's own
 	OS        string                      // as of runtime.GOOS; empty for the platform's own
 
+	Shim    string        // absolute path of the shim, for entries that start it by themselves; empty: none is taken for one
+	Socket  string        // of the daemon, for shims
 	Lasting []*Protection // rewrites that last: entries with their lines are governed already
 	Renew   string        // id of the one that is being made, or made again; empty for a wrap
 }
@@ -109,6 +111,7 @@ type Entry struct {
 	vars   variables // how its texts refer to variables
 	ours   *ourLine  // what of ours stands in the entry, nil when nothing does
 	sets   []string  // names of the variables that From sets for it
+	offers bool      // it is the tools of an extension
 }
 
 // Off is why an agent does not start a server.

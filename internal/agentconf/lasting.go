@@ -108,7 +108,7 @@ func (p *Protection) wrote(shim string) bool {
 // lookup is asked for variables that the protection does not know.
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
-		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID,
+		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket,
 		LookupEnv: func(name string) (string, bool) {
 			if value, set := p.Where.Vars[name]; set {
 				return value, true

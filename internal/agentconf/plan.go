@@ -42,6 +42,7 @@ type Plan struct {
 // lines of ours in it already. shim is the absolute path of the shim, links
 // resolved. It changes nothing.
 func NewPlan(agent Agent, env Env, shim string) (*Plan, error) {
+	env.Shim = shim
 	p := &Plan{agent: agent, env: env, shim: shim, step: func(string) {}}
 	err := p.read()
 	if errors.Is(err, ErrWrapped) {

@@ -60,6 +60,7 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 			e.seeThrough(e.form.of(s.doc.At(e.Path)))
 		}
 	}
+	markOffered(found, env)
 	return found, nil
 }
 

@@ -14,9 +14,10 @@ type Governed string
 
 const (
 	NotGoverned Governed = ""
-	ByProtect   Governed = "protect" // at every start
-	ByWrap      Governed = "wrap"    // for as long as that runs
-	ByStray     Governed = "stray"   // a line that a wrap left, or a protection that nobody knows any more
+	ByProtect   Governed = "protect"   // at every start
+	ByWrap      Governed = "wrap"      // for as long as that runs
+	ByItself    Governed = "extension" // it is the tools of an extension: what is asked of them is judged
+	ByStray     Governed = "stray"     // a line that a wrap left, or a protection that nobody knows any more
 )
 
 // Server is one server that an agent's files name.
@@ -96,8 +97,12 @@ func look(agent Agent, env Env) Survey {
 	own := agent.Files(env)
 	for _, source := range found.Sources {
 		for _, e := range source.Entries {
+			why := e.Ungoverned
+			if e.offers {
+				why = ""
+			}
 			s.Servers = append(s.Servers, Server{
-				ID: e.ID, Scope: e.Scope, Path: source.Path, Off: e.Off, Because: e.Because, Why: e.Ungoverned, Governed: governedBy(source, e, env),
+				ID: e.ID, Scope: e.Scope, Path: source.Path, Off: e.Off, Because: e.Because, Why: why, Governed: governedBy(source, e, env),
 				Project: !slices.Contains(own, source.Path),
 			})
 		}
@@ -108,6 +113,8 @@ func look(agent Agent, env Env) Survey {
 // governedBy says how an entry is governed.
 func governedBy(s *Source, e *Entry, env Env) Governed {
 	switch {
+	case e.offers:
+		return ByItself
 	case e.ours == nil && !isShim(e.vars.expand(e.Command, env), "", env):
 		return NotGoverned
 	case e.ours != nil && env.lasting(e.ours, "") != nil:

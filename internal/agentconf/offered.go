@@ -1,0 +1,53 @@
+package agentconf
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// A person can give an agent the tools of an extension by an entry that starts the
+// shim itself, with --extension and no server behind it. What is asked of them is
+// judged already, so such an entry is left as it is; it must be one beyond doubt,
+// since whatever is left alone here nobody judges.
+
+// offersTools is why such an entry is not rewritten.
+const offersTools = "the tools of an extension, which are governed as they are"
+
+// markOffered marks the entries that are the tools of extensions.
+func markOffered(found *Found, env Env) {
+	for _, s := range found.Sources {
+		for _, e := range s.Entries {
+			if e.Ungoverned == "" && e.offered(e.form.of(s.doc.At(e.Path)), env) {
+				e.Ungoverned, e.offers = offersTools, true
+			}
+		}
+	}
+}
+
+// offered reports whether an entry starts our own shim for an extension, and
+// nothing else: another program of the name, or another daemon's socket, could be
+// anything, and so could our shim with variables that change what a program does.
+func (e *Entry) offered(n server, env Env) bool {
+	if len(e.Args) != 2 || e.Args[0] != "--extension" || e.Args[1] == "" || !isThis(e.vars.expand(e.Command, env), env.Shim) {
+		return false
+	}
+	for name, value := range n.env().Members() {
+		if name.Text() != envSocket || env.Socket == "" || value.Text() != env.Socket {
+			return false
+		}
+	}
+	return true
+}
+
+// isThis reports whether command is the shim by its path, or leads to the very file.
+func isThis(command, shim string) bool {
+	if shim == "" || !filepath.IsAbs(command) {
+		return false
+	}
+	there, err := os.Stat(command)
+	if err != nil {
+		return false
+	}
+	ours, err := os.Stat(shim)
+	return err == nil && os.SameFile(there, ours)
+}
