@@ -17,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/listing"
@@ -77,6 +78,7 @@ type Daemon struct {
 	server   *api.Server
 
 	extensions *extension.Registry
+	offers     *offer.Book // of their tools
 
 	metrics  *metrics.Metrics
 	textfile *metrics.Textfile

@@ -13,6 +13,11 @@ func (d *Daemon) openExtensions(recorder gate.Recorder) (err error) {
 	d.extensions, err = extension.Open(extension.Options{
 		Dir: d.options.Paths.ExtensionsDir(), Store: d.store, Recorder: recorder, Logger: d.log,
 		Getenv: d.options.Getenv, Build: d.options.Build,
+		Changed: func() {
+			if offers := d.offers; offers != nil { // not while they are taken up
+				offers.Changed()
+			}
+		},
 	})
 	return err
 }

@@ -3,13 +3,18 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/backend"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 )
 
 // join is how the way of a shim finds its place at a shared server.
 func (d *Daemon) join(ctx context.Context, launch sharing.Launch, client sharing.Client) (sharing.Member, error) {
+	if name, ok := strings.CutPrefix(launch.Server, offer.Prefix); ok && launch.Launch == offer.Launch(name) {
+		return d.joinTools(name, client)
+	}
 	m, err := d.pool.Join(ctx, backend.Spec(launch), client)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sharing.ErrNotStarted, err)

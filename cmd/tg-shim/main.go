@@ -8,6 +8,7 @@
 // Usage:
 //
 //	tg-shim --server-id ID [--profile P] -- COMMAND [ARGS...]
+//	tg-shim --extension NAME [--profile P]
 package main
 
 import (
@@ -32,19 +33,26 @@ import (
 var release = "dev"
 
 const usage = `Usage: tg-shim --server-id ID [--profile P] -- COMMAND [ARGS...]
+       tg-shim --extension NAME [--profile P]
 
 Starts the MCP server COMMAND and puts ThoughtGate between it and the agent on
 standard input and output. It is written into an agent's configuration by
 "tgctl wrap"; there is no need to call it by hand.
 
+With --extension it starts nothing: the server is the tools of an extension that
+the daemon runs, called ext-NAME in rules and records. Such an entry is written
+by hand; "tgctl ext show NAME" shows it.
+
 Options:
-  --server-id ID   what the server is called in rules and records
-  --profile P      production or development; may only tighten what the
-                   configuration says
-  --from FILE      the project's file that names the server: it is started only
-                   when somebody has agreed to what it would run
-  --sets NAME      a variable that this file sets for the server; may be repeated
-  --version        print the version and exit
+  --server-id ID    what the server is called in rules and records
+  --extension NAME  the extension whose tools are the server
+  --profile P       production or development; may only tighten what the
+                    configuration says
+  --from FILE       the project's file that names the server: it is started
+                    only when somebody has agreed to what it would run
+  --sets NAME       a variable that this file sets for the server; may be
+                    repeated
+  --version         print the version and exit
 
 Environment:
   THOUGHTGATE_SOCKET    the daemon's shim.sock; else that of the runtime folder
@@ -111,6 +119,8 @@ type options struct {
 	command []string
 	level   slog.Level
 
+	extension string // whose tools are the server; empty where command is
+
 	patience time.Duration // 0 where nobody said
 }
 
@@ -137,12 +147,30 @@ func run(args []string, getenv func(string) string, stdin *os.File, stdout, stde
 
 var errVersion = errors.New("version asked for")
 
+// checkServer checks that one server is named, and names that of an extension.
+func (o *options) checkServer() error {
+	switch {
+	case o.extension != "" && (o.server != "" || o.from != "" || len(o.sets) > 0 || len(o.command) > 0):
+		return errors.New("with --extension there is no other server: leave out --server-id, --from, --sets and the command")
+	case o.extension != "":
+		o.server = "ext-" + o.extension
+	case o.server == "":
+		return errors.New("--server-id is missing")
+	case o.from != "" && !filepath.IsAbs(o.from):
+		return fmt.Errorf("--from is %q; an absolute path is needed", o.from)
+	case len(o.command) == 0:
+		return errors.New("the server's command is missing after --")
+	}
+	return nil
+}
+
 func parse(args []string, getenv func(string) string) (options, error) {
 	o := options{session: getenv("THOUGHTGATE_SESSION"), level: slog.LevelWarn}
 	flags := flag.NewFlagSet("tg-shim", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.server, "server-id", "", "")
 	profile := flags.String("profile", "", "")
+	flags.StringVar(&o.extension, "extension", "", "")
 	flags.StringVar(&o.from, "from", "", "")
 	flags.Func("sets", "", func(name string) error { o.sets = append(o.sets, name); return nil })
 	showVersion := flags.Bool("version", false, "")
@@ -161,14 +189,9 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	default:
 		return o, fmt.Errorf("--profile is %q; it can be production or development", *profile)
 	}
-	if o.server == "" {
-		return o, errors.New("--server-id is missing")
-	}
-	if o.from != "" && !filepath.IsAbs(o.from) {
-		return o, fmt.Errorf("--from is %q; an absolute path is needed", o.from)
-	}
-	if o.command = flags.Args(); len(o.command) == 0 {
-		return o, errors.New("the server's command is missing after --")
+	o.command = flags.Args()
+	if err := o.checkServer(); err != nil {
+		return o, err
 	}
 	if p := getenv("THOUGHTGATE_PATIENCE"); p != "" {
 		var err error

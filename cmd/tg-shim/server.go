@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,6 +44,12 @@ type ending struct {
 func (s *shim) start(l *link) (server, error) {
 	if s.missing != nil {
 		return nil, s.missing
+	}
+	if s.extension != "" {
+		if !l.stream.Welcome().GetShared() {
+			return nil, errors.New("the daemon does not offer the tools of extensions; is it older than tg-shim?")
+		}
+		return l.share(nil), nil
 	}
 	env := child.ComposeEnv(os.Environ(), nil, []string{"THOUGHTGATE_*"})
 	if l.stream.Welcome().GetShared() {

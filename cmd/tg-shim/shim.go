@@ -157,11 +157,13 @@ func (s *shim) hello() (*pb.Hello, error) {
 	}
 	// A command that can't be found is told to the agent when it is started.
 	var executable string
-	executable, s.missing = child.Resolve(s.command[0], os.Environ(), "")
+	if s.extension == "" {
+		executable, s.missing = child.Resolve(s.command[0], os.Environ(), "")
+	}
 	hello := &pb.Hello{
 		Protocol: client.Protocol, Build: release, Attachment: hex.EncodeToString(id[:]),
 		Session: s.session, Server: s.server, Executable: executable, Command: s.command, Cwd: cwd, Profile: s.profile,
-		From: s.from, Sets: s.sets, Inspects: true,
+		From: s.from, Sets: s.sets, Extension: s.extension, Inspects: true,
 	}
 	if s.patience > 0 {
 		hello.Patience = durationpb.New(s.patience)

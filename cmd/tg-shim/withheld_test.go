@@ -84,3 +84,22 @@ func TestFlagsOfProjects(t *testing.T) {
 		t.Errorf("a relative path: %v", err)
 	}
 }
+
+// A shim for the tools of an extension has no server of its own.
+func TestParseExtension(t *testing.T) {
+	env := func(name string) string { return map[string]string{"THOUGHTGATE_SOCKET": "/run/shim.sock"}[name] }
+	o, err := parse([]string{"--extension", "notes", "--profile", "production"}, env)
+	if err != nil || o.server != "ext-notes" || o.extension != "notes" || len(o.command) != 0 {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	for _, args := range [][]string{
+		{"--extension", "notes", "--", "server"},
+		{"--extension", "notes", "--server-id", "x"},
+		{"--extension", "notes", "--from", "/repo/.mcp.json"},
+		{"--extension", ""},
+	} {
+		if _, err := parse(args, env); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}

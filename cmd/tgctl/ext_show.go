@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -71,9 +72,33 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 		}
 		s.add("config", line)
 	}
+	if len(e.GetTools()) > 0 {
+		a.toolsEntry(s, m.GetName())
+	}
 	s.add("folder", display.Text(e.GetDir()))
 	s.add("digest", display.Text(e.GetDigest()))
 	return s
+}
+
+// toolsEntry adds the entry in an agent's configuration that gives it the tools of
+// an extension.
+func (a *app) toolsEntry(s *sheet, extension string) {
+	shim, _, err := a.lastingShim()
+	socket := a.shimSocket()
+	if err != nil || socket == "" {
+		return // doctor tells of programs that are missing
+	}
+	s.add("for agents", "add this to an agent's MCP servers, and start the agent again:")
+	quoted := func(text string) display.Safe {
+		raw, err := json.Marshal(text)
+		if err != nil {
+			return ""
+		}
+		return display.Text(string(raw))
+	}
+	s.add("", quoted("ext-"+extension)+`: {"command": `+quoted(shim)+`,`)
+	s.add("", `  "args": ["--extension", `+quoted(extension)+`],`)
+	s.add("", `  "env": {"THOUGHTGATE_SOCKET": `+quoted(socket)+`}}`)
 }
 
 // capabilityHead is the kind of a capability as it stands before its name.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -122,6 +123,8 @@ func checkHello(h *pb.Hello) error {
 		return fmt.Errorf("the attachment id has %d bytes; 16 to %d are needed: %w", len(h.GetAttachment()), maxID, gate.ErrInvalid)
 	case h.GetServer() == "" || len(h.GetServer()) > maxID:
 		return fmt.Errorf("the server id has %d bytes; 1 to %d are needed: %w", len(h.GetServer()), maxID, gate.ErrInvalid)
+	case h.GetExtension() != "" && (h.GetServer() != offer.ID(h.GetExtension()) || len(h.GetCommand()) > 0 || h.GetExecutable() != "" || h.GetFrom() != ""):
+		return fmt.Errorf("the tools of an extension have the server id %s and no command: %w", offer.ID(h.GetExtension()), gate.ErrInvalid)
 	}
 	return nil
 }
@@ -140,7 +143,7 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 			Server: h.GetServer(), Launch: launch(h), Command: command(h), Requested: profileOf(h.GetProfile()),
 			Patience: max(0, h.GetPatience().AsDuration()), Blind: !h.GetInspects(),
 		},
-		Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
+		Unclaimed: h.GetExtension() != "", Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
 	}
 	if len(line) > 1 && !reaper(line[1].PID) {
 		hello.Parent = line[1]
@@ -150,6 +153,9 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 
 // command is the resolved command line, which policies tie server ids to.
 func command(h *pb.Hello) []string {
+	if h.GetExtension() != "" {
+		return offer.Command(h.GetExtension())
+	}
 	all := append([]string(nil), h.GetCommand()...)
 	if len(all) > 0 && h.GetExecutable() != "" {
 		all[0] = h.GetExecutable()
@@ -160,6 +166,9 @@ func command(h *pb.Hello) []string {
 // launch identifies what is started under a server id: SHA-256 over the
 // resolved command and its arguments, each behind its length.
 func launch(h *pb.Hello) string {
+	if h.GetExtension() != "" {
+		return offer.Launch(h.GetExtension())
+	}
 	sum := sha256.New()
 	for _, part := range command(h) {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)

@@ -24,13 +24,14 @@ type wayOf struct {
 	opened bool // by this one
 }
 
-// way returns the way of the shim that says h. What the configuration in force
+// way returns the way of the shim that says h. The tools of an extension are
+// always shared; what the configuration in force
 // says of sharing the server is looked at when an attachment comes for the first
 // time.
 func (g gateService) way(h *pb.Hello, hello session.Hello, out *outbox) *wayOf {
 	w := &wayOf{gateService: g, hello: h, launch: hello.Shim.Launch, out: out}
 	w.way = g.s.Sharing.Way(h.GetAttachment(), func() bool {
-		return g.s.Policies.Shared(hello.Shim.Server, hello.Shim.Command)
+		return h.GetExtension() != "" || g.s.Policies.Shared(hello.Shim.Server, hello.Shim.Command)
 	})
 	return w
 }

@@ -19,6 +19,10 @@ type Hello struct {
 	Peer     Process
 	Parent   Process   // the agent; zero when it has gone
 	Line     []Process // the peer's ancestors, nearest first
+
+	// Unclaimed says that the line which started the shim could name no session,
+	// since a person wrote it.
+	Unclaimed bool
 }
 
 // Joined is one shim at the daemon, also while its stream is torn.

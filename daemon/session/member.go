@@ -17,7 +17,8 @@ import (
 // wrap. One that names a protection is its agent's, and belongs to the wrap that
 // its agent was started by, or else to the run of the agent that started it: all
 // shims of one protection with one parent are one session, so that what one
-// server said is remembered when another is called. Any other belongs to none.
+// server said is remembered when another is called. One that could name none
+// belongs to the nearest wrap that it descends from. Any other belongs to none.
 //
 // lasts is the protection whose line started the shim, empty for another. r.mu
 // is held.
@@ -25,6 +26,15 @@ func (r *Registry) member(h Hello) (shim gate.Shim, lasts string) {
 	shim = h.Shim
 	if s := r.sessions[shim.Session]; s != nil && slices.Contains(h.Line, s.Wrap) {
 		return s.takes(shim), ""
+	}
+	if h.Unclaimed {
+		for _, above := range h.Line {
+			for _, s := range r.sessions {
+				if s.Wrap == above {
+					return s.takes(shim), ""
+				}
+			}
+		}
 	}
 	agent, ok := "", false
 	if r.covers != nil && shim.Session != "" {

@@ -114,3 +114,35 @@ func TestProtectedBelowAWrap(t *testing.T) {
 	r.Part(j, 1, true)
 	r.Leave(s)
 }
+
+// A shim whose line could name no session belongs to the wrap that it descends
+// from; one that names none, though it could, to nobody.
+func TestUnclaimed(t *testing.T) {
+	r := covering(t, newWorld())
+	defer r.Close()
+	s, err := r.Open(context.Background(), aWrap, aSpec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Leave(s)
+	agent := Process{PID: 1000100, Start: 1}
+	for _, test := range []struct {
+		unclaimed bool
+		line      []Process
+		want      string
+	}{{true, []Process{agent, aWrap}, anID}, {false, []Process{agent, aWrap}, ""}, {true, []Process{agent}, ""}} {
+		peer := Process{PID: 1000101, Start: 2}
+		h := Hello{
+			Shim: gate.Shim{Attachment: "attachment-" + anID, Server: "ext-notes", Project: "/p"}, Unclaimed: test.unclaimed,
+			Peer: peer, Parent: agent, Line: append([]Process{peer}, test.line...),
+		}
+		j, _, err := r.Join(context.Background(), h, Stream{Verdict: func(gate.Verdict) {}, Deliver: func([]byte) {}, Leave: func(string) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.shim.Session != test.want || test.want != "" && j.shim.Agent != aSpec.Agent {
+			t.Errorf("%+v: got %+v", test, j.shim)
+		}
+		r.Part(j, 1, true)
+	}
+}

@@ -483,6 +483,7 @@ type logged struct {
 	Session   string   `json:"session"`
 	Reason    string   `json:"reason"`
 	Approval  string   `json:"approval"`
+	Answerer  string   `json:"answerer"`
 	Facts     []string `json:"facts"`
 	Forwarded bool     `json:"forwarded"`
 	Decider   string   `json:"decider"`

@@ -31,6 +31,9 @@ const binVar = "E2E_BIN"
 var programs string
 
 func TestMain(m *testing.M) {
+	if code, played := fake.PlayExtension(os.Args[1:]); played {
+		os.Exit(code)
+	}
 	switch role := os.Getenv(roleVar); role {
 	case "":
 	case "client", "claude":
@@ -116,7 +119,7 @@ func runServer() int {
 			return 1
 		}
 	}
-	o := fake.ServerOptions{Name: os.Getenv("E2E_NAME"), Log: os.Getenv("E2E_LOG")}
+	o := fake.ServerOptions{Name: os.Getenv("E2E_NAME"), Log: os.Getenv("E2E_LOG"), Legacy: os.Getenv("E2E_LEGACY") != ""}
 	if err := fake.Serve(background(), os.Stdin, os.Stdout, os.Stderr, o); errors.Is(err, fake.ErrCrash) {
 		return 70
 	} else if err != nil {

@@ -626,6 +626,7 @@ type Hello struct {
 	From          string                 `protobuf:"bytes,40,opt,name=from,proto3" json:"from,omitempty"`                                    // the project's file that names the server; empty when it is the user's own
 	Sets          []string               `protobuf:"bytes,41,rep,name=sets,proto3" json:"sets,omitempty"`                                    // names of the variables that this file sets for it
 	Patience      *durationpb.Duration   `protobuf:"bytes,60,opt,name=patience,proto3" json:"patience,omitempty"`                            // after how long the agent gives up a call; absent where nobody said
+	Extension     string                 `protobuf:"bytes,290,opt,name=extension,proto3" json:"extension,omitempty"`                         // the server is the tools of this extension, which the daemon offers: the shim starts none, and names no command
 	Inspects      bool                   `protobuf:"varint,240,opt,name=inspects,proto3" json:"inspects,omitempty"`                          // it submits the result of a call whose verdict says so
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -750,6 +751,13 @@ func (x *Hello) GetPatience() *durationpb.Duration {
 		return x.Patience
 	}
 	return nil
+}
+
+func (x *Hello) GetExtension() string {
+	if x != nil {
+		return x.Extension
+	}
+	return ""
 }
 
 func (x *Hello) GetInspects() bool {
@@ -1966,7 +1974,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x04read\x18\xc8\x01 \x01(\v2\x14.thoughtgate.v1.ReadH\x00R\x04read\x12.\n" +
 	"\x05wrote\x18\xc9\x01 \x01(\v2\x15.thoughtgate.v1.WroteH\x00R\x05wrote\x12+\n" +
 	"\x04gone\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.GoneH\x00R\x04goneB\x05\n" +
-	"\x03msg\"\xa2\x03\n" +
+	"\x03msg\"\xc1\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x12\x1e\n" +
@@ -1985,7 +1993,8 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	" \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x12\n" +
 	"\x04from\x18( \x01(\tR\x04from\x12\x12\n" +
 	"\x04sets\x18) \x03(\tR\x04sets\x125\n" +
-	"\bpatience\x18< \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1b\n" +
+	"\bpatience\x18< \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1d\n" +
+	"\textension\x18\xa2\x02 \x01(\tR\textension\x12\x1b\n" +
 	"\binspects\x18\xf0\x01 \x01(\bR\binspects\"\x1b\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\"\xdf\x01\n" +

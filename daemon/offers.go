@@ -1,0 +1,134 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/sampling"
+	"github.com/thoughtgate/thoughtgated/daemon/sharing"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+)
+
+// openOffers builds what extensions offer beyond hooks: tools for agents, and
+// models that answer servers. It is called when there are extensions and a gate.
+func (d *Daemon) openOffers() {
+	d.offers = offer.NewBook(func(name string) (offer.Extension, bool) {
+		_, err := d.extensions.Get(name)
+		return tools{d.extensions, name}, err == nil
+	})
+	d.judge.Sampler = &sampling.Answerer{
+		Config:     func() *config.Sampling { return &d.policies.current.Load().config.Sampling },
+		Extensions: models{d.extensions}, Gate: d.judge, Logger: d.log,
+	}
+}
+
+// samplingWarning says that nobody would answer what servers ask, where the
+// configuration names somebody.
+func (d *Daemon) samplingWarning() []string {
+	cfg := &d.policies.current.Load().config.Sampling
+	extension, name, model := cfg.Named()
+	if extension == "" {
+		return nil
+	}
+	all, err := d.extensions.Models(extension, name)
+	switch {
+	case err != nil:
+		return []string{fmt.Sprintf("sampling.provider is %s, which is not there now (%v): servers that ask a model get an error where it would answer", cfg.Provider, err)}
+	case model != "" && !slices.Contains(all, model):
+		return []string{fmt.Sprintf("sampling.provider is %s, and the provider has only the models %s", cfg.Provider, strings.Join(all, ", "))}
+	}
+	return nil
+}
+
+// joined are extensions as programs that the daemon keeps, with how many agents
+// have joined the tools of each.
+type joined struct {
+	supervise.Fleet
+	offers *offer.Book
+}
+
+// List implements supervise.Fleet.
+func (j joined) List() []supervise.Info {
+	all := j.Fleet.List()
+	for i := range all {
+		all[i].Clients = j.offers.Members(all[i].Name)
+	}
+	return all
+}
+
+var errUnread = errors.New("the agent has left too much unread")
+
+// joinTools finds a shim its place at the tools of an extension.
+func (d *Daemon) joinTools(name string, client sharing.Client) (sharing.Member, error) {
+	m, err := d.offers.Join(name, func(line []byte) {
+		if !client.Deliver(line) {
+			client.Gone(errUnread)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", sharing.ErrNotStarted, err)
+	}
+	return member{m}, nil
+}
+
+// member is a place at the tools of an extension.
+type member struct{ *offer.Member }
+
+// Resume implements sharing.Member. There is no process to shake hands with, so it
+// is done when it returns.
+func (m member) Resume(initialize []byte) <-chan struct{} {
+	m.Member.Resume(initialize)
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// tools are those of one extension.
+type tools struct {
+	extensions *extension.Registry
+	name       string
+}
+
+// Version implements offer.Extension.
+func (t tools) Version() string {
+	v, err := t.extensions.Get(t.name)
+	if err != nil || v.Manifest == nil {
+		return ""
+	}
+	return v.Manifest.Version
+}
+
+// Tools implements offer.Extension.
+func (t tools) Tools() []protocol.Tool {
+	v, err := t.extensions.Get(t.name)
+	if err != nil {
+		return nil
+	}
+	return v.Declared.Tools
+}
+
+// Call implements offer.Extension.
+func (t tools) Call(ctx context.Context, tool string, input []byte) ([]byte, error) {
+	return t.extensions.CallTool(ctx, t.name, tool, input)
+}
+
+// models are those of all extensions.
+type models struct{ *extension.Registry }
+
+// Offers implements sampling.Extensions.
+func (m models) Offers() []sampling.Offer {
+	var all []sampling.Offer
+	for _, v := range m.List() {
+		if len(v.Declared.Tools) > 0 {
+			all = append(all, sampling.Offer{Name: v.Name, Extension: tools{m.Registry, v.Name}})
+		}
+	}
+	return all
+}
