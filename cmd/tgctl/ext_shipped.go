@@ -37,7 +37,9 @@ func (a *app) extensionDir(named string) (string, error) {
 	return "", &hintError{err: fmt.Errorf("%s: there is no such folder, and no extension of that name comes along: %w", named, fs.ErrNotExist), hint: hint}
 }
 
-// shippedDirs are the folders that extensions which come along can lie in.
+// shippedDirs are the folders that extensions which come along can lie in: below
+// libexec where they are installed, since some are programs, and beside tgctl where
+// it was only built.
 func (a *app) shippedDirs() []string {
 	self, err := a.executable()
 	if err != nil {
@@ -47,10 +49,11 @@ func (a *app) shippedDirs() []string {
 	if real, err := filepath.EvalSymlinks(self); err == nil && real != self {
 		dirs = append(dirs, filepath.Dir(real))
 	}
-	for n, dir := range dirs {
-		dirs[n] = filepath.Join(dir, "..", "share", "thoughtgate", "extensions")
+	var all []string
+	for _, dir := range dirs {
+		all = append(all, filepath.Join(dir, "..", "libexec", "thoughtgate", "extensions"), filepath.Join(dir, "extensions"))
 	}
-	return dirs
+	return all
 }
 
 // shipped are the names of the extensions that come along.

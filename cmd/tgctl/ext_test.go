@@ -182,7 +182,7 @@ func TestExtensionFailures(t *testing.T) {
 // in no case; anything with a slash is a path.
 func TestExtensionDir(t *testing.T) {
 	prefix := shortDir(t)
-	shipped := filepath.Join(prefix, "share", "thoughtgate", "extensions", "scrubber")
+	shipped := filepath.Join(prefix, "libexec", "thoughtgate", "extensions", "scrubber")
 	here := filepath.Join(prefix, "here")
 	for _, dir := range []string{shipped, filepath.Join(here, "scrubber"), filepath.Join(here, "mine"), filepath.Join(prefix, "bin")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
