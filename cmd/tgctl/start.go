@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -135,13 +136,14 @@ func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
 		if errors.Is(err, client.ErrVersion) || errors.Is(err, client.ErrForbidden) {
 			return err
 		}
-		if ended != nil {
+		// A daemon that leaves because another one has the lock has been beaten to
+		// it. That one may not listen yet.
+		if ended == nil {
+			if ended = gone(); ended != nil {
+				continue
+			}
+		} else if !a.locked() {
 			return ended
-		}
-		// A daemon that leaves because another one has the lock has been beaten
-		// to it: look once more.
-		if ended = gone(); ended != nil {
-			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -149,6 +151,20 @@ func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// locked reports whether a process lives that has, or had, the lock of the daemon.
+func (a *app) locked() bool {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return false
+	}
+	raw, err := os.ReadFile(paths.LockFile())
+	if err != nil {
+		return false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	return err == nil && pid > 0 && unix.Kill(pid, 0) == nil
 }
 
 // dismiss ends a daemon of ours when another one was faster. It would leave by
