@@ -63,6 +63,8 @@ type permitted struct {
 	seq       uint64
 	arguments object // as they are to be used: a person may have changed them
 	edited    bool
+	line      []byte // the call as it was let through
+	inspect   bool   // extensions want to see its result before the agent does
 }
 
 // judged puts a request of the agent to the gates, as the call of a tool, and waits
@@ -77,24 +79,36 @@ func (o *run) judged(ctx context.Context, tool string, arguments []byte) (*permi
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":`, seq, tool)
 	line = append(append(line, arguments...), "}}"...)
 	judge.Submit(gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line})
+	v, err := o.final(ctx, judge, seq, verdicts, tool)
+	if err != nil {
+		return nil, err
+	}
+	return o.let(judge, v)
+}
+
+// final waits for the verdict that lets what was submitted go on. A denial is an
+// *errRefused.
+func (o *run) final(ctx context.Context, judge *gate.Attachment, seq uint64, verdicts <-chan gate.Verdict, tool string) (gate.Verdict, error) {
 	for {
 		select {
 		case v := <-verdicts:
 			switch v.Move {
 			case gate.Ask:
-				o.tell(Event{Kind: KindHeld, Tool: tool, Approval: v.Approval, Text: v.Reason})
+				if v.Approval != "" { // else extensions are asked, and nobody has to do anything
+					o.tell(Event{Kind: KindHeld, Tool: tool, Approval: v.Approval, Text: v.Reason})
+				}
 				continue
 			case gate.Deny:
 				o.tell(Event{Kind: KindDenied, Tool: tool, Approval: v.Approval, Text: v.Reason})
-				return nil, &errRefused{said(v)}
+				return v, &errRefused{said(v)}
 			}
-			return o.let(judge, v)
+			return v, nil
 		case <-ctx.Done():
 			judge.Cancel(seq)
-			return nil, context.Cause(ctx)
+			return gate.Verdict{}, context.Cause(ctx)
 		case <-o.told:
 			judge.Cancel(seq)
-			return nil, context.Cause(o.ctx)
+			return gate.Verdict{}, context.Cause(o.ctx)
 		}
 	}
 }
@@ -103,7 +117,7 @@ func (o *run) judged(ctx context.Context, tool string, arguments []byte) (*permi
 func (o *run) let(judge *gate.Attachment, v gate.Verdict) (*permitted, error) {
 	var e wire.Envelope
 	err := wire.Read(v.Line, wire.FromAgent, &e)
-	p := &permitted{seq: v.Seq, edited: v.Replaced}
+	p := &permitted{seq: v.Seq, edited: v.Replaced, line: v.Line, inspect: v.Inspect}
 	if err == nil {
 		p.arguments, err = objectOf(e.Arguments.Of(v.Line))
 	}
@@ -121,34 +135,66 @@ const (
 )
 
 // done writes down what became of a request that was let through, and tells the
-// memory of the session what the agent is about to read.
-func (o *run) done(ctx context.Context, p *permitted, text string, err error) {
-	outcome := outcomeOK
+// memory of the session what the agent is about to read. It returns that: extensions
+// may have put something else in the place of text, or withheld it. Errors are ours,
+// and no extension's concern.
+func (o *run) done(ctx context.Context, p *permitted, text string, err error) (string, error) {
+	outcome, heard := outcomeOK, text
 	if err != nil {
-		outcome, text = outcomeFailed, err.Error()
+		outcome, heard = outcomeFailed, err.Error()
 	}
 	judge := o.desk.judge.Load()
-	if text != "" {
-		o.hear(judge, text)
+	inspect := err == nil && p.inspect
+	if heard != "" && !inspect { // what is submitted is heard on the way
+		missing := max(0, len(heard)-mostHeard)
+		judge.Hear(wire.FromServer, "tools/call", resultOf(p.seq, heard[:len(heard)-missing]), uint64(missing))
 	}
 	judge.Outcome(context.WithoutCancel(ctx), p.seq, outcome)
+	if !inspect {
+		return text, err
+	}
+	return o.inspected(ctx, judge, p, text)
+}
+
+// inspected shows the result of a request to the extensions that want to see it, and
+// returns what they have made of it. One that they withhold is an *errRefused.
+func (o *run) inspected(ctx context.Context, judge *gate.Attachment, p *permitted, text string) (string, error) {
+	seq, verdicts := o.desk.enter()
+	defer o.desk.leave(seq)
+	judge.Submit(gate.Submission{
+		Seq: seq, Side: wire.FromServer, Line: resultOf(p.seq, text), Answers: "tools/call", Call: p.seq, About: p.seq, Request: p.line,
+	})
+	v, err := o.final(ctx, judge, seq, verdicts, "result")
+	if err != nil {
+		return "", err
+	}
+	if !v.Replaced {
+		return text, nil
+	}
+	var changed struct {
+		Result struct {
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"result"`
+	}
+	if err := json.Unmarshal(v.Line, &changed); err != nil {
+		return "", fmt.Errorf("read what extensions have made of the result: %w", err)
+	}
+	all := ""
+	for _, block := range changed.Result.Content {
+		all += block.Text
+	}
+	return all, nil
 }
 
 // mostHeard is how much of one text the memory is told, in bytes.
 const mostHeard = 256 << 10
 
-// hear tells the memory what the agent is about to read, as the result of a tool.
-func (o *run) hear(judge *gate.Attachment, text string) {
-	missing := 0
-	if len(text) > mostHeard {
-		text, missing = text[:mostHeard], len(text)-mostHeard
-	}
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		return // a string always can be
-	}
-	line := append(append([]byte(`{"jsonrpc":"2.0","id":0,"result":{"content":[{"type":"text","text":`), quoted...), `}]}}`...)
-	judge.Hear(wire.FromServer, "tools/call", line, uint64(missing))
+// resultOf is text as the result of the tool call that a request was judged as.
+func resultOf(call uint64, text string) []byte {
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":`, call)
+	return append(quote(line, text), `}]}}`...)
 }
 
 // said is what a denial tells the agent's model.

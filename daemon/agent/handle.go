@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -45,12 +46,28 @@ func (o *run) handle(ctx context.Context, method string, params []byte) ([]byte,
 	if err != nil {
 		return nil, fault(err)
 	}
-	result, heard, err := serve(o, ctx, p)
-	o.done(ctx, p, heard, err)
+	result, text, err := serve(o, ctx, p)
+	shown, err := o.done(ctx, p, text, err)
+	if err == nil && shown != text {
+		result, err = retold(method, result, shown)
+	}
 	if err != nil {
 		return nil, fault(err)
 	}
 	return result, nil
+}
+
+// telling is the member of a result that holds text, where the result of a request
+// has one.
+var telling = map[string]string{"fs/read_text_file": "content", "terminal/output": "output"}
+
+// retold is result with another text.
+func retold(method string, result []byte, text string) ([]byte, error) {
+	edit, err := wire.Set(result, wire.Span{End: len(result)}, telling[method], quote(nil, text))
+	if telling[method] == "" || err != nil {
+		return nil, errors.Join(fmt.Errorf("put what extensions say in the place of the result of %s", method), err)
+	}
+	return wire.Splice(result, edit)
 }
 
 // passing are members that belong to the conversation: of the params, and of the tool

@@ -41,6 +41,7 @@ type house struct {
 	// answer is what a person says; nil: nobody does.
 	answer  func(q *gate.Question) gate.Answer
 	profile gate.Profile
+	hooks   gate.Hooks // nil: no extension is there
 
 	mu        sync.Mutex // guards what follows
 	heard     []string
@@ -87,7 +88,7 @@ func (h *house) open(_ context.Context, s Started) (Session, error) {
 	h.pids = append(h.pids, s.PID)
 	h.mu.Unlock()
 	g := &gate.Gate{
-		Policy: func() gate.Policy { return h }, Facts: h, Approver: h, Recorder: h, Logger: slog.New(slog.DiscardHandler),
+		Policy: func() gate.Policy { return h }, Facts: h, Approver: h, Recorder: h, Logger: slog.New(slog.DiscardHandler), Hooks: h.hooks,
 	}
 	a := g.Attach(context.Background(), gate.Shim{Attachment: s.Session, Session: s.Session, Agent: s.Agent, Server: s.Agent, Cwd: s.Cwd}, nil)
 	a.Bind(s.Verdict)

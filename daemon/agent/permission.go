@@ -45,7 +45,7 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 	case p.edited:
 		why := "a permission can't be given for other arguments than the agent's"
 		o.tell(Event{Kind: KindDenied, Tool: "permission/" + kind, Text: why})
-		o.done(ctx, p, "", errors.New(why))
+		_, _ = o.done(ctx, p, "", errors.New(why)) // it is that error
 		return chosen(options, rejectOnce), nil
 	}
 	outcome := chosen(options, allowOnce)
@@ -53,7 +53,9 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 		err = fmt.Errorf("the agent offers no %s", allowOnce)
 		o.tell(Event{Kind: KindNote, Text: fmt.Sprintf("a permission for %s could not be given: %v", kind, err)})
 	}
-	o.done(ctx, p, "", err)
+	if _, inspected := o.done(ctx, p, "", err); err == nil && inspected != nil {
+		return chosen(options, rejectOnce), nil // an extension has withheld it
+	}
 	return outcome, nil
 }
 
