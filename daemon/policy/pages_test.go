@@ -44,6 +44,12 @@ cloud  tool list_apps   {}  forward`,
 	"docs/tools.md": `
 github  tool read_repo                {}  forward
 github  tool delete_repo with acts    {}  ask`,
+	"docs/providers.md": `
+ext-notes   tool delete_note               {}                                  ask
+ext-notes   tool read_note                 {}                                  forward
+summarizer  asks sampling/createMessage    {"messages": [], "maxTokens": 100}  forward
+mailer      asks sampling/createMessage    {"messages": [], "maxTokens": 100}  ask
+other       asks sampling/createMessage    {"messages": [], "maxTokens": 100}  ask`,
 	"docs/facts.md": `
 mail  tool send with secret        {}  ask
 mail  tool send with secret-place  {}  ask
