@@ -27,6 +27,9 @@ files  tool write_file             {}  forward`,
 	"docs/notifications.md": `
 files  tool write_file             {}  ask
 files  tool read_file              {}  forward`,
+	"docs/shared-servers.md": `
+docs   tool search             {}  hidden
+files  tool write_file         {}  forward`, // hidden: it is another program's name
 	"docs/traces.md": `
 files  tool write_file              {}  forward
 files  tool write_file with secret  {}  ask`,
