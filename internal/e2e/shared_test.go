@@ -32,7 +32,7 @@ governance:
   defaults: {action: forward, asks: forward}
 sources:
   - {id: "shared*", shared: true, command: "*/node *"}
-shim: {reattach: 60s}
+shim: {reattach: 2m}
 `
 
 // Agents that share a server notice nothing of each other: the transcript of each
@@ -65,7 +65,7 @@ func TestSharedServer(t *testing.T) {
 	}
 	shared := pss(pids)
 	t.Logf("a private server has %.0f MB resident (PSS), the one that %d share %.0f MB; a shim %.1f MB, and %.1f MB when it shares", one, sharers, shared, shim, pss(h.pidsOf("tg-shim")))
-	if shared > 2*one+20 {
+	if shared > 3*one {
 		t.Errorf("the shared server has %.0f MB resident, a private one %.0f MB", shared, one)
 	}
 	for _, s := range all {
@@ -106,7 +106,7 @@ func leave(all []*sharer) {
 // play has the agents do everything.
 func play(t *testing.T, all []*sharer) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
 	defer cancel()
 	for _, phase := range phases {
 		var wait sync.WaitGroup
@@ -204,7 +204,7 @@ func (s *sharer) ask(ctx context.Context, tool string) (bool, error) {
 	switch {
 	case ctx.Err() != nil:
 		return false, errors.New("no answer")
-	case err != nil && !strings.Contains(err.Error(), "server"): // ours name the server or the daemon
+	case err != nil && !strings.Contains(err.Error(), "server") && !strings.Contains(err.Error(), "daemon"): // as ours do
 		return false, err
 	case err != nil:
 		return false, nil
