@@ -9,9 +9,33 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
+
+// Every manifest that a page shows is one.
+func TestManifestsOfTheDocumentation(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/writing-extensions*.md")
+	if err != nil || len(pages) < 2 {
+		t.Fatalf("pages %q, %v", pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```").FindAllSubmatch(text, -1)
+		if len(shown) == 0 {
+			t.Errorf("%s shows none", page)
+		}
+		for _, m := range shown {
+			if _, problems := manifest.Parse("/x/extension.yaml", m[1]); len(problems) > 0 {
+				t.Errorf("%s: %v", page, problems)
+			}
+		}
+	}
+}
 
 // The whole extension of docs/writing-extensions.md does what the page says.
 func TestTheExtensionOfTheDocumentation(t *testing.T) {

@@ -90,7 +90,9 @@ func plain() {
 	var pid int
 	fmt.Sscanf(ready, "ready %d", &pid)
 	for p, ok := readProc(pid); ok; p, ok = readProc(pid) {
-		if up, _ := readProc(p.ppid); up.pgid != p.pgid { // its parent has gone
+		// Its parent, which made the session, has gone and was waited for: while it is
+		// seen, even dead, it shows whose the session is.
+		if _, there := readProc(p.sid); !there {
 			break
 		}
 		time.Sleep(time.Millisecond)
