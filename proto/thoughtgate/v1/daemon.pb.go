@@ -750,6 +750,94 @@ func (*StopResponse) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{10}
 }
 
+type ProfileRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // cpu, heap, allocs, goroutine, mutex or block
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileRequest) Reset() {
+	*x = ProfileRequest{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileRequest) ProtoMessage() {}
+
+func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
+func (*ProfileRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ProfileRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+type ProfileChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileChunk) Reset() {
+	*x = ProfileChunk{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileChunk) ProtoMessage() {}
+
+func (x *ProfileChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileChunk.ProtoReflect.Descriptor instead.
+func (*ProfileChunk) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ProfileChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
@@ -814,11 +902,16 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\"(\n" +
 	"\vStopRequest\x12\x19\n" +
 	"\bonly_ask\x18x \x01(\bR\aonlyAsk\"\x0e\n" +
-	"\fStopResponse2\xa9\x02\n" +
+	"\fStopResponse\"$\n" +
+	"\x0eProfileRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\"\"\n" +
+	"\fProfileChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\xf6\x02\n" +
 	"\x06Daemon\x12G\n" +
 	"\x06Status\x12\x1d.thoughtgate.v1.StatusRequest\x1a\x1e.thoughtgate.v1.StatusResponse\x12G\n" +
 	"\x06Reload\x12\x1d.thoughtgate.v1.ReloadRequest\x1a\x1e.thoughtgate.v1.ReloadResponse\x12J\n" +
-	"\aMetrics\x12\x1e.thoughtgate.v1.MetricsRequest\x1a\x1f.thoughtgate.v1.MetricsResponse\x12A\n" +
+	"\aMetrics\x12\x1e.thoughtgate.v1.MetricsRequest\x1a\x1f.thoughtgate.v1.MetricsResponse\x12K\n" +
+	"\aProfile\x12\x1e.thoughtgate.v1.ProfileRequest\x1a\x1c.thoughtgate.v1.ProfileChunk(\x010\x01\x12A\n" +
 	"\x04Stop\x12\x1b.thoughtgate.v1.StopRequest\x1a\x1c.thoughtgate.v1.StopResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
 
 var (
@@ -833,7 +926,7 @@ func file_thoughtgate_v1_daemon_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_daemon_proto_rawDescData
 }
 
-var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: thoughtgate.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: thoughtgate.v1.StatusResponse
@@ -846,34 +939,38 @@ var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*Bucket)(nil),                // 8: thoughtgate.v1.Bucket
 	(*StopRequest)(nil),           // 9: thoughtgate.v1.StopRequest
 	(*StopResponse)(nil),          // 10: thoughtgate.v1.StopResponse
-	nil,                           // 11: thoughtgate.v1.Sample.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*PolicySet)(nil),             // 13: thoughtgate.v1.PolicySet
-	(*PresenceState)(nil),         // 14: thoughtgate.v1.PresenceState
-	(*Diagnostic)(nil),            // 15: thoughtgate.v1.Diagnostic
+	(*ProfileRequest)(nil),        // 11: thoughtgate.v1.ProfileRequest
+	(*ProfileChunk)(nil),          // 12: thoughtgate.v1.ProfileChunk
+	nil,                           // 13: thoughtgate.v1.Sample.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*PolicySet)(nil),             // 15: thoughtgate.v1.PolicySet
+	(*PresenceState)(nil),         // 16: thoughtgate.v1.PresenceState
+	(*Diagnostic)(nil),            // 17: thoughtgate.v1.Diagnostic
 }
 var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
-	12, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
-	13, // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
-	12, // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
+	14, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	15, // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
+	14, // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
 	2,  // 3: thoughtgate.v1.StatusResponse.projects:type_name -> thoughtgate.v1.ProjectFile
-	14, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
-	15, // 5: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
-	13, // 6: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
-	15, // 7: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
+	16, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
+	17, // 5: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
+	15, // 6: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
+	17, // 7: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
 	7,  // 8: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
-	11, // 9: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
+	13, // 9: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
 	8,  // 10: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
 	0,  // 11: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
 	3,  // 12: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
 	5,  // 13: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
-	9,  // 14: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
-	1,  // 15: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
-	4,  // 16: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
-	6,  // 17: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
-	10, // 18: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
-	15, // [15:19] is the sub-list for method output_type
-	11, // [11:15] is the sub-list for method input_type
+	11, // 14: thoughtgate.v1.Daemon.Profile:input_type -> thoughtgate.v1.ProfileRequest
+	9,  // 15: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
+	1,  // 16: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
+	4,  // 17: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
+	6,  // 18: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
+	12, // 19: thoughtgate.v1.Daemon.Profile:output_type -> thoughtgate.v1.ProfileChunk
+	10, // 20: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
+	16, // [16:21] is the sub-list for method output_type
+	11, // [11:16] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -892,7 +989,7 @@ func file_thoughtgate_v1_daemon_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_daemon_proto_rawDesc), len(file_thoughtgate_v1_daemon_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
