@@ -12,7 +12,7 @@ import (
 func (a *app) daemonCmd() *cobra.Command {
 	cmd := group("daemon", "Install, start, stop, restart or reload thoughtgated",
 		a.daemonInstallCmd(), a.daemonUninstallCmd(), a.daemonStartCmd(), a.daemonStopCmd(), a.daemonRestartCmd(),
-		a.daemonReloadCmd(), a.daemonStatusCmd())
+		a.daemonReloadCmd(), a.daemonStatusCmd(), a.daemonProfileCmd())
 	cmd.Long = `One daemon serves each user. Most commands start it when they need it, under the
 service manager where its unit is installed.`
 	cmd.Example = `  $ tgctl daemon install

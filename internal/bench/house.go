@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/client"
 )
 
 // house is a daemon of its own in a folder of its own.
@@ -20,6 +25,7 @@ type house struct {
 	self   string
 	bin    string
 	env    []string
+	config string // more of the configuration
 	daemon *exec.Cmd
 	log    bytes.Buffer
 }
@@ -31,7 +37,8 @@ governance:
     - {match: "delete_*", action: deny}
 `
 
-func newHouse(bin string) (*house, error) {
+// newHouse starts a daemon. config is put behind policy.
+func newHouse(bin, config string) (*house, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -40,45 +47,93 @@ func newHouse(bin string) (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &house{dir: dir, self: self, bin: bin, env: []string{
+	h := &house{dir: dir, self: self, bin: bin, config: config, env: []string{
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + dir + "/run",
 		"XDG_CONFIG_HOME=" + dir + "/config", "XDG_STATE_HOME=" + dir + "/state",
 	}}
-	if err := h.start(); err != nil {
+	if err = h.furnish(); err == nil {
+		_, err = h.start()
+	}
+	if err != nil {
 		h.close()
 		return nil, err
 	}
 	return h, nil
 }
 
-func (h *house) start() error {
+// furnish writes the configuration.
+func (h *house) furnish() error {
 	for _, sub := range []string{"run", "config/thoughtgate", "state"} {
 		if err := os.MkdirAll(filepath.Join(h.dir, sub), 0o700); err != nil {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(h.dir, "config/thoughtgate/thoughtgate.yaml"), []byte(policy), 0o600); err != nil {
-		return err
-	}
+	return os.WriteFile(filepath.Join(h.dir, "config/thoughtgate/thoughtgate.yaml"), []byte(policy+h.config), 0o600)
+}
+
+// start starts the daemon, and returns how long it took until it answered.
+func (h *house) start() (time.Duration, error) {
+	began := time.Now()
 	h.daemon = exec.Command(filepath.Join(h.bin, "thoughtgated"), "--log-format", "text")
 	h.daemon.Env = h.env
 	h.daemon.Stderr = &h.log
 	if err := h.daemon.Start(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		c, err := client.Dial(ctx, client.WithSocket(h.control()))
+		if err == nil {
+			_, err = c.Status(ctx)
+			c.Close()
+		}
+		if err == nil {
+			return time.Since(began), nil
+		}
+		if ctx.Err() != nil {
+			return 0, fmt.Errorf("the daemon does not come up: %w: %s", err, h.log.String())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// stop ends the daemon.
+func (h *house) stop() error {
+	if err := h.daemon.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	socket := filepath.Join(h.dir, "run/thoughtgate/shim.sock")
-	for over := time.Now().Add(10 * time.Second); time.Now().Before(over); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
-			return nil
-		}
+	return h.daemon.Wait()
+}
+
+func (h *house) control() string { return filepath.Join(h.dir, "run/thoughtgate/control.sock") }
+
+// syncs is the median time that it takes to put 400 bytes at the end of a file and
+// onto stable storage, where the audit log lies.
+func (h *house) syncs(n int) (time.Duration, error) {
+	f, err := os.CreateTemp(filepath.Join(h.dir, "state"), "sync")
+	if err != nil {
+		return 0, err
 	}
-	return errors.New("the daemon does not come up: " + h.log.String())
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var all []time.Duration
+	for range n {
+		began := time.Now()
+		if _, err := f.Write(make([]byte, 400)); err != nil {
+			return 0, err
+		}
+		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+			return 0, err
+		}
+		all = append(all, time.Since(began))
+	}
+	return median(all), nil
 }
 
 func (h *house) close() {
-	if h.daemon != nil && h.daemon.Process != nil {
-		_ = h.daemon.Process.Signal(syscall.SIGTERM)
-		_ = h.daemon.Wait()
+	if h.daemon != nil && h.daemon.Process != nil && h.daemon.ProcessState == nil {
+		_ = h.stop() // what it was good for is done
 	}
 	os.RemoveAll(h.dir)
 }
@@ -157,13 +212,15 @@ func resident(pid int) (rss, pss float64) {
 	return rss, pss
 }
 
-// children are the processes that pid has started.
+// children are the processes that pid has started, whichever of its threads did.
 func children(pid int) []int {
 	var all []int
-	text := readFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for _, f := range strings.Fields(text) {
-		if n, err := strconv.Atoi(f); err == nil {
-			all = append(all, n)
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	for _, list := range lists {
+		for _, f := range strings.Fields(readFile(list)) {
+			if n, err := strconv.Atoi(f); err == nil {
+				all = append(all, n)
+			}
 		}
 	}
 	return all

@@ -4,23 +4,33 @@
 //
 // The three are taken in short turns, one after the other, so that noise of the
 // machine falls on all alike; what is reported are medians and the ratios
-// between them. Servers, copier and client are this program itself.
+// between them. Servers, copier, client and agent are this program itself.
 //
 // Usage:
 //
-//	go run ./internal/bench [-bin DIR] [-turns N] [-json FILE]
+//	go run ./internal/bench [-bin DIR] [-turns N] [-only REGEXP] [-json FILE] [-markdown FILE] [-cpuprofile DIR]
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
+	"regexp"
 	"strings"
-	"time"
 )
+
+// options are those of one run.
+type options struct {
+	bin      string
+	turns    int
+	only     *regexp.Regexp // of the names of measurements
+	json     string
+	markdown string
+	profiles string // folder for processor profiles of the daemon; empty for none
+	records  int    // of the long log
+}
 
 func main() {
 	if len(os.Args) > 1 {
@@ -30,105 +40,114 @@ func main() {
 			return
 		case "floor":
 			os.Exit(copyBetween(os.Args[2:]))
+		case "agent":
+			os.Exit(launched())
 		}
 	}
-	bin := flag.String("bin", "bin", "folder with thoughtgated, tg-shim and tgctl")
-	turns := flag.Int("turns", 15, "how often each way takes its turn")
-	out := flag.String("json", "", "file for the figures as JSON")
+	var o options
+	flag.StringVar(&o.bin, "bin", "bin", "folder with thoughtgated, tg-shim and tgctl")
+	flag.IntVar(&o.turns, "turns", 15, "how often each way takes its turn")
+	only := flag.String("only", "", "run the measurements whose names match this regexp")
+	flag.StringVar(&o.json, "json", "", "file for the figures as JSON")
+	flag.StringVar(&o.markdown, "markdown", "", "file for the table in Markdown")
+	flag.StringVar(&o.profiles, "cpuprofile", "", "folder for processor profiles of the daemon, one for each measurement")
+	flag.IntVar(&o.records, "records", 1_000_000, "records of the long log")
 	flag.Parse()
-	if err := run(*bin, *turns, *out); err != nil {
+	var err error
+	if o.only, err = regexp.Compile(*only); err == nil {
+		err = run(o)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(bin string, turns int, out string) error {
-	bin, err := filepath.Abs(bin)
+// measurements are what a run takes, in this order. Each has a house of its own,
+// so that none finds what another left.
+var measurements = []struct {
+	name     string
+	config   string // more of the configuration
+	restarts bool   // the daemon is started anew meanwhile, and no profile of it can be taken
+	take     func(*house, *report, options) error
+}{
+	{name: "latency", take: measureLatency},
+	{name: "always", config: "audit: {sync: always}\n", take: measureAlways},
+	{name: "throughput", take: measureThroughput},
+	{name: "large", take: measureLarge},
+	{name: "start", take: measureStart},
+	{name: "memory", take: measureMemory},
+	{name: "shims", restarts: true, take: measureShims},
+	{name: "decision", take: measureDecision},
+	{name: "log", restarts: true, take: measureLog},
+	{name: "wrap", restarts: true, take: measureWrap},
+}
+
+func run(o options) error {
+	var err error
+	if o.bin, err = filepath.Abs(o.bin); err != nil {
+		return err
+	}
+	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o700); err != nil {
+			return err
+		}
+	}
+	r := newReport(o.turns)
+	version, err := exec.Command(filepath.Join(o.bin, "tgctl"), "version").Output()
+	if err != nil {
+		return fmt.Errorf("ask tgctl for its version (build the programs first): %w", err)
+	}
+	r.Build, _, _ = strings.Cut(strings.TrimPrefix(string(version), "tgctl "), "\n")
+	for _, m := range measurements {
+		if !o.only.MatchString(m.name) {
+			continue
+		}
+		profile := ""
+		if o.profiles != "" && !m.restarts {
+			profile = filepath.Join(o.profiles, m.name+".cpu.pprof")
+		}
+		take := func(h *house) error { return m.take(h, r, o) }
+		if err := measure(o.bin, m.config, profile, take); err != nil {
+			return fmt.Errorf("measure %s: %w", m.name, err)
+		}
+	}
+	r.markdown(os.Stdout)
+	if o.json != "" {
+		if err := r.save(o.json); err != nil {
+			return err
+		}
+	}
+	if o.markdown == "" {
+		return nil
+	}
+	f, err := os.Create(o.markdown)
 	if err != nil {
 		return err
 	}
-	h, err := newHouse(bin)
+	defer f.Close()
+	r.markdown(f)
+	return f.Close()
+}
+
+// measure takes one measurement in a house of its own, and a profile of the daemon
+// meanwhile unless the path is empty.
+func measure(bin, config, profile string, take func(*house) error) error {
+	h, err := newHouse(bin, config)
 	if err != nil {
 		return err
 	}
 	defer h.close()
-	r := &report{When: time.Now().UTC().Truncate(time.Second), Machine: machine(), Turns: turns}
-	for _, measure := range []func(*house, *report, int) error{
-		measureLatency, measureThroughput, measureLarge, measureStart, measureMemory,
-	} {
-		if err := measure(h, r, turns); err != nil {
-			return err
-		}
+	if profile == "" {
+		return take(h)
 	}
-	r.print(os.Stdout)
-	if out == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(r, "", "  ")
+	stop, err := h.profile(profile)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(out, append(text, '\n'), 0o644)
-}
-
-// report is what one run found.
-type report struct {
-	When    time.Time `json:"when"`
-	Machine string    `json:"machine"`
-	Turns   int       `json:"turns"`
-	Rows    []row     `json:"rows"`
-}
-
-// row is one figure for each way; a way that it does not apply to has none.
-type row struct {
-	What   string  `json:"what"`
-	Unit   string  `json:"unit"`
-	Direct float64 `json:"direct,omitempty"`
-	Floor  float64 `json:"floor,omitempty"`
-	Ours   float64 `json:"ours,omitempty"`
-	Note   string  `json:"note,omitempty"`
-}
-
-func (r *report) add(rows ...row) { r.Rows = append(r.Rows, rows...) }
-
-func (r *report) print(w *os.File) {
-	fmt.Fprintf(w, "%s, %s, medians of %d turns\n\n", r.When.Format("2006-01-02 15:04 MST"), r.Machine, r.Turns)
-	fmt.Fprintf(w, "%-44s %9s %9s %9s  %-7s\n", "", "direct", "floor", "ours", "unit")
-	for _, row := range r.Rows {
-		fmt.Fprintf(w, "%-44s %9s %9s %9s  %-7s %s\n", row.What, figure(row.Direct), figure(row.Floor), figure(row.Ours), row.Unit, row.Note)
+	err = take(h)
+	if perr := stop(); err == nil {
+		err = perr
 	}
-}
-
-func figure(v float64) string {
-	switch {
-	case v == 0:
-		return "-"
-	case v >= 1000:
-		return fmt.Sprintf("%.0f", v)
-	case v >= 10:
-		return fmt.Sprintf("%.1f", v)
-	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-func machine() string {
-	name := runtime.GOOS + "/" + runtime.GOARCH
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(info)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-				name = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	load, _, _ := strings.Cut(readFile("/proc/loadavg"), " ")
-	return fmt.Sprintf("%d cores of %s, load %s, %s", runtime.NumCPU(), name, load, runtime.Version())
-}
-
-func readFile(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return err
 }

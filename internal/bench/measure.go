@@ -3,14 +3,11 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
-const (
-	callsATurn = 400
-	largeText  = 8 << 20
-)
+// callsATurn is how many calls a way makes before the next has its turn.
+const callsATurn = 400
 
 func median[T int64 | float64 | time.Duration](all []T) T {
 	if len(all) == 0 {
@@ -29,42 +26,70 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 
 // measureLatency takes one call after the other: governed calls, and messages
 // that pass unjudged.
-func measureLatency(h *house, r *report, turns int) error {
-	for _, kind := range []struct{ what, method, tool string }{
-		{"governed call, recorded, p50", "tools/call", "read"},
-		{"message that passes, p50", "ping", ""},
-	} {
-		peers, err := h.open()
-		if err != nil {
-			return err
-		}
-		var all [3][]time.Duration
-		for range turns {
-			for i, p := range peers {
-				for range callsATurn {
-					began := time.Now()
-					if err := p.call(kind.method, kind.tool); err != nil {
-						return err
-					}
-					all[i] = append(all[i], time.Since(began))
+func measureLatency(h *house, r *report, o options) error {
+	all, err := h.latencies("tools/call", "read", o.turns)
+	if err != nil {
+		return err
+	}
+	d, f, ours := median(all[0]), median(all[1]), median(all[2])
+	added, times := micros(ours-d), micros(ours-d)/max(0.1, micros(f-d))
+	r.add(row{What: "governed call, recorded, p50", Unit: "µs", Direct: micros(d), Floor: micros(f), Ours: micros(ours),
+		Note: fmt.Sprintf("adds %.0f µs, %.1f × what floor adds", added, times)}.reach("adds ≤ 75 µs or ≤ 5 × floor", added <= 75 || times <= 5))
+	slow := micros(quantile(all[2], .99) - d)
+	r.add(row{What: "governed call, recorded, p99", Unit: "µs",
+		Direct: micros(quantile(all[0], .99)), Floor: micros(quantile(all[1], .99)), Ours: micros(quantile(all[2], .99)),
+		Note: fmt.Sprintf("%.0f µs over direct's median", slow)}.reach("adds ≤ 250 µs on a quiet machine", slow <= 250))
+
+	if all, err = h.latencies("ping", "", o.turns); err != nil {
+		return err
+	}
+	d, f, ours = median(all[0]), median(all[1]), median(all[2])
+	times = micros(ours-d) / max(0.1, micros(f-d))
+	r.add(row{What: "message that passes, p50", Unit: "µs", Direct: micros(d), Floor: micros(f), Ours: micros(ours),
+		Note: fmt.Sprintf("adds %.0f µs, %.2f × what floor adds", micros(ours-d), times)}.reach("adds ≤ 1.15 × floor", times <= 1.15))
+	return nil
+}
+
+// latencies takes one call of each way after the other.
+func (h *house) latencies(method, tool string, turns int) (all [3][]time.Duration, err error) {
+	peers, err := h.open()
+	if err != nil {
+		return all, err
+	}
+	for range turns {
+		for i, p := range peers {
+			for range callsATurn {
+				began := time.Now()
+				if err := p.call(method, tool); err != nil {
+					return all, err
 				}
+				all[i] = append(all[i], time.Since(began))
 			}
 		}
-		if err := closeAll(peers); err != nil {
-			return err
-		}
-		d, f, o := median(all[0]), median(all[1]), median(all[2])
-		added := micros(o - d)
-		r.add(row{What: kind.what, Unit: "µs", Direct: micros(d), Floor: micros(f), Ours: micros(o),
-			Note: fmt.Sprintf("added %.0f µs, %.1f × what floor adds", added, added/max(0.1, micros(f-d)))})
-		r.add(row{What: strings.Replace(kind.what, "p50", "p99", 1), Unit: "µs",
-			Direct: micros(quantile(all[0], .99)), Floor: micros(quantile(all[1], .99)), Ours: micros(quantile(all[2], .99))})
 	}
+	return all, closeAll(peers)
+}
+
+// measureAlways takes governed calls whose records are on stable storage before
+// they go on, beside what it costs to put as much there and nothing else.
+func measureAlways(h *house, r *report, o options) error {
+	all, err := h.latencies("tools/call", "read", max(3, o.turns/3))
+	if err != nil {
+		return err
+	}
+	sync, err := h.syncs(200)
+	if err != nil {
+		return err
+	}
+	d, f, ours := median(all[0]), median(all[1]), median(all[2])
+	over := micros(ours - d - sync)
+	r.add(row{What: "governed call, on stable storage first, p50", Unit: "µs", Direct: micros(d), Floor: micros(f), Ours: micros(ours),
+		Note: fmt.Sprintf("adds one fdatasync (%.0f µs) and %.0f µs", micros(sync), over)}.reach("adds one fdatasync and ≤ 100 µs", over <= 100))
 	return nil
 }
 
 // measureThroughput keeps a number of calls in flight.
-func measureThroughput(h *house, r *report, turns int) error {
+func measureThroughput(h *house, r *report, o options) error {
 	for _, flight := range []int{32, 256} {
 		peers, err := h.open()
 		if err != nil {
@@ -73,7 +98,7 @@ func measureThroughput(h *house, r *report, turns int) error {
 		var rates [3][]float64
 		var used [3]time.Duration
 		calls := 0
-		for range turns {
+		for range o.turns {
 			for i, p := range peers {
 				before := h.used(i, p)
 				began := time.Now()
@@ -88,11 +113,16 @@ func measureThroughput(h *house, r *report, turns int) error {
 		if err := closeAll(peers); err != nil {
 			return err
 		}
-		r.add(row{What: fmt.Sprintf("governed calls, %d in flight", flight), Unit: "1/s",
-			Direct: median(rates[0]), Floor: median(rates[1]), Ours: median(rates[2])})
+		rate := median(rates[2])
+		many := row{What: fmt.Sprintf("governed calls, %d in flight", flight), Unit: "1/s",
+			Direct: median(rates[0]), Floor: median(rates[1]), Ours: rate, Note: fmt.Sprintf("%.2f × floor", rate/median(rates[1]))}
 		per := func(d time.Duration) float64 { return d.Seconds() * 10_000 / float64(calls) }
-		r.add(row{What: fmt.Sprintf("CPU for 10,000 of them, %d in flight", flight), Unit: "s",
-			Direct: per(used[0]), Floor: per(used[1]), Ours: per(used[2]), Note: "server included"})
+		spent := row{What: fmt.Sprintf("CPU for 10,000 of them, %d in flight", flight), Unit: "s",
+			Direct: per(used[0]), Floor: per(used[1]), Ours: per(used[2]), Note: "server and daemon included"}
+		if flight == 32 {
+			many, spent = many.reach("≥ 30,000", rate >= 30_000), spent.reach("≤ 0.6", per(used[2]) <= 0.6)
+		}
+		r.add(many, spent)
 	}
 	return nil
 }
@@ -132,45 +162,10 @@ func pipeline(p *peer, n, flight int) error {
 	return <-sent
 }
 
-// measureLarge moves large results and large arguments.
-func measureLarge(h *house, r *report, turns int) error {
-	peers, err := h.open()
-	if err != nil {
-		return err
-	}
-	var down, up [3][]float64
-	text := strings.Repeat("y", largeText/8)
-	for range max(3, turns/3) {
-		for i, p := range peers {
-			began := time.Now()
-			if err := p.call("tools/call", fmt.Sprintf("size-%d", largeText)); err != nil {
-				return err
-			}
-			down[i] = append(down[i], largeText/1e6/time.Since(began).Seconds())
-			began = time.Now()
-			if err := p.send("tools/call", "write", text); err != nil {
-				return err
-			}
-			if _, err := p.receive(); err != nil {
-				return err
-			}
-			up[i] = append(up[i], float64(len(text))/1e6/time.Since(began).Seconds())
-		}
-	}
-	rss, _ := resident(peers[2].cmd.Process.Pid)
-	if err := closeAll(peers); err != nil {
-		return err
-	}
-	r.add(row{What: "result of 8 MB", Unit: "MB/s", Direct: median(down[0]), Floor: median(down[1]), Ours: median(down[2])})
-	r.add(row{What: "arguments of 1 MB", Unit: "MB/s", Direct: median(up[0]), Floor: median(up[1]), Ours: median(up[2])})
-	r.add(row{What: "shim resident after that", Unit: "MB", Ours: rss})
-	return nil
-}
-
 // measureStart starts each way and waits for the first answer.
-func measureStart(h *house, r *report, turns int) error {
+func measureStart(h *house, r *report, o options) error {
 	var all [3][]time.Duration
-	for range turns {
+	for range 2 * o.turns {
 		for i, way := range h.ways() {
 			began := time.Now()
 			p, err := startPeer(way, h.env)
@@ -186,17 +181,20 @@ func measureStart(h *house, r *report, turns int) error {
 			}
 		}
 	}
-	ms := func(d time.Duration) float64 { return micros(d) / 1000 }
-	d, f, o := median(all[0]), median(all[1]), median(all[2])
-	r.add(row{What: "start to first answer", Unit: "ms", Direct: ms(d), Floor: ms(f), Ours: ms(o), Note: fmt.Sprintf("added %.1f ms", ms(o-d))})
+	d, f, ours := median(all[0]), median(all[1]), median(all[2])
+	r.add(row{What: "start to first answer", Unit: "ms", Direct: millis(d), Floor: millis(f), Ours: millis(ours),
+		Note: fmt.Sprintf("adds %.1f ms", millis(ours-d))}.reach("adds ≤ 6 ms", ours-d <= 6*time.Millisecond))
 	return nil
 }
 
-// measureMemory looks at a shim that has done nothing yet, one that has worked,
-// and the daemon.
-func measureMemory(h *house, r *report, _ int) error {
-	way := h.ways()[2]
-	p, err := startPeer(way, h.env)
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// measureMemory looks at the daemon and a shim that have done nothing yet, and when
+// they have worked.
+func measureMemory(h *house, r *report, _ options) error {
+	idle, _ := resident(h.daemon.Process.Pid)
+	r.add(row{What: "daemon resident, idle", Unit: "MB", Ours: idle}.reach("≤ 30", idle <= 30))
+	p, err := startPeer(h.ways()[2], h.env)
 	if err != nil {
 		return err
 	}
@@ -204,17 +202,17 @@ func measureMemory(h *house, r *report, _ int) error {
 		return err
 	}
 	pid := p.cmd.Process.Pid
-	idle, idlePSS := resident(pid)
+	one, onePSS := resident(pid)
 	if err := pipeline(p, 10_000, 32); err != nil {
 		return err
 	}
-	worked, _ := resident(pid)
+	worked, workedPSS := resident(pid)
 	daemon, _ := resident(h.daemon.Process.Pid)
 	if err := p.close(); err != nil {
 		return err
 	}
-	r.add(row{What: "shim resident, one call", Unit: "MB", Ours: idle, Note: fmt.Sprintf("PSS %.1f", idlePSS)})
-	r.add(row{What: "shim resident, 10,000 calls", Unit: "MB", Ours: worked})
-	r.add(row{What: "daemon resident after all this", Unit: "MB", Ours: daemon})
+	r.add(row{What: "shim resident, after one call", Unit: "MB", Ours: one, Note: fmt.Sprintf("PSS %.1f", onePSS)}.reach("≤ 9", one <= 9))
+	r.add(row{What: "shim resident, after 10,000 calls", Unit: "MB", Ours: worked, Note: fmt.Sprintf("PSS %.1f", workedPSS)}.reach("≤ 11", worked <= 11))
+	r.add(row{What: "daemon resident, after 10,000 calls", Unit: "MB", Ours: daemon})
 	return nil
 }

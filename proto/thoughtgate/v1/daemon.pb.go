@@ -827,6 +827,94 @@ func (*StopResponse) Descriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{11}
 }
 
+type ProfileRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // cpu, heap, allocs, goroutine, mutex or block
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileRequest) Reset() {
+	*x = ProfileRequest{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileRequest) ProtoMessage() {}
+
+func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
+func (*ProfileRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ProfileRequest) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+type ProfileChunk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileChunk) Reset() {
+	*x = ProfileChunk{}
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileChunk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileChunk) ProtoMessage() {}
+
+func (x *ProfileChunk) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_daemon_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileChunk.ProtoReflect.Descriptor instead.
+func (*ProfileChunk) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_daemon_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ProfileChunk) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_thoughtgate_v1_daemon_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
@@ -897,11 +985,16 @@ const file_thoughtgate_v1_daemon_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01R\x05value\"(\n" +
 	"\vStopRequest\x12\x19\n" +
 	"\bonly_ask\x18x \x01(\bR\aonlyAsk\"\x0e\n" +
-	"\fStopResponse2\xa9\x02\n" +
+	"\fStopResponse\"$\n" +
+	"\x0eProfileRequest\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\"\"\n" +
+	"\fProfileChunk\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\xf6\x02\n" +
 	"\x06Daemon\x12G\n" +
 	"\x06Status\x12\x1d.thoughtgate.v1.StatusRequest\x1a\x1e.thoughtgate.v1.StatusResponse\x12G\n" +
 	"\x06Reload\x12\x1d.thoughtgate.v1.ReloadRequest\x1a\x1e.thoughtgate.v1.ReloadResponse\x12J\n" +
-	"\aMetrics\x12\x1e.thoughtgate.v1.MetricsRequest\x1a\x1f.thoughtgate.v1.MetricsResponse\x12A\n" +
+	"\aMetrics\x12\x1e.thoughtgate.v1.MetricsRequest\x1a\x1f.thoughtgate.v1.MetricsResponse\x12K\n" +
+	"\aProfile\x12\x1e.thoughtgate.v1.ProfileRequest\x1a\x1c.thoughtgate.v1.ProfileChunk(\x010\x01\x12A\n" +
 	"\x04Stop\x12\x1b.thoughtgate.v1.StopRequest\x1a\x1c.thoughtgate.v1.StopResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
 
 var (
@@ -916,7 +1009,7 @@ func file_thoughtgate_v1_daemon_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_daemon_proto_rawDescData
 }
 
-var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_thoughtgate_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*StatusRequest)(nil),         // 0: thoughtgate.v1.StatusRequest
 	(*StatusResponse)(nil),        // 1: thoughtgate.v1.StatusResponse
@@ -930,35 +1023,39 @@ var file_thoughtgate_v1_daemon_proto_goTypes = []any{
 	(*Bucket)(nil),                // 9: thoughtgate.v1.Bucket
 	(*StopRequest)(nil),           // 10: thoughtgate.v1.StopRequest
 	(*StopResponse)(nil),          // 11: thoughtgate.v1.StopResponse
-	nil,                           // 12: thoughtgate.v1.Sample.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*PolicySet)(nil),             // 14: thoughtgate.v1.PolicySet
-	(*PresenceState)(nil),         // 15: thoughtgate.v1.PresenceState
-	(*Diagnostic)(nil),            // 16: thoughtgate.v1.Diagnostic
+	(*ProfileRequest)(nil),        // 12: thoughtgate.v1.ProfileRequest
+	(*ProfileChunk)(nil),          // 13: thoughtgate.v1.ProfileChunk
+	nil,                           // 14: thoughtgate.v1.Sample.LabelsEntry
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*PolicySet)(nil),             // 16: thoughtgate.v1.PolicySet
+	(*PresenceState)(nil),         // 17: thoughtgate.v1.PresenceState
+	(*Diagnostic)(nil),            // 18: thoughtgate.v1.Diagnostic
 }
 var file_thoughtgate_v1_daemon_proto_depIdxs = []int32{
-	13, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
-	14, // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
-	13, // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
+	15, // 0: thoughtgate.v1.StatusResponse.started:type_name -> google.protobuf.Timestamp
+	16, // 1: thoughtgate.v1.StatusResponse.set:type_name -> thoughtgate.v1.PolicySet
+	15, // 2: thoughtgate.v1.StatusResponse.reload_failed:type_name -> google.protobuf.Timestamp
 	3,  // 3: thoughtgate.v1.StatusResponse.projects:type_name -> thoughtgate.v1.ProjectFile
-	15, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
+	17, // 4: thoughtgate.v1.StatusResponse.presence:type_name -> thoughtgate.v1.PresenceState
 	2,  // 5: thoughtgate.v1.StatusResponse.kept:type_name -> thoughtgate.v1.KindCount
-	16, // 6: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
-	14, // 7: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
-	16, // 8: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
+	18, // 6: thoughtgate.v1.ProjectFile.problems:type_name -> thoughtgate.v1.Diagnostic
+	16, // 7: thoughtgate.v1.ReloadResponse.set:type_name -> thoughtgate.v1.PolicySet
+	18, // 8: thoughtgate.v1.ReloadResponse.warnings:type_name -> thoughtgate.v1.Diagnostic
 	8,  // 9: thoughtgate.v1.MetricsResponse.samples:type_name -> thoughtgate.v1.Sample
-	12, // 10: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
+	14, // 10: thoughtgate.v1.Sample.labels:type_name -> thoughtgate.v1.Sample.LabelsEntry
 	9,  // 11: thoughtgate.v1.Sample.buckets:type_name -> thoughtgate.v1.Bucket
 	0,  // 12: thoughtgate.v1.Daemon.Status:input_type -> thoughtgate.v1.StatusRequest
 	4,  // 13: thoughtgate.v1.Daemon.Reload:input_type -> thoughtgate.v1.ReloadRequest
 	6,  // 14: thoughtgate.v1.Daemon.Metrics:input_type -> thoughtgate.v1.MetricsRequest
-	10, // 15: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
-	1,  // 16: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
-	5,  // 17: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
-	7,  // 18: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
-	11, // 19: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
-	16, // [16:20] is the sub-list for method output_type
-	12, // [12:16] is the sub-list for method input_type
+	12, // 15: thoughtgate.v1.Daemon.Profile:input_type -> thoughtgate.v1.ProfileRequest
+	10, // 16: thoughtgate.v1.Daemon.Stop:input_type -> thoughtgate.v1.StopRequest
+	1,  // 17: thoughtgate.v1.Daemon.Status:output_type -> thoughtgate.v1.StatusResponse
+	5,  // 18: thoughtgate.v1.Daemon.Reload:output_type -> thoughtgate.v1.ReloadResponse
+	7,  // 19: thoughtgate.v1.Daemon.Metrics:output_type -> thoughtgate.v1.MetricsResponse
+	13, // 20: thoughtgate.v1.Daemon.Profile:output_type -> thoughtgate.v1.ProfileChunk
+	11, // 21: thoughtgate.v1.Daemon.Stop:output_type -> thoughtgate.v1.StopResponse
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
 	12, // [12:12] is the sub-list for extension type_name
 	12, // [12:12] is the sub-list for extension extendee
 	0,  // [0:12] is the sub-list for field type_name
@@ -977,7 +1074,7 @@ func file_thoughtgate_v1_daemon_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_daemon_proto_rawDesc), len(file_thoughtgate_v1_daemon_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

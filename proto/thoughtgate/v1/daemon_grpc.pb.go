@@ -22,6 +22,7 @@ const (
 	Daemon_Status_FullMethodName  = "/thoughtgate.v1.Daemon/Status"
 	Daemon_Reload_FullMethodName  = "/thoughtgate.v1.Daemon/Reload"
 	Daemon_Metrics_FullMethodName = "/thoughtgate.v1.Daemon/Metrics"
+	Daemon_Profile_FullMethodName = "/thoughtgate.v1.Daemon/Profile"
 	Daemon_Stop_FullMethodName    = "/thoughtgate.v1.Daemon/Stop"
 )
 
@@ -37,6 +38,10 @@ type DaemonClient interface {
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResponse, error)
 	// Metrics tells what the daemon has counted since it started.
 	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
+	// Profile tells what the daemon spends: the first request says of what, and the
+	// client ends its side when it has waited for long enough. What comes back is a
+	// profile as pprof reads it, in pieces.
+	Profile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ProfileRequest, ProfileChunk], error)
 	// Stop asks the daemon to end; it answers before it goes.
 	Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error)
 }
@@ -79,6 +84,19 @@ func (c *daemonClient) Metrics(ctx context.Context, in *MetricsRequest, opts ...
 	return out, nil
 }
 
+func (c *daemonClient) Profile(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ProfileRequest, ProfileChunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Daemon_ServiceDesc.Streams[0], Daemon_Profile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ProfileRequest, ProfileChunk]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Daemon_ProfileClient = grpc.BidiStreamingClient[ProfileRequest, ProfileChunk]
+
 func (c *daemonClient) Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(StopResponse)
@@ -101,6 +119,10 @@ type DaemonServer interface {
 	Reload(context.Context, *ReloadRequest) (*ReloadResponse, error)
 	// Metrics tells what the daemon has counted since it started.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
+	// Profile tells what the daemon spends: the first request says of what, and the
+	// client ends its side when it has waited for long enough. What comes back is a
+	// profile as pprof reads it, in pieces.
+	Profile(grpc.BidiStreamingServer[ProfileRequest, ProfileChunk]) error
 	// Stop asks the daemon to end; it answers before it goes.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	mustEmbedUnimplementedDaemonServer()
@@ -121,6 +143,9 @@ func (UnimplementedDaemonServer) Reload(context.Context, *ReloadRequest) (*Reloa
 }
 func (UnimplementedDaemonServer) Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Metrics not implemented")
+}
+func (UnimplementedDaemonServer) Profile(grpc.BidiStreamingServer[ProfileRequest, ProfileChunk]) error {
+	return status.Error(codes.Unimplemented, "method Profile not implemented")
 }
 func (UnimplementedDaemonServer) Stop(context.Context, *StopRequest) (*StopResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Stop not implemented")
@@ -200,6 +225,13 @@ func _Daemon_Metrics_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Daemon_Profile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(DaemonServer).Profile(&grpc.GenericServerStream[ProfileRequest, ProfileChunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Daemon_ProfileServer = grpc.BidiStreamingServer[ProfileRequest, ProfileChunk]
+
 func _Daemon_Stop_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(StopRequest)
 	if err := dec(in); err != nil {
@@ -242,6 +274,13 @@ var Daemon_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Daemon_Stop_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Profile",
+			Handler:       _Daemon_Profile_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "thoughtgate/v1/daemon.proto",
 }

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// watchedFor is how long the daemon is watched where nobody says.
+const watchedFor = 30 * time.Second
+
+// profileKinds are what can be profiled; of the first three something is seen only
+// while it is watched.
+var profileKinds = []string{"cpu", "mutex", "block", "heap", "allocs", "goroutine"}
+
+func (a *app) daemonProfileCmd() *cobra.Command {
+	var output string
+	var watch time.Duration
+	cmd := &cobra.Command{
+		Use:   "profile cpu|mutex|block|heap|allocs|goroutine",
+		Short: "Write a profile of what the daemon spends",
+		Long: `Write a profile of the daemon for "go tool pprof". Of cpu, mutex and block the
+daemon is watched for a while, until Ctrl-C at the latest; the others show what
+is. A profile names functions of thoughtgated and holds nothing of any call.`,
+		Example: `  $ tgctl daemon profile cpu --for 10s -o cpu.pprof
+  $ go tool pprof -top cpu.pprof`,
+		Args:      cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: profileKinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if output == "" && a.outTerminal {
+				return &usageError{err: errors.New("a profile is not for a terminal: name a file with -o, or send it elsewhere"), path: cmd.CommandPath()}
+			}
+			if err := a.toFile(output, func(w io.Writer) error { return a.profile(cmd.Context(), args[0], watch, w) }); err != nil {
+				return err
+			}
+			if output != "" {
+				a.say("The profile is in %s; look at it with: go tool pprof -top %s", output, output)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist")
+	cmd.Flags().DurationVar(&watch, "for", watchedFor, "watch for `D`")
+	return cmd
+}
+
+// profile watches the daemon for that long where there is something to watch.
+func (a *app) profile(ctx context.Context, kind string, watch time.Duration, w io.Writer) error {
+	c, err := a.dialRunning(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	enough := make(chan struct{})
+	if !slices.Contains(profileKinds[:3], kind) {
+		watch = 0
+	}
+	stop := time.AfterFunc(watch, func() { close(enough) })
+	defer stop.Stop()
+	// Ctrl-C ends the watching and not the call: what was seen is what is wanted.
+	watched, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if stop.Stop() {
+			close(enough)
+		}
+	})()
+	return c.Profile(watched, kind, enough, w)
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/thoughtgate/thoughtgated/client"
+)
+
+// profile starts a processor profile of the daemon, and returns what ends it and
+// writes the file. It is asked for before there is a shim: whoever has started one is
+// an agent, and the daemon lets no agent look at it.
+func (h *house) profile(path string) (func() error, error) {
+	c, err := client.Dial(context.Background(), client.WithSocket(h.control()))
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	begun := &begun{File: f, first: make(chan struct{})}
+	enough, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- c.Profile(context.Background(), "cpu", enough, begun) }()
+	stop := func() error {
+		close(enough)
+		err := <-ended
+		c.Close()
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		return err
+	}
+	select {
+	case <-begun.first:
+		return stop, nil
+	case err := <-ended:
+		c.Close()
+		f.Close()
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+}
+
+// begun is a file that tells when it is written to for the first time.
+type begun struct {
+	*os.File
+	once  sync.Once
+	first chan struct{}
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	b.once.Do(func() { close(b.first) })
+	return b.File.Write(p)
+}

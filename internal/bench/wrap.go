@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// launchedAt names the variable with the file into which the agent writes when it
+// was launched.
+const launchedAt = "TGBENCH_LAUNCHED"
+
+// launched is the agent: it notes the time and ends.
+func launched() int {
+	now := strconv.FormatInt(time.Now().UnixNano(), 10)
+	if err := os.WriteFile(os.Getenv(launchedAt), []byte(now), 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// measureWrap takes how long an agent waits for its start because it is wrapped.
+func measureWrap(h *house, r *report, o options) error {
+	mcp := filepath.Join(h.dir, "agent.json")
+	if err := os.WriteFile(mcp, []byte(fmt.Sprintf(`{"mcpServers":{"bench":{"command":%q,"args":["server"]}}}`+"\n", h.self)), 0o600); err != nil {
+		return err
+	}
+	var running, cold []time.Duration
+	for range o.turns {
+		took, err := h.wrap(mcp)
+		if err != nil {
+			return err
+		}
+		running = append(running, took)
+	}
+	for range max(3, o.turns/3) {
+		if err := h.stop(); err != nil {
+			return err
+		}
+		took, err := h.wrap(mcp)
+		if err != nil {
+			return err
+		}
+		cold = append(cold, took)
+		stop := exec.Command(filepath.Join(h.bin, "tgctl"), "daemon", "stop")
+		stop.Env = h.env
+		if out, err := stop.CombinedOutput(); err != nil {
+			return fmt.Errorf("stop the daemon: %w: %s", err, out)
+		}
+		if _, err := h.start(); err != nil {
+			return err
+		}
+	}
+	warm, start := median(running), median(cold)
+	r.add(row{What: "wrap, daemon running: agent launched after", Unit: "ms", Ours: millis(warm)}.reach("< 150", warm < 150*time.Millisecond))
+	r.add(row{What: "wrap starts the daemon: agent launched after", Unit: "ms", Ours: millis(start)}.reach("< 400", start < 400*time.Millisecond))
+	return nil
+}
+
+// wrap wraps an agent once, and returns how long after its start the agent was
+// launched.
+func (h *house) wrap(config string) (time.Duration, error) {
+	note := filepath.Join(h.dir, "launched")
+	cmd := exec.Command(filepath.Join(h.bin, "tgctl"), "wrap", "--agent-type", "custom", "--config-path", config, "--", h.self, "agent")
+	cmd.Env = append(h.env, launchedAt+"="+note)
+	began := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("wrap: %w: %s", err, out)
+	}
+	at, err := strconv.ParseInt(readFile(note), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("the agent has not said when it was launched: %w", err)
+	}
+	return time.Unix(0, at).Sub(began), nil
+}
