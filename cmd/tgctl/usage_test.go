@@ -60,7 +60,7 @@ func TestHelp(t *testing.T) {
 // Everything that lists or shows has --json.
 func TestJSONEverywhere(t *testing.T) {
 	without := []string{"tgctl", "tgctl completion", "tgctl daemon", "tgctl daemon start", "tgctl daemon stop",
-		"tgctl daemon restart", "tgctl daemon install", "tgctl daemon uninstall", "tgctl policy",
+		"tgctl daemon restart", "tgctl daemon profile", "tgctl daemon install", "tgctl daemon uninstall", "tgctl policy",
 		"tgctl presence enrol", "tgctl presence remove", "tgctl presence rotate",
 		"tgctl policy init", "tgctl policy schema", "tgctl audit export", "tgctl audit report", "tgctl approvals watch", "tgctl grants revoke",
 		"tgctl wrap", "tgctl unwrap", "tgctl protect", "tgctl unprotect", "tgctl notify", "tgctl slack", "tgctl demo"}
