@@ -352,6 +352,10 @@ func TestRulesAboutUnseenServers(t *testing.T) {
 	if got := hints(); !strings.Contains(got, "V-007") || !strings.Contains(got, `did you mean \"files\"?`) {
 		t.Errorf("got %s", got)
 	}
+	h.write(t, "schema: 1\nagents: {fixer: {command: [fixer], protocol: acp}}\ngovernance: {rules: [{match: \"*\", source: fixer, action: deny}]}\n")
+	if got := hints(); strings.Contains(got, "V-007") {
+		t.Errorf("of a headless agent: %s", got)
+	}
 }
 
 func TestInvalidConfigurationIsRefused(t *testing.T) {

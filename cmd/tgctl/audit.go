@@ -179,6 +179,9 @@ func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
 // whatHappened is what a record is about, and the reason it gives.
 func whatHappened(rec *record.Record) display.Safe {
 	what := callName(rec.Method, rec.Tool)
+	if isResult(rec) {
+		what = "result of " + what
+	}
 	if rec.Grant != "" {
 		what = display.Name(rec.Grant) + spaced(what)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -138,10 +139,34 @@ func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value 
 		if asJSON {
 			return a.printJSON(valueJSON{v.GetKey(), v.GetValue(), v.GetSet()})
 		}
-		_, err = fmt.Fprintf(a.out, "set %s of %s to %s\n", display.Name(key), display.Name(name), shellWord(display.Text(v.GetValue())))
-		return err
+		if _, err = fmt.Fprintf(a.out, "set %s of %s to %s\n", display.Name(key), display.Name(name), shellWord(display.Text(v.GetValue()))); err != nil {
+			return err
+		}
+		return a.afterSet(ctx, c, name, key)
 	}
 	return fmt.Errorf("set %s of %s: the daemon does not have it now", key, name)
+}
+
+// afterSet tells what may keep a value from having an effect: only the extension
+// knows what its values mean.
+func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) error {
+	e, err := c.GetExtension(ctx, name)
+	if errors.Is(err, client.ErrNotFound) { // removed; its configuration stays
+		return nil
+	}
+	if err != nil {
+		return extFailure(err)
+	}
+	if _, known := e.GetManifest().GetConfig()[key]; !known {
+		a.say("Its manifest knows no %s, so that it may never look at it.", display.Name(key))
+	}
+	word := shellWord(display.Name(name))
+	if e.GetProcess().GetState() == "failed" {
+		a.say("It has failed; start it again: tgctl restart %s", word)
+		return nil
+	}
+	a.say("If it can't use that it says so: tgctl ext logs %s", word)
+	return nil
 }
 
 // completeConfig offers names, then what to do, then keys.

@@ -42,8 +42,8 @@ cancels it.
 
 Exits with the command's own code, and with 130 when it was cancelled. Not for
 an agent, nor for what an agent starts: a command may loosen what holds.`,
-		Example: `  $ tgctl ext run pathguard list
-  $ tgctl ext run --json quota reset notes`,
+		Example: `  $ tgctl ext run quota show
+  $ tgctl ext run --json scrubber report`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return exactly("NAME", "COMMAND")(nil, args)

@@ -166,7 +166,11 @@ func severalKept(name string, found []*pb.Process) error {
 		if p.GetId() != "" {
 			hint += " --id " + p.GetId()
 		}
-		hint += "  " + p.GetState() + ", " + strings.Join(p.GetCommand(), " ")
+		hint += "  " + p.GetState()
+		if p.GetKind() == kindBackend {
+			hint += ", " + string(whoFor(p))
+		}
+		hint += ", " + strings.Join(p.GetCommand(), " ")
 	}
 	return &hintError{err: fmt.Errorf("%s could be any of %d", name, len(found)), hint: hint}
 }

@@ -107,6 +107,8 @@ func keptProcesses() []*pb.Process {
 		{Kind: "extension", Name: "quota", State: "starting", Pid: 4013, Since: at(0), StateSince: at(0), Command: []string{"./quota"}},
 		{Kind: "extension", Name: "scrubber", State: "degraded", Pid: 4012, Memory: 12_400_000, Clients: 1, Since: at(-time.Hour), StateSince: at(-time.Second), Error: "it does not pass its health check: no answer in 5s", Command: []string{"./scrubber"}},
 		{Kind: "agent", Name: "reviewer", Id: "R-2", State: "failed", Since: at(-time.Minute), StateSince: at(-time.Second), Error: "agent \"reviewer\" ended: exit status 2", Command: []string{"claude-code-acp"}},
+		{Kind: "agent", Name: "fixer", Id: "R-3", State: "running", Pid: 4014, Memory: 310_000_000, Clients: 1, Since: at(-time.Minute), StateSince: at(-time.Minute), Command: []string{"opencode", "acp"},
+			Attachment: "t-3", Agent: "fixer", Session: "s-7e21", Profile: "production", Judged: 12, Denied: 1, Pending: 1},
 	}
 }
 

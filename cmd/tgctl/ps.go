@@ -20,7 +20,7 @@ const (
 )
 
 // processJSON is a program as --json shows it. What stands after clients is told of
-// shims alone, but for command and since.
+// shims and runs alone, but for command and since.
 type processJSON struct {
 	Kind       string     `json:"kind"` // server, client, backend, extension, agent
 	Name       string     `json:"name"`
@@ -166,7 +166,7 @@ func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 	for _, p := range processes {
 		cells := append(a.processCells(p, processes), orDash(p.GetSession()[:min(8, len(p.GetSession()))]), orDash(p.GetProfile()))
 		judged := []display.Safe{"-", "-", "-"}
-		if isShim(p) {
+		if isShim(p) || p.GetSession() != "" {
 			judged = []display.Safe{display.Count(p.GetJudged()), display.Count(p.GetDenied()), display.Count(p.GetPending())}
 		}
 		t.Add(append(append(cells, judged...), pidOrDash(p.GetShimPid()), commandLine(p.GetCommand()))...)
@@ -207,6 +207,8 @@ func whoFor(p *pb.Process) display.Safe {
 	switch n := p.GetClients(); {
 	case kindOf(p) == kindBackend:
 		return plural(n, "client", "clients")
+	case kindOf(p) == kindAgent: // itself
+		return "-"
 	case n > 0:
 		return plural(n, "call", "calls")
 	}

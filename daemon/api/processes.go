@@ -29,17 +29,34 @@ type processesService struct {
 }
 
 func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.ListProcessesResponse, error) {
-	resp := &pb.ListProcessesResponse{}
-	for _, a := range v.s.Sessions.Attachments() {
-		resp.Processes = append(resp.Processes, v.s.attachedTo(a))
-	}
+	var kept []*pb.Process
 	for _, fleet := range v.s.Fleets {
 		for _, i := range fleet.List() {
-			resp.Processes = append(resp.Processes, keptTo(i))
+			kept = append(kept, keptTo(i))
 		}
 	}
-	weigh(resp.Processes)
-	return resp, nil
+	var all []*pb.Process
+	for _, a := range v.s.Sessions.Attachments() {
+		if m := v.s.attachedTo(a); !isRun(kept, m) {
+			all = append(all, m)
+		}
+	}
+	all = append(all, kept...)
+	weigh(all)
+	return &pb.ListProcessesResponse{Processes: all}, nil
+}
+
+// isRun reports whether the attachment m is the run of an agent, one of kept, which
+// asks its host what others ask a server. The run is told what the attachment knows.
+func isRun(kept []*pb.Process, m *pb.Process) bool {
+	for _, k := range kept {
+		if k.GetKind() == supervise.KindAgent && k.GetPid() != 0 && k.GetPid() == m.GetShimPid() {
+			k.Attachment, k.Session, k.Agent, k.Profile = m.GetAttachment(), m.GetSession(), m.GetAgent(), m.GetProfile()
+			k.Judged, k.Denied, k.Pending = m.GetJudged(), m.GetDenied(), m.GetPending()
+			return true
+		}
+	}
+	return false
 }
 
 // Restart is for whoever may decide: it ends what others work with.

@@ -163,6 +163,20 @@ func TestKeptProcesses(t *testing.T) {
 	}
 }
 
+// The run of a headless agent asks its host as others ask a server. It is listed
+// once, as the agent that it is.
+func TestRunsAreListedOnce(t *testing.T) {
+	kept := []*pb.Process{{Kind: "backend", Pid: 7}, {Kind: "agent", Name: "fixer", Pid: 8}, {Kind: "agent", Name: "ended"}}
+	if !isRun(kept, &pb.Process{ShimPid: 8, Session: "s", Pending: 1, Judged: 2}) || kept[1].GetSession() != "s" || kept[1].GetPending() != 1 || kept[1].GetJudged() != 2 {
+		t.Errorf("the run is %v", kept[1])
+	}
+	for _, pid := range []int32{0, 7, 9} {
+		if isRun(kept, &pb.Process{ShimPid: pid}) {
+			t.Errorf("the shim %d is taken for a run", pid)
+		}
+	}
+}
+
 // A server behind a shim is what its attachment and the system say of it.
 func TestAttachedProcesses(t *testing.T) {
 	now, err := sock.ProcessOf(int32(os.Getpid()))

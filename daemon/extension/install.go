@@ -102,6 +102,9 @@ func (r *Registry) source(dir string) (string, error) {
 // in the folder. The folder is a copy of the one at dir, or is that.
 func read(copied, dir string, listing *folder.Listing) (m *manifest.Manifest, text []byte, warnings []config.Diagnostic, err error) {
 	text, err = readManifest(copied)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil, fmt.Errorf("install %s: %w: there is no %s in it, which says what an extension is and may do", dir, gate.ErrInvalid, manifest.FileName)
+	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("install %s: %w: %w", dir, gate.ErrInvalid, err)
 	}

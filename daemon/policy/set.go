@@ -125,11 +125,11 @@ func (l *loader) warn() {
 }
 
 // unseen warns of a rule about a server that no source knows and nobody has
-// seen.
+// seen. What a headless agent asks of its host is asked of a server of its name.
 func (l *loader) unseen(r *config.Rule) {
 	for i := range r.Source {
 		id := r.Source[i]
-		if !id.Literal() || slices.Contains(l.seen, id.String()) || l.cfg.Source(id.String()) != nil {
+		if !id.Literal() || slices.Contains(l.seen, id.String()) || l.cfg.Source(id.String()) != nil || l.cfg.Agents[id.String()] != nil {
 			continue
 		}
 		hint := ""
