@@ -53,6 +53,7 @@ func TestLogsOfWhat(t *testing.T) {
 		"restart filesystem":               {"filesystem is a server of its own behind tg-shim", "which also starts and ends it"},
 		"logs github":                      {"github could be any of 2", "--kind backend  restarting, 3 clients, npx -y @modelcontextprotocol/server-everything", "--kind extension  failed, ./github"},
 		"restart everything":               {"everything could be any of 2", "--kind backend --id 2  running, 0 clients, npx"},
+		"restart reviewer":                 {"reviewer is the run of an agent, which has one life", "tgctl run reviewer -- PROMPT"},
 		"restart scrubber --kind backend":  {"scrubber: nothing that the daemon keeps has that name"},
 		"logs reviewer --id R-3":           {"reviewer: nothing that the daemon keeps has that name"},
 		"logs scrubber --kind=agent -f -n": {"flag needs an argument"},

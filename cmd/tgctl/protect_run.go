@@ -108,7 +108,7 @@ func (p *protecting) showServers(j *protectJob) {
 	var governed, left []string
 	for _, e := range j.plan.Entries() {
 		name := string(display.Name(e.ID))
-		if e.Ungoverned != "" {
+		if e.Ungoverned != "" && !e.Offers() {
 			left = append(left, name+" ("+string(safe(e.Ungoverned))+")")
 		} else {
 			governed = append(governed, name)

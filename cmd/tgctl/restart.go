@@ -51,6 +51,10 @@ func (a *app) restart(ctx context.Context, w which, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	if p.GetKind() == kindAgent {
+		name := string(shellWord(display.Name(p.GetName())))
+		return &hintError{err: fmt.Errorf("%s is the run of an agent, which has one life", p.GetName()), hint: "Begin another: tgctl run " + name + " -- PROMPT"}
+	}
 	done, err := c.RestartProcess(ctx, &pb.RestartProcessRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId()})
 	if err != nil {
 		return loosenFailure(err)

@@ -35,7 +35,7 @@ func (w *wrapping) listServers() error {
 			file, table = e.File, &display.Table{Columns: []display.Column{{Head: "SERVER"}, {Head: "SCOPE", Shrink: 8}, {Head: "GOVERNED"}}}
 		}
 		is := display.Safe("yes")
-		if e.Ungoverned == "" {
+		if e.Ungoverned == "" || e.Offers() {
 			governed++
 		} else {
 			is = "no"

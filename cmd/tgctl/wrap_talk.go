@@ -51,9 +51,9 @@ func (w *wrapping) announce() {
 	var governed, left []string
 	for _, e := range w.plan.Entries() {
 		switch {
-		case e.Ungoverned != "":
+		case e.Ungoverned != "" && !e.Offers():
 			left = append(left, string(display.Name(e.ID))+": "+string(safe(e.Ungoverned)))
-		case e.Off == agentconf.Starts || e.Off == agentconf.Pending:
+		case e.Offers() || e.Off == agentconf.Starts || e.Off == agentconf.Pending:
 			governed = append(governed, string(display.Name(e.ID)))
 		default:
 			w.detail("%s in %s does not start: %s", e.ID, e.Scope, e.NotStarted())

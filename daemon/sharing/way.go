@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -268,6 +269,7 @@ func (w *Way) Gone(err error) {
 		err = cause // the way itself is over: nothing is wrong with the server
 	}
 	g := Gone{Started: !errors.Is(err, ErrNotStarted), Status: child.StartExit(err), Reason: err.Error()}
+	g.Reason = strings.TrimPrefix(g.Reason, ErrNotStarted.Error()+": ") // which Started says
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.end(g)

@@ -11,7 +11,7 @@ import (
 // since whatever is left alone here nobody judges.
 
 // offersTools is why such an entry is not rewritten.
-const offersTools = "the tools of an extension, which are governed as they are"
+const offersTools = "the tools of an extension: calls of them are judged all the same"
 
 // markOffered marks the entries that are the tools of extensions.
 func markOffered(found *Found, env Env) {
@@ -38,6 +38,10 @@ func (e *Entry) offered(n server, env Env) bool {
 	}
 	return true
 }
+
+// Offers reports whether the entry starts the tools of an extension: it is left as
+// it is, and governed all the same.
+func (e *Entry) Offers() bool { return e.offers }
 
 // isThis reports whether command is the shim by its path, or leads to the very file.
 func isThis(command, shim string) bool {

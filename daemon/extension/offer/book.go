@@ -26,7 +26,7 @@ func NewBook(find func(name string) (Extension, bool)) *Book {
 func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
 	extension, ok := b.find(name)
 	if !ok {
-		return nil, fmt.Errorf("join the tools of the extension %q: %w", name, gate.ErrNotFound)
+		return nil, fmt.Errorf("the extension %q, whose tools these are, is not installed; see tgctl ext: %w", name, gate.ErrNotFound)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
