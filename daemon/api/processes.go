@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
@@ -31,7 +33,9 @@ type processesService struct {
 func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.ListProcessesResponse, error) {
 	resp := &pb.ListProcessesResponse{}
 	for _, a := range v.s.Sessions.Attachments() {
-		resp.Processes = append(resp.Processes, v.s.attachedTo(a))
+		if !a.Shim.Host { // a run is among what the daemon keeps
+			resp.Processes = append(resp.Processes, v.s.attachedTo(a))
+		}
 	}
 	for _, fleet := range v.s.Fleets {
 		for _, i := range fleet.List() {
@@ -98,8 +102,8 @@ func notKept(kind, name string) error {
 	return fmt.Errorf("the daemon keeps no %s %q: %w", kind, name, gate.ErrNotFound)
 }
 
-// attachedTo tells of a shim and the server behind it. One that has started none is
-// a client of the shared server of that name, and is how that is.
+// attachedTo tells of a shim and the server behind it. A client of a shared server, or
+// of the tools of an extension, is how that is.
 func (s *Server) attachedTo(a session.Attached) *pb.Process {
 	m := &pb.Process{
 		Attachment: a.Shim.Attachment, Server: a.Shim.Server, Launch: a.Shim.Launch, Command: a.Shim.Command,
@@ -110,11 +114,11 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
 	}
 	shared, ok := supervise.Info{}, false
-	if a.Server.PID == 0 {
-		shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, "")
-	}
-	if ok {
+	if a.Shim.Shared {
 		m.Kind = kindClient
+		if shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, ""); !ok {
+			shared, ok = s.kept(supervise.KindExtension, strings.TrimPrefix(a.Shim.Server, offer.Prefix), "")
+		}
 	}
 	switch {
 	case a.Detached:
