@@ -21,7 +21,10 @@ func (d *Daemon) measured() gate.Recorder {
 func (d *Daemon) state() metrics.State {
 	var s metrics.State
 	for _, a := range d.sessions.Attachments() {
-		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Detached: a.Detached})
+		if a.Shim.Host {
+			continue // its process is among those that the daemon keeps
+		}
+		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Detached: a.Detached, Shared: a.Shim.Shared})
 	}
 	for _, fleet := range d.fleets() {
 		for _, i := range fleet.List() {

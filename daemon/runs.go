@@ -62,7 +62,7 @@ func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, e
 	joined, stream, err := d.sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: s.Session, Project: s.Cwd, Cwd: s.Cwd,
-			Server: s.Agent, Launch: s.Launch, Command: s.Command, Patience: runPatience,
+			Server: s.Agent, Launch: s.Launch, Command: s.Command, Patience: runPatience, Host: true,
 		},
 		Build: d.options.Build, Peer: process, Parent: process, Line: []session.Process{process},
 	}, session.Stream{Verdict: s.Verdict, Deliver: func([]byte) {}, Leave: s.Leave})

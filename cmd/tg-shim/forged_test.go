@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
@@ -140,4 +142,40 @@ func TestForgedShim(t *testing.T) {
 	p.agent(calls("echo", "7")...)
 	p.answer(p.serverNext("tools/call"), `{"content":[]}`) // and no other before it
 	p.agentReads(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
+}
+
+// What the configuration shares is what is started: a shim that comes back with
+// another command line gets nothing.
+func TestForgedReturn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, strings.Replace(shareAll, `id: "*"`, `id: "x"`, 1))
+	h.StartDaemon()
+	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
+	p.greet()
+	p.joinAs(h, "back as another", "x")
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Socket()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	marker := h.Path("work", "started")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that is let in waits for its server
+	defer cancel()
+	a, err := c.Attach(ctx, &pb.Hello{
+		Protocol: client.Protocol, Attachment: "attachment of back as another", Server: "x", Reattach: true,
+		Executable: "/bin/sh", Command: []string{"/bin/sh", "-c", "touch " + marker}, Cwd: h.Path("work"),
+	})
+	if err == nil {
+		t.Cleanup(a.Close)
+		_ = a.Send(opening(h)) // Recv says why it fails
+	}
+	for err == nil {
+		_, err = a.Recv()
+	}
+	if err = client.FromStatus(err); !errors.Is(err, client.ErrForbidden) {
+		t.Errorf("the stream ends with %v", err)
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("another program was started")
+	}
 }

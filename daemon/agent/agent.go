@@ -126,6 +126,7 @@ var (
 	errCancelled = errors.New("cancelled")
 	errStopping  = fmt.Errorf("the daemon is ending: %w", gate.ErrNotRunning)
 	errClosed    = errors.New("its session was closed")
+	errOver      = errors.New("its turn is over")
 )
 
 // Runs are the headless agents of a daemon. It is safe for concurrent use.

@@ -22,8 +22,8 @@ type desk struct {
 	waiting map[uint64]chan gate.Verdict
 }
 
-// verdict hands a verdict to who waits for it. It does not block: a call has two
-// at most.
+// verdict hands a verdict to who waits for it. It does not block: a call has three
+// at most, that extensions are asked, that a person is, and the last.
 func (d *desk) verdict(v gate.Verdict) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +108,7 @@ func (o *run) final(ctx context.Context, judge *gate.Attachment, seq uint64, ver
 			return gate.Verdict{}, context.Cause(ctx)
 		case <-o.told:
 			judge.Cancel(seq)
-			return gate.Verdict{}, context.Cause(o.ctx)
+			return gate.Verdict{}, o.why()
 		}
 	}
 }

@@ -250,6 +250,15 @@ func (o *run) leave(caller context.Context, conn *wire.Conn, kill func(), ended 
 // told of them first would go on with its turn.
 func (o *run) hasTold() { o.tells.Do(func() { close(o.told) }) }
 
+// why is why nothing is done any more for an agent that has been told. One that has
+// answered with requests open ended its turn itself, and there is no other reason.
+func (o *run) why() error {
+	if cause := context.Cause(o.ctx); cause != nil {
+		return cause
+	}
+	return errOver
+}
+
 // patience is d, or less when nobody is there to wait.
 func (o *run) patience(caller context.Context, d time.Duration) time.Duration {
 	if caller.Err() != nil || errors.Is(context.Cause(o.ctx), gate.ErrNotRunning) {

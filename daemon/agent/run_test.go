@@ -53,6 +53,29 @@ func TestArgumentsOfAPerson(t *testing.T) {
 	}
 }
 
+// An agent that ends its turn while it waits for answers has taken its requests back.
+func TestTurnEndsWithOpenRequests(t *testing.T) {
+	h := newHouse(t)
+	h.rule = func(c *gate.Call) gate.Ruling {
+		if strings.HasPrefix(c.Subject, "terminal/") {
+			return gate.Ruling{Move: gate.Forward}
+		}
+		return gate.Ruling{Move: gate.Ask, Workflow: "me"}
+	}
+	s := h.tell(t.Context(), "acp", strings.Join([]string{
+		`ask terminal/create {"command":"sleep","args":["1000"]}`,
+		`raw {"jsonrpc":"2.0","id":"a","method":"terminal/wait_for_exit","params":{"sessionId":"s-1","terminalId":"T-1"}}`,
+		`raw {"jsonrpc":"2.0","id":"b","method":"fs/read_text_file","params":{"sessionId":"s-1","path":"/etc/hostname"}}`,
+		`raw {"jsonrpc":"2.0","id":"c","method":"session/request_permission","params":{"sessionId":"s-1","toolCall":{"kind":"edit"},"options":[]}}`,
+	}, "\n"), nil)
+	if s.Exit != ExitOK || s.text != `ask: {"terminalId":"T-1"}`+"\n" {
+		t.Errorf("got %+v, %s", s.Result, s.text)
+	}
+	if got := h.outcomes(); slices.Contains(got, "terminal/wait_for_exit ok") || slices.Contains(got, "fs/read_text_file ok") {
+		t.Errorf("on record: %q", got)
+	}
+}
+
 func TestDevelopment(t *testing.T) {
 	h := newHouse(t)
 	h.profile = gate.Development

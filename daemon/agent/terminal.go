@@ -214,7 +214,7 @@ func (o *run) waitForTerminal(ctx context.Context, p *permitted) ([]byte, string
 	case <-ctx.Done():
 		return nil, "", context.Cause(ctx)
 	case <-o.told:
-		return nil, "", context.Cause(o.ctx)
+		return nil, "", o.why()
 	}
 }
 

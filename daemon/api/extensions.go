@@ -14,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -118,13 +119,31 @@ func byWhom(ctx context.Context, who, surface string) extension.By {
 
 // Invoke is for whoever may decide: a command may loosen what its extension holds.
 func (v extensionsService) Invoke(req *pb.InvokeRequest, stream grpc.ServerStreamingServer[pb.InvokeEvent]) error {
-	ctx, _, err := v.s.decider(stream.Context(), fmt.Sprintf("running the command %q of the extension %q", req.GetCommand(), req.GetName()))
+	ctx, who, err := v.s.decider(stream.Context(), fmt.Sprintf("running the command %q of the extension %q", req.GetCommand(), req.GetName()))
+	if err == nil {
+		err = v.s.told(ctx, who, "commanded", req.GetName(), req.GetCommand())
+	}
 	if err != nil {
 		return err
 	}
 	return v.s.standing(ctx, func(ctx context.Context) error {
 		return v.s.invoke(ctx, req, stream.Send)
 	})
+}
+
+// told writes down that a person has told an extension something by which it may let
+// more through: what of it, and not what they said. ctx is that of decider.
+func (s *Server) told(ctx context.Context, who, verdict, name, what string) error {
+	if _, err := s.Extensions.Get(name); err != nil {
+		return err
+	}
+	err := s.Recorder.Record(ctx, &record.Record{
+		Kind: record.KindExtension, Verdict: verdict, Tool: name, Decider: who, Peer: gate.PeerOf(ctx, who), Reason: fmt.Sprintf("%.100q", what),
+	}, nil, nil)
+	if err != nil {
+		return fmt.Errorf("extension %q is left as it is, since that can't be recorded: %w", name, err)
+	}
+	return nil
 }
 
 // invoke runs a command and sends what it says. Who does not take it any more has
@@ -151,6 +170,9 @@ func (v extensionsService) GetConfig(ctx context.Context, req *pb.GetExtensionCo
 func (v extensionsService) SetConfig(ctx context.Context, req *pb.SetExtensionConfigRequest) (*pb.ExtensionConfig, error) {
 	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("configuring the extension %q", req.GetName()))
 	if err != nil {
+		return nil, err
+	}
+	if err := v.s.told(ctx, who, "configured", req.GetName(), req.GetKey()); err != nil {
 		return nil, err
 	}
 	if err := v.s.Extensions.SetConfig(ctx, req.GetName(), req.GetKey(), req.GetValue()); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -188,5 +189,36 @@ func TestInvoke(t *testing.T) {
 	err := s.invoke(t.Context(), &pb.InvokeRequest{}, func(*pb.InvokeEvent) error { sent++; return gone })
 	if !errors.Is(err, gone) || sent != 1 {
 		t.Errorf("%d events for a caller that has left: %v", sent, err)
+	}
+}
+
+// notebook keeps records, unless it has an error.
+type notebook struct {
+	err  error
+	kept []string
+}
+
+func (n *notebook) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
+	if n.err == nil {
+		n.kept = append(n.kept, fmt.Sprintf("%s %s %s %s by %s", r.Kind, r.Verdict, r.Tool, r.Reason, r.Decider))
+	}
+	return n.err
+}
+
+func TestToldIsRecorded(t *testing.T) {
+	n := &notebook{}
+	s := New(Config{Extensions: &fakeExtensions{views: []extension.View{{Name: "notes"}}}, Recorder: n})
+	if err := s.told(t.Context(), "me", "configured", "nobody", "key"); !errors.Is(err, gate.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if err := s.told(t.Context(), "me", "configured", "notes", "key"); err != nil {
+		t.Error(err)
+	}
+	if got := fmt.Sprint(n.kept); got != `[extension configured notes "key" by me]` {
+		t.Errorf("on record: %s", got)
+	}
+	n.err = errors.New("the disk is full")
+	if err := s.told(t.Context(), "me", "commanded", "notes", "flush"); !errors.Is(err, n.err) {
+		t.Errorf("got %v", err)
 	}
 }

@@ -45,8 +45,10 @@ func (g gateService) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) err
 	}
 	out := newOutbox(stream)
 	shared := g.way(h, hello, out)
+	hello.Shim.Shared = shared.way != nil
 	joined, number, err := g.s.Sessions.Join(ctx, hello, session.Stream{Verdict: shared.verdict, Deliver: out.deliver, Leave: out.drain})
 	if err != nil {
+		shared.unused()
 		return toStatus(err)
 	}
 	said := false

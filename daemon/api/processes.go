@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
@@ -115,8 +117,8 @@ func notKept(kind, name string) error {
 	return fmt.Errorf("the daemon keeps no %s %q: %w", kind, name, gate.ErrNotFound)
 }
 
-// attachedTo tells of a shim and the server behind it. One that has started none is
-// a client of the shared server of that name, and is how that is.
+// attachedTo tells of a shim and the server behind it. A client of a shared server, or
+// of the tools of an extension, is how that is.
 func (s *Server) attachedTo(a session.Attached) *pb.Process {
 	m := &pb.Process{
 		Attachment: a.Shim.Attachment, Server: a.Shim.Server, Launch: a.Shim.Launch, Command: a.Shim.Command,
@@ -127,11 +129,11 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
 	}
 	shared, ok := supervise.Info{}, false
-	if a.Server.PID == 0 {
-		shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, "")
-	}
-	if ok {
+	if a.Shim.Shared {
 		m.Kind = kindClient
+		if shared, ok = s.kept(supervise.KindBackend, a.Shim.Server, ""); !ok {
+			shared, ok = s.kept(supervise.KindExtension, strings.TrimPrefix(a.Shim.Server, offer.Prefix), "")
+		}
 	}
 	switch {
 	case a.Detached:

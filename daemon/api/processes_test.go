@@ -184,13 +184,24 @@ func TestAttachedProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	self, gone := session.Process{PID: now.PID, Start: now.Start}, session.Process{PID: now.PID, Start: now.Start + 1}
-	s := New(Config{Fleets: []supervise.Fleet{&fakeFleet{list: []supervise.Info{{Kind: supervise.KindBackend, Name: "shared", Status: supervise.Status{State: supervise.Degraded}}}}}})
+	s := New(Config{Fleets: []supervise.Fleet{&fakeFleet{list: []supervise.Info{
+		{Kind: supervise.KindBackend, Name: "shared", Status: supervise.Status{State: supervise.Degraded}},
+		{Kind: supervise.KindExtension, Name: "tools", Status: supervise.Status{State: supervise.Failed}},
+	}}}})
 	client := session.Attached{}
+	client.Shim.Server, client.Shim.Shared = "ext-tools", true
+	if p := s.attachedTo(client); p.GetKind() != "client" || p.GetState() != "failed" {
+		t.Errorf("a shim of the tools of an extension: %v", p)
+	}
+	client.Shim.Server = "other"
+	if p := s.attachedTo(client); p.GetKind() != "client" || p.GetState() != "starting" {
+		t.Errorf("a shim of a shared server that is not there: %v", p)
+	}
 	client.Shim.Server = "shared"
 	if p := s.attachedTo(client); p.GetKind() != "client" || p.GetState() != "degraded" || p.GetPid() != 0 {
 		t.Errorf("a shim of a shared server: %v", p)
 	}
-	client.Server = self
+	client.Server, client.Shim.Shared = self, false
 	if p := s.attachedTo(client); p.GetKind() != "server" || p.GetState() != "running" {
 		t.Errorf("a shim with a server of that name: %v", p)
 	}

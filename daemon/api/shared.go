@@ -17,6 +17,7 @@ import (
 type wayOf struct {
 	gateService
 	way    *sharing.Way
+	fresh  bool // nobody has asked for it before
 	hello  *pb.Hello
 	launch string
 	out    *outbox
@@ -30,7 +31,7 @@ type wayOf struct {
 // time.
 func (g gateService) way(h *pb.Hello, hello session.Hello, out *outbox) *wayOf {
 	w := &wayOf{gateService: g, hello: h, launch: hello.Shim.Launch, out: out}
-	w.way = g.s.Sharing.Way(h.GetAttachment(), func() bool {
+	w.way, w.fresh = g.s.Sharing.Way(h.GetAttachment(), func() bool {
 		return h.GetExtension() != "" || g.s.Policies.Shared(hello.Shim.Server, hello.Shim.Command)
 	})
 	return w
@@ -43,6 +44,13 @@ func (w *wayOf) welcome(m *pb.Welcome) *pb.Welcome {
 		w.kept = m.Kept
 	}
 	return m
+}
+
+// unused forgets the way of a shim that was not let in.
+func (w *wayOf) unused() {
+	if w.fresh {
+		w.s.Sharing.Forget(w.hello.GetAttachment())
+	}
 }
 
 // verdict takes note of a verdict on its way to the shim.

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -260,41 +259,4 @@ func (l *Log) backwardsAt(ctx context.Context, r region, f *filter, take func([]
 		}
 	}
 	return true, nil
-}
-
-// recordedWithin is how far back Recorded looks, in bytes.
-const recordedWithin = 4 << 20
-
-// Recorded returns the newest record of kind call for each call of an
-// attachment, by the number the shim gave it. It looks at the last 4 MiB of the
-// log: a shim that comes back has few calls open, and they are recent. What can't
-// be read is left out; those calls are judged again.
-func (l *Log) Recorded(attachment string) map[uint64]record.Record {
-	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
-	kind := []byte(`,"kind":"` + string(record.KindCall) + `"`)
-	found := map[uint64]record.Record{}
-	see := func(e record.Entry) bool {
-		if bytes.Contains(e.Line, kind) && bytes.Contains(e.Line, needle) {
-			if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment && r.Kind == record.KindCall {
-				found[r.Call] = r
-			}
-		}
-		return true
-	}
-	end, _, _ := l.end()
-	var failures []error
-	if rest := recordedWithin - end.offset; rest > 0 && end.segment > 1 {
-		size, err := l.sizeOf(end.segment - 1)
-		if err == nil {
-			err = l.window(end.segment-1, max(0, size-rest), size, see)
-		}
-		failures = append(failures, err)
-	}
-	if end.segment > 0 {
-		failures = append(failures, l.window(end.segment, max(0, end.offset-recordedWithin), end.offset, see))
-	}
-	if err := errors.Join(failures...); err != nil {
-		l.o.Logger.Warn("look for the records of an attachment", "component", "audit", "err", err)
-	}
-	return found
 }

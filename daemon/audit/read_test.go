@@ -230,6 +230,14 @@ func TestRecorded(t *testing.T) {
 	if got := l.Recorded("c"); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}
+	record1(record.KindDetach, "a", 0, "left") // its verdicts went with it
+	record1(record.KindCall, "a", 20, "forward")
+	if got := l.Recorded("a"); len(got) != 1 || got[20].Verdict != "forward" {
+		t.Errorf("got %v", got)
+	}
+	if got := l.Recorded("a\"b"); len(got) != 1 {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestReadRefusesAMalformedGlob(t *testing.T) {

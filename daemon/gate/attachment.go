@@ -27,6 +27,8 @@ type Shim struct {
 	Requested  Profile       // may only tighten; empty asks for nothing
 	Calls      *atomic.Int64 // counts the calls that were judged, for all shims that share it; nil: nobody counts
 	Blind      bool          // it can't submit the results that hooks want to see
+	Shared     bool          // its server is not its own: the daemon looks at what it writes
+	Host       bool          // it is no shim: a run submits what its agent asks of us
 }
 
 // Submission is one line that a shim wants judged.

@@ -391,6 +391,26 @@ func TestEarlierDaemon(t *testing.T) {
 	}
 }
 
+// What the daemon writes for a shim could be written again in each daemon: it is
+// judged, and recorded, anew.
+func TestEarlierDaemonOfSharedServer(t *testing.T) {
+	h := newHouse()
+	h.ruling = Ruling{Move: Forward, Gate: "rule"}
+	_, a := submitTo(h, shimX, aCall)
+	a.Close(true)
+	earlier := map[uint64]record.Record{1: *h.records[0]}
+	h.ruling = Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule} // what the next daemon says
+	shared := shimX
+	shared.Shared = true
+	b := h.gate.Attach(context.Background(), shared, earlier)
+	defer b.Close(true)
+	c := collect(b)
+	b.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
+	if v := <-c; v.Move != Deny || len(h.records) != 2 {
+		t.Errorf("got %v, and %d records", v.Move, len(h.records))
+	}
+}
+
 func TestCancelWithdraws(t *testing.T) {
 	h := newHouse()
 	h.ruling = Ruling{Move: Ask}

@@ -48,6 +48,10 @@ func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *r
 		return Verdict{}, nil, false
 	}
 	v, final = a.gate.recorded(c, &r)
+	if a.shim.Shared && final && v.Move == Forward {
+		c.earlier = nil // nobody knows any more whether it was made use of
+		return Verdict{}, nil, false
+	}
 	// A yes that the shim has not heard of is held against what is in force now, and
 	// so is a call whose result hooks want and would not see.
 	c.noted = final && v.Move == Forward && (r.Gate == "ask" && !r.Auto || v.Inspect && c.unseen() != "")

@@ -32,7 +32,7 @@ func (k *keeper) Record(context.Context, *record.Record, []byte, []string) error
 
 func someState() State {
 	return State{
-		Servers: []Server{{ID: "files", Started: true}, {ID: "files", Started: true}, {ID: "github"}, {ID: "db", Started: true, Detached: true}},
+		Servers: []Server{{ID: "files", Started: true}, {ID: "files", Started: true}, {ID: "github"}, {ID: "db", Started: true, Detached: true}, {ID: "docs", Shared: true}},
 		Kept:    []Kept{{"backend", "github", "running", 2}, {"backend", "github", "failed", 3}, {"extension", "scrubber\x1b", "running", 0}},
 
 		Sessions: 2, Ungoverned: 1, Open: 3, Waiting: 4, HeldDefinitions: 5, WithheldStarts: 6,
@@ -165,7 +165,7 @@ func TestWhatRecordsTell(t *testing.T) {
 		{1, "thoughtgate_processes", []string{"kind=extension", "state=running"}},
 		{5, "thoughtgate_process_restarts_total", []string{"kind=backend", "name=github"}},
 		{0, "thoughtgate_process_restarts_total", []string{"kind=extension", `name=scrubber\u{1b}`}},
-		{3, "thoughtgate_shims", []string{"state=attached"}},
+		{4, "thoughtgate_shims", []string{"state=attached"}},
 		{1, "thoughtgate_shims", []string{"state=detached"}},
 		{2, "thoughtgate_sessions", nil},
 		{1, "thoughtgate_ungoverned_servers", nil},

@@ -26,6 +26,7 @@ type Server struct {
 	ID       string
 	Started  bool // its process runs
 	Detached bool // the shim's stream tore; it may come back
+	Shared   bool // no process of the shim's: what serves it is among Kept
 }
 
 // Kept is a program that the daemon keeps running.
@@ -120,11 +121,16 @@ func (c *collector) processes(tell func(definition, float64, ...string), all []S
 	by, states, again := map[[2]string]float64{}, map[[2]string]float64{}, map[[2]string]float64{}
 	active, detached := 0.0, 0.0
 	for _, s := range all {
+		if s.Detached {
+			detached++
+		}
+		if s.Shared {
+			continue
+		}
 		state := "starting"
 		switch {
 		case s.Detached:
 			state = "detached"
-			detached++
 		case s.Started:
 			state = "running"
 		}

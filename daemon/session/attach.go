@@ -69,9 +69,9 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 	id := h.Shim.Attachment
 	j, again := r.joined[id], false
 	if j != nil {
-		if j.peer != h.Peer || j.shim.Server != h.Shim.Server {
+		if err := j.same(&h); err != nil {
 			r.mu.Unlock()
-			return nil, 0, fmt.Errorf("attachment %s belongs to process %d: %w", id, j.peer.PID, gate.ErrForbidden)
+			return nil, 0, err
 		}
 		again = true
 	} else {
@@ -116,6 +116,18 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 		r.log.Error("record the attachment", "server_id", j.shim.Server, "err", err)
 	}
 	return j, stream, nil
+}
+
+// same refuses a shim that comes back as something else than it was: what it is
+// judged as was found out when it came first.
+func (j *Joined) same(h *Hello) error {
+	switch {
+	case j.peer != h.Peer || j.shim.Server != h.Shim.Server:
+		return fmt.Errorf("attachment %s belongs to process %d: %w", h.Shim.Attachment, j.peer.PID, gate.ErrForbidden)
+	case j.shim.Launch != h.Shim.Launch || j.shim.Cwd != h.Shim.Cwd:
+		return fmt.Errorf("attachment %s came with another command line or folder: %w", h.Shim.Attachment, gate.ErrForbidden)
+	}
+	return nil
 }
 
 // tell informs the session of j, if it has one. r.mu is held.

@@ -102,8 +102,9 @@ func New(join Join, log *slog.Logger) *Book {
 }
 
 // Way returns the way of an attachment, nil when its server is its own. The first
-// call for an attachment asks shared, and what it says holds until Forget.
-func (b *Book) Way(attachment string, shared func() bool) *Way {
+// call for an attachment asks shared, and what it says holds until Forget; fresh says
+// that this was it.
+func (b *Book) Way(attachment string, shared func() bool) (w *Way, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	w, known := b.ways[attachment]
@@ -113,7 +114,7 @@ func (b *Book) Way(attachment string, shared func() bool) *Way {
 		}
 		b.ways[attachment] = w
 	}
-	return w
+	return w, !known
 }
 
 // Forget ends the way of an attachment that will not come back.

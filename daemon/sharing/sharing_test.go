@@ -51,7 +51,7 @@ func permitted(t *testing.T, script string) {
 		case "ask":
 			v.verdict(gate.Verdict{Seq: seq, Move: gate.Ask})
 		case "cancel":
-			v.over(seq)
+			v.cancelled(seq)
 		case "write":
 			err = v.permit([]byte(line))
 		case "forged":
@@ -175,6 +175,20 @@ func TestVerdictsAreBounded(t *testing.T) {
 	if err := v.permit([]byte(call)); err != nil {
 		t.Error(err)
 	}
+	// What is taken back does not push out that a verdict was made use of, which the
+	// gate tells again.
+	for seq := uint64(3 * remembered); seq < 6*remembered; seq++ {
+		_ = v.submitted(seq, wire.FromAgent)
+		v.cancelled(seq)
+	}
+	if len(v.by) > 2*remembered {
+		t.Errorf("%d submissions are kept", len(v.by))
+	}
+	_ = v.submitted(1, wire.FromAgent)
+	v.verdict(gate.Verdict{Seq: 1, Move: gate.Forward, Line: []byte(call)})
+	if err := v.permit([]byte(call)); !errors.Is(err, gate.ErrForbidden) {
+		t.Errorf("a verdict is made use of twice: %v", err)
+	}
 }
 
 // server is a server of one client, and the stream of a shim.
@@ -260,7 +274,7 @@ func open(t *testing.T) (*server, *Book, *Way) {
 	s := newServer()
 	b := New(s.join, slog.New(slog.DiscardHandler))
 	t.Cleanup(b.Close)
-	w := b.Way("a", func() bool { return true })
+	w, _ := b.Way("a", func() bool { return true })
 	w.Open(Launch{Server: "x"}, nil, 0, s)
 	<-s.joined
 	return s, b, w
@@ -268,7 +282,14 @@ func open(t *testing.T) (*server, *Book, *Way) {
 
 func TestWay(t *testing.T) {
 	s, b, w := open(t)
-	if b.Way("a", nil) != w || b.Way("b", func() bool { return false }) != nil || b.Way("b", nil) != nil {
+	again := func(attachment string, shared func() bool) *Way {
+		w, fresh := b.Way(attachment, shared)
+		if fresh != (shared != nil) {
+			t.Errorf("%s: fresh %v", attachment, fresh)
+		}
+		return w
+	}
+	if again("a", nil) != w || again("b", func() bool { return false }) != nil || again("b", nil) != nil {
 		t.Error("what was said of an attachment does not hold")
 	}
 	for seq := range uint64(3) {
@@ -358,7 +379,7 @@ func TestNoServer(t *testing.T) {
 	s.fails = fmt.Errorf("%w: no such program", ErrNotStarted)
 	b := New(s.join, slog.New(slog.DiscardHandler))
 	defer b.Close()
-	w := b.Way("a", func() bool { return true })
+	w, _ := b.Way("a", func() bool { return true })
 	w.Open(Launch{}, nil, 0, s)
 	s.until(t, "the shim knows", func() bool { return s.gone != nil })
 	if s.gone.Started || !strings.Contains(s.gone.Reason, "no such program") {
@@ -370,7 +391,7 @@ func TestNoServer(t *testing.T) {
 func TestResume(t *testing.T) {
 	s := newServer()
 	b := New(s.join, slog.New(slog.DiscardHandler))
-	w := b.Way("a", func() bool { return true })
+	w, _ := b.Way("a", func() bool { return true })
 	w.Open(Launch{}, []byte("hello"), 0, s)
 	if err := w.Write(1, []byte(list)); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,8 @@ const remembered = 8192
 // verdicts knows which lines verdicts have let through that were not written yet.
 type verdicts struct {
 	by    map[uint64]*submitted
-	order []uint64              // those of by with a final verdict, or without hope of one, oldest first
+	order []uint64              // those of by with a final verdict, oldest first
+	back  []uint64              // those that were taken back before they had one, oldest first
 	open  map[[32]byte][]uint64 // SHA-256 of lines that may be written, each with whose verdicts let it through
 }
 
@@ -28,6 +29,7 @@ type submitted struct {
 	let    bool     // it may be, and was not yet
 	used   bool
 	over   bool // it is in order
+	back   bool // it is in back
 }
 
 func newVerdicts() verdicts {
@@ -43,6 +45,23 @@ func (v *verdicts) submitted(seq uint64, side wire.Side) error {
 	}
 	v.by[seq] = &submitted{side: side}
 	return nil
+}
+
+// cancelled notes that a submission was taken back. Its verdict may be on the way
+// still; but what has one is not pushed out by any number of those.
+func (v *verdicts) cancelled(seq uint64) {
+	s := v.by[seq]
+	if s == nil || s.over || s.back {
+		return
+	}
+	s.back = true
+	if v.back = append(v.back, seq); len(v.back) > remembered {
+		old := v.back[0]
+		v.back = v.back[1:]
+		if s := v.by[old]; s != nil && !s.over {
+			delete(v.by, old)
+		}
+	}
 }
 
 // over notes that nothing new is to be expected of a submission.

@@ -179,7 +179,7 @@ func (w *Way) Submitted(s gate.Submission) error {
 func (w *Way) Cancelled(seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.verdicts.over(seq)
+	w.verdicts.cancelled(seq)
 }
 
 // Verdict takes note of a verdict before the shim knows it.

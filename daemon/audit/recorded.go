@@ -1,0 +1,49 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// recordedWithin is how far back Recorded looks, in bytes.
+const recordedWithin = 4 << 20
+
+// Recorded returns the newest record of kind call for each call of an
+// attachment since it was last let go, by the number the shim gave it. It looks at the last 4 MiB of the
+// log: a shim that comes back has few calls open, and they are recent. What can't
+// be read is left out; those calls are judged again.
+func (l *Log) Recorded(attachment string) map[uint64]record.Record {
+	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
+	kind, gone := []byte(`,"kind":"`+string(record.KindCall)+`"`), []byte(`,"kind":"`+string(record.KindDetach)+`"`)
+	found := map[uint64]record.Record{}
+	see := func(e record.Entry) bool {
+		if bytes.Contains(e.Line, kind) && bytes.Contains(e.Line, needle) {
+			if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment && r.Kind == record.KindCall {
+				found[r.Call] = r
+			}
+		} else if bytes.Contains(e.Line, gone) && bytes.Contains(e.Line, needle) {
+			if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment && r.Kind == record.KindDetach {
+				clear(found) // what was said to it before has been made use of, or was taken back
+			}
+		}
+		return true
+	}
+	end, _, _ := l.end()
+	var failures []error
+	if rest := recordedWithin - end.offset; rest > 0 && end.segment > 1 {
+		size, err := l.sizeOf(end.segment - 1)
+		if err == nil {
+			err = l.window(end.segment-1, max(0, size-rest), size, see)
+		}
+		failures = append(failures, err)
+	}
+	if end.segment > 0 {
+		failures = append(failures, l.window(end.segment, max(0, end.offset-recordedWithin), end.offset, see))
+	}
+	if err := errors.Join(failures...); err != nil {
+		l.o.Logger.Warn("look for the records of an attachment", "component", "audit", "err", err)
+	}
+	return found
+}
