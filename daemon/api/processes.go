@@ -39,7 +39,8 @@ func (v processesService) List(context.Context, *pb.ListProcessesRequest) (*pb.L
 	}
 	var all []*pb.Process
 	for _, a := range v.s.Sessions.Attachments() {
-		if m := v.s.attachedTo(a); !isRun(kept, m) {
+		// A run whose process has just ended is none that isRun finds, and no server.
+		if m := v.s.attachedTo(a); !isRun(kept, m) && !a.Shim.Host {
 			all = append(all, m)
 		}
 	}
