@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/thoughtgate/thoughtgated/client"
 )
 
@@ -123,7 +121,7 @@ func (h *house) syncs(n int) (time.Duration, error) {
 		if _, err := f.Write(make([]byte, 400)); err != nil {
 			return 0, err
 		}
-		if err := unix.Fdatasync(int(f.Fd())); err != nil {
+		if err := f.Sync(); err != nil {
 			return 0, err
 		}
 		all = append(all, time.Since(began))
