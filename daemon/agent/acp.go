@@ -165,7 +165,7 @@ func (o *run) acpPrompt(caller context.Context, conn *wire.Conn, session string)
 	defer late.Stop()
 	told, cut := context.WithTimeout(asked, cancelGrace)
 	defer cut()
-	if err := conn.Notify(told, "session/cancel", append(quote([]byte(`{"sessionId":`), session), '}')); err != nil {
+	if err := conn.Notify(told, "session/cancel", append(wire.AppendQuote([]byte(`{"sessionId":`), session), '}')); err != nil {
 		return nil, err
 	}
 	o.hasTold()

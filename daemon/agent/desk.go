@@ -171,13 +171,7 @@ func (o *run) inspected(ctx context.Context, judge *gate.Attachment, p *permitte
 	if !v.Replaced {
 		return text, nil
 	}
-	var changed struct {
-		Result struct {
-			Content []struct {
-				Text string `json:"text"`
-			} `json:"content"`
-		} `json:"result"`
-	}
+	var changed answer
 	if err := json.Unmarshal(v.Line, &changed); err != nil {
 		return "", fmt.Errorf("read what extensions have made of the result: %w", err)
 	}
@@ -194,27 +188,30 @@ const mostHeard = 256 << 10
 // resultOf is text as the result of the tool call that a request was judged as.
 func resultOf(call uint64, text string) []byte {
 	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":`, call)
-	return append(quote(line, text), `}]}}`...)
+	return append(wire.AppendQuote(line, text), `}]}}`...)
+}
+
+// answer is of an answer what can be read of it here.
+type answer struct {
+	Result struct {
+		Content []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	} `json:"result"`
+	Error struct {
+		Message string `json:"message"`
+	} `json:"error"`
 }
 
 // said is what a denial tells the agent's model.
 func said(v gate.Verdict) string {
-	var answer struct {
-		Result struct {
-			Content []struct {
-				Text string `json:"text"`
-			} `json:"content"`
-		} `json:"result"`
-		Error struct {
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	if json.Unmarshal(v.Answer, &answer) == nil {
-		if len(answer.Result.Content) > 0 {
-			return answer.Result.Content[0].Text
+	var a answer
+	if json.Unmarshal(v.Answer, &a) == nil {
+		if len(a.Result.Content) > 0 {
+			return a.Result.Content[0].Text
 		}
-		if answer.Error.Message != "" {
-			return answer.Error.Message
+		if a.Error.Message != "" {
+			return a.Error.Message
 		}
 	}
 	return "Not executed. " + v.Reason

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // mostText is how much of a file an agent reads at once, or writes, in bytes.
@@ -36,7 +38,7 @@ func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) 
 	if err != nil {
 		return nil, "", fmt.Errorf("read %s: %w", path, err)
 	}
-	return append(quote([]byte(`{"content":`), text), '}'), text, nil
+	return append(wire.AppendQuote([]byte(`{"content":`), text), '}'), text, nil
 }
 
 // pathOf is the file that a request is about.

@@ -63,7 +63,7 @@ var telling = map[string]string{"fs/read_text_file": "content", "terminal/output
 
 // retold is result with another text.
 func retold(method string, result []byte, text string) ([]byte, error) {
-	edit, err := wire.Set(result, wire.Span{End: len(result)}, telling[method], quote(nil, text))
+	edit, err := wire.Set(result, wire.Span{End: len(result)}, telling[method], wire.AppendQuote(nil, text))
 	if telling[method] == "" || err != nil {
 		return nil, errors.Join(fmt.Errorf("put what extensions say in the place of the result of %s", method), err)
 	}
@@ -86,7 +86,7 @@ func bare(params []byte) ([]byte, error) {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(quote(out, string(name)), ':'), bytes.TrimSpace(value.Of(params))...)
+		out = append(append(wire.AppendQuote(out, string(name)), ':'), bytes.TrimSpace(value.Of(params))...)
 		return nil
 	})
 	if err != nil {

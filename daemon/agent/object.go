@@ -50,8 +50,9 @@ func (o object) number(name string) (int, error) {
 	return int(n), nil
 }
 
-// texts returns a member that is a list of strings; nil where there is none, or null.
-func (o object) texts(name string) ([]string, error) {
+// items returns where the elements of a member that is a list lie in it; nil where
+// there is none, or null.
+func (o object) items(name string) ([]wire.Span, error) {
 	raw := o[name]
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -59,6 +60,16 @@ func (o object) texts(name string) ([]string, error) {
 	items, err := wire.Elements(raw, wire.Span{End: len(raw)})
 	if err != nil {
 		return nil, &wire.Fault{Code: codeParams, Message: fmt.Sprintf("Invalid params: %s: %v", name, err)}
+	}
+	return items, nil
+}
+
+// texts returns a member that is a list of strings; nil where there is none, or null.
+func (o object) texts(name string) ([]string, error) {
+	raw := o[name]
+	items, err := o.items(name)
+	if items == nil || err != nil {
+		return nil, err
 	}
 	var all []string
 	for _, item := range items {
@@ -75,12 +86,9 @@ func (o object) texts(name string) ([]string, error) {
 // has started stay as they are.
 func (o object) variables(name string) (map[string]string, error) {
 	raw := o[name]
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil, nil
-	}
-	items, err := wire.Elements(raw, wire.Span{End: len(raw)})
-	if err != nil {
-		return nil, &wire.Fault{Code: codeParams, Message: fmt.Sprintf("Invalid params: %s: %v", name, err)}
+	items, err := o.items(name)
+	if items == nil || err != nil {
+		return nil, err
 	}
 	all := map[string]string{}
 	for _, item := range items {

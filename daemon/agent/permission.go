@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -115,17 +114,8 @@ var cancelledOutcome = []byte(`{"outcome":{"outcome":"cancelled"}}`)
 func chosen(options []option, kind string) []byte {
 	for _, o := range options {
 		if o.kind == kind {
-			return append(append([]byte(`{"outcome":{"outcome":"selected","optionId":`), quote(nil, o.id)...), `}}`...)
+			return append(append([]byte(`{"outcome":{"outcome":"selected","optionId":`), wire.AppendQuote(nil, o.id)...), `}}`...)
 		}
 	}
 	return cancelledOutcome
-}
-
-// quote appends text as a JSON string.
-func quote(dst []byte, text string) []byte {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		quoted = []byte(`""`) // a string always can be
-	}
-	return append(dst, quoted...)
 }

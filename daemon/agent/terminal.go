@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 const (
@@ -51,7 +52,7 @@ func (o *run) createTerminal(_ context.Context, p *permitted) ([]byte, string, e
 	if err != nil {
 		return nil, "", err
 	}
-	return append(quote([]byte(`{"terminalId":`), id), '}'), "", nil
+	return append(wire.AppendQuote([]byte(`{"terminalId":`), id), '}'), "", nil
 }
 
 // toStart reads what is to be started. No shell reads it, unless the agent
@@ -164,7 +165,7 @@ func (t *terminal) exitStatus() string {
 	}
 	s := t.child.Wait()
 	if s.Signal != 0 {
-		return string(append(quote([]byte(`{"exitCode":null,"signal":`), strings.TrimPrefix(s.String(), "killed by ")), '}'))
+		return string(append(wire.AppendQuote([]byte(`{"exitCode":null,"signal":`), strings.TrimPrefix(s.String(), "killed by ")), '}'))
 	}
 	return fmt.Sprintf(`{"exitCode":%d,"signal":null}`, s.Code)
 }
@@ -180,7 +181,7 @@ func (o *run) terminalOutput(_ context.Context, p *permitted) ([]byte, string, e
 		t.settle()
 	}
 	text, cut := t.output.read()
-	result := quote([]byte(`{"output":`), text)
+	result := wire.AppendQuote([]byte(`{"output":`), text)
 	result = fmt.Appendf(result, `,"truncated":%t`, cut)
 	if status != "" {
 		result = append(append(result, `,"exitStatus":`...), status...)

@@ -157,7 +157,7 @@ func (e *extension) get(ctx context.Context, params []byte) ([]byte, error) {
 		return nil, failed(err)
 	}
 	if value, ok := values[key]; ok {
-		return append(append([]byte(`{"value":`), protocol.Quote(value)...), '}'), nil
+		return append(append([]byte(`{"value":`), wire.AppendQuote(nil, value)...), '}'), nil
 	}
 	return []byte(`{"value":null}`), nil
 }

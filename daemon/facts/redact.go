@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Redact returns values, one raw JSON value, with each secret it recognises and
@@ -212,10 +214,7 @@ func (r *redactor) spliced(values []byte) []byte {
 
 // quoted writes text as a JSON string, or as a part of one.
 func quoted(text string, marks bool) []byte {
-	out, err := jsontext.AppendQuote(nil, text)
-	if err != nil { // invalid UTF-8 was replaced
-		out, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD"))
-	}
+	out := wire.AppendQuote(nil, text)
 	if marks {
 		return out
 	}

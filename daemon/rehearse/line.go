@@ -94,7 +94,7 @@ func (l *Line) request(id uint64) []byte {
 	if !strings.HasPrefix(l.Method, "notifications/") {
 		b = fmt.Appendf(b, `,"id":%d`, id)
 	}
-	b = append(append(b, `,"method":`...), quoted(l.Method)...)
+	b = append(append(b, `,"method":`...), wire.AppendQuote(nil, l.Method)...)
 	if params := l.params(); params != nil {
 		b = append(append(b, `,"params":`...), params...)
 	}
@@ -113,7 +113,7 @@ func (l *Line) params() []byte {
 	case l.Subject == "" && l.Arguments == nil:
 		return nil
 	}
-	b := append([]byte(`{"`+name+`":`), quoted(l.Subject)...)
+	b := append([]byte(`{"`+name+`":`), wire.AppendQuote(nil, l.Subject)...)
 	if l.Arguments != nil {
 		b = append(append(b, `,"arguments":`...), l.Arguments...)
 	}
@@ -125,12 +125,4 @@ func (l *Line) answer(id uint64) []byte { return answer(id, l.Result) }
 
 func answer(id uint64, result []byte) []byte {
 	return append(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":%s`, id, result), '}')
-}
-
-func quoted(text string) []byte {
-	b, err := jsontext.AppendQuote(nil, text)
-	if err != nil { // invalid UTF-8 was replaced
-		b, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD"))
-	}
-	return b
 }

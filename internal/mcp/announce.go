@@ -14,7 +14,7 @@ func Announce(line []byte, e *wire.Envelope, text string) []byte {
 	if err != nil || !content.Present() || line[content.Start] != '[' {
 		return line
 	}
-	item := append(quote([]byte(`{"type":"text","text":`), text), '}')
+	item := append(wire.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 	if rest := bytes.TrimLeft(line[content.Start+1:content.End], " \t\r\n"); rest[0] != ']' {
 		item = append(item, ',')
 	}

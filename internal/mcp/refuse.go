@@ -3,9 +3,6 @@ package mcp
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -190,11 +187,11 @@ func (d *Denial) data() []byte {
 		if len(data) > 1 {
 			data = append(data, ',')
 		}
-		data = append(append(quote(data, name), ':'), raw...)
+		data = append(append(wire.AppendQuote(data, name), ':'), raw...)
 	}
 	text := func(name, value string) {
 		if value != "" {
-			add(name, quote(nil, value))
+			add(name, wire.AppendQuote(nil, value))
 		}
 	}
 	text("gate", d.Gate)
@@ -215,7 +212,7 @@ func (d *Denial) data() []byte {
 // not errors.
 func toolResult(id []byte, d Denial) []byte {
 	line := append(opened(id, "result"), `{"content":[{"type":"text","text":`...)
-	line = append(quote(line, d.text()), `}],"isError":true`...)
+	line = append(wire.AppendQuote(line, d.text()), `}],"isError":true`...)
 	if d.Modern {
 		line = append(line, `,"resultType":"complete"`...)
 	}
@@ -225,7 +222,7 @@ func toolResult(id []byte, d Denial) []byte {
 func errorLine(id []byte, code int, text string, data []byte) []byte {
 	line := append(opened(id, "error"), `{"code":`...)
 	line = strconv.AppendInt(line, int64(code), 10)
-	line = quote(append(line, `,"message":`...), text)
+	line = wire.AppendQuote(append(line, `,"message":`...), text)
 	if data != nil {
 		line = append(append(line, `,"data":`...), data...)
 	}
@@ -238,22 +235,13 @@ func opened(id []byte, member string) []byte {
 	return append(append(append(line, `,"`...), member...), `":`...)
 }
 
-// quote appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
-func quote(dst []byte, text string) []byte {
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	dst, _ = jsontext.AppendQuote(dst, text) // fails for invalid UTF-8 only
-	return dst
-}
-
 func quoteAll(dst []byte, texts []string) []byte {
 	dst = append(dst, '[')
 	for i, text := range texts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = quote(dst, text)
+		dst = wire.AppendQuote(dst, text)
 	}
 	return append(dst, ']')
 }

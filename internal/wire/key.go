@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -52,6 +53,13 @@ func Unquote(s Span, line []byte) (string, error) {
 		return "", fmt.Errorf("read string: %w", err)
 	}
 	return string(text), nil
+}
+
+// AppendQuote appends text as a JSON string to dst. What is not UTF-8 in it becomes
+// U+FFFD.
+func AppendQuote(dst []byte, text string) []byte {
+	dst, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(text, "\uFFFD")) // it fails for nothing else
+	return dst
 }
 
 // validID reports whether raw is an id that every reader correlates alike: an

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -66,8 +64,8 @@ func revision(line []byte, e *wire.Envelope) string {
 func (s *Server) about(version string) []byte {
 	dst := append([]byte("{"), version...)
 	dst = append(dst, `,"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":`...)
-	dst = quote(dst, ID(s.name))
-	dst = quote(append(dst, `,"version":`...), s.extension.Version())
+	dst = wire.AppendQuote(dst, ID(s.name))
+	dst = wire.AppendQuote(append(dst, `,"version":`...), s.extension.Version())
 	return append(dst, "}}"...)
 }
 
@@ -78,8 +76,8 @@ func (s *Server) list(members string) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = quote(append(dst, `{"name":`...), t.Name)
-		dst = quote(append(dst, `,"description":`...), t.Description)
+		dst = wire.AppendQuote(append(dst, `{"name":`...), t.Name)
+		dst = wire.AppendQuote(append(dst, `,"description":`...), t.Description)
 		dst = append(dst, `,"inputSchema":`...)
 		dst = append(append(dst, t.InputSchema...), '}')
 	}
@@ -213,11 +211,5 @@ func (m *Member) result(id, result []byte, modern bool) {
 
 // failed is a result that tells a model what went wrong.
 func failed(text string) []byte {
-	return append(quote([]byte(`{"content":[{"type":"text","text":`), text), `}],"isError":true}`...)
-}
-
-// quote appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
-func quote(dst []byte, text string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, text) // the error tells of the U+FFFD
-	return dst
+	return append(wire.AppendQuote([]byte(`{"content":[{"type":"text","text":`), text), `}],"isError":true}`...)
 }

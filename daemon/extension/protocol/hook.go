@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Action is what an extension wants done with what it was shown.
@@ -86,14 +88,14 @@ func (s *Shown) Params() []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendQuote(append(appendQuote(dst, m.name), ':'), m.value)
+		dst = wire.AppendQuote(append(wire.AppendQuote(dst, m.name), ':'), m.value)
 	}
 	dst = append(dst, `,"facts":[`...)
 	for i, fact := range s.Facts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendQuote(dst, fact)
+		dst = wire.AppendQuote(dst, fact)
 	}
 	dst = append(dst, `],"arguments":`...)
 	if s.Arguments == nil {

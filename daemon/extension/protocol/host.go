@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // What one record of an extension's memory may hold at most.
@@ -117,15 +119,15 @@ func AppendRecords(dst []byte, namespace string, all []Remembered) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendQuote(append(dst, `{"namespace":`...), namespace)
+		dst = wire.AppendQuote(append(dst, `{"namespace":`...), namespace)
 		dst = strconv.AppendInt(append(dst, `,"timestamp_ms":`...), r.Written.UnixMilli(), 10)
-		dst = appendQuote(append(dst, `,"content":`...), r.Content)
+		dst = wire.AppendQuote(append(dst, `,"content":`...), r.Content)
 		dst = append(dst, `,"tags":[`...)
 		for i, tag := range r.Tags {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = appendQuote(dst, tag)
+			dst = wire.AppendQuote(dst, tag)
 		}
 		dst = append(dst, ']')
 		if r.Meta != nil {
@@ -169,40 +171,40 @@ func (o object) param(name string) (string, error) {
 
 // Setting returns the params of config.changed.
 func Setting(key, value string) []byte {
-	dst := appendQuote([]byte(`{"key":`), key)
-	return append(appendQuote(append(dst, `,"value":`...), value), '}')
+	dst := wire.AppendQuote([]byte(`{"key":`), key)
+	return append(wire.AppendQuote(append(dst, `,"value":`...), value), '}')
 }
 
 // Params returns what an extension is greeted with.
 func (g *Greeting) Params() []byte {
-	dst := appendQuote([]byte(`{"thoughtgate_version":`), g.Build)
+	dst := wire.AppendQuote([]byte(`{"thoughtgate_version":`), g.Build)
 	dst = strconv.AppendInt(append(dst, `,"protocol_version":`...), Version, 10)
-	dst = appendQuote(append(dst, `,"name":`...), g.Name)
-	dst = appendQuote(append(dst, `,"root":`...), g.Root)
+	dst = wire.AppendQuote(append(dst, `,"name":`...), g.Name)
+	dst = wire.AppendQuote(append(dst, `,"root":`...), g.Root)
 	dst = append(dst, `,"config":{`...)
 	for i, key := range slices.Sorted(maps.Keys(g.Config)) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendQuote(append(appendQuote(dst, key), ':'), g.Config[key])
+		dst = wire.AppendQuote(append(wire.AppendQuote(dst, key), ':'), g.Config[key])
 	}
 	return append(dst, `}}`...)
 }
 
 // ToolParams returns the params of tool.call.
 func ToolParams(name string, input []byte) []byte {
-	dst := append(appendQuote([]byte(`{"name":`), name), `,"input":`...)
+	dst := append(wire.AppendQuote([]byte(`{"name":`), name), `,"input":`...)
 	return append(append(dst, input...), '}')
 }
 
 // CommandParams returns the params of command.invoke.
 func CommandParams(command string, args []string, request string) []byte {
-	dst := append(appendQuote([]byte(`{"command":`), command), `,"args":[`...)
+	dst := append(wire.AppendQuote([]byte(`{"command":`), command), `,"args":[`...)
 	for i, arg := range args {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendQuote(dst, arg)
+		dst = wire.AppendQuote(dst, arg)
 	}
-	return append(appendQuote(append(dst, `],"request_id":`...), request), '}')
+	return append(wire.AppendQuote(append(dst, `],"request_id":`...), request), '}')
 }

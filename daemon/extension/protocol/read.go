@@ -163,14 +163,6 @@ func OneLine(raw []byte) []byte {
 	return value
 }
 
-// Quote returns text as a JSON string; what is not Unicode in it becomes U+FFFD.
-func Quote(text string) []byte { return appendQuote(nil, text) }
-
-func appendQuote(dst []byte, text string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, strings.ToValidUTF8(text, "\uFFFD")) // it fails for nothing else
-	return dst
-}
-
 // Plain returns text that an extension chose on one line, at most most bytes of it.
 func Plain(text string, most int) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }), " ")

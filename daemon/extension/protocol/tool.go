@@ -3,6 +3,8 @@ package protocol
 import (
 	"errors"
 	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // CheckResult refuses what is not the result of a tool, and returns it in one line.
@@ -32,6 +34,6 @@ func StreamOf(params []byte) (string, error) {
 
 // WithRequest puts a request_id into params, which are an object with members.
 func WithRequest(params []byte, request string) []byte {
-	dst := append(appendQuote([]byte(`{"request_id":`), request), ',')
+	dst := append(wire.AppendQuote([]byte(`{"request_id":`), request), ',')
 	return append(dst, params[1:]...)
 }

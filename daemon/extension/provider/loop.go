@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Provider asks one extension's provider. Its methods are safe for concurrent
@@ -107,8 +109,8 @@ func contentOf(said []Event) []Block {
 
 // Append appends u as a block.
 func (u *ToolUse) Append(dst []byte) []byte {
-	dst = quote(append(dst, `{"type":"tool_use","id":`...), u.ID)
-	dst = quote(append(dst, `,"name":`...), u.Name)
+	dst = wire.AppendQuote(append(dst, `{"type":"tool_use","id":`...), u.ID)
+	dst = wire.AppendQuote(append(dst, `,"name":`...), u.Name)
 	return append(append(append(dst, `,"input":`...), u.Input...), '}')
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Params is what a model is asked: the parameters of provider.complete and
@@ -34,15 +34,15 @@ const anyObject = `{"type":"object"}`
 
 // Append appends p as one JSON object.
 func (p *Params) Append(dst []byte) []byte {
-	dst = quote(append(dst, `{"provider_id":`...), p.Provider)
-	dst = quote(append(dst, `,"model_id":`...), p.ModelID)
-	dst = quote(append(dst, `,"model":`...), p.Model)
+	dst = wire.AppendQuote(append(dst, `{"provider_id":`...), p.Provider)
+	dst = wire.AppendQuote(append(dst, `,"model_id":`...), p.ModelID)
+	dst = wire.AppendQuote(append(dst, `,"model":`...), p.Model)
 	dst = list(append(dst, `,"messages":`...), p.Messages, func(dst, m []byte) []byte { return append(dst, m...) })
 	dst = append(dst, `,"system_prompt":`...)
 	if p.System == "" {
 		dst = append(dst, "null"...)
 	} else {
-		dst = quote(dst, p.System)
+		dst = wire.AppendQuote(dst, p.System)
 	}
 	dst = list(append(dst, `,"tools":`...), p.Tools, appendTool)
 	dst = append(dst, `,"temperature":`...)
@@ -62,8 +62,8 @@ func (p *Params) Append(dst []byte) []byte {
 }
 
 func appendTool(dst []byte, t Tool) []byte {
-	dst = quote(append(dst, `{"name":`...), t.Name)
-	dst = quote(append(dst, `,"description":`...), t.Description)
+	dst = wire.AppendQuote(append(dst, `{"name":`...), t.Name)
+	dst = wire.AppendQuote(append(dst, `,"description":`...), t.Description)
 	dst = append(dst, `,"input_schema":`...)
 	if t.InputSchema == nil {
 		return append(dst, anyObject+"}"...)
@@ -79,18 +79,20 @@ func (p Params) with(messages ...[]byte) Params {
 
 // Message makes a message of what blocks, each a raw object, say.
 func Message(role string, blocks ...[]byte) []byte {
-	dst := quote([]byte(`{"role":`), role)
+	dst := wire.AppendQuote([]byte(`{"role":`), role)
 	dst = list(append(dst, `,"content":`...), blocks, func(dst, b []byte) []byte { return append(dst, b...) })
 	return append(dst, '}')
 }
 
 // TextBlock makes a block of text.
-func TextBlock(text string) []byte { return append(quote([]byte(`{"type":"text","text":`), text), '}') }
+func TextBlock(text string) []byte {
+	return append(wire.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
+}
 
 // ToolResult makes the block that answers a tool use.
 func ToolResult(id, text string, failed bool) []byte {
-	dst := quote([]byte(`{"type":"tool_result","tool_use_id":`), id)
-	dst = quote(append(dst, `,"content":`...), text)
+	dst := wire.AppendQuote([]byte(`{"type":"tool_result","tool_use_id":`), id)
+	dst = wire.AppendQuote(append(dst, `,"content":`...), text)
 	if failed {
 		dst = append(dst, `,"is_error":true`...)
 	}
@@ -106,10 +108,4 @@ func list[T any](dst []byte, all []T, one func(dst []byte, t T) []byte) []byte {
 		dst = one(dst, t)
 	}
 	return append(dst, ']')
-}
-
-// quote appends text as a JSON string. What is not UTF-8 becomes U+FFFD.
-func quote(dst []byte, text string) []byte {
-	dst, _ = jsontext.AppendQuote(dst, text) // the error tells of the U+FFFD
-	return dst
 }
