@@ -115,8 +115,9 @@ func (l *Log) open() (*Log, error) {
 // It fills in Seq, Time, Prev and Values of r. When it returns nil, r is as safe
 // as the options ask for; else whatever r is about must not happen.
 //
-// ctx bounds the wait for stable storage, and says what was seen of the decider
-// that r names (gate.WithCaller).
+// ctx bounds the wait for stable storage, says what was seen of the decider that
+// r names (gate.WithCaller), and whether r only tells (gate.Telling): such a one is
+// on stable storage after two intervals at the latest, and nobody waits for it.
 func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redact []string) error {
 	if l.key.Load() == nil {
 		if err := l.again(); err != nil {
@@ -138,7 +139,7 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 		return err
 	}
 	r.Seq, r.Time, r.Prev, r.Values = written.Seq, written.Time, written.Prev, written.Values
-	if l.keeping().Sync == SyncAlways {
+	if l.keeping().Sync == SyncAlways && !gate.OnlyTells(ctx) {
 		return l.commit(ctx, r.Seq)
 	}
 	return nil

@@ -122,25 +122,39 @@ func (l *Log) flush() {
 		case <-l.stop:
 			return
 		}
+		seq := l.Seq()
 		pause.Reset(l.keeping().Interval)
 		select {
 		case <-pause.C:
 		case <-l.stop:
 			return
 		}
-		select { // what was written until here is covered by this round
-		case <-l.dirty:
-		default:
-		}
-		if l.keeping().Sync == SyncInterval {
-			if _, err := l.sync(); err != nil {
-				continue // the log has failed, and says so
-			}
+		if err := l.settle(seq); err != nil {
+			continue // the log has failed, and says so
 		}
 		l.mu.Lock()
 		l.writeHead()
 		l.mu.Unlock()
 	}
+}
+
+// settle brings records to stable storage that nobody waits for: all of them, or
+// with always those up to seq, which are there already when records came behind
+// them that somebody waited for.
+func (l *Log) settle(seq uint64) error {
+	how := l.keeping().Sync
+	if how == SyncAlways {
+		return l.commit(context.Background(), seq)
+	}
+	select { // what was written until here is covered by this round
+	case <-l.dirty:
+	default:
+	}
+	if how == SyncNever {
+		return nil
+	}
+	_, err := l.sync()
+	return err
 }
 
 // writeHead writes down how far the log goes. The log does not depend on it, so

@@ -21,6 +21,17 @@ func WithCaller(ctx context.Context, who string, peer *record.Peer) context.Cont
 	return context.WithValue(ctx, callerKey{}, caller{who, peer})
 }
 
+// toldKey is where a context says that a record only tells.
+type toldKey struct{}
+
+// Telling returns a context for a record that only tells what has happened, so
+// that nothing depends on it any more. Its recorder need not wait until it is as
+// safe as others: it is soon.
+func Telling(ctx context.Context) context.Context { return context.WithValue(ctx, toldKey{}, true) }
+
+// OnlyTells reports whether a context is one of Telling.
+func OnlyTells(ctx context.Context) bool { return ctx.Value(toldKey{}) != nil }
+
 // PeerOf is what the kernel showed of who, nil when the context is not of a call
 // of theirs.
 func PeerOf(ctx context.Context, who string) *record.Peer {

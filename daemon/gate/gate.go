@@ -264,7 +264,7 @@ type Grants interface {
 // Recorder writes down. Record returns when r is as safe as the configuration
 // asks for; an error means that it is not, and the verdict must refuse. values
 // is the raw JSON that is to be kept beside the record, nil for none; redact
-// names members of it that are never kept.
+// names members of it that are never kept. One of Telling need not be that safe yet.
 type Recorder interface {
 	Record(ctx context.Context, r *record.Record, values []byte, redact []string) error
 }
