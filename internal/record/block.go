@@ -3,7 +3,6 @@ package record
 import (
 	"encoding/binary"
 	"errors"
-	"strings"
 	"time"
 )
 
@@ -41,73 +40,81 @@ func (p *Posting) Offsets(b Block) ([]int64, error) {
 	return offsets, nil
 }
 
-// IndexedFields are the members by which records are looked for.
-func IndexedFields() []string { return []string{"kind", "server", "tool", "verdict", "session"} }
-
 // maxWords is how many values of one member a block keeps apart. A member that has
 // more is left out: URIs, say, each of which is asked for once.
 const maxWords = 1024
 
 // Indexer makes one block. Its methods are for one goroutine.
 type Indexer struct {
-	block Block
-	words map[string]map[string]*posting // field to word; nil for a field with too many
+	block  Block
+	record indexed
+	fields [len(indexedFields)]wordsOf
+}
+
+// wordsOf is what was seen of one field.
+type wordsOf struct {
+	words map[string]*posting
+	many  bool     // there were too many, and none is kept
+	last  *posting // most records say what the one before said
 }
 
 type posting struct {
-	last   int64
+	word   string
+	at     int64 // the last place
 	places []byte
 }
 
 // NewIndexer begins a block in a segment at the offset of an entry.
 func NewIndexer(segment uint64, from int64) *Indexer {
-	x := &Indexer{block: Block{Segment: segment, From: from, To: from}, words: map[string]map[string]*posting{}}
-	for _, field := range IndexedFields() {
-		x.words[field] = map[string]*posting{}
-	}
-	return x
+	return &Indexer{block: Block{Segment: segment, From: from, To: from}}
 }
 
 // Add takes in the next entry. One that is damaged has no words.
 func (x *Indexer) Add(e Entry) {
 	x.block.To = e.Offset + e.Size()
-	r, err := Parse(e.Line)
-	if err != nil {
+	r := &x.record
+	if !r.read(e.Line) {
 		return
 	}
 	if x.block.First == 0 {
-		x.block.First, x.block.Since = r.Seq, r.Time
+		x.block.First, x.block.Since = r.seq, r.time
 	}
-	x.block.Last = max(x.block.Last, r.Seq)
-	if r.Time.Before(x.block.Since) {
-		x.block.Since = r.Time
+	x.block.Last = max(x.block.Last, r.seq)
+	if r.time.Before(x.block.Since) {
+		x.block.Since = r.time
 	}
-	if r.Time.After(x.block.Until) {
-		x.block.Until = r.Time
+	if r.time.After(x.block.Until) {
+		x.block.Until = r.time
 	}
-	for field, word := range map[string]string{"kind": string(r.Kind), "server": r.Server, "tool": r.Tool, "verdict": r.Verdict, "session": r.Session} {
-		if word != "" {
-			x.place(field, word, e.Offset)
+	for i, word := range r.words {
+		if len(word) > 0 {
+			x.fields[i].place(word, x.block.From, e.Offset)
 		}
 	}
 }
 
-func (x *Indexer) place(field, word string, offset int64) {
-	words := x.words[field]
-	if words == nil {
+// place notes that a record at offset has the word, in a block that begins at from.
+func (w *wordsOf) place(word []byte, from, offset int64) {
+	if w.many {
 		return
 	}
-	p := words[word]
+	p := w.last
+	if p == nil || p.word != string(word) {
+		p = w.words[string(word)]
+	}
 	if p == nil {
-		if len(words) == maxWords {
-			x.words[field] = nil
+		if len(w.words) == maxWords {
+			*w = wordsOf{many: true}
 			return
 		}
-		p = &posting{last: x.block.From}
-		words[strings.Clone(word)] = p
+		if w.words == nil {
+			w.words = map[string]*posting{}
+		}
+		p = &posting{word: string(word), at: from}
+		w.words[p.word] = p
 	}
-	p.places = binary.AppendUvarint(p.places, uint64(offset-p.last))
-	p.last = offset
+	p.places = binary.AppendUvarint(p.places, uint64(offset-p.at))
+	p.at, w.last = offset, p
 }
 
 // Size is how many bytes of the segment the block covers so far.
@@ -116,11 +123,12 @@ func (x *Indexer) Size() int64 { return x.block.To - x.block.From }
 // Block returns the block and its postings.
 func (x *Indexer) Block() (Block, []Posting) {
 	var all []Posting
-	for field, words := range x.words {
-		if words == nil {
+	for i, field := range indexedFields {
+		w := &x.fields[i]
+		if w.many {
 			all = append(all, Posting{Field: field})
 		}
-		for word, p := range words {
+		for word, p := range w.words {
 			all = append(all, Posting{Field: field, Word: word, Places: p.places})
 		}
 	}

@@ -2,8 +2,10 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"math/bits"
 	"strconv"
 	"strings"
 	"time"
@@ -65,14 +67,27 @@ func (c *cursor) take(b byte) bool {
 	return false
 }
 
-// special holds the bytes at which the search for the end of a string stops.
-var special = func() (table [256]bool) {
-	for b := range byte(' ') {
-		table[b] = true
+// special returns where in line, from at on, the next byte stands that the search
+// for the end of a string stops at: a quote, a backslash or a control character. It
+// is the length of line when there is none. Eight bytes are looked at together.
+func special(line []byte, at int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; at+8 <= len(line); at += 8 {
+		x := binary.LittleEndian.Uint64(line[at:])
+		quote, slash := x^ones*'"', x^ones*'\\'
+		// The lowest of these bits is right; one above it may not be.
+		found := ((x-ones*' ')&^x | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+		if found != 0 {
+			return at + bits.TrailingZeros64(found)/8
+		}
 	}
-	table['"'], table['\\'] = true, true
-	return table
-}()
+	for ; at < len(line); at++ {
+		if b := line[at]; b < ' ' || b == '"' || b == '\\' {
+			return at
+		}
+	}
+	return at
+}
 
 // quoted returns the next string as it is written, quotes included.
 func (c *cursor) quoted() []byte {
@@ -81,26 +96,22 @@ func (c *cursor) quoted() []byte {
 		c.fail("a string is missing")
 		return nil
 	}
-	for line, at := c.line, c.at; at < len(line); at++ {
-		if !special[line[at]] {
-			continue
-		}
-		c.at = at
-		switch line[at] {
-		case '"':
+	for {
+		c.at = special(c.line, c.at)
+		switch {
+		case c.at >= len(c.line):
+			c.fail("a string does not end")
+			return nil
+		case c.line[c.at] == '"':
 			c.at++
-			return line[start:c.at]
-		case '\\':
+			return c.line[start:c.at]
+		case c.line[c.at] == '\\':
 			c.escape()
-			at = c.at - 1
 		default:
 			c.fail("a control character stands in a string")
 			return nil
 		}
 	}
-	c.at = len(c.line)
-	c.fail("a string does not end")
-	return nil
 }
 
 // escape passes over an escape sequence. Halves of characters are left to
@@ -123,20 +134,7 @@ func (c *cursor) escape() {
 	}
 }
 
-func (c *cursor) text() string {
-	quoted := c.quoted()
-	if c.err != nil {
-		return ""
-	}
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
-	}
-	text, err := jsontext.AppendUnquote(nil, quoted)
-	if err != nil {
-		c.fail("a string is malformed")
-	}
-	return string(text)
-}
+func (c *cursor) text() string { return string(c.plain()) }
 
 func (c *cursor) list() []string {
 	var list []string
@@ -169,6 +167,15 @@ func (c *cursor) word() string {
 }
 
 func (c *cursor) number() uint64 {
+	const most = 19 // digits that always fit
+	n, start := uint64(0), c.at
+	for c.at < len(c.line) && c.at-start < most && c.line[c.at] >= '0' && c.line[c.at] <= '9' {
+		n, c.at = n*10+uint64(c.line[c.at]-'0'), c.at+1
+	}
+	if c.at > start && c.at < len(c.line) && (c.line[c.at] == ',' || c.line[c.at] == '}') && (c.line[start] != '0' || c.at == start+1) {
+		return n
+	}
+	c.at = start
 	word := c.word()
 	n, err := strconv.ParseUint(word, 10, 64)
 	if err != nil || len(word) > 1 && word[0] == '0' {
@@ -227,7 +234,30 @@ func (c *cursor) check() {
 		for c.at < len(c.line) && c.line[c.at] >= '0' && c.line[c.at] <= '9' {
 			c.at++
 		}
+	case bytes.HasPrefix(c.line[c.at:], literalTrue):
+		c.at += len(literalTrue)
+	case b == '[' && c.texts():
 	default:
 		c.skip()
 	}
+}
+
+var literalTrue = []byte("true")
+
+// texts passes over a list of texts. It stays where it is, and is false, when that
+// is something else.
+func (c *cursor) texts() bool {
+	start := c.at
+	c.at++
+	for !c.take(']') {
+		if c.at > start+1 && !c.take(',') || c.at == len(c.line) || c.line[c.at] != '"' {
+			c.at = start
+			return false
+		}
+		c.quoted()
+		if c.err != nil {
+			return true
+		}
+	}
+	return true
 }

@@ -273,3 +273,18 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// The search that looks at eight bytes together stops where a plain one does.
+func TestSpecial(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := rapid.SliceOfN(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte("\"\\\x00\x1f !#[]\x7f\x80\xa2\xdc\xff"))), 0, 40).Draw(t, "line")
+		from := rapid.IntRange(0, len(line)).Draw(t, "from")
+		want := from
+		for want < len(line) && line[want] >= ' ' && line[want] != '"' && line[want] != '\\' {
+			want++
+		}
+		if got := special(line, from); got != want {
+			t.Fatalf("%d in %q from %d, want %d", got, line, from, want)
+		}
+	})
+}
