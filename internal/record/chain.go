@@ -76,7 +76,9 @@ func (e *Entry) Sound() bool {
 
 func sumOf(line []byte) string {
 	sum := sha256.Sum256(line)
-	return hex.EncodeToString(sum[:])
+	var text [sumLen]byte
+	hex.Encode(text[:], sum[:])
+	return string(text[:])
 }
 
 // declared returns the digest of values that a sealed line names, nil when it

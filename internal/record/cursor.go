@@ -67,17 +67,23 @@ func (c *cursor) take(b byte) bool {
 	return false
 }
 
+// ones has the lowest bit of each of eight bytes, tops the highest.
+const ones, tops = 0x0101010101010101, 0x8080808080808080
+
+// stops has the top bit of the first of eight bytes that is a quote, a backslash or a
+// control character, and none when there is none. Other bits are noise.
+func stops(x uint64) uint64 {
+	quote, slash := x^ones*'"', x^ones*'\\'
+	return (x-ones*' ')&^x | (quote-ones)&^quote | (slash-ones)&^slash
+}
+
 // special returns where in line, from at on, the next byte stands that the search
 // for the end of a string stops at: a quote, a backslash or a control character. It
 // is the length of line when there is none. Eight bytes are looked at together.
 func special(line []byte, at int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; at+8 <= len(line); at += 8 {
-		x := binary.LittleEndian.Uint64(line[at:])
-		quote, slash := x^ones*'"', x^ones*'\\'
 		// The lowest of these bits is right; one above it may not be.
-		found := ((x-ones*' ')&^x | (quote-ones)&^quote | (slash-ones)&^slash) & tops
-		if found != 0 {
+		if found := stops(binary.LittleEndian.Uint64(line[at:])) & tops; found != 0 {
 			return at + bits.TrailingZeros64(found)/8
 		}
 	}

@@ -1,8 +1,10 @@
 package record
 
 import (
+	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -57,7 +59,7 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	dst = strconv.AppendInt(append(dst, `{"v":`...), int64(v), 10)
 	dst = strconv.AppendUint(append(dst, `,"seq":`...), r.Seq, 10)
 	dst = append(dst, `,"time":"`...)
-	dst = r.Time.UTC().Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
+	dst = appendTime(dst, r.Time)
 	dst = appendQuoted(append(dst, `","prev":`...), r.Prev)
 	dst = appendQuoted(append(dst, `,"kind":`...), string(r.Kind))
 	dst = appendText(dst, "log", r.Log)
@@ -100,6 +102,28 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	}
 	return dst
 }
+
+// appendTime appends t in timeLayout, cut to microseconds.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 1000 || year > 9999 {
+		return t.Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
+	}
+	hour, minute, second := t.Clock()
+	dst = strconv.AppendInt(dst, int64(year), 10)
+	dst = appendTwo(append(dst, '-'), int(month))
+	dst = appendTwo(append(dst, '-'), day)
+	dst = appendTwo(append(dst, 'T'), hour)
+	dst = appendTwo(append(dst, ':'), minute)
+	dst = appendTwo(append(dst, ':'), second)
+	micros := t.Nanosecond() / 1000
+	dst = appendTwo(append(dst, '.'), micros/10_000)
+	dst = appendTwo(dst, micros/100%100)
+	return append(appendTwo(dst, micros%100), 'Z')
+}
+
+func appendTwo(dst []byte, n int) []byte { return append(dst, byte('0'+n/10), byte('0'+n%10)) }
 
 func appendName(dst []byte, name string) []byte {
 	dst = append(dst, ',', '"')
@@ -159,13 +183,36 @@ func appendQuoted(dst []byte, text string) []byte {
 // plain reports whether b stands for itself in a JSON string.
 func plain(b byte) bool { return b >= ' ' && b < 0x7f && b != '"' && b != '\\' }
 
+// odd returns where in line, from at on, the first byte stands that is not plain, or
+// the length of line. Eight bytes are looked at together.
+func odd(line []byte, at int) int {
+	for ; at+8 <= len(line); at += 8 {
+		x := binary.LittleEndian.Uint64(line[at:])
+		del := x ^ ones*0x7f
+		// The lowest of these bits is right; one above it may not be.
+		if found := (stops(x) | (del-ones)&^del | x) & tops; found != 0 {
+			return at + bits.TrailingZeros64(found)/8
+		}
+	}
+	for at < len(line) && plain(line[at]) {
+		at++
+	}
+	return at
+}
+
 // AppendString appends text to dst as a JSON string with its quotes. Control
 // characters and the line ends of Unicode are escaped, invalid UTF-8 becomes
 // U+FFFD, everything else stands for itself.
 func AppendString[T ~string | ~[]byte](dst []byte, text T) []byte {
 	dst = append(dst, '"')
-	start := 0
-	for i := 0; i < len(text); {
+	begin := len(dst)
+	dst = append(dst, text...)
+	start := odd(dst, begin) - begin
+	if start == len(text) {
+		return append(dst, '"')
+	}
+	dst = dst[:begin+start]
+	for i := start; i < len(text); {
 		if plain(text[i]) {
 			i++
 			continue

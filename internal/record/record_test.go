@@ -104,6 +104,35 @@ func TestStrings(t *testing.T) {
 	}
 }
 
+// Text reads back as it was, wherever in it what has to be escaped stands.
+func TestAnyString(t *testing.T) {
+	piece := rapid.OneOf(rapid.SampledFrom([]string{"plain text", "7", `"`, "\\", "\x7f", "\x00", "\u2028", "\u0085", "é", "\xff", "\xe2\x80"}), rapid.String())
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 6).Draw(t, "pieces"), "")
+		got := AppendString([]byte("before"), text)
+		var back string
+		if err := json.Unmarshal(got[len("before"):], &back); err != nil || back != validText(text) {
+			t.Fatalf("%q became %s: %v", text, got, err)
+		}
+		for _, b := range got {
+			if b < ' ' || b == 0x7f {
+				t.Fatalf("%q stands in %q", b, got)
+			}
+		}
+	})
+}
+
+// Times are written as the standard library writes them.
+func TestTimes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		at := time.Unix(rapid.Int64Range(-1<<37, 1<<39).Draw(t, "seconds"), rapid.Int64Range(0, 1e9-1).Draw(t, "nanoseconds"))
+		want := at.UTC().Truncate(time.Microsecond).Format(timeLayout)
+		if got := string(appendTime(nil, at.In(time.FixedZone("", 3600)))); got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	})
+}
+
 func TestLongStringsAreCutAndSaySo(t *testing.T) {
 	r := Record{Tool: strings.Repeat("é", maxText)}
 	got, err := Parse(r.Append(nil))
