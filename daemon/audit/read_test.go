@@ -247,36 +247,3 @@ func TestReadRefusesAMalformedGlob(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-func BenchmarkRecord(b *testing.B) {
-	for _, mode := range []Sync{SyncNever, SyncInterval, SyncAlways} {
-		b.Run(string(mode), func(b *testing.B) {
-			l := open(b, b.TempDir(), Options{Sync: mode, Redact: func(v []byte, _ []string, _ func([]byte) string) []byte { return v }})
-			values := []byte(`{"path":"/home/user/project/internal/main.go","head":100}`)
-			digest := strings.Repeat("ef", 32)
-			b.ReportAllocs()
-			for b.Loop() {
-				r := record.Record{
-					Kind: record.KindCall, Attachment: "5f3a9c0d1e2b4a68", Call: 7, ID: "c-5f3a9c0d-7", Session: "s-1f2e3d4c",
-					Agent: "claude-code", Server: "filesystem", Launch: digest, Direction: "agent_to_server", Method: "tools/call",
-					Tool: "read_file", MessageID: "17", Verdict: "forward", Gate: "rule", Rule: `"read_*" (thoughtgate.yaml:12)`,
-					Profile: "production", Set: digest, Digest: digest, LatencyUS: 41,
-				}
-				if err := l.Record(context.Background(), &r, values, nil); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-	b.Run("always, 32 at once", func(b *testing.B) {
-		l := open(b, b.TempDir(), Options{Sync: SyncAlways})
-		b.SetParallelism(16)
-		b.RunParallel(func(pb *testing.PB) {
-			for pb.Next() {
-				if err := l.Record(context.Background(), &record.Record{Kind: record.KindCall}, nil, nil); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	})
-}

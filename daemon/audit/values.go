@@ -34,26 +34,34 @@ func putBuffer(b *[]byte) {
 
 // hmacKey computes HMACs under the key of one log, so that equal values can be
 // matched within the log and mean nothing outside of it.
-type hmacKey struct{ pool sync.Pool }
+type hmacKey struct {
+	pool sync.Pool
+	mask func(secret []byte) string // what stands in the record for a secret
+}
+
+// summer is what one HMAC is computed with.
+type summer struct {
+	hash.Hash
+	sum [sha256.Size]byte
+}
 
 func newKey(key []byte) *hmacKey {
 	k := &hmacKey{}
-	k.pool.New = func() any { return hmac.New(sha256.New, key) }
+	k.pool.New = func() any { return &summer{Hash: hmac.New(sha256.New, key)} }
+	k.mask = k.masked
 	return k
 }
 
 func (k *hmacKey) sum(value []byte) [sha256.Size]byte {
-	h := k.pool.Get().(hash.Hash)
+	h := k.pool.Get().(*summer)
 	defer k.pool.Put(h)
 	h.Reset()
 	h.Write(value)
-	var sum [sha256.Size]byte
-	h.Sum(sum[:0])
-	return sum
+	h.Sum(h.sum[:0])
+	return h.sum
 }
 
-// mask stands in the record for a secret.
-func (k *hmacKey) mask(secret []byte) string {
+func (k *hmacKey) masked(secret []byte) string {
 	sum := k.sum(secret)
 	return "hmac:" + hex.EncodeToString(sum[:8])
 }

@@ -1,0 +1,53 @@
+package audit
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// A record is one write, and makes next to no garbage: a few more of either for each
+// would be felt by every call. There are 2 allocations today; the race detector has
+// pools forget on purpose.
+func TestRecordIsCheap(t *testing.T) {
+	l := open(t, t.TempDir(), Options{Interval: time.Hour, Redact: asTheyAre})
+	defer closeLog(t, l)
+	r := usual()
+	if n := testing.AllocsPerRun(1000, func() {
+		if err := l.Record(t.Context(), r, usualValues, nil); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 8 {
+		t.Errorf("%v allocations a record", n)
+	}
+
+	const records = 2000
+	before, ok := writes(t)
+	if !ok {
+		t.Skip("this system does not say how often a process writes")
+	}
+	for range records {
+		if err := l.Record(t.Context(), r, usualValues, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, _ := writes(t)
+	if n := after - before; n < records/2 || n > records*3/2 {
+		t.Errorf("%d writes for %d records", n, records)
+	}
+}
+
+// writes is how many system calls this process has made that write.
+func writes(t *testing.T) (n int, ok bool) {
+	t.Helper()
+	content, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return 0, false
+	}
+	var rchar, wchar, syscr int
+	if _, err := fmt.Sscanf(string(content), "rchar: %d\nwchar: %d\nsyscr: %d\nsyscw: %d", &rchar, &wchar, &syscr, &n); err != nil {
+		t.Fatalf("%v: %s", err, content)
+	}
+	return n, true
+}
