@@ -51,3 +51,30 @@ func writes(t *testing.T) (n int, ok bool) {
 	}
 	return n, true
 }
+
+// The ids of messages differ, and push no name out of what is known to be harmless.
+func TestIDsAreNotRemembered(t *testing.T) {
+	looked := map[string]int{}
+	l := open(t, t.TempDir(), Options{Redact: func(v []byte, _ []string, _ func([]byte) string) []byte {
+		looked[string(v)]++
+		return v
+	}})
+	defer closeLog(t, l)
+	const records = 50
+	for i := range records {
+		r := usual()
+		r.MessageID = fmt.Sprint(100_000 + i)
+		if err := l.Record(t.Context(), r, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := looked[`"read_file"`]; n != 1 {
+		t.Errorf("the name of a tool was looked at %d times", n)
+	}
+	if n := looked[`"100007"`]; n != 1 {
+		t.Errorf("an id was looked at %d times", n)
+	}
+	if len(l.harmless.texts) > 3 {
+		t.Errorf("%d texts are remembered", len(l.harmless.texts))
+	}
+}

@@ -31,7 +31,8 @@ type Options struct {
 	Values   Values        // ValuesRedacted when empty
 	// Redact returns a copy of values, a JSON value, with every secret it
 	// recognises and every member named by paths replaced by the string that mask
-	// returns for it; nil keeps nothing. It is called by many goroutines at once.
+	// returns for it; nil keeps nothing. It is called by many goroutines at once, and
+	// keeps nothing of values but what it returns.
 	Redact func(values []byte, paths []string, mask func(secret []byte) string) []byte
 	// SegmentSize is after how many bytes a new segment begins; 64 MiB when zero.
 	// It is never more than an eighth of MaxSize.

@@ -48,7 +48,11 @@ func (h *harmless) add(text string) {
 
 // Redacted returns text with every secret that is recognised in it replaced as in
 // the log, whatever the options say of values. It may be called at any time.
-func (l *Log) Redacted(text string) string {
+func (l *Log) Redacted(text string) string { return l.redacted(text, true) }
+
+// redacted is Redacted. A text that comes once is not to be remembered: it would only
+// push out others.
+func (l *Log) redacted(text string, again bool) string {
 	if len(text) < shortest || l.o.Redact == nil || l.harmless.has(text) {
 		return text
 	}
@@ -56,10 +60,14 @@ func (l *Log) Redacted(text string) string {
 	if key := l.key.Load(); key != nil {
 		mask = key.mask
 	}
-	quoted := record.AppendString(nil, text)
-	redacted := l.o.Redact(quoted, nil, mask)
-	if bytes.Equal(quoted, redacted) {
-		l.harmless.add(text)
+	room := buffers.Get().(*[]byte)
+	defer putBuffer(room)
+	*room = record.AppendString((*room)[:0], text)
+	redacted := l.o.Redact(*room, nil, mask)
+	if bytes.Equal(*room, redacted) {
+		if again {
+			l.harmless.add(text)
+		}
 		return text
 	}
 	plain, err := jsontext.AppendUnquote(nil, redacted)
@@ -76,7 +84,7 @@ func (l *Log) clean(r *record.Record) *record.Record {
 	}
 	written := r
 	for i, text := range texts(r) {
-		if redacted := l.Redacted(*text); redacted != *text {
+		if redacted := l.redacted(*text, text != &r.MessageID); redacted != *text {
 			if written == r {
 				copied := *r
 				written = &copied
