@@ -265,6 +265,7 @@ type Grants interface {
 // asks for; an error means that it is not, and the verdict must refuse. values
 // is the raw JSON that is to be kept beside the record, nil for none; redact
 // names members of it that are never kept. One of Telling need not be that safe yet.
+// r is the caller's again when Record returns.
 type Recorder interface {
 	Record(ctx context.Context, r *record.Record, values []byte, redact []string) error
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -149,14 +150,23 @@ func (a *Attachment) mayNote(ctx context.Context) bool {
 	return may
 }
 
+// spare are records to be used again: one is the better part of a kilobyte, and an
+// outcome follows on every call.
+var spare = sync.Pool{New: func() any { return new(record.Record) }}
+
+// about begins a record, for write.
 func (a *Attachment) about(kind record.Kind) *record.Record {
-	return &record.Record{
+	r := spare.Get().(*record.Record)
+	*r = record.Record{
 		Kind: kind, Attachment: a.shim.Attachment, Session: a.shim.Session, Agent: a.shim.Agent,
 		Server: a.shim.Server, Launch: a.shim.Launch, Profile: string(a.Profile()),
 	}
+	return r
 }
 
+// write writes a record of about down, which is not to be used any more.
 func (a *Attachment) write(ctx context.Context, r *record.Record, values []byte) {
+	defer spare.Put(r)
 	if err := a.gate.Recorder.Record(ctx, r, values, nil); err != nil && !errors.Is(err, context.Canceled) {
 		a.gate.Logger.Error("record", "kind", r.Kind, "server_id", r.Server, "err", err)
 	}
