@@ -116,11 +116,12 @@ type candidate struct {
 // reads returns which of our paths the text names, "" for none.
 func (c *candidate) reads(text string) string {
 	text = c.expanded(text)
-	for _, t := range []string{text, strings.Trim(text, " \t\r\n\"'`")} { // servers trim
-		if isOnePath(t) && !(c.prose && strings.Contains(t, " ")) {
-			if p := c.path(t); p != "" {
-				return p
-			}
+	if p := c.whole(text); p != "" {
+		return p
+	}
+	if trimmed := strings.Trim(text, " \t\r\n\"'`"); trimmed != text { // servers trim
+		if p := c.whole(trimmed); p != "" {
+			return p
 		}
 	}
 	if !strings.Contains(text, "/") && !strings.Contains(text, "..") {
@@ -133,6 +134,14 @@ func (c *candidate) reads(text string) string {
 		}
 	}
 	return c.words(text)
+}
+
+// whole looks at a text as one path, if it can be that.
+func (c *candidate) whole(text string) string {
+	if !isOnePath(text) || c.prose && strings.Contains(text, " ") {
+		return ""
+	}
+	return c.path(text)
 }
 
 // words looks at each word of a text that is more than one.
