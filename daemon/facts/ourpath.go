@@ -50,14 +50,14 @@ func (c *candidate) path(p string) string {
 
 // at returns which of our paths p, begun at the folder from, names.
 func (c *candidate) at(from, p string) string {
-	clean := filepath.Join(from, p)
+	clean := under(from, p)
 	if named := c.compare(clean); named != "" || c.prose || len(clean) > longestFollow {
 		return named
 	}
 	if len(p) > longestFollow { // the system would not take it, but for servers that tidy it up
 		from, p = "/", clean
 	}
-	return c.followed(from, p)
+	return c.followed(from, p, clean)
 }
 
 // elsewhere are schemes of addresses whose path is one on another machine.

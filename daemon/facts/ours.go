@@ -243,8 +243,9 @@ func matches(pattern, path string) bool {
 }
 
 // followed returns which of our paths p leads to when its links are followed
-// beginning at the folder from.
-func (c *candidate) followed(from, p string) string {
+// beginning at the folder from. It is none of those that the path as it is written
+// names, clean.
+func (c *candidate) followed(from, p, clean string) string {
 	if c.look.follow++; c.look.follow > mostFollowed {
 		return "one of more paths than can be followed"
 	}
@@ -271,8 +272,13 @@ func (c *candidate) followed(from, p string) string {
 	if known {
 		c.outside(p, end)
 	}
-	if named := c.compare(end); named != "" || !exists {
-		return named
+	if end != clean {
+		if named := c.compare(end); named != "" {
+			return named
+		}
+	}
+	if !exists {
+		return ""
 	}
 	return c.linked(end)
 }
