@@ -82,6 +82,7 @@ type Finder struct {
 	seed     maphash.Seed
 	sessions sessions
 	sights   sync.Pool
+	looks    sync.Pool
 }
 
 // New returns a Finder that remembers nothing yet.
@@ -93,9 +94,9 @@ func New(o Options) *Finder {
 // order is that of the arguments. What c names and nobody has named before in its
 // session is the agent's from then on. It never takes long, whatever c holds.
 func (f *Finder) Of(c *gate.Call) []gate.Fact {
-	l := look{finder: f, call: c, budget: budget}
-	l.recall = f.recall(&l, true)
-	defer l.recall.done(f)
+	l := f.look(c)
+	defer f.looked(l)
+	l.recalls(true)
 	if c.Method == "tools/call" {
 		l.toolName()
 	}
@@ -103,7 +104,7 @@ func (f *Finder) Of(c *gate.Call) []gate.Fact {
 		uri := []byte(c.Subject)
 		l.text(uri, manner{secrets: true, places: true}, here)
 		l.ours(uri, false, here)
-		l.recall.argument(&walk{}, nil, uri, false)
+		l.recall.argument(&l.walk, nil, uri, false)
 	}
 	l.json(c.Arguments())
 	if c.Side == wire.FromAgent {
@@ -122,11 +123,45 @@ type look struct {
 	removes bool     // the tool's name says that it takes away what it names
 	follow  int      // how many paths' links have been followed
 	own     []string // paths of ours, once they were needed
-	roots   []string // folders that the arguments name
-	parts   []string // what may be names within them
 	facts   []gate.Fact
 	recall  *recall // nil for what no agent says
 	work    int     // bytes looked at for secrets and places, for the tests of what hostile text costs
+
+	kept
+}
+
+// kept is what a look has room in, which the next one uses again.
+type kept struct {
+	roots []string // folders that the arguments name
+	parts []string // what may be names within them
+
+	walk   walk
+	path   where // of walk
+	texts  texts
+	memory recall
+}
+
+// look begins a look at c; looked ends it.
+func (f *Finder) look(c *gate.Call) *look {
+	l, ok := f.looks.Get().(*look)
+	if !ok {
+		l = &look{}
+		l.path = l.walk.path
+		l.texts.begin(l)
+	}
+	l.finder, l.call, l.budget = f, c, budget
+	return l
+}
+
+// looked gives l back. Nothing of the call is held on to.
+func (f *Finder) looked(l *look) {
+	l.recall.done(f)
+	clear(l.roots)
+	clear(l.parts)
+	l.walk = walk{}
+	*l = look{kept: l.kept}
+	l.roots, l.parts = l.roots[:0], l.parts[:0]
+	f.looks.Put(l)
 }
 
 // where says where in the arguments a text stands; it is asked only when there
@@ -175,8 +210,8 @@ func (l *look) json(raw []byte) {
 	if len(raw) == 0 {
 		return
 	}
-	w := walk{raw: raw}
-	if err := w.run(l); err != nil {
+	l.walk.raw = raw
+	if err := l.walk.run(l); err != nil {
 		l.add(Secret, "the arguments could not be read to their end", "")
 	}
 }
@@ -185,10 +220,10 @@ func (l *look) json(raw []byte) {
 func (l *look) member(w *walk, name span) {
 	text := unquoted(w.raw[name.start:name.end])
 	if len(text) >= 8 {
-		l.text(text, manner{secrets: true}, w.path)
+		l.text(text, manner{secrets: true}, l.path)
 	}
 	if bytes.ContainsAny(text, "/.~$\\") {
-		l.ours(text, false, w.path)
+		l.ours(text, false, l.path)
 	}
 	l.recall.member(w, text)
 }
@@ -206,8 +241,8 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 		name := w.name()
 		is := l.judged(w, name, text)
 		prose := isOneOf(proseNames, name)
-		l.text(text, manner{secrets: !is, places: true, prose: prose}, w.path)
-		l.ours(text, prose, w.path)
+		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
+		l.ours(text, prose, l.path)
 		l.recall.argument(w, name, text, prose)
 	}
 }
@@ -238,44 +273,4 @@ func describe(kind string) string {
 		return "looks like an " + noun
 	}
 	return "looks like a " + noun
-}
-
-// manner says how a text is to be looked at.
-type manner struct {
-	secrets bool
-	places  bool
-	prose   bool // it may speak of places without reaching for them
-}
-
-// text looks for secrets and for places where secrets live, up to the first of
-// each.
-func (l *look) text(text []byte, m manner, at where) {
-	if len(text) < 4 {
-		return
-	}
-	eachReading(text, func(reading []byte, as readAs) bool {
-		s := scan{engine: theEngine(), text: reading, budget: &l.budget, prose: m.prose}
-		if m.secrets {
-			s.secret = func(f find) bool {
-				l.add(Secret, describe(f.kind), at())
-				m.secrets = false
-				return false
-			}
-		}
-		p := placeSearch{text: reading, alone: m.prose}
-		if m.places && as != decoded {
-			s.place = p.at
-		}
-		if !s.run() {
-			l.add(Secret, "there is more that looks like credentials than could be looked at", at())
-			m.secrets = false
-		}
-		p.whole()
-		l.work += len(reading) + s.work + p.work
-		if p.what != "" {
-			l.add(SecretPlace, "names "+p.what+", where credentials are kept", at())
-			m.places = false
-		}
-		return m.secrets || m.places
-	})
 }

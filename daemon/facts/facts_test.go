@@ -306,7 +306,7 @@ const (
 // workOn looks at the arguments of a call as Of does, and returns how many bytes
 // were looked at for secrets and places, expressions apart: those have a budget.
 func workOn(f *Finder, c *gate.Call) int {
-	l := look{finder: f, call: c, budget: budget}
+	l := f.look(c)
 	l.json(c.Arguments())
 	return l.work
 }
@@ -365,7 +365,8 @@ func TestHostileTextIsBounded(t *testing.T) {
 // A call that holds more than can be looked at is suspected, once.
 func TestBeyondTheBudget(t *testing.T) {
 	args := `{"a":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `","b":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `"}`
-	l := look{finder: finder(), call: callTo("note", args), budget: 10000}
+	l := finder().look(callTo("note", args))
+	l.budget = 10000
 	l.json([]byte(args))
 	if len(l.facts) == 0 || l.facts[0].Name != Secret || l.facts[0].Member != "a" || !strings.Contains(l.facts[0].Detail, "more") {
 		t.Errorf("got %v", l.facts)

@@ -3,9 +3,6 @@ package facts
 import (
 	"bytes"
 	"fmt"
-	"sync"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -25,9 +22,31 @@ type recall struct {
 	tool   uint64 // with its server
 	base64 int    // letters of it that may still be decoded
 
-	isTo func() bool // the name of the member at hand says that it is an address
-	here []argued    // what that argument names
+	name []byte   // of the member at hand
+	isTo answer   // whether it says that the member is an address
+	here []argued // what that argument names
 	all  []argued
+}
+
+// answer is one to a question that is put only once it is needed.
+type answer uint8
+
+const (
+	notAsked answer = iota
+	yes
+	no
+)
+
+// isAddress reports whether the name of the member at hand says that it is an
+// address.
+func (r *recall) isAddress() bool {
+	if r.isTo == notAsked {
+		r.isTo = no
+		if isAddressName(r.name) {
+			r.isTo = yes
+		}
+	}
+	return r.isTo == yes
 }
 
 // argued is a place in an argument.
@@ -54,21 +73,26 @@ const (
 	longLabel      = 16   // letters of a part of a host that carries something
 )
 
-// recall begins to look at a call of an agent, nil for one of a server. claims
-// says that the call is judged, so that what it names first is the agent's.
-func (f *Finder) recall(l *look, claims bool) *recall {
-	c := l.call
+// recalls begins to look at a call of an agent; what no agent says recalls
+// nothing. claims says that the call is judged, so that what it names first is
+// the agent's.
+func (l *look) recalls(claims bool) {
+	c, f := l.call, l.finder
 	if c.Side != wire.FromAgent {
-		return nil
+		return
 	}
-	r := &recall{look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), claims: claims, base64: mostDecoded, deed: reads}
+	r := &l.memory
+	*r = recall{
+		look: l, memory: f.sessions.of(c.Session, c.Attachment), sight: f.sight(), claims: claims, base64: mostDecoded, deed: reads,
+		here: r.here, all: r.all,
+	}
+	l.recall = r
 	r.sight.to, r.sight.tools = r, false
 	if c.Method == "tools/call" { // the rest reads, and gets what a server prepared
 		r.deed, _ = deedOf(r.sight.clean([]byte(c.Subject)))
 		r.sends = r.deed == sends
 		r.tool = f.ownTool(c.Server, c.Subject)
 	}
-	return r
 }
 
 // argument looks at one string or number.
@@ -83,13 +107,13 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 		return
 	}
 	r.here = r.here[:0]
-	r.isTo = sync.OnceValue(func() bool { return isAddressName(name) })
+	r.name, r.isTo = name, notAsked
 	r.sight.look(text, &r.base64)
 	if len(r.here) == 0 {
 		return
 	}
 	addressed := !prose && r.sight.alien <= mostAlien && len(text) <= longestAddress
-	isTo, counter, member := r.isTo(), isCounter(name), w.path()
+	isTo, counter, member := r.isAddress(), isCounter(name), w.path()
 	for _, a := range r.here {
 		a.addressed, a.isTo, a.prose, a.counter, a.member = addressed, isTo, prose, counter, member
 		r.all = append(r.all, a)
@@ -117,7 +141,7 @@ func (r *recall) place(p place) {
 			by = r.above(p.name)
 		}
 	}
-	if p.kind == host && !p.sure && !r.isTo() {
+	if p.kind == host && !p.sure && !r.isAddress() {
 		return // more likely the name of a file, or a member of something
 	}
 	if n := len(r.all) + len(r.here); by == "" && n >= mostPlaces || n >= 2*mostPlaces {
@@ -221,72 +245,12 @@ func (r *recall) prompted() {
 	}
 }
 
-// done gives back what recall looked with.
+// done gives back what recall looked with. Nothing of the call is held on to.
 func (r *recall) done(f *Finder) {
 	if r != nil {
 		f.release(r.sight)
-	}
-}
-
-// Forwarded takes note that c was sent on to its server: what it sent to is no
-// new place any more.
-func (f *Finder) Forwarded(c *gate.Call) {
-	if c.Method != "tools/call" {
-		return
-	}
-	l := look{finder: f, call: c}
-	r := f.recall(&l, false)
-	if r == nil {
-		return
-	}
-	defer r.done(f)
-	r.memory.note(&r.memory.used, r.tool)
-	l.recall = r
-	if !r.mayStillSend() {
-		return
-	}
-	for _, raw := range [][]byte{c.Arguments(), c.Envelope.InputResponses.Of(c.Line)} {
-		if len(raw) > 0 {
-			w := walk{raw: raw}
-			// What can't be read to its end was not forwarded.
-			_ = w.run(argumentsOnly{&l})
-		}
-	}
-	if r.sends {
-		for _, to := range r.destinations() {
-			r.memory.note(&r.memory.sent, to.key)
-		}
-	}
-}
-
-// mayStillSend reports whether the call sends, or its arguments may show that it
-// does.
-func (r *recall) mayStillSend() bool {
-	if r.sends || r.deed == acts {
-		return r.sends
-	}
-	arguments := r.look.call.Arguments()
-	for _, part := range []string{"ethod", "ETHOD", "erb", "ERB", `\`} { // of the names in methodNames, or spelled otherwise
-		if bytes.Contains(arguments, []byte(part)) {
-			return true
-		}
-	}
-	return false
-}
-
-// argumentsOnly walks arguments for recall alone.
-type argumentsOnly struct{ *look }
-
-func (argumentsOnly) pair(*walk, span, span) {}
-func (a argumentsOnly) member(w *walk, name span) {
-	a.recall.member(w, unquoted(w.raw[name.start:name.end]))
-}
-func (a argumentsOnly) value(w *walk, kind jsontext.Kind, v span) {
-	raw := w.raw[v.start:v.end]
-	switch kind {
-	case '0':
-		a.recall.argument(w, w.name(), raw, false)
-	case '"':
-		a.recall.argument(w, w.name(), unquoted(raw), isOneOf(proseNames, w.name()))
+		clear(r.here[:cap(r.here)])
+		clear(r.all[:cap(r.all)])
+		*r = recall{here: r.here[:0], all: r.all[:0]}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"io"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
+	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -47,9 +47,46 @@ type frame struct {
 
 var errShape = errors.New("not one JSON value")
 
+// reader is what a walk reads with; the next one uses it again.
+type reader struct {
+	decoder jsontext.Decoder
+	text    bytes.Buffer
+	frames  []frame
+}
+
+var (
+	readers = sync.Pool{New: func() any { return new(reader) }}
+	// What two readers would read in two ways has been refused before.
+	anyhow = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+)
+
+// deepest is how many frames a reader keeps for the next walk.
+const deepest = 64
+
+// begin readies a reader for w.
+func (w *walk) begin() *reader {
+	r := readers.Get().(*reader)
+	r.text = *bytes.NewBuffer(w.raw)
+	r.decoder.Reset(&r.text, anyhow...)
+	w.frames = r.frames[:0]
+	return r
+}
+
+// end gives r back. Nothing of what was read is held on to.
+func (w *walk) end(r *reader) {
+	if cap(w.frames) <= deepest {
+		r.frames = w.frames
+	}
+	w.frames, r.text = nil, bytes.Buffer{}
+	r.decoder.Reset(&r.text)
+	readers.Put(r)
+}
+
 // run walks raw. It ends early, with an error, where raw isn't JSON.
 func (w *walk) run(v visitor) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(w.raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	r := w.begin()
+	defer w.end(r)
+	d := &r.decoder
 	for done := false; ; done = len(w.frames) == 0 {
 		kind := d.PeekKind()
 		if done || kind == 0 {
@@ -163,7 +200,8 @@ const longestPath = 200
 
 // path returns where the walk is, as `items[2].path`.
 func (w *walk) path() string {
-	var out []byte
+	var room [64]byte
+	out := room[:0]
 	for _, f := range w.frames {
 		switch {
 		case f.object && f.name.end > 0:
@@ -177,7 +215,7 @@ func (w *walk) path() string {
 			out = append(out, ']')
 		}
 		if len(out) > longestPath {
-			return string(bytes.ToValidUTF8(out[:longestPath], nil)) + "…"
+			return strings.ToValidUTF8(string(out[:longestPath]), "") + "…"
 		}
 	}
 	return string(out)
@@ -190,89 +228,4 @@ func shown(name []byte) []byte {
 		return append(bytes.Clone(name[:4]), "…"...)
 	}
 	return name
-}
-
-// unquoted returns what a JSON string says. Without an escape that is a part
-// of raw itself. Half a surrogate pair is read as U+FFFD.
-func unquoted(raw []byte) []byte {
-	inner := raw[1 : len(raw)-1]
-	at := bytes.IndexByte(inner, '\\')
-	if at < 0 {
-		return inner
-	}
-	out := append(make([]byte, 0, len(inner)), inner[:at]...)
-	for i := at; i < len(inner); {
-		if inner[i] != '\\' {
-			out = append(out, inner[i])
-			i++
-			continue
-		}
-		r, n := escape(inner[i:])
-		out = utf8.AppendRune(out, r)
-		i += n
-	}
-	return out
-}
-
-// escape reads the escape at the head of text: the character it stands for and
-// how many bytes it takes.
-func escape(text []byte) (rune, int) {
-	switch text[1] {
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-		r := hex4(text)
-		if utf16.IsSurrogate(r) {
-			if len(text) >= 12 && text[6] == '\\' && text[7] == 'u' {
-				if both := utf16.DecodeRune(r, hex4(text[6:])); both != utf8.RuneError {
-					return both, 12
-				}
-			}
-			return utf8.RuneError, 6
-		}
-		return r, 6
-	}
-	return rune(text[1]), 2 // " \ /
-}
-
-// hex4 reads the digits of \uXXXX.
-func hex4(text []byte) rune {
-	var r rune
-	for _, c := range text[2:6] {
-		r = r<<4 | rune(hexValue(c))
-	}
-	return r
-}
-
-// within translates a range of what a JSON string says to the range of the raw
-// string that says it, for ranges that come in order.
-func within(raw []byte, ranges []span) []span {
-	out := make([]span, 0, len(ranges))
-	at, said := 1, 0 // said bytes have been said before raw[at]
-	upTo := func(n int) int {
-		for said < n && at < len(raw)-1 {
-			if raw[at] != '\\' {
-				at++
-				said++
-				continue
-			}
-			r, width := escape(raw[at:])
-			at += width
-			said += utf8.RuneLen(r)
-		}
-		return at
-	}
-	for _, s := range ranges {
-		start := upTo(s.start)
-		out = append(out, span{start, upTo(s.end)})
-	}
-	return out
 }

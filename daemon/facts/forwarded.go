@@ -1,0 +1,72 @@
+package facts
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+)
+
+// Forwarded takes note that c was sent on to its server: what it sent to is no
+// new place any more.
+func (f *Finder) Forwarded(c *gate.Call) {
+	if c.Method != "tools/call" {
+		return
+	}
+	l := f.look(c)
+	defer f.looked(l)
+	l.recalls(false)
+	r := l.recall
+	if r == nil {
+		return
+	}
+	r.memory.note(&r.memory.used, r.tool)
+	if !r.mayStillSend() {
+		return
+	}
+	for _, raw := range [][]byte{c.Arguments(), c.Envelope.InputResponses.Of(c.Line)} {
+		if len(raw) > 0 {
+			l.walk.raw = raw
+			// What can't be read to its end was not forwarded.
+			_ = l.walk.run(argumentsOnly{l})
+		}
+	}
+	if r.sends {
+		for _, to := range r.destinations() {
+			r.memory.note(&r.memory.sent, to.key)
+		}
+	}
+}
+
+// mayStillSend reports whether the call sends, or its arguments may show that it
+// does.
+func (r *recall) mayStillSend() bool {
+	if r.sends || r.deed == acts {
+		return r.sends
+	}
+	arguments := r.look.call.Arguments()
+	for _, part := range []string{"ethod", "ETHOD", "erb", "ERB", `\`} { // of the names in methodNames, or spelled otherwise
+		if bytes.Contains(arguments, []byte(part)) {
+			return true
+		}
+	}
+	return false
+}
+
+// argumentsOnly walks arguments for recall alone.
+type argumentsOnly struct{ *look }
+
+func (argumentsOnly) pair(*walk, span, span) {}
+func (a argumentsOnly) member(w *walk, name span) {
+	a.recall.member(w, unquoted(w.raw[name.start:name.end]))
+}
+func (a argumentsOnly) value(w *walk, kind jsontext.Kind, v span) {
+	raw := w.raw[v.start:v.end]
+	switch kind {
+	case '0':
+		a.recall.argument(w, w.name(), raw, false)
+	case '"':
+		a.recall.argument(w, w.name(), unquoted(raw), isOneOf(proseNames, w.name()))
+	}
+}

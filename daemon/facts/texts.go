@@ -1,0 +1,69 @@
+package facts
+
+// manner says how a text is to be looked at.
+type manner struct {
+	secrets bool
+	places  bool
+	prose   bool // it may speak of places without reaching for them
+}
+
+// texts looks for secrets and for places where secrets live, in one text after
+// another.
+type texts struct {
+	look   *look
+	manner manner
+	at     where
+	scan   scan
+	places placeSearch
+
+	// Methods, made once.
+	secret func(find) bool
+	place  func(start int)
+}
+
+func (t *texts) begin(l *look) {
+	t.look, t.secret, t.place = l, t.found, t.places.at
+}
+
+// text looks at a text, up to the first secret and the first place.
+func (l *look) text(text []byte, m manner, at where) {
+	if len(text) < 4 {
+		return
+	}
+	t := &l.texts
+	t.manner, t.at = m, at
+	eachReading(text, t.reading)
+	t.at, t.scan, t.places = nil, scan{}, placeSearch{}
+}
+
+// found notes a secret.
+func (t *texts) found(f find) (more bool) {
+	t.look.add(Secret, describe(f.kind), t.at())
+	t.manner.secrets = false
+	return false
+}
+
+// reading looks at one way to read the text, and reports whether there is still
+// something to look for.
+func (t *texts) reading(reading []byte, as readAs) bool {
+	l, s, p := t.look, &t.scan, &t.places
+	*s = scan{engine: theEngine(), text: reading, budget: &l.budget, prose: t.manner.prose}
+	if t.manner.secrets {
+		s.secret = t.secret
+	}
+	*p = placeSearch{text: reading, alone: t.manner.prose}
+	if t.manner.places && as != decoded {
+		s.place = t.place
+	}
+	if !s.run() {
+		l.add(Secret, "there is more that looks like credentials than could be looked at", t.at())
+		t.manner.secrets = false
+	}
+	p.whole()
+	l.work += len(reading) + s.work + p.work
+	if p.what != "" {
+		l.add(SecretPlace, "names "+p.what+", where credentials are kept", t.at())
+		t.manner.places = false
+	}
+	return t.manner.secrets || t.manner.places
+}

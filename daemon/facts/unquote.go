@@ -1,0 +1,92 @@
+package facts
+
+import (
+	"bytes"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// unquoted returns what a JSON string says. Without an escape that is a part
+// of raw itself. Half a surrogate pair is read as U+FFFD.
+func unquoted(raw []byte) []byte {
+	inner := raw[1 : len(raw)-1]
+	at := bytes.IndexByte(inner, '\\')
+	if at < 0 {
+		return inner
+	}
+	out := append(make([]byte, 0, len(inner)), inner[:at]...)
+	for i := at; i < len(inner); {
+		if inner[i] != '\\' {
+			out = append(out, inner[i])
+			i++
+			continue
+		}
+		r, n := escape(inner[i:])
+		out = utf8.AppendRune(out, r)
+		i += n
+	}
+	return out
+}
+
+// escape reads the escape at the head of text: the character it stands for and
+// how many bytes it takes.
+func escape(text []byte) (rune, int) {
+	switch text[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		r := hex4(text)
+		if utf16.IsSurrogate(r) {
+			if len(text) >= 12 && text[6] == '\\' && text[7] == 'u' {
+				if both := utf16.DecodeRune(r, hex4(text[6:])); both != utf8.RuneError {
+					return both, 12
+				}
+			}
+			return utf8.RuneError, 6
+		}
+		return r, 6
+	}
+	return rune(text[1]), 2 // " \ /
+}
+
+// hex4 reads the digits of \uXXXX.
+func hex4(text []byte) rune {
+	var r rune
+	for _, c := range text[2:6] {
+		r = r<<4 | rune(hexValue(c))
+	}
+	return r
+}
+
+// within translates a range of what a JSON string says to the range of the raw
+// string that says it, for ranges that come in order.
+func within(raw []byte, ranges []span) []span {
+	out := make([]span, 0, len(ranges))
+	at, said := 1, 0 // said bytes have been said before raw[at]
+	upTo := func(n int) int {
+		for said < n && at < len(raw)-1 {
+			if raw[at] != '\\' {
+				at++
+				said++
+				continue
+			}
+			r, width := escape(raw[at:])
+			at += width
+			said += utf8.RuneLen(r)
+		}
+		return at
+	}
+	for _, s := range ranges {
+		start := upTo(s.start)
+		out = append(out, span{start, upTo(s.end)})
+	}
+	return out
+}
