@@ -66,6 +66,7 @@ type Daemon struct {
 	store    *store.DB
 	listings *listing.Book
 	standing *standing
+	wraps    wraps
 	queue    *approval.Queue
 	presence *presence.Guard
 	pins     *pin.Book
@@ -157,25 +158,6 @@ func (d *Daemon) openState(path string, named bool) error {
 // attached reports whether a shim is attached, or may come back.
 func (d *Daemon) attached(attachment string) bool {
 	return slices.ContainsFunc(d.sessions.Attachments(), func(a session.Attached) bool { return a.Shim.Attachment == attachment })
-}
-
-// ours names every file that no call may touch without a person's word: our
-// own folders, what projects say, and the files of wraps.
-func (d *Daemon) ours() []string {
-	all := []string{d.options.Paths.Config, d.options.Paths.State, d.options.Paths.Runtime}
-	if path := d.policies.path; path != "" {
-		all = append(all, path)
-	}
-	for _, f := range d.policies.current.Load().set.Files() {
-		all = append(all, f.Path)
-	}
-	all = append(all, d.projects.paths()...)
-	for _, s := range d.sessions.List() {
-		for _, f := range s.Files {
-			all = append(all, wrapped(f)...)
-		}
-	}
-	return append(all, d.guard.Files()...)
 }
 
 // projectFiles lists the files of the projects that the folders lie in, with none

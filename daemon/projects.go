@@ -30,6 +30,7 @@ type projects struct {
 	mu      sync.Mutex // guards what follows; not held while the disk is asked
 	folders map[string]folder
 	files   map[string]*projectFile
+	names   []string // of files, sorted; not changed; nil when files has others since
 }
 
 // mostFolders is how many folders are remembered. Shims name them.
@@ -128,6 +129,7 @@ func (p *projects) folder(path string) folder {
 	if len(p.folders) >= mostFolders {
 		clear(p.folders)
 		clear(p.files)
+		p.names = nil
 	}
 	p.folders[path] = f
 	return f
@@ -155,6 +157,9 @@ func (p *projects) file(path string) *projectFile {
 	p.mu.Lock()
 	old := p.files[path]
 	p.files[path] = f
+	if old == nil {
+		p.names = nil
+	}
 	p.mu.Unlock()
 	p.tell(old, f)
 	return f
@@ -208,9 +213,12 @@ func (p *projects) describe(folders []string) []api.ProjectFile {
 	return all
 }
 
-// paths names the files that have counted so far.
+// paths names the files that have counted so far; it is not to be changed.
 func (p *projects) paths() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Sorted(maps.Keys(p.files))
+	if len(p.names) != len(p.files) {
+		p.names = slices.Sorted(maps.Keys(p.files))
+	}
+	return p.names
 }

@@ -1,9 +1,6 @@
 package daemon
 
-import (
-	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/internal/agentconf"
-)
+import "github.com/thoughtgate/thoughtgated/internal/agentconf"
 
 // restorer puts files back with the code that tgctl does it with.
 type restorer struct {
@@ -34,13 +31,4 @@ func lookup(getenv func(string) string) func(string) (string, bool) {
 		value := getenv(name)
 		return value, value != ""
 	}
-}
-
-// wrapped returns every file that a session's file is about.
-func wrapped(f session.File) []string {
-	paths, err := agentconf.JournalPaths(f.Journal)
-	if err != nil {
-		return []string{f.Path}
-	}
-	return paths
 }

@@ -22,6 +22,7 @@ type Set struct {
 	index    index
 	redact   []string // redact_fields of all workflows
 	files    []File
+	paths    []string // of files
 	digest   string
 	known    func(*gate.Call) Known
 	seen     []string // servers; nil where nobody looked
@@ -73,6 +74,9 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	s.index = newIndex(s.policies)
 	l.checkSchema()
 	s.digest = s.sum()
+	for _, f := range s.files {
+		s.paths = append(s.paths, f.Path)
+	}
 	if s.generated() {
 		l.checkGenerated()
 	}
@@ -167,6 +171,10 @@ func (s *Set) Config() *config.Config { return s.cfg }
 // files in the order of their paths, then the schema. The built-in default has
 // none.
 func (s *Set) Files() []File { return append([]File(nil), s.files...) }
+
+// Paths names the files that Files lists, in the same order. It is not to be
+// changed, and costs nothing.
+func (s *Set) Paths() []string { return s.paths }
 
 // Changed lists the paths that are not as they were when the set was built:
 // files that changed, went away or came since. It reads them, so it is for

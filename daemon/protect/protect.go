@@ -233,8 +233,8 @@ func (g *Guard) Files() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var all []string
-	for _, k := range g.kept {
-		all = append(all, k.files...)
+	for _, id := range slices.Sorted(maps.Keys(g.kept)) {
+		all = append(all, g.kept[id].files...)
 	}
 	return all
 }

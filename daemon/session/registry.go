@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -151,6 +152,24 @@ func (r *Registry) List() []State {
 		all = append(all, State{s, len(r.of(s.Spec.ID)), s.present, s.problem, s.files, s.ungoverned})
 	}
 	slices.SortFunc(all, func(a, b State) int { return a.Session.Opened.Compare(b.Session.Opened) })
+	return all
+}
+
+// Files returns the files that are rewritten for sessions, those of the oldest
+// session first. It is asked for each call.
+func (r *Registry) Files() []File {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.sessions) == 0 {
+		return nil
+	}
+	sorted := slices.SortedFunc(maps.Values(r.sessions), func(a, b *Session) int {
+		return cmp.Or(a.Opened.Compare(b.Opened), cmp.Compare(a.Spec.ID, b.Spec.ID))
+	})
+	var all []File
+	for _, s := range sorted {
+		all = append(all, s.files...)
+	}
 	return all
 }
 

@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+)
+
+// What a wrap may rewrite counts from the moment that its journal says so.
+func TestWrapsSeeAJournalThatChanges(t *testing.T) {
+	journal := func(path string) []byte {
+		return fmt.Appendf(nil, `{"pointed":1,"session":"0a","folder":"/home/u/.cache/0a","path":%q}`, path)
+	}
+	var w wraps
+	for _, step := range []struct {
+		files []session.File
+		want  []string
+	}{
+		{nil, nil},
+		{[]session.File{{Path: "/a", Journal: []byte("no journal")}}, []string{"/a"}},
+		{[]session.File{{Path: "/a", Journal: journal("/a")}}, []string{"/a", "/home/u/.cache/0a", "/home/u/.cache/0a/mcp.json"}},
+		{[]session.File{{Path: "/a", Journal: journal("/b")}}, []string{"/b", "/home/u/.cache/0a", "/home/u/.cache/0a/mcp.json"}},
+		{[]session.File{{Path: "/a"}, {Path: "/c"}}, []string{"/a", "/c"}},
+		{nil, nil},
+	} {
+		for range 2 {
+			if got := w.paths(step.files); !slices.Equal(got, step.want) {
+				t.Errorf("of %s: got %q, want %q", step.files, got, step.want)
+			}
+		}
+	}
+}
