@@ -194,11 +194,11 @@ func (l *look) addFact(new gate.Fact) (more bool) {
 
 func (l *look) toolName() {
 	name := new(cleaner).clean([]byte(l.call.Subject))
-	switch d, word := deedOf(name); d {
+	switch d, w, at := deedIn(name); d {
 	case acts:
-		l.add(Acts, "its name says "+word, "")
+		l.add(Acts, "its name says "+string(w.word(at)), "")
 	case sends:
-		l.add(Sends, "its name says "+word, "")
+		l.add(Sends, "its name says "+string(w.word(at)), "")
 	}
 	if word, is := namedForSecrets(name); is {
 		l.add(SecretPlace, "its name says "+word, "")

@@ -89,7 +89,7 @@ func (l *look) recalls(claims bool) {
 	l.recall = r
 	r.sight.to, r.sight.tools = r, false
 	if c.Method == "tools/call" { // the rest reads, and gets what a server prepared
-		r.deed, _ = deedOf(r.sight.clean([]byte(c.Subject)))
+		r.deed = deedOf(r.sight.clean([]byte(c.Subject)))
 		r.sends = r.deed == sends
 		r.tool = f.ownTool(c.Server, c.Subject)
 	}

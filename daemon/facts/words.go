@@ -65,12 +65,18 @@ func deeds(lists map[deed][]string) map[string]deed {
 	return m
 }
 
-// deedOf says what a tool of this name does, and which word says so.
-func deedOf(name []byte) (d deed, word string) {
+// deedOf says what a tool of this name does.
+func deedOf(name []byte) deed {
+	d, _, _ := deedIn(name)
+	return d
+}
+
+// deedIn also says which word of the name says so.
+func deedIn(name []byte) (d deed, w wordList, at int) {
 	if hosted[string(name)] {
-		return noDeed, ""
+		return noDeed, w, 0
 	}
-	w := split(name)
+	w = split(name)
 	made, created := false, false
 	for i := range w.n {
 		this := w.word(i)
@@ -84,12 +90,12 @@ func deedOf(name []byte) (d deed, word string) {
 			d = objects[string(this)]
 		}
 		if d != noDeed {
-			return d, string(this)
+			return d, w, i
 		}
 		made = made || makers[string(this)]
 		created = created || creators[string(this)]
 	}
-	return noDeed, ""
+	return noDeed, w, 0
 }
 
 var (

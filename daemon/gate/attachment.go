@@ -96,9 +96,16 @@ type hold struct {
 type settled struct {
 	verdict Verdict // without its Line
 	digest  [32]byte
-	call    Call     // without Line, for the record of its outcome
 	written [32]byte // digest of the line that was let through; only when hooks want its result
 	at      time.Time
+
+	// Of the call, as it was judged last.
+	id      string
+	side    wire.Side
+	method  string
+	subject string
+	profile Profile
+	trace   *Trace // until it is over
 }
 
 // Attach starts an attachment. earlier holds the records of calls that a
@@ -249,16 +256,19 @@ func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 		a.supply(c, digest)
 		return
 	}
-	kept := settled{verdict: v, digest: digest, call: *c, at: time.Now()}
+	kept := settled{
+		verdict: v, digest: digest, at: time.Now(),
+		id: c.ID, side: c.Side, method: c.Method, subject: c.Subject, profile: c.Profile, trace: c.Trace,
+	}
 	if v.Inspect {
 		kept.written = sha256.Sum256(v.Line)
 	}
-	kept.verdict.Line, kept.call.Line, kept.call.hooks, kept.call.Known = nil, nil, nil, nil
+	kept.verdict.Line = nil
 	c.Trace.decided(v)
 	if v.Move == Forward {
 		c.Trace.Begin(StageServer)
 	} else {
-		kept.call.Trace = nil
+		kept.trace = nil
 		defer a.gate.over(c.Trace, v.outcome())
 	}
 	a.mu.Lock()
@@ -276,7 +286,7 @@ func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 	}
 	a.done[v.Seq] = kept
 	if len(a.order) > remembered {
-		a.gate.over(a.done[a.order[0]].call.Trace, OutcomeForgotten)
+		a.gate.over(a.done[a.order[0]].trace, OutcomeForgotten)
 		delete(a.done, a.order[0])
 		a.order = a.order[1:]
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -110,7 +109,7 @@ func (a *Attachment) wrote(seq uint64, line []byte) bool {
 		return d.written == digest
 	}
 	r, ok := a.earlier[seq]
-	return !ok || r.Digest == hex.EncodeToString(digest[:])
+	return !ok || r.Digest == hexOf(digest)
 }
 
 // outcome is what hooks see of an answer, or of what is told of a task: the result

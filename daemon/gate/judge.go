@@ -140,9 +140,16 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 		ruling.Move, ruling.Gate = Ask, "ask"
 		ruling.Rule, ruling.Policies, ruling.By, ruling.Basis.Rule = "built in: ours", nil, "", [32]byte{}
 		ruling.Reason = fmt.Sprintf("it names ThoughtGate's own files or a wrapped configuration: %s", facts[i].Detail)
-		policy.Whom(&ruling)
+		ruling = whom(policy, ruling)
 	}
 	return facts, sing(c, ruling)
+}
+
+// whom fills in whom to ask. It takes a copy, so that a ruling is allocated only when
+// somebody is asked.
+func whom(policy Policy, r Ruling) Ruling {
+	policy.Whom(&r)
+	return r
 }
 
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
@@ -271,15 +278,24 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 		Session: c.Session, Agent: c.Agent, Server: c.Server, Launch: c.Launch,
 		Direction: Direction(c.Side), Method: c.Method, Tool: c.Subject, MessageID: string(c.Envelope.ID.Of(c.Line)),
 		Gate: ruling.Gate, Rule: ruling.Rule, Policies: ruling.Policies, Reason: ruling.Reason,
-		Profile: string(c.Profile), Set: policy.Digest(), Digest: hex.EncodeToString(digest[:]),
+		Profile: string(c.Profile), Set: policy.Digest(), Digest: hexOf(digest),
 		LatencyUS: time.Since(c.Received).Microseconds(),
 	}
-	for _, f := range facts {
-		r.Facts = append(r.Facts, f.Name)
+	if len(facts) > 0 {
+		r.Facts = make([]string, len(facts))
+		for i := range facts {
+			r.Facts[i] = facts[i].Name
+		}
 	}
 	c.hooks.tell(r)
 	c.Trace.judged(r)
 	return r
+}
+
+// hexOf is a digest as records have it.
+func hexOf(digest [32]byte) string {
+	var room [2 * len(digest)]byte
+	return string(hex.AppendEncode(room[:0], digest[:]))
 }
 
 // Direction is how records name the way a message goes.

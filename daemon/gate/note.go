@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,20 +27,22 @@ func (a *Attachment) Counts() (judged, denied uint64, held int) {
 func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	a.mu.Lock()
 	d, ok := a.done[seq]
-	t := d.call.Trace
+	t := d.trace
 	if t != nil && d.verdict.Inspect && (outcome == "ok" || outcome == "tool_error") {
 		t = nil // it ends with what hooks make of the result, which is submitted next
 	} else if ok {
-		d.call.Trace = nil
+		d.trace = nil
 		a.done[seq] = d
 	}
 	a.shown.ended(func(l *listen) bool { return l.seq == seq })
 	a.mu.Unlock()
 	r := a.about(record.KindOutcome)
-	r.Call, r.ID, r.Verdict = seq, correlation(a.shim.Attachment, seq), outcome
+	r.Call, r.Verdict = seq, outcome
 	if ok {
-		r.Method, r.Tool, r.Profile = d.call.Method, d.call.Subject, string(d.call.Profile)
+		r.ID, r.Method, r.Tool, r.Profile = d.id, d.method, d.subject, string(d.profile)
 		r.LatencyUS = time.Since(d.at).Microseconds()
+	} else {
+		r.ID = correlation(a.shim.Attachment, seq)
 	}
 	a.write(Telling(ctx), r, nil) // the next submission is read behind it
 	a.gate.over(t, outcome)
@@ -177,5 +180,7 @@ func correlation(attachment string, seq uint64) string {
 	if len(attachment) > 8 {
 		attachment = attachment[:8]
 	}
-	return fmt.Sprintf("c-%s-%d", attachment, seq)
+	id := append(make([]byte, 0, 32), "c-"...) // enough for any
+	id = append(append(id, attachment...), '-')
+	return string(strconv.AppendUint(id, seq, 10))
 }

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -44,7 +43,7 @@ func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *r
 	}
 	r := found
 	c.earlier = &r
-	if r.Digest != hex.EncodeToString(digest[:]) || r.Direction != Direction(c.Side) {
+	if r.Digest != hexOf(digest) || r.Direction != Direction(c.Side) {
 		return Verdict{}, nil, false
 	}
 	v, final = a.gate.recorded(c, &r)
@@ -67,7 +66,7 @@ func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *r
 // what was submitted; nil for nothing. It does not let c go on unjudged.
 func (g *Gate) known(c *Call) *record.Record {
 	if r := c.earlier; r != nil {
-		if digest := sha256.Sum256(c.Line); r.Digest == hex.EncodeToString(digest[:]) {
+		if digest := sha256.Sum256(c.Line); r.Digest == hexOf(digest) {
 			v, final := g.recorded(c, r)
 			c.noted = final && v.Move == Forward
 			return r
@@ -115,7 +114,7 @@ func (a *Attachment) again(s Submission, digest [32]byte) (told, noted bool) {
 		return false, false
 	}
 	if v.Move == Forward {
-		if d.digest != digest || d.call.Side != s.Side { // a shim that changes its mind is not one of ours
+		if d.digest != digest || d.side != s.Side { // a shim that changes its mind is not one of ours
 			v = Verdict{Seq: s.Seq, Move: Deny, Reason: "another line was judged under this number"}
 		}
 		v.Line = s.Line

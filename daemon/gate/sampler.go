@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -130,7 +129,7 @@ func (a *Attachment) supplied(c *Call, result []byte, failed error) Verdict {
 		v.Answer = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 	}
 	digest := sha256.Sum256(v.Answer)
-	r.Digest = hex.EncodeToString(digest[:])
+	r.Digest = hexOf(digest)
 	if err := a.gate.Recorder.Record(a.ctx, r, result, nil); err != nil {
 		return a.gate.unrecorded(c, err)
 	}

@@ -26,7 +26,7 @@ func (a *Attachment) runs(c *Call) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	call, ok := a.done[c.Answers]
-	if err != nil || !ok || call.call.Method != "tools/call" {
+	if err != nil || !ok || call.method != "tools/call" {
 		return
 	}
 	t := &a.tasks
@@ -37,7 +37,7 @@ func (a *Attachment) runs(c *Call) {
 		delete(t.tools, id)
 		return
 	}
-	t.tools[id] = call.call.Subject
+	t.tools[id] = call.subject
 	if t.order = append(t.order, id); len(t.order) > mostTasks {
 		delete(t.tools, t.order[0])
 		t.order = slices.Delete(t.order, 0, 1)
@@ -50,7 +50,7 @@ func (a *Attachment) subjectOf(seq uint64) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if d, ok := a.done[seq]; ok {
-		return d.call.Subject
+		return d.subject
 	}
 	return a.earlier[seq].Tool
 }

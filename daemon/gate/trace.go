@@ -105,9 +105,9 @@ func (a *Attachment) traced(c *Call) {
 	}
 	a.mu.Lock()
 	before, ok := a.done[c.Seq]
-	if ok && before.call.Trace != nil {
-		c.Trace = before.call.Trace
-		before.call.Trace = nil
+	if ok && before.trace != nil {
+		c.Trace = before.trace
+		before.trace = nil
 		a.done[c.Seq] = before
 	}
 	a.mu.Unlock()
@@ -229,11 +229,11 @@ func (a *Attachment) inspected(seq uint64) *Trace {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	d := a.done[seq]
-	t := d.call.Trace
+	t := d.trace
 	if t == nil || !d.verdict.Inspect {
 		return nil
 	}
-	d.call.Trace = nil
+	d.trace = nil
 	a.done[seq] = d
 	t.finish(time.Now())
 	return t
@@ -270,9 +270,9 @@ func (a *Attachment) overAll(outcome string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for seq, d := range a.done {
-		if d.call.Trace != nil {
-			a.gate.over(d.call.Trace, outcome)
-			d.call.Trace = nil
+		if d.trace != nil {
+			a.gate.over(d.trace, outcome)
+			d.trace = nil
 			a.done[seq] = d
 		}
 	}

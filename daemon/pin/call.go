@@ -86,10 +86,13 @@ func (b *Book) annotations(c *gate.Call, t thing) []byte {
 // that says nothing, or that it only reads, is not taken at its word: a claim can
 // make things stricter and nothing else.
 func destructive(annotations []byte) bool {
+	if len(annotations) == 0 {
+		return false
+	}
 	var claims struct {
 		Destructive any `json:"destructiveHint"`
 	}
-	return len(annotations) > 0 && json.Unmarshal(annotations, &claims) == nil && claims.Destructive == true
+	return json.Unmarshal(annotations, &claims) == nil && claims.Destructive == true
 }
 
 // pinned returns what is known of a thing, nil for nothing. b.mu is held.

@@ -30,6 +30,8 @@ type subject struct {
 	agent  string
 	free   bool // an ask that is forwarded where no rule names it
 	light  bool // Cedar is asked only where a rule says so
+
+	one [1]string // the names of most
 }
 
 // agentUnknown stands for an agent whose type is not known.
@@ -40,7 +42,8 @@ func subjectOf(c *gate.Call) (*subject, error) {
 	if kind := c.Envelope.Kind; kind == wire.Result || kind == wire.Error {
 		return nil, fmt.Errorf("policies judge what is asked, not the answer to %s", c.Method)
 	}
-	s := &subject{method: c.Method, on: typeMethod, server: c.Server, agent: c.Agent, names: []string{""}}
+	s := &subject{method: c.Method, on: typeMethod, server: c.Server, agent: c.Agent}
+	s.names = s.one[:]
 	if s.agent == "" {
 		s.agent = agentUnknown
 	}
@@ -63,7 +66,7 @@ func subjectOf(c *gate.Call) (*subject, error) {
 
 // act fills in what an agent acts on.
 func (s *subject) act(c *gate.Call, on mcp.Subject) error {
-	s.names = []string{c.Subject}
+	s.names[0] = c.Subject
 	if on == mcp.Reference {
 		s.light = true
 		on = mcp.ReferenceKind(&c.Envelope, c.Line)

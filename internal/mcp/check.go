@@ -41,14 +41,11 @@ func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
 	if !rule.Acting {
 		return nil
 	}
-	subjects, err := subjectsOf(rule.Subject, e, line)
-	if err != nil {
+	switch clear, err := isClear(rule.Subject, e, line); {
+	case err != nil:
 		return e.Refuse(wire.CodeInvalidParams, namesNothing)
-	}
-	for _, subject := range subjects {
-		if !subject.clear() {
-			return e.Refuse(wire.CodeInvalidParams, unclearSubject)
-		}
+	case !clear:
+		return e.Refuse(wire.CodeInvalidParams, unclearSubject)
 	}
 	return nil
 }
@@ -116,37 +113,45 @@ func SubjectOf(e *wire.Envelope, line []byte) (string, error) {
 	if !rule.Acting || rule.Subject == Listen {
 		return "", nil
 	}
-	subjects, err := subjectsOf(rule.Subject, e, line)
+	s, err := subjectOf(rule.Subject, e, line)
 	if err != nil {
 		return "", err
 	}
-	return subjects[0].text, nil
+	return s.text, nil
 }
 
-// subjectsOf returns what e is about, which is one thing unless it is Listen.
-func subjectsOf(kind Subject, e *wire.Envelope, line []byte) ([]subject, error) {
+// subjectOf returns what e is about, unless that is Listen.
+func subjectOf(kind Subject, e *wire.Envelope, line []byte) (subject, error) {
 	switch kind {
 	case Tool, Prompt:
 		text, err := wire.Unquote(e.Name, line)
-		return []subject{{text: text}}, err
+		return subject{text: text}, err
 	case Resource:
 		text, err := wire.Unquote(e.URI, line)
-		return []subject{{text, true}}, err
+		return subject{text, true}, err
 	case Task:
 		text, err := wire.Unquote(e.TaskID, line)
-		return []subject{{text: text}}, err
+		return subject{text: text}, err
 	case Reference:
-		s, err := reference(e, line)
-		return []subject{s}, err
-	case Listen:
-		_, uris, err := ListenURIs(e, line)
-		subjects := make([]subject, len(uris))
-		for i, uri := range uris {
-			subjects[i] = subject{uri, true}
-		}
-		return subjects, err
+		return reference(e, line)
 	}
-	return nil, errors.New("no subject")
+	return subject{}, errors.New("no subject")
+}
+
+// isClear reports whether all that e is about is clear. An error means that it
+// can't be told what that is.
+func isClear(kind Subject, e *wire.Envelope, line []byte) (bool, error) {
+	if kind != Listen {
+		s, err := subjectOf(kind, e, line)
+		return err == nil && s.clear(), err
+	}
+	_, uris, err := ListenURIs(e, line)
+	for _, uri := range uris {
+		if !ClearURI(uri) {
+			return false, err
+		}
+	}
+	return err == nil, err
 }
 
 // reference reads params.ref of completion/complete: a prompt by its name, or

@@ -48,7 +48,8 @@ func Unquote(s Span, line []byte) (string, error) {
 	if len(raw) == 0 || raw[0] != '"' {
 		return "", errors.New("not a string")
 	}
-	text, err := jsontext.AppendUnquote(nil, raw)
+	var room [64]byte
+	text, err := jsontext.AppendUnquote(room[:0], raw)
 	if err != nil {
 		return "", fmt.Errorf("read string: %w", err)
 	}
