@@ -39,9 +39,9 @@ const mostFolders = 1024
 // folder is where a project lies. It is found once: a .git that comes later, in
 // a folder below, must not take the files above it out of force.
 type folder struct {
-	path, root string
-	project    *policy.Project // of these files, nil for none
-	of         []*projectFile
+	files   []string        // that count there, if they are there
+	project *policy.Project // of these files, nil for none
+	of      []*projectFile
 }
 
 // projectFile is one file as it was read. It is not changed.
@@ -66,6 +66,9 @@ func newProjects(log *slog.Logger) *projects {
 // scope is a gate.Scope. Without a policy.Set there is nothing to narrow.
 func (p *projects) scope(path string) func(gate.Policy) gate.Policy {
 	project, err := p.in(path)
+	if project == nil && err == nil {
+		return whole
+	}
 	return func(set gate.Policy) gate.Policy {
 		if s, ok := set.(*policy.Set); ok {
 			return s.In(project, err)
@@ -74,13 +77,19 @@ func (p *projects) scope(path string) func(gate.Policy) gate.Policy {
 	}
 }
 
+// whole is what a project without files makes of a set.
+func whole(set gate.Policy) gate.Policy { return set }
+
 // in returns what the files of the project that path lies in say, nil when
 // there are none. An error says which of them can't be used.
 func (p *projects) in(path string) (*policy.Project, error) {
 	f := p.folder(path)
 	var all []*projectFile
 	var parsed []*config.Project
-	for _, name := range config.FindProject(f.path, f.root) {
+	for _, name := range f.files {
+		if !config.IsThere(name) {
+			continue
+		}
 		file := p.file(name)
 		if file.project == nil {
 			return nil, refusal(file)
@@ -119,11 +128,11 @@ func (p *projects) folder(path string) folder {
 	if ok {
 		return f
 	}
-	f.path = filepath.Clean(path)
-	if real, err := filepath.EvalSymlinks(f.path); err == nil {
-		f.path = real
+	at := filepath.Clean(path)
+	if real, err := filepath.EvalSymlinks(at); err == nil {
+		at = real
 	}
-	f.root = config.Root(f.path)
+	f.files = config.ProjectFiles(at, config.Root(at))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.folders) >= mostFolders {
@@ -197,8 +206,8 @@ func (p *projects) describe(folders []string) []api.ProjectFile {
 	var all []api.ProjectFile
 	for _, path := range folders {
 		f := p.folder(path)
-		for _, name := range config.FindProject(f.path, f.root) {
-			if slices.ContainsFunc(all, func(have api.ProjectFile) bool { return have.Path == name }) {
+		for _, name := range f.files {
+			if !config.IsThere(name) || slices.ContainsFunc(all, func(have api.ProjectFile) bool { return have.Path == name }) {
 				continue
 			}
 			file := p.file(name)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -60,18 +59,29 @@ var project = form{
 	},
 }
 
-// FindProject lists the project files that count for a folder, the nearest
-// first: those in the folder and above it up to root, which is as Root says.
-func FindProject(folder, root string) []string {
-	var found []string
+// ProjectFiles lists where project files count for a folder, the nearest first:
+// in the folder and above it up to root, which is as Root says.
+func ProjectFiles(folder, root string) []string {
+	var all []string
 	for at := folder; ; at = filepath.Dir(at) {
-		path := filepath.Join(at, ProjectFileName)
-		// One that can't be looked at is there: it must not be passed over.
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
-			found = append(found, path)
-		}
+		all = append(all, filepath.Join(at, ProjectFileName))
 		if at == root || at == filepath.Dir(at) {
-			return found
+			return all
+		}
+	}
+}
+
+// IsThere reports whether there is anything at path, one of ProjectFiles. What
+// can't be looked at is there: it must not be passed over.
+func IsThere(path string) bool {
+	for {
+		var is syscall.Stat_t
+		switch syscall.Lstat(path, &is) {
+		case syscall.EINTR:
+		case syscall.ENOENT, syscall.ENOTDIR:
+			return false
+		default:
+			return true
 		}
 	}
 }
