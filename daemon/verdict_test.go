@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -69,6 +70,24 @@ func (v *verdicts) call(tb testing.TB) {
 		tb.Fatalf("%+v", v.last)
 	}
 	v.attached.Outcome(context.Background(), v.seq, "ok")
+}
+
+// mostAllocations is how many allocations an ordinary call's verdict and outcome may
+// take together, without the record: a third more than they do.
+const mostAllocations = 25
+
+// Allocations tell what a clock on a busy machine can't.
+func TestVerdictAllocatesLittle(t *testing.T) {
+	if rig.UnderRace() {
+		t.Skip("pools forget at random under the race detector")
+	}
+	v := newVerdicts(t, false)
+	for range 64 { // what is kept for later calls is made by the first
+		v.call(t)
+	}
+	if got := rig.Allocations(500, func() { v.call(t) }); got > mostAllocations {
+		t.Errorf("a verdict takes %.1f allocations, want at most %d", got, mostAllocations)
+	}
 }
 
 // BenchmarkVerdict is what the gates cost for an ordinary call, and what the record

@@ -75,3 +75,20 @@ func TestOursInTwoMembers(t *testing.T) {
 		t.Error("a path within what the server was started on is not seen")
 	}
 }
+
+// The system is asked once for each folder that a path may begin in, however a server
+// would trim it. What a path costs beyond is told by TestFollowAsLinkByLink.
+func TestAPathIsFollowedOnce(t *testing.T) {
+	h := newHouse(t)
+	for value, want := range map[string]int{
+		"/srv/notes/7.txt": 1, "docs/x.md": 1, "../x/./docs": 1, "link-to-docs/x": 1, "hello": 1, " docs/x.md ": 2, "a\nb": 0, "": 0,
+	} {
+		c := callTo("read_file", `{"path":"`+value+`","text":""}`)
+		c.Project, c.Cwd = h.project, h.project
+		l := h.finder.look(c)
+		l.json(c.Arguments())
+		if l.follow != want {
+			t.Errorf("links of %q are followed %d times, want %d", value, l.follow, want)
+		}
+	}
+}

@@ -119,7 +119,8 @@ func (c *candidate) reads(text string) string {
 	if p := c.whole(text); p != "" {
 		return p
 	}
-	if trimmed := strings.Trim(text, " \t\r\n\"'`"); trimmed != text { // servers trim
+	trimmed := strings.Trim(text, " \t\r\n\"'`") // servers do
+	if trimmed != text {
 		if p := c.whole(trimmed); p != "" {
 			return p
 		}
@@ -133,7 +134,7 @@ func (c *candidate) reads(text string) string {
 			return p
 		}
 	}
-	return c.words(text)
+	return c.words(text, trimmed)
 }
 
 // whole looks at a text as one path, if it can be that.
@@ -144,8 +145,8 @@ func (c *candidate) whole(text string) string {
 	return c.path(text)
 }
 
-// words looks at each word of a text that is more than one.
-func (c *candidate) words(text string) string {
+// words looks at each word of a text but for one that has been looked at.
+func (c *candidate) words(text, seen string) string {
 	for i := 0; i < len(text); {
 		start, slash, odd := i, false, false
 		for i < len(text) && !isPathEnd[text[i]] && text[i] != ':' {
@@ -154,7 +155,7 @@ func (c *candidate) words(text string) string {
 			i++
 		}
 		// In prose, a path that is written plainly has been found already.
-		if (slash || text[start:i] == "..") && i-start < len(text) && (odd || !c.prose) {
+		if (slash || text[start:i] == "..") && text[start:i] != seen && (odd || !c.prose) {
 			if p := c.path(text[start:i]); p != "" {
 				return p
 			}
