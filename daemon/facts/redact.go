@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -27,17 +28,16 @@ import (
 // that is the whole string. What mask returns may be any text. What is not JSON
 // comes back as one masked string.
 func Redact(values []byte, paths []string, mask func(secret []byte) string) []byte {
-	return (&redactor{mask: mask, budget: budget}).redacted(values, paths)
+	r := redactors.Get().(*redactor)
+	defer r.release()
+	r.mask, r.budget = mask, budget
+	r.splitting(paths)
+	return r.redacted(values)
 }
 
-func (r *redactor) redacted(values []byte, paths []string) []byte {
-	for _, p := range paths {
-		if p = strings.TrimSpace(p); p != "" {
-			r.paths = append(r.paths, strings.Split(strings.ToLower(p), "."))
-		}
-	}
-	w := walk{raw: values}
-	if err := w.run(r); err != nil {
+func (r *redactor) redacted(values []byte) []byte {
+	r.walk.raw = values
+	if err := r.walk.run(r); err != nil {
 		return quoted(r.mask(values), true)
 	}
 	return r.spliced(values)
@@ -45,10 +45,56 @@ func (r *redactor) redacted(values []byte, paths []string) []byte {
 
 // redactor notes what is to be replaced while it walks.
 type redactor struct {
+	given  []string // the paths, as they were given
 	paths  [][]string
 	mask   func([]byte) string
 	budget int
 	edits  []edit
+
+	walk walk
+
+	// Of the string at hand.
+	scan      scan
+	as        readAs // how it is being read
+	found     []span
+	disguised bool
+	secret    func(find) bool // note, made once
+}
+
+var redactors = sync.Pool{New: func() any { return newRedactor() }}
+
+func newRedactor() *redactor {
+	r := &redactor{}
+	r.secret = r.note
+	return r
+}
+
+// mostEdits is how many edits a redactor keeps room for.
+const mostEdits = 64
+
+// release gives r back. But for the paths, which are those of the configuration,
+// nothing of what it was given is held on to.
+func (r *redactor) release() {
+	kept := redactor{given: r.given, paths: r.paths, secret: r.secret}
+	if cap(r.edits) <= mostEdits && cap(r.found) <= mostEdits {
+		clear(r.edits)
+		kept.edits, kept.found = r.edits[:0], r.found[:0]
+	}
+	*r = kept
+	redactors.Put(r)
+}
+
+// splitting takes the paths apart, unless they are those of the last time.
+func (r *redactor) splitting(paths []string) {
+	if slices.Equal(r.given, paths) {
+		return
+	}
+	r.given, r.paths = slices.Clone(paths), nil
+	for _, p := range paths {
+		if p = strings.TrimSpace(p); p != "" {
+			r.paths = append(r.paths, strings.Split(strings.ToLower(p), "."))
+		}
+	}
 }
 
 // edit is a string or a part of one that is replaced.
@@ -108,27 +154,37 @@ func (r *redactor) text(w *walk, v span) {
 	if len(text) < 6 {
 		return
 	}
-	var found []span
-	disguised := false
-	eachReading(text, func(reading []byte, as readAs) bool {
-		s := scan{engine: theEngine(), text: reading, budget: &r.budget, secret: func(f find) bool {
-			disguised = disguised || as != asWritten
-			found = append(found, span{f.start, f.end})
-			return !disguised
-		}}
-		disguised = !s.run() || disguised
-		return !disguised
-	})
-	if disguised {
+	r.found, r.disguised = r.found[:0], false
+	eachReading(text, r.reading)
+	r.scan = scan{}
+	if r.disguised {
 		r.whole(w, v)
 		return
 	}
-	found = merged(text, found)
+	if len(r.found) == 0 {
+		return
+	}
+	found := merged(text, r.found)
 	for i, s := range within(raw, found) {
 		s.start += v.start
 		s.end += v.start
 		r.edits = append(r.edits, edit{s, text[found[i].start:found[i].end], false})
 	}
+}
+
+// reading looks at one way to read the string at hand.
+func (r *redactor) reading(reading []byte, as readAs) bool {
+	r.as = as
+	r.scan = scan{engine: theEngine(), text: reading, budget: &r.budget, secret: r.secret}
+	r.disguised = !r.scan.run() || r.disguised
+	return !r.disguised
+}
+
+// note takes a secret down.
+func (r *redactor) note(f find) (more bool) {
+	r.disguised = r.disguised || r.as != asWritten
+	r.found = append(r.found, span{f.start, f.end})
+	return !r.disguised
 }
 
 // merged sorts finds, carries each on to the end of the token it ends in, and

@@ -86,8 +86,9 @@ func TestRedactEscapesTheMask(t *testing.T) {
 func TestRedactBeyondTheBudget(t *testing.T) {
 	token := "ghp_" + body[:36]
 	text := strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + token
-	r := redactor{budget: 1000, mask: func([]byte) string { return "#" }}
-	got := r.redacted([]byte(`{"note":"`+text+`","n":1}`), nil)
+	r := newRedactor()
+	r.budget, r.mask = 1000, func([]byte) string { return "#" }
+	got := r.redacted([]byte(`{"note":"` + text + `","n":1}`))
 	if string(got) != `{"note":"#","n":1}` {
 		t.Errorf("got %.200s", got)
 	}
@@ -129,4 +130,27 @@ func FuzzRedact(f *testing.F) {
 			t.Fatalf("%q still holds the token: %q", values, got)
 		}
 	})
+}
+
+// A redactor is used again, and knows nothing of what it was given before.
+func TestRedactAfterAnother(t *testing.T) {
+	token := "ghp_" + body[:36]
+	mask := func([]byte) string { return "#" }
+	for range 3 {
+		for _, tt := range []struct {
+			values string
+			paths  []string
+			want   string
+		}{
+			{`{"a":"` + token + `","b":"x"}`, nil, `{"a":"#","b":"x"}`},
+			{`{"a":"plain","b":"text"}`, []string{"b"}, `{"a":"plain","b":"#"}`},
+			{`{"a":"plain","b":"text"}`, []string{"a"}, `{"a":"#","b":"text"}`},
+			{`{"a":"plain","b":"text"}`, nil, `{"a":"plain","b":"text"}`},
+			{`{"a":`, nil, `"#"`},
+		} {
+			if got := string(Redact([]byte(tt.values), tt.paths, mask)); got != tt.want {
+				t.Errorf("of %s without %q: got %s, want %s", tt.values, tt.paths, got, tt.want)
+			}
+		}
+	}
 }
