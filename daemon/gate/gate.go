@@ -73,6 +73,7 @@ type Call struct {
 
 	Known []Fact // what was true of it when it came; for hooks only, else nil
 
+	came     came                // what was submitted
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
 	retries  *retries            // of the attachment; nil: nothing is carried on
 	spoken   *allowance          // of the attachment; nil: all is told

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -272,13 +271,12 @@ func (c *Call) values() []byte {
 
 // record starts the audit record of a verdict on c.
 func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record {
-	digest := sha256.Sum256(c.Line)
 	r := &record.Record{
 		Kind: record.KindCall, Attachment: c.Attachment, Call: c.Seq, ID: c.ID,
 		Session: c.Session, Agent: c.Agent, Server: c.Server, Launch: c.Launch,
 		Direction: Direction(c.Side), Method: c.Method, Tool: c.Subject, MessageID: string(c.Envelope.ID.Of(c.Line)),
 		Gate: ruling.Gate, Rule: ruling.Rule, Policies: ruling.Policies, Reason: ruling.Reason,
-		Profile: string(c.Profile), Set: policy.Digest(), Digest: hexOf(digest),
+		Profile: string(c.Profile), Set: policy.Digest(), Digest: hexOf(c.sum()),
 		LatencyUS: time.Since(c.Received).Microseconds(),
 	}
 	if len(facts) > 0 {
@@ -290,12 +288,6 @@ func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record
 	c.hooks.tell(r)
 	c.Trace.judged(r)
 	return r
-}
-
-// hexOf is a digest as records have it.
-func hexOf(digest [32]byte) string {
-	var room [2 * len(digest)]byte
-	return string(hex.AppendEncode(room[:0], digest[:]))
 }
 
 // Direction is how records name the way a message goes.

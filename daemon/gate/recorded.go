@@ -1,8 +1,6 @@
 package gate
 
 import (
-	"crypto/sha256"
-
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -66,7 +64,7 @@ func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *r
 // what was submitted; nil for nothing. It does not let c go on unjudged.
 func (g *Gate) known(c *Call) *record.Record {
 	if r := c.earlier; r != nil {
-		if digest := sha256.Sum256(c.Line); r.Digest == hexOf(digest) {
+		if r.Digest == hexOf(c.sum()) {
 			v, final := g.recorded(c, r)
 			c.noted = final && v.Move == Forward
 			return r
