@@ -41,7 +41,7 @@ func (b *Book) Of(c *gate.Call) gate.Pinned {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	p := b.status(c, t)
-	if t.kind == Tool && destructive(b.annotations(c, t)) {
+	if a := b.about(c, t); t.kind == Tool && a != nil && a.destroys {
 		p.Facts = append(p.Facts, gate.Fact{Name: "acts", Detail: "its definition says that it destroys", By: c.Server})
 	}
 	return p
@@ -68,16 +68,20 @@ func (b *Book) Annotations(c *gate.Call) []byte {
 	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.annotations(c, t)
+	if a := b.about(c, t); a != nil {
+		return a.Annotations
+	}
+	return nil
 }
 
-// annotations is Annotations of a thing. b.mu is held.
-func (b *Book) annotations(c *gate.Call, t thing) []byte {
+// about is what is known of the definition that Annotations speaks of; nil for
+// nothing. b.mu is held.
+func (b *Book) about(c *gate.Call, t thing) *about {
 	if k := b.pinned(launchID{c.Server, c.Launch}, t); k != nil && k.accepted != nil && b.mode != config.PinOff {
-		return k.accepted.Annotations
+		return &k.accepted.about
 	}
 	if o, ok := b.view(c).shown(t); ok {
-		return o.def.Annotations
+		return &o.def.about
 	}
 	return nil
 }

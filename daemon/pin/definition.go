@@ -31,6 +31,8 @@ type about struct {
 	Smells      []Smell         `json:"smells,omitempty"`
 	Mentions    []string        `json:"mentions,omitempty"` // words in it that may be the names of tools, in lower case
 	Annotations json.RawMessage `json:"annotations,omitempty"`
+
+	destroys bool // the annotations say that it does; worked out once, since each call asks
 }
 
 // encode is a for the disk.
@@ -42,6 +44,7 @@ func decodeAbout(raw []byte) (a about, err error) {
 		return a, nil
 	}
 	err = json.Unmarshal(raw, &a)
+	a.destroys = destructive(a.Annotations)
 	return a, err
 }
 

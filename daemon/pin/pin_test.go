@@ -675,9 +675,15 @@ func TestDestructiveActs(t *testing.T) {
 		for _, mode := range []config.PinMode{config.PinHold, config.PinWarn, config.PinOff} {
 			s := newDesk(t, mode).shim("a1", "files", "l1")
 			s.list(t, tool("echo", "Say.", `,"annotations":`+claims))
-			p := s.d.Of(s.from("tools/call", "echo"))
-			if got := slices.ContainsFunc(p.Facts, func(f gate.Fact) bool { return f.Name == "acts" && f.By == "files" }); got != want {
-				t.Errorf("%s with pins %s: facts %v, want acts: %v", claims, mode, p.Facts, want)
+			for _, when := range []string{"listed", "after a restart"} {
+				p := s.d.Of(s.from("tools/call", "echo"))
+				if got := slices.ContainsFunc(p.Facts, func(f gate.Fact) bool { return f.Name == "acts" && f.By == "files" }); got != want {
+					t.Errorf("%s with pins %s, %s: facts %v, want acts: %v", claims, mode, when, p.Facts, want)
+				}
+				if mode == config.PinOff { // nothing is kept
+					break
+				}
+				s.d.restart(t)
 			}
 		}
 	}

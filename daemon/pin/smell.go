@@ -84,6 +84,7 @@ func sniff(name string, raw []byte, budget *int) about {
 		*budget -= len(raw)
 		n.walk(raw)
 		n.about.Annotations = annotationsOf(raw)
+		n.about.destroys = destructive(n.about.Annotations)
 	}
 	for word := range n.mentions {
 		if !n.members[word] && word != strings.ToLower(name) && len(n.about.Mentions) < mostMentions {
