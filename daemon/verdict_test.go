@@ -21,7 +21,8 @@ type verdicts struct {
 	lines    [][]byte
 }
 
-// newVerdicts starts them. Without recorded nothing is written down, which leaves what the gates themselves cost.
+// newVerdicts starts them. Without recorded nothing is written down, which leaves what
+// the gates themselves cost.
 func newVerdicts(tb testing.TB, recorded bool) *verdicts {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -73,8 +74,9 @@ func (v *verdicts) call(tb testing.TB) {
 }
 
 // mostAllocations is how many allocations an ordinary call's verdict and outcome may
-// take together, without the record: a third more than they do.
-const mostAllocations = 25
+// take together, without the record. They take 19, and 26 where paths have to be
+// followed link by link, since the system has no call for more or forbids it.
+const mostAllocations = 34
 
 // Allocations tell what a clock on a busy machine can't.
 func TestVerdictAllocatesLittle(t *testing.T) {
