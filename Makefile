@@ -99,9 +99,11 @@ soak: ## hold the gates against a plain reference, and shared servers against a 
 	THOUGHTGATE_REFERENCE_CASES=100000 $(GO) test -run TestGatesAgreeWithReference -v -timeout 60m ./daemon/policy
 	$(GO) test -run TestNobodyGetsTheMessageOfAnother -v -timeout 60m ./daemon/backend -rapid.checks=100000
 
+# It takes some minutes and is no test: nothing fails when a figure is missed. What it
+# prints goes into BENCHMARKS.md as well, and with spreads into bench.json. More flags,
+# as -only latency or -cpuprofile DIR, are those of internal/bench.
 bench: build ## measure what the gate costs beside the server alone and a byte copier
-	$(GO) run ./internal/bench -bin bin
-	$(GO) test -run '^$$' -bench BenchmarkRule ./daemon/policy
+	$(GO) run ./internal/bench -bin bin -command 'make bench' -json bench.json -markdown BENCHMARKS.md
 
 # PLATFORMS=linux/amd64,linux/arm64 makes fewer, DIST=DIR makes them elsewhere.
 packages: ## make packages, archives, formula, bills of materials and their sums in dist/

@@ -30,10 +30,12 @@ type life[T any] struct {
 // live lives one life: it starts the program, lets the two sides talk, and
 // returns when all of it has gone.
 func (p *Process[T]) live(ctx context.Context, b *budget) ending {
+	began := time.Now()
 	c, err := p.begin()
 	if err != nil {
 		return ending{err: fmt.Errorf("%s: %w", p.options.Name, err)}
 	}
+	spawned := time.Now()
 	p.mu.Lock()
 	p.status.PID = c.PID()
 	p.mu.Unlock()
@@ -55,6 +57,8 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	end := ending{err: p.greet(ctx, c, l, talked)}
 	greeted := end.err == nil
 	if greeted {
+		p.options.Logger.Debug("the program runs", "process", p.options.Name, "pid", c.PID(),
+			"spawn", spawned.Sub(began), "handshake", time.Since(spawned))
 		end = p.attend(ctx, b, c, l, talked)
 	}
 	close(l.ended)

@@ -5,42 +5,59 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strconv"
-	"strings"
 )
 
+// A line of the benchmark of the package that decides.
+var decisionLine = regexp.MustCompile(`^BenchmarkRule/policies=(\d+)/listed=(true|false)\S*\s+\d+\s+([0-9.]+) ns/op`)
+
 // measureDecision takes what a decision of the policies alone costs, over the
-// number of policies: the benchmark of the package that decides.
+// number of policies: the benchmark of the package that decides, from the source.
 func measureDecision(_ *house, r *report, _ options) error {
-	const bench = "BenchmarkRule"
-	out, err := exec.Command("go", "test", "-run", "^$", "-bench", bench, "-count", "3", "./daemon/policy").CombinedOutput()
+	out, err := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkRule$", "-benchtime", "200ms", "-count", "5",
+		"./daemon/policy").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+		return fmt.Errorf("run the benchmark of ./daemon/policy, which wants go and the top of the source: %w: %s", err, out)
 	}
-	took := map[string][]float64{}
-	var names []string
-	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
-		f := strings.Fields(s.Text())
-		if len(f) < 4 || !strings.HasPrefix(f[0], bench) || f[3] != "ns/op" {
-			continue
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(f[0], bench+"/"), "-")
-		ns, err := strconv.ParseFloat(f[2], 64)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.Text(), err)
-		}
-		if took[name] == nil {
-			names = append(names, name)
-		}
-		took[name] = append(took[name], ns/1000)
+	took, err := decisions(out)
+	if err != nil {
+		return err
 	}
-	if len(names) == 0 {
-		return fmt.Errorf("no figure in %s", out)
-	}
-	first := median(took[names[0]])
-	for _, name := range names {
-		v := median(took[name])
-		r.add(row{What: "decision, " + name, Unit: "µs", Ours: v, Note: fmt.Sprintf("%.1f × the first", v/first)}.reach("≤ 5, flat", v <= 5))
+	for _, listed := range []bool{false, true} {
+		few := over(took[decisionName(10, listed)])
+		for _, n := range policyCounts {
+			v := row{Ours: over(took[decisionName(n, listed)])}
+			if v.Ours == nil || few == nil {
+				return fmt.Errorf("no figure for %d policies in %s", n, out)
+			}
+			if n > 10 {
+				v.Ratio = once(v.Ours.Median / few.Median)
+			}
+			r.add(decisionName(n, listed), v)
+		}
 	}
 	return nil
+}
+
+// decisions are the times that the benchmark printed, in µs, by the names of figures.
+func decisions(out []byte) (map[string][]float64, error) {
+	took := map[string][]float64{}
+	for s := bufio.NewScanner(bytes.NewReader(out)); s.Scan(); {
+		m := decisionLine.FindStringSubmatch(s.Text())
+		if m == nil {
+			continue
+		}
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Text(), err)
+		}
+		ns, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Text(), err)
+		}
+		name := decisionName(n, m[2] == "true")
+		took[name] = append(took[name], ns/1000)
+	}
+	return took, nil
 }

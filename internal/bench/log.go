@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -13,96 +14,117 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// rare is a tool that is called rareCalls times among all the others.
+// The long log is written in batches of calls, and in each the tool rare is called a
+// few times.
 const (
+	batch     = 10_000
 	rare      = "rare"
-	rareCalls = 100
+	rareCalls = 5
+	newest    = 100 // so many records of it are asked for
 )
 
 // measureLog writes a long log by calling, then looks something up in it, verifies
 // it, and starts a daemon with it.
 func measureLog(h *house, r *report, o options) error {
-	p, err := startPeer(h.ways()[2], h.env)
+	began := time.Now()
+	halfway, records, err := h.write(uint64(o.records))
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	var records uint64
-	for records < uint64(o.records) {
-		if err := pipeline(p, 10_000, 256); err != nil {
-			return err
-		}
-		for range rareCalls / 20 {
-			if err := p.call("tools/call", rare); err != nil {
-				return err
-			}
-		}
-		if records, err = h.records(); err != nil {
-			return err
-		}
-	}
-	took := time.Since(began)
-	if err := p.close(); err != nil {
-		return err
-	}
-	many := fmt.Sprintf("log of %d records", records)
-	r.add(row{What: many + ": written by calls", Unit: "1/s", Ours: float64(records) / took.Seconds(), Note: "records"})
-	if err := h.lookUp(r, many, o.turns); err != nil {
-		return err
-	}
-
-	began = time.Now()
-	verify := exec.Command(filepath.Join(h.bin, "tgctl"), "audit", "verify")
-	verify.Env = h.env
-	if out, err := verify.CombinedOutput(); err != nil {
-		return fmt.Errorf("verify: %w: %s", err, out)
-	}
 	rate := float64(records) / time.Since(began).Seconds()
-	r.add(row{What: many + ": verified", Unit: "1/s", Ours: rate, Note: "start of tgctl included"}.reach("≥ 300,000", rate >= 300_000))
-
-	var starts []time.Duration
-	for range 5 {
-		if err := h.stop(); err != nil {
-			return err
-		}
-		took, err := h.start()
-		if err != nil {
-			return err
-		}
-		starts = append(starts, took)
+	r.add("log.write", row{Ours: once(rate), Note: fmt.Sprintf("%d of them", records)})
+	looked, err := h.lookUp(halfway, o.turns)
+	if err != nil {
+		return err
 	}
-	start := median(starts)
-	r.add(row{What: many + ": daemon start to first answer", Unit: "ms", Ours: millis(start)}.reach("< 150", start < 150*time.Millisecond))
+	r.add("log.lookup", row{Ours: looked, Note: "of the older half of the log"})
+	var rates []float64
+	for range 3 {
+		began := time.Now()
+		verify := exec.Command(filepath.Join(h.bin, "tgctl"), "audit", "verify")
+		verify.Env = h.env
+		if out, err := verify.CombinedOutput(); err != nil {
+			return fmt.Errorf("verify: %w: %s", err, out)
+		}
+		rates = append(rates, float64(records)/time.Since(began).Seconds())
+	}
+	r.add("log.verify", row{Ours: over(rates), Note: "tgctl's own start included"})
+	starts, err := h.restarts(5)
+	if err != nil {
+		return err
+	}
+	r.add("log.start", row{Ours: starts})
 	return nil
 }
 
-// lookUp asks for the calls of one tool in one hour, which the index has by then.
-func (h *house) lookUp(r *report, many string, turns int) error {
+// write makes calls until the log has so many records. halfway is the time at which
+// it had half of them.
+func (h *house) write(enough uint64) (halfway time.Time, records uint64, err error) {
+	p, err := startPeer(h.ways()[ours], h.env)
+	if err != nil {
+		return halfway, 0, err
+	}
+	for records < enough && err == nil {
+		if _, err = p.pipeline("tools/call", "read", batch, 256); err == nil {
+			_, err = p.pipeline("tools/call", rare, rareCalls, 1)
+		}
+		if err == nil {
+			records, err = h.records()
+		}
+		if halfway.IsZero() && records >= enough/2 {
+			halfway = time.Now()
+		}
+	}
+	if cerr := p.close(); err == nil {
+		err = cerr
+	}
+	return halfway, records, err
+}
+
+// lookUp asks for the newest calls of the rare tool from the hour before until, which
+// are older than half of the log, and returns how long that takes in ms.
+func (h *house) lookUp(until time.Time, turns int) (*spread, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, err := client.Dial(ctx, client.WithSocket(h.control()))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer c.Close()
-	var all []time.Duration
+	var all []float64
 	for range turns {
-		began := time.Now()
-		q := &pb.AuditQuery{Tool: rare, Since: timestamppb.New(began.Add(-time.Hour)), Until: timestamppb.New(began), Last: rareCalls}
-		found := 0
-		for _, err := range c.ReadAudit(ctx, q) {
+		asked := time.Now()
+		q := &pb.AuditQuery{Tool: rare, Since: timestamppb.New(until.Add(-time.Hour)), Until: timestamppb.New(until), Last: newest}
+		n := 0
+		for record, err := range c.ReadAudit(ctx, q) {
 			if err != nil {
-				return err
+				return nil, err
 			}
-			found++
+			if err := isRare(record.GetLine(), until); err != nil {
+				return nil, err
+			}
+			n++
 		}
-		if found == 0 {
-			return fmt.Errorf("no record of the tool %q was found", rare)
+		all = append(all, millis(time.Since(asked)))
+		if n == 0 {
+			return nil, fmt.Errorf("no record of the tool %q was found", rare)
 		}
-		all = append(all, time.Since(began))
 	}
-	took := median(all)
-	r.add(row{What: many + ": one tool in one hour", Unit: "ms", Ours: millis(took)}.reach("< 100", took < 100*time.Millisecond))
+	return over(all), nil
+}
+
+// isRare checks that a record is one of those that were asked for.
+func isRare(line []byte, until time.Time) error {
+	var record struct {
+		Tool string
+		Time time.Time
+	}
+	if err := json.Unmarshal(line, &record); err != nil {
+		return fmt.Errorf("read a record: %w", err)
+	}
+	if record.Tool != rare || record.Time.After(until) {
+		return fmt.Errorf("asked for %q until %v, found %s", rare, until, line)
+	}
 	return nil
 }
 

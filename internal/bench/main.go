@@ -6,9 +6,11 @@
 // machine falls on all alike; what is reported are medians and the ratios
 // between them. Servers, copier, client and agent are this program itself.
 //
+// What is measured stands in one table, figures; what measures it, in measurements.
+//
 // Usage:
 //
-//	go run ./internal/bench [-bin DIR] [-turns N] [-only REGEXP] [-json FILE] [-markdown FILE] [-cpuprofile DIR]
+//	go run ./internal/bench [-bin DIR] [-turns N] [-only REGEXP] [-json FILE] [-markdown PAGE] [-cpuprofile DIR]
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // options are those of one run.
@@ -30,6 +33,7 @@ type options struct {
 	markdown string
 	profiles string // folder for processor profiles of the daemon; empty for none
 	records  int    // of the long log
+	command  string // that reproduces the run
 }
 
 func main() {
@@ -45,13 +49,14 @@ func main() {
 		}
 	}
 	var o options
-	flag.StringVar(&o.bin, "bin", "bin", "folder with thoughtgated, tg-shim and tgctl")
-	flag.IntVar(&o.turns, "turns", 15, "how often each way takes its turn")
-	only := flag.String("only", "", "run the measurements whose names match this regexp")
+	flag.StringVar(&o.bin, "bin", "bin", "folder with thoughtgated, tg-shim and tgctl, and the extension quota in extensions/quota")
+	flag.IntVar(&o.turns, "turns", 18, "how often each way takes its turn")
+	only := flag.String("only", "", "run the measurements whose names match this regexp: "+strings.Join(names(), ", "))
 	flag.StringVar(&o.json, "json", "", "file for the figures as JSON")
-	flag.StringVar(&o.markdown, "markdown", "", "file for the table in Markdown")
-	flag.StringVar(&o.profiles, "cpuprofile", "", "folder for processor profiles of the daemon, one for each measurement")
+	flag.StringVar(&o.markdown, "markdown", "", "page to put the tables into, between its two marks")
+	flag.StringVar(&o.profiles, "cpuprofile", "", "folder for profiles of the daemon, processor and heap, for each measurement")
 	flag.IntVar(&o.records, "records", 1_000_000, "records of the long log")
+	flag.StringVar(&o.command, "command", "go run ./internal/bench", "what the report says that it was made with")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {
@@ -68,19 +73,28 @@ func main() {
 var measurements = []struct {
 	name     string
 	config   string // more of the configuration
-	restarts bool   // the daemon is started anew meanwhile, and no profile of it can be taken
+	restarts bool   // the daemon is started anew meanwhile, or does nothing: no profile of it is taken
 	take     func(*house, *report, options) error
 }{
 	{name: "latency", take: measureLatency},
 	{name: "always", config: "audit: {sync: always}\n", take: measureAlways},
 	{name: "throughput", take: measureThroughput},
 	{name: "large", take: measureLarge},
-	{name: "start", take: measureStart},
+	{name: "start", restarts: true, take: measureStart},
 	{name: "memory", take: measureMemory},
 	{name: "shims", restarts: true, take: measureShims},
-	{name: "decision", take: measureDecision},
+	{name: "decision", restarts: true, take: measureDecision},
 	{name: "log", restarts: true, take: measureLog},
 	{name: "wrap", restarts: true, take: measureWrap},
+	{name: "extension", take: measureExtension},
+}
+
+func names() []string {
+	var all []string
+	for _, m := range measurements {
+		all = append(all, m.name)
+	}
+	return all
 }
 
 func run(o options) error {
@@ -93,26 +107,51 @@ func run(o options) error {
 			return err
 		}
 	}
-	r := newReport(o.turns)
-	version, err := exec.Command(filepath.Join(o.bin, "tgctl"), "version").Output()
+	r, err := newReport(o)
 	if err != nil {
-		return fmt.Errorf("ask tgctl for its version (build the programs first): %w", err)
+		return err
 	}
-	r.Build, _, _ = strings.Cut(strings.TrimPrefix(string(version), "tgctl "), "\n")
+	all := true
 	for _, m := range measurements {
 		if !o.only.MatchString(m.name) {
+			all = false
 			continue
 		}
 		profile := ""
 		if o.profiles != "" && !m.restarts {
-			profile = filepath.Join(o.profiles, m.name+".cpu.pprof")
+			profile = filepath.Join(o.profiles, m.name)
 		}
 		take := func(h *house) error { return m.take(h, r, o) }
 		if err := measure(o.bin, m.config, profile, take); err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
 		}
 	}
+	return r.finish(o, all)
+}
+
+func newReport(o options) (*report, error) {
+	version, err := exec.Command(filepath.Join(o.bin, "tgctl"), "version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ask tgctl for its version (make build comes first): %w", err)
+	}
+	r := &report{When: time.Now().UTC().Truncate(time.Second), Command: o.command, Machine: machine(), Turns: o.turns, Quiet: listen(), live: os.Stderr}
+	r.Build, _, _ = strings.Cut(strings.TrimPrefix(string(version), "tgctl "), "\n")
+	return r, nil
+}
+
+// finish shows the report and writes it where it was asked for. A target that was
+// missed is no error; a figure that is missing in a run of all is.
+func (r *report) finish(o options, all bool) error {
+	r.Quiet.enough()
+	r.Took = time.Since(r.When).Seconds()
+	fmt.Fprintln(os.Stderr)
 	r.markdown(os.Stdout)
+	if r.err == nil && all {
+		r.err = r.complete()
+	}
+	if r.err != nil {
+		return r.err
+	}
 	if o.json != "" {
 		if err := r.save(o.json); err != nil {
 			return err
@@ -121,17 +160,11 @@ func run(o options) error {
 	if o.markdown == "" {
 		return nil
 	}
-	f, err := os.Create(o.markdown)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	r.markdown(f)
-	return f.Close()
+	return r.putInto(o.markdown)
 }
 
-// measure takes one measurement in a house of its own, and a profile of the daemon
-// meanwhile unless the path is empty.
+// measure takes one measurement in a house of its own, and profiles of the daemon
+// unless the path is empty.
 func measure(bin, config, profile string, take func(*house) error) error {
 	h, err := newHouse(bin, config)
 	if err != nil {
@@ -141,7 +174,7 @@ func measure(bin, config, profile string, take func(*house) error) error {
 	if profile == "" {
 		return take(h)
 	}
-	stop, err := h.profile(profile)
+	stop, err := h.profile(profile + ".cpu.pprof")
 	if err != nil {
 		return err
 	}
@@ -149,5 +182,8 @@ func measure(bin, config, profile string, take func(*house) error) error {
 	if perr := stop(); err == nil {
 		err = perr
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return h.heap(profile + ".heap.pprof")
 }

@@ -3,102 +3,23 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strconv"
-	"sync"
+	"sync/atomic"
+	"time"
 )
 
-// serve answers every request at once, as an MCP server with nothing to do. A
-// tool named size-N answers with N bytes of text.
-func serve(in io.Reader, out io.Writer) {
-	r := bufio.NewReaderSize(in, 1<<20)
-	var line, answer []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		if err == bufio.ErrBufferFull {
-			continue
-		}
-		if err != nil {
-			return
-		}
-		if id := member(line, `"id":`); id != nil {
-			answer = append(answer[:0], `{"jsonrpc":"2.0","id":`...)
-			answer = append(append(answer, id...), `,"result":{"content":[{"type":"text","text":"`...)
-			if n, err := strconv.Atoi(string(bytes.Trim(member(line, `"name":"size-`), `"`))); err == nil {
-				answer = append(answer, bytes.Repeat([]byte("x"), n)...)
-			}
-			answer = append(answer, "\"}]}}\n"...)
-			if _, err := out.Write(answer); err != nil {
-				return
-			}
-		}
-		line = line[:0]
-	}
-}
-
-// member returns what stands behind key up to the next comma or quote.
-func member(line []byte, key string) []byte {
-	i := bytes.Index(line, []byte(key))
-	if i < 0 {
-		return nil
-	}
-	rest := line[i+len(key):]
-	if end := bytes.IndexAny(rest, `,"}`); end >= 0 {
-		return rest[:end]
-	}
-	return nil
-}
-
-// copyBetween starts command and copies bytes: what any program in between
-// costs that looks at nothing.
-func copyBetween(command []string) int {
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return 125
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil || cmd.Start() != nil {
-		return 125
-	}
-	var wait sync.WaitGroup
-	wait.Go(func() {
-		shovel(in, os.Stdin)
-		in.Close()
-	})
-	shovel(os.Stdout, out)
-	if cmd.Wait() != nil {
-		return 1
-	}
-	return 0
-}
-
-func shovel(w io.Writer, r io.Reader) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := r.Read(buf)
-		if n > 0 {
-			if _, err := w.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// peer is a started server, seen from the agent.
+// peer is a started server, seen from the agent: the same client for all ways.
 type peer struct {
 	cmd  *exec.Cmd
 	in   io.WriteCloser
 	out  *bufio.Reader
 	next int
+	line []byte
 }
 
 func startPeer(command []string, env []string) (*peer, error) {
@@ -119,6 +40,8 @@ func startPeer(command []string, env []string) (*peer, error) {
 	return &peer{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 1<<20)}, nil
 }
 
+func (p *peer) pid() int { return p.cmd.Process.Pid }
+
 func (p *peer) close() error {
 	p.in.Close()
 	if err := p.cmd.Wait(); err != nil {
@@ -127,35 +50,83 @@ func (p *peer) close() error {
 	return nil
 }
 
-// send writes one request. text is put into its arguments.
+// send writes one request. text, which needs no escapes, is put into its arguments.
 func (p *peer) send(method, tool, text string) error {
 	p.next++
-	_, err := fmt.Fprintf(p.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"name":%q,"arguments":{"path":"/srv/notes/%d.txt","text":%q}}}`+"\n",
-		p.next, method, tool, p.next, text)
+	b := append(p.line[:0], `{"jsonrpc":"2.0","id":`...)
+	b = strconv.AppendInt(b, int64(p.next), 10)
+	b = append(append(append(b, `,"method":"`...), method...), '"')
+	if tool != "" {
+		b = append(append(b, `,"params":{"name":"`...), tool...)
+		b = append(b, `","arguments":{"path":"/srv/notes/`...)
+		b = strconv.AppendInt(b, int64(p.next), 10)
+		b = append(append(append(b, `.txt","text":"`...), text...), `"}}`...)
+	}
+	p.line = append(b, "}\n"...)
+	_, err := p.in.Write(p.line)
 	return err
 }
 
-// receive reads one line and returns its length.
+// receive reads one answer and returns its id.
 func (p *peer) receive() (int, error) {
-	n := 0
-	for {
-		part, err := p.out.ReadSlice('\n')
-		n += len(part)
-		if err == bufio.ErrBufferFull {
-			continue
-		}
-		if err == nil && bytes.Contains(part[:min(len(part), 200)], []byte(`"error"`)) {
-			return n, fmt.Errorf("a call failed: %s", part)
-		}
-		return n, err
+	part, err := p.out.ReadSlice('\n')
+	id, noID := strconv.Atoi(string(member(part, `"id":`)))
+	if noID != nil || bytes.Contains(part[:min(len(part), 200)], []byte(`"error"`)) {
+		return 0, errors.Join(err, fmt.Errorf("a call failed: %q", part[:min(len(part), 500)]))
 	}
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = p.out.ReadSlice('\n')
+	}
+	return id, err
 }
 
 // call is one round trip.
-func (p *peer) call(method, tool string) error {
-	if err := p.send(method, tool, ""); err != nil {
+func (p *peer) call(method, tool, text string) error {
+	if err := p.send(method, tool, text); err != nil {
 		return err
 	}
 	_, err := p.receive()
 	return err
+}
+
+// pipeline makes n calls of which flight are open at a time, and returns what each
+// took from when it was sent until its answer was read.
+func (p *peer) pipeline(method, tool string, n, flight int) ([]time.Duration, error) {
+	took := make([]time.Duration, n)
+	if flight == 1 {
+		for i := range n {
+			began := time.Now()
+			if err := p.call(method, tool, ""); err != nil {
+				return nil, err
+			}
+			took[i] = time.Since(began)
+		}
+		return took, nil
+	}
+	first, began := p.next+1, time.Now()
+	at := make([]atomic.Int64, n) // when each was sent, since began
+	room, sent := make(chan struct{}, flight), make(chan error, 1)
+	go func() { // ends with the last call, or when the peer is closed
+		for i := range n {
+			room <- struct{}{}
+			at[i].Store(int64(time.Since(began)))
+			if err := p.send(method, tool, ""); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	for range n {
+		id, err := p.receive()
+		if err != nil {
+			return nil, err
+		}
+		if id < first || id >= first+n {
+			return nil, fmt.Errorf("an answer to %d, which was not asked", id)
+		}
+		took[id-first] = time.Since(began) - time.Duration(at[id-first].Load())
+		<-room
+	}
+	return took, <-sent
 }

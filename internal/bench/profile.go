@@ -44,6 +44,29 @@ func (h *house) profile(path string) (func() error, error) {
 	}
 }
 
+// heap writes what the daemon holds, after a collection.
+func (h *house) heap(path string) error {
+	c, err := client.Dial(context.Background(), client.WithSocket(h.control()))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	enough := make(chan struct{})
+	close(enough)
+	err = c.Profile(context.Background(), "heap", enough, f)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("heap profile: %w", err)
+	}
+	return nil
+}
+
 // begun is a file that tells when it is written to for the first time.
 type begun struct {
 	*os.File

@@ -5,63 +5,91 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
-	"strings"
 	"time"
 )
 
 // report is what one run found.
 type report struct {
 	When    time.Time `json:"when"`
+	Command string    `json:"command"`
 	Machine string    `json:"machine"`
-	Load    string    `json:"load"` // of the machine, over the minute before
 	Build   string    `json:"build"`
 	Turns   int       `json:"turns"`
+	Took    float64   `json:"took_s"`
+	Quiet   quiet     `json:"quiet"`
 	Rows    []row     `json:"rows"`
+
+	live io.Writer // told of each figure as it is taken; nil for nobody
+	err  error     // a figure that nobody knows, or that was taken twice
 }
 
-// row is one figure for each way; a way that it does not apply to has none.
+// row is one figure for each way; a way that it does not apply to has none. Added is
+// what ours costs over direct, and Ratio what the theme says, each taken turn by turn.
 type row struct {
+	Name   string  `json:"name"`
+	Theme  string  `json:"theme"`
 	What   string  `json:"what"`
 	Unit   string  `json:"unit"`
-	Direct float64 `json:"direct,omitempty"`
-	Floor  float64 `json:"floor,omitempty"`
-	Ours   float64 `json:"ours,omitempty"`
-	Note   string  `json:"note,omitempty"` // the ratio that counts, in words
+	Direct *spread `json:"direct,omitempty"`
+	Floor  *spread `json:"floor,omitempty"`
+	Ours   *spread `json:"ours,omitempty"`
+	Added  *spread `json:"added,omitempty"`
+	Ratio  *spread `json:"ratio,omitempty"`
+	Share  float64 `json:"pss,omitempty"`
+	Peak   float64 `json:"peak,omitempty"`
+	Beyond float64 `json:"beyond,omitempty"` // what is added beyond a sync, where that is what the target is about
+	Note   string  `json:"note,omitempty"`
 	Reach  string  `json:"reach,omitempty"`
 	Met    string  `json:"met,omitempty"` // yes or no, where there is something to reach
 }
 
-// reach says what a row has to reach, and whether it did.
-func (r row) reach(what string, met bool) row {
-	r.Reach, r.Met = what, "no"
-	if met {
-		r.Met = "yes"
+// add keeps a figure, and shows it at once: a run takes minutes.
+func (r *report) add(name string, v row) {
+	f, ok := find(name)
+	if _, twice := r.row(name); !ok || twice {
+		r.err = fmt.Errorf("%s: taken twice, or not in the table of figures", name)
+		return
 	}
-	return r
+	v.Name, v.Theme, v.What, v.Unit, v.Reach = name, f.theme, f.what, f.unit, f.reach
+	if f.reached != nil {
+		v.Met = "no"
+		if f.reached(v) {
+			v.Met = "yes"
+		}
+	}
+	r.Rows = append(r.Rows, v)
+	if r.live == nil {
+		return
+	}
+	fmt.Fprintf(r.live, "%-22s %9s %9s %9s  %-10s %s\n", name, v.Direct, v.Floor, v.Ours, v.Unit, v.Met)
 }
 
-func newReport(turns int) *report {
-	load, _, _ := strings.Cut(readFile("/proc/loadavg"), " ")
-	return &report{When: time.Now().UTC().Truncate(time.Second), Machine: machine(), Load: load, Turns: turns}
+func find(name string) (figure, bool) {
+	for _, f := range figures {
+		if f.name == name {
+			return f, true
+		}
+	}
+	return figure{}, false
 }
 
-// add keeps rows and shows them at once: a run takes minutes.
-func (r *report) add(rows ...row) {
-	for _, row := range rows {
-		r.Rows = append(r.Rows, row)
-		fmt.Fprintf(os.Stderr, "%-48s %9s %9s %9s  %-5s %s\n", row.What, figure(row.Direct), figure(row.Floor), figure(row.Ours), row.Unit, row.Met)
+func (r *report) row(name string) (row, bool) {
+	for _, v := range r.Rows {
+		if v.Name == name {
+			return v, true
+		}
 	}
+	return row{}, false
 }
 
-// markdown writes the table that BENCHMARKS.md holds.
-func (r *report) markdown(w io.Writer) {
-	fmt.Fprintf(w, "Measured %s, build %s: %s, load %s, medians of %d turns.\n\n", r.When.Format("2006-01-02 15:04 MST"), r.Build, r.Machine, r.Load, r.Turns)
-	fmt.Fprintf(w, "| what | unit | direct | floor | ours | in words | to reach | reached |\n|---|---|--:|--:|--:|---|---|---|\n")
-	for _, row := range r.Rows {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", row.What, row.Unit,
-			figure(row.Direct), figure(row.Floor), figure(row.Ours), row.Note, row.Reach, row.Met)
+// complete says what a run of all measurements has left out.
+func (r *report) complete() error {
+	for _, f := range figures {
+		if _, ok := r.row(f.name); !ok {
+			return fmt.Errorf("nothing has measured %s", f.name)
+		}
 	}
+	return nil
 }
 
 func (r *report) save(path string) error {
@@ -72,35 +100,25 @@ func (r *report) save(path string) error {
 	return os.WriteFile(path, append(text, '\n'), 0o644)
 }
 
-func figure(v float64) string {
-	switch {
-	case v == 0:
+// String is the median as it is shown.
+func (s *spread) String() string {
+	if s == nil {
 		return "-"
-	case v >= 1000:
+	}
+	return number(s.Median)
+}
+
+// number shows about three digits that count.
+func number(v float64) string {
+	switch abs := max(v, -v); {
+	case abs >= 100:
 		return fmt.Sprintf("%.0f", v)
-	case v >= 10:
+	case abs >= 10:
 		return fmt.Sprintf("%.1f", v)
+	case abs >= 0.1 || abs == 0:
+		return fmt.Sprintf("%.2f", v)
+	case abs >= 0.01:
+		return fmt.Sprintf("%.3f", v)
 	}
-	return fmt.Sprintf("%.2f", v)
-}
-
-func machine() string {
-	name := runtime.GOOS + "/" + runtime.GOARCH
-	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(info)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
-				name = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	return fmt.Sprintf("%d cores of %s, %s", runtime.NumCPU(), name, runtime.Version())
-}
-
-func readFile(path string) string {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	return string(b)
+	return fmt.Sprintf("%.4f", v)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,9 @@ import (
 	"time"
 )
 
+// crowds is how often each number of shims is started.
+const crowds = 3
+
 // measureShims starts many shims at once, each before a server of its own, beside
 // as many servers alone.
 func measureShims(h *house, r *report, _ options) error {
@@ -16,74 +20,78 @@ func measureShims(h *house, r *report, _ options) error {
 		return err
 	}
 	for _, n := range []int{1, 50, 200} {
-		direct, err := h.crowd(h.ways()[0], n)
-		if err != nil {
-			return err
+		var cpu, took, resident, share compared
+		var daemon memory
+		for turn := range crowds {
+			order := []int{direct, ours}
+			if turn%2 == 1 {
+				order = []int{ours, direct}
+			}
+			for _, way := range order {
+				c, err := h.crowd(way, n)
+				if err != nil {
+					return err
+				}
+				cpu[way], took[way] = append(cpu[way], c.cpu), append(took[way], c.took)
+				resident[way], share[way] = append(resident[way], c.held.resident), append(share[way], c.held.share)
+				daemon = c.daemon
+			}
 		}
-		ours, err := h.crowd(h.ways()[2], n)
-		if err != nil {
-			return err
-		}
-		what := fmt.Sprintf("%d shims at once", n)
-		took := row{What: what + ": CPU to start", Unit: "s", Direct: direct.cpu, Ours: ours.cpu}
-		over := ours.rss - direct.rss
-		holds := row{What: what + ": resident", Unit: "MB", Direct: direct.rss, Ours: ours.rss,
-			Note: fmt.Sprintf("%.0f over direct, of which PSS %.0f", over, ours.pss-direct.pss)}
-		daemon := row{What: what + ": daemon resident, 1,000 policies", Unit: "MB", Ours: ours.daemon}
+		name := func(format string) string { return fmt.Sprintf(format, n) }
+		r.add(name("shims.%d.cpu"), cpu.row())
+		r.add(name("shims.%d.took"), took.row())
+		holds := resident.row()
+		holds.Share = median(share[ours])
+		holds.Note = fmt.Sprintf("adds %s of PSS", number(median(share.added(ours))))
+		r.add(name("memory.shims.%d"), holds)
 		if n == 200 {
-			took = took.reach("≤ 1.2", ours.cpu <= 1.2)
-			holds = holds.reach("≤ 2,000 over direct", over <= 2000)
-			daemon = daemon.reach("≤ 60", ours.daemon <= 60)
+			r.add("memory.daemon.200", held(daemon))
 		}
-		r.add(took, holds, row{What: what + ": all have answered", Unit: "ms", Direct: millis(direct.took), Ours: millis(ours.took)}, daemon)
 	}
 	return nil
 }
 
 // crowd is what many peers at once take.
 type crowd struct {
-	cpu      float64 // seconds until each has answered once
-	rss, pss float64 // MB, of all of them, with their servers
-	daemon   float64 // MB
-	took     time.Duration
+	cpu    float64 // seconds until each has answered once
+	took   float64 // ms
+	held   memory  // of all of them, with their servers
+	daemon memory
 }
 
-func (h *house) crowd(way []string, n int) (crowd, error) {
+func (h *house) crowd(way, n int) (crowd, error) {
+	h.settle()
+	command := h.ways()[way]
 	before := cpu(h.daemon.Process.Pid)
 	began := time.Now()
 	peers, errs := make([]*peer, n), make([]error, n)
 	var starting sync.WaitGroup
 	for i := range n {
 		starting.Go(func() {
-			if peers[i], errs[i] = startPeer(way, h.env); errs[i] == nil {
-				errs[i] = peers[i].call("tools/call", "read")
+			if peers[i], errs[i] = startPeer(command, h.env); errs[i] == nil {
+				errs[i] = peers[i].call("tools/call", "read", "")
 			}
 		})
 	}
 	starting.Wait()
-	c := crowd{took: time.Since(began)}
+	c := crowd{took: millis(time.Since(began))}
+	h.settle()
 	spent := cpu(h.daemon.Process.Pid) - before
-	var err error
-	for i, p := range peers {
-		if errs[i] != nil {
-			err = errs[i]
-		}
+	for _, p := range peers {
 		if p == nil {
 			continue
 		}
-		for _, pid := range append(children(p.cmd.Process.Pid), p.cmd.Process.Pid) {
+		for _, pid := range append(children(p.pid()), p.pid()) {
 			spent += cpu(pid)
-			rss, pss := resident(pid)
-			c.rss, c.pss = c.rss+rss, c.pss+pss
+			m := memoryOf(pid)
+			c.held.resident, c.held.share = c.held.resident+m.resident, c.held.share+m.share
 		}
 	}
-	c.cpu = spent.Seconds()
-	c.daemon, _ = resident(h.daemon.Process.Pid)
+	c.cpu, c.daemon = spent.Seconds(), memoryOf(h.daemon.Process.Pid)
+	err := errors.Join(errs...)
 	for _, p := range peers {
 		if p != nil {
-			if cerr := p.close(); err == nil {
-				err = cerr
-			}
+			err = errors.Join(err, p.close())
 		}
 	}
 	return c, err

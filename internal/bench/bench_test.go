@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "server":
+			serve(os.Stdin, os.Stdout)
+			return
+		case "floor":
+			os.Exit(copyBetween(os.Args[2:]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// testPeers starts a server alone and one behind the copier.
+func testPeers(t *testing.T) map[string]*peer {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers := map[string]*peer{}
+	for name, command := range map[string][]string{"direct": {self, "server"}, "floor": {self, "floor", self, "server"}} {
+		p, err := startPeer(command, os.Environ())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			server := children(p.pid())
+			if err := p.close(); err != nil {
+				t.Error(err)
+			}
+			for _, pid := range server {
+				if cpu(pid) != 0 {
+					t.Errorf("%s: process %d is left", name, pid)
+				}
+			}
+		})
+		peers[name] = p
+	}
+	return peers
+}
+
+func TestPipeline(t *testing.T) {
+	for name, p := range testPeers(t) {
+		for _, flight := range []int{1, 32, 256} {
+			for _, k := range []kind{governed, passing} {
+				const n = 300
+				began := time.Now()
+				took, err := p.pipeline(k.method, k.tool, n, flight)
+				if err != nil || len(took) != n {
+					t.Fatalf("%s, %s, %d in flight: %d answers, %v", name, k.name, flight, len(took), err)
+				}
+				if least, most := slices.Min(took), slices.Max(took); least <= 0 || most > time.Since(began) {
+					t.Errorf("%s, %s, %d in flight: a call took from %v to %v", name, k.name, flight, least, most)
+				}
+			}
+		}
+		// More than fits into any pipe or buffer between the two.
+		if err := p.call("tools/call", "size-3000000", strings.Repeat("y", 3_000_000)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := p.pipeline("tools/call", "size-2000000", 3, 1); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestReceive(t *testing.T) {
+	for _, test := range []struct {
+		line string
+		id   int
+		err  string
+	}{
+		{`{"jsonrpc":"2.0","id":12,"result":{}}` + "\n", 12, ""},
+		{`{"jsonrpc":"2.0","id":12,"result":"` + strings.Repeat("x", 10_000) + "\"}\n", 12, ""},
+		{`{"jsonrpc":"2.0","id":12,"error":{"code":1,"message":"no"}}` + "\n", 0, "a call failed"},
+		{`{"jsonrpc":"2.0","method":"notifications/message"}` + "\n", 0, "a call failed"},
+		{`{"jsonrpc":"2.0","id":12`, 0, "EOF"},
+	} {
+		p := &peer{out: bufio.NewReaderSize(strings.NewReader(test.line), 1024)}
+		id, err := p.receive()
+		if err == nil && test.err != "" || err != nil && (test.err == "" || !strings.Contains(err.Error(), test.err)) {
+			t.Errorf("%.60q: %v, want %q", test.line, err, test.err)
+		}
+		if err == nil && id != test.id {
+			t.Errorf("%.60q: id %d, want %d", test.line, id, test.id)
+		}
+	}
+}
+
+func TestDecisions(t *testing.T) {
+	got, err := decisions([]byte(`goos: linux
+BenchmarkRule/policies=0/listed=false-2         	 1000000	       158.9 ns/op	       0 B/op	       0 allocs/op
+BenchmarkRule/policies=10000/listed=true-2      	  439404	      4540 ns/op	    2192 B/op	      42 allocs/op
+BenchmarkRule/policies=10000/listed=true        	  439404	      4640 ns/op
+BenchmarkRuleOfAnother/policies=10/listed=true  	  439404	      4640 ns/op
+PASS
+`))
+	want := map[string][]float64{"decision.0.false": {.1589}, "decision.10000.true": {4.54, 4.64}}
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for name, values := range want {
+		if !slices.Equal(got[name], values) {
+			t.Errorf("%s: %v, want %v", name, got[name], values)
+		}
+	}
+}
+
+func TestLives(t *testing.T) {
+	spawns, handshakes, err := lives(`time=x level=INFO msg=other
+time=x level=DEBUG msg="the program runs" component=daemon process="extension \"quota\"" pid=7 spawn=2.5ms handshake=812.5µs
+time=x level=DEBUG msg="the program runs" component=daemon process="extension \"quota\"" pid=8 spawn=1.000002s handshake=3ms
+`)
+	if err != nil || !slices.Equal(spawns, []float64{2.5, 1000.002}) || !slices.Equal(handshakes, []float64{.8125, 3}) {
+		t.Errorf("got %v, %v, %v", spawns, handshakes, err)
+	}
+	if _, _, err := lives("nothing"); err == nil {
+		t.Error("a log without a start is no error")
+	}
+}
+
+func TestQuiet(t *testing.T) {
+	for _, test := range []struct {
+		quiet
+		warned bool
+	}{
+		{quiet{Others: .01}, false}, {quiet{Others: .3}, true}, {quiet{Stolen: .3}, true},
+	} {
+		if got := test.warning(); (got != "") != test.warned {
+			t.Errorf("%+v: %q", test.quiet, got)
+		}
+	}
+}

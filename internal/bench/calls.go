@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// In each turn a way makes warmCalls that are not counted, since it finds caches and
+// processors as others left them, and then as many as count.
+const (
+	warmCalls  = 100
+	callsAlone = 500  // one after the other
+	callsMany  = 4000 // several in flight
+)
+
+// kind is a kind of message that is measured.
+type kind struct{ name, method, tool string }
+
+var (
+	governed = kind{"call", "tools/call", "read"}
+	passing  = kind{"pass", "ping", ""}
+)
+
+// turns are what a way was over the turns of a measurement.
+type turns struct {
+	p50, p99 compared // µs from send to answer
+	rate     compared // a second
+	cpu      compared // seconds for 10,000
+}
+
+// calls measures messages of a kind with flight of them open at a time.
+func (h *house) calls(k kind, flight, n int) (*turns, error) {
+	peers, err := h.open()
+	if err != nil {
+		return nil, err
+	}
+	t := &turns{}
+	count := callsAlone
+	if flight > 1 {
+		count = callsMany
+	}
+	err = inTurns(n, func(way int) error {
+		p := peers[way]
+		before := h.used(way, p)
+		if _, err := p.pipeline(k.method, k.tool, warmCalls, flight); err != nil {
+			return err
+		}
+		began := time.Now()
+		took, err := p.pipeline(k.method, k.tool, count, flight)
+		if err != nil {
+			return err
+		}
+		t.rate[way] = append(t.rate[way], float64(count)/time.Since(began).Seconds())
+		t.p50[way] = append(t.p50[way], micros(quantile(took, .5)))
+		t.p99[way] = append(t.p99[way], micros(quantile(took, .99)))
+		if way == ours {
+			h.settle()
+		}
+		spent := h.used(way, p) - before
+		t.cpu[way] = append(t.cpu[way], spent.Seconds()*10_000/float64(count+warmCalls))
+		return nil
+	})
+	if cerr := peers.close(); err == nil {
+		err = cerr
+	}
+	return t, err
+}
+
+// take measures one kind with one number in flight, and reports it.
+func (h *house) take(r *report, k kind, flight, n int) error {
+	t, err := h.calls(k, flight, n)
+	if err != nil {
+		return err
+	}
+	name := func(what string) string { return fmt.Sprintf("%s.%d.%s", k.name, flight, what) }
+	p50, p99 := t.p50.row(), t.p99.row()
+	if flight == 1 { // of several the rate tells more: each waits for those before it
+		p50.Ratio = over(t.p50.timesAdded())
+	}
+	r.add(name("p50"), p50)
+	r.add(name("p99"), p99)
+	rate, spent := t.rate.row(), t.cpu.row()
+	rate.Ratio, rate.Added = over(t.rate.timesFloor()), nil
+	r.add(name("rate"), rate)
+	r.add(name("cpu"), spent)
+	return nil
+}
+
+// measureLatency takes one message after the other: governed calls, and messages
+// that pass unjudged.
+func measureLatency(h *house, r *report, o options) error {
+	if err := h.take(r, governed, 1, o.turns); err != nil {
+		return err
+	}
+	return h.take(r, passing, 1, o.turns)
+}
+
+// measureThroughput keeps a number of messages in flight.
+func measureThroughput(h *house, r *report, o options) error {
+	for _, k := range []kind{governed, passing} {
+		for _, flight := range []int{32, 256} {
+			if err := h.take(r, k, flight, o.turns); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// measureAlways takes governed calls whose records are on stable storage before
+// they go on, beside what it costs to put as much there and nothing else.
+func measureAlways(h *house, r *report, o options) error {
+	var syncs []float64
+	n := max(3, o.turns/3)
+	t, err := h.calls(governed, 1, n)
+	if err != nil {
+		return err
+	}
+	for range n {
+		took, err := h.syncs(100)
+		if err != nil {
+			return err
+		}
+		syncs = append(syncs, micros(quantile(took, .5)))
+	}
+	row := t.p50.row()
+	row.Ratio = over(t.p50.timesAdded())
+	sync := median(syncs)
+	row.Beyond = row.Added.value() - sync
+	row.Note = fmt.Sprintf("adds one sync (%.0f µs) and %.0f µs", sync, row.Beyond)
+	r.add("always.p50", row)
+	return nil
+}
+
+// syncs are the times that it takes to put 400 bytes at the end of a file and onto
+// stable storage, where the audit log lies.
+func (h *house) syncs(n int) ([]time.Duration, error) {
+	f, err := os.CreateTemp(h.dir+"/state", "sync")
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var all []time.Duration
+	for range n {
+		began := time.Now()
+		if _, err := f.Write(make([]byte, 400)); err != nil {
+			return nil, err
+		}
+		if err := f.Sync(); err != nil {
+			return nil, err
+		}
+		all = append(all, time.Since(began))
+	}
+	return all, nil
+}

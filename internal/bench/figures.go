@@ -1,0 +1,155 @@
+package main
+
+import "fmt"
+
+// figure is one thing that a run measures: a row of the page.
+type figure struct {
+	name    string // "call.32.rate", in JSON and where it is measured
+	theme   string // the table that it stands in
+	what    string
+	unit    string
+	reach   string         // what it has to reach, in words; empty for nothing
+	reached func(row) bool // set where reach is
+}
+
+// The tables of the page, and what their ratios are.
+const (
+	callTime  = "A governed call: from when it is sent until its answer is read"
+	callRate  = "Governed calls a second, and the processor time they take"
+	passTime  = "A message that passes unjudged: from when it is sent until its answer is read"
+	passRate  = "Such messages a second, and the processor time they take"
+	largeRate = "Large messages, one at a time"
+	starting  = "Start"
+	holding   = "Memory"
+	deciding  = "A decision of the policies alone"
+	logging   = "The audit log, with a million records"
+	extending = "An extension (quota, in Go, on the protobuf wire)"
+)
+
+// themes are in the order of the page, each with what stands below its heading.
+var themes = []struct{ name, about string }{
+	{callTime, "The ratio is what the gate adds over what the floor adds; with several in flight a call waits for those before it."},
+	{callRate, "The ratio is the gate's rate over the floor's. CPU is that of shim, daemon and server together."},
+	{passTime, "The ratio is what the gate adds over what the floor adds."},
+	{passRate, "The ratio is the gate's rate over the floor's."},
+	{largeRate, "The ratio is the gate's rate over the floor's."},
+	{starting, "Each server is a process of its own behind a shim of its own. Its own start is in all columns but what the gate adds."},
+	{holding, "Resident is what /proc tells, PSS counts shared pages by their share, and peak is the most that was resident meanwhile."},
+	{deciding, "`go test -bench BenchmarkRule ./daemon/policy`: no message, no pipe, no record. The ratio is to that over 10 policies; flat is up to 2."},
+	{logging, "The records are those of calls that were really made: a verdict and an outcome each."},
+	{extending, "A hook before each call, beside the same call in a daemon without the extension."},
+}
+
+func atMost(limit float64) func(row) bool {
+	return func(r row) bool { return r.Ours.value() <= limit }
+}
+
+func atLeast(limit float64) func(row) bool {
+	return func(r row) bool { return r.Ours.value() >= limit }
+}
+
+func addsAtMost(limit float64) func(row) bool {
+	return func(r row) bool { return r.Added != nil && r.Added.Median <= limit }
+}
+
+// figures is everything that a run measures, in the order of the page.
+var figures = append(append(messageFigures(), []figure{
+	{"large.result", largeRate, "result of 8 MB", "MB/s", "≥ 0.5 × floor", func(r row) bool { return r.Ratio.value() >= 0.5 }},
+	{"large.arguments", largeRate, "arguments of 1 MB", "MB/s", "", nil},
+
+	{"start.first", starting, "a server, until its first answer", "ms", "adds ≤ 6", addsAtMost(6)},
+	{"shims.1.cpu", starting, "1 server: CPU until it has answered", "s", "", nil},
+	{"shims.1.took", starting, "1 server: until it has answered", "ms", "", nil},
+	{"shims.50.cpu", starting, "50 servers at once: CPU until all have answered", "s", "", nil},
+	{"shims.50.took", starting, "50 servers at once: until all have answered", "ms", "", nil},
+	{"shims.200.cpu", starting, "200 servers at once: CPU until all have answered", "s", "adds ≤ 1.2", addsAtMost(1.2)},
+	{"shims.200.took", starting, "200 servers at once: until all have answered", "ms", "", nil},
+	{"daemon.start", starting, "the daemon, with a short log: until its first answer", "ms", "", nil},
+	{"wrap.running", starting, "wrap, daemon running: until the agent is launched", "ms", "< 150", atMost(150)},
+	{"wrap.cold", starting, "wrap, daemon started by it: until the agent is launched", "ms", "< 400", atMost(400)},
+
+	{"memory.shim.1", holding, "shim, one call", "MB", "≤ 9", atMost(9)},
+	{"memory.shim.10000", holding, "shim, 10,000 calls", "MB", "≤ 11", atMost(11)},
+	{"memory.shim.5MB", holding, "shim, a result of 5 MB", "MB", "≤ 15", atMost(15)},
+	{"memory.shim.8MB", holding, "shim, a result of 8 MB", "MB", "≤ 15", atMost(15)},
+	{"memory.shim.8MBs", holding, "shim, 20 results of 8 MB", "MB", "", nil},
+	{"memory.daemon.idle", holding, "daemon, idle", "MB", "≤ 30", atMost(30)},
+	{"memory.daemon.10000", holding, "daemon, 10,000 calls", "MB", "", nil},
+	{"memory.daemon.8MBs", holding, "daemon, 20 results of 8 MB", "MB", "", nil},
+	{"memory.daemon.200", holding, "daemon, 200 shims and 1,000 policies", "MB", "≤ 60", atMost(60)},
+	{"memory.shims.1", holding, "1 shim with its server", "MB", "", nil},
+	{"memory.shims.50", holding, "50 shims with their servers", "MB", "", nil},
+	{"memory.shims.200", holding, "200 shims with their servers", "MB", "adds ≤ 2,000", addsAtMost(2000)},
+}...), append(decisionFigures(), []figure{
+	{"log.write", logging, "written by calls, 256 in flight", "records/s", "", nil},
+	{"log.lookup", logging, "the newest 100 records of one tool in one hour", "ms", "< 100", atMost(100)},
+	{"log.verify", logging, "tgctl audit verify", "records/s", "≥ 300,000", atLeast(300_000)},
+	{"log.start", logging, "the daemon's start until its first answer", "ms", "< 150", atMost(150)},
+
+	{"extension.spawn", extending, "its files compared and its process started", "ms", "≤ 50", atMost(50)},
+	{"extension.handshake", extending, "from then until it has said what it offers", "ms", "≤ 100", atMost(100)},
+	{"extension.message", extending, "what its hook adds to a call, p50", "ms", "adds ≤ 1", addsAtMost(1)},
+}...)...)
+
+// messageFigures are those of each kind of message with each number in flight.
+func messageFigures() []figure {
+	var all []figure
+	flights := []int{1, 32, 256}
+	for _, k := range []struct{ kind, time, rate string }{{"call", callTime, callRate}, {"pass", passTime, passRate}} {
+		var rates []figure
+		for _, n := range flights {
+			name, in := fmt.Sprintf("%s.%d.", k.kind, n), fmt.Sprintf("%d in flight, ", n)
+			all = append(all, figure{name: name + "p50", theme: k.time, what: in + "p50", unit: "µs"},
+				figure{name: name + "p99", theme: k.time, what: in + "p99", unit: "µs"})
+			rates = append(rates, figure{name: name + "rate", theme: k.rate, what: in + "a second", unit: "1/s"},
+				figure{name: name + "cpu", theme: k.rate, what: in + "CPU for 10,000", unit: "s"})
+		}
+		if k.kind == "call" {
+			all = append(all, figure{"always.p50", callTime, "1 in flight, on stable storage first, p50", "µs", "adds one sync and ≤ 100",
+				func(r row) bool { return r.Beyond <= 100 }})
+		}
+		all = append(all, rates...)
+	}
+	targets := map[string]figure{
+		"call.1.p50": {reach: "adds ≤ 75 or ≤ 5 × floor", reached: func(r row) bool {
+			return r.Added.value() <= 75 || r.Ratio != nil && r.Ratio.Median <= 5
+		}},
+		"call.1.p99":   {reach: "adds ≤ 250 when quiet", reached: addsAtMost(250)},
+		"call.32.rate": {reach: "≥ 30,000", reached: atLeast(30_000)},
+		"call.32.cpu":  {reach: "≤ 0.6", reached: atMost(0.6)},
+		"pass.1.p50":   {reach: "adds ≤ 1.15 × floor", reached: func(r row) bool { return r.Ratio != nil && r.Ratio.Median <= 1.15 }},
+	}
+	for i, f := range all {
+		if t, ok := targets[f.name]; ok {
+			all[i].reach, all[i].reached = t.reach, t.reached
+		}
+	}
+	return all
+}
+
+// policyCounts are those that a decision is measured over.
+var policyCounts = []int{0, 10, 100, 1000, 10_000}
+
+// mostUneven is how many times the decision over ten policies one over more of them
+// may take and still be called flat: looking at each policy would be a thousand times.
+const mostUneven = 2
+
+func decisionFigures() []figure {
+	var all []figure
+	for _, listed := range []bool{false, true} {
+		for _, n := range policyCounts {
+			what := fmt.Sprintf("%d policies", n)
+			if listed {
+				what += ", the tool's schema known"
+			}
+			all = append(all, figure{decisionName(n, listed), deciding, what, "µs", "≤ 5, flat", func(r row) bool {
+				return r.Ours.value() <= 5 && r.Ratio.value() <= mostUneven
+			}})
+		}
+	}
+	return all
+}
+
+func decisionName(policies int, listed bool) string {
+	return fmt.Sprintf("decision.%d.%v", policies, listed)
+}

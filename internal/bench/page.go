@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Between these lines of a page stand the tables; what is around them is written by
+// hand.
+const (
+	beginMark = "<!-- make bench writes from here -->"
+	endMark   = "<!-- to here -->"
+)
+
+// replaceBetween puts text between the marks of a page.
+func replaceBetween(page, text []byte) ([]byte, error) {
+	before, rest, ok := bytes.Cut(page, []byte(beginMark+"\n"))
+	if !ok {
+		return nil, fmt.Errorf("there is no line %s", beginMark)
+	}
+	_, after, ok := bytes.Cut(rest, []byte(endMark))
+	if !ok {
+		return nil, fmt.Errorf("there is no line %s after %s", endMark, beginMark)
+	}
+	if bytes.Contains(after, []byte(beginMark)) || bytes.Contains(after, []byte(endMark)) {
+		return nil, errors.New("the marks stand there more than once")
+	}
+	return bytes.Join([][]byte{before, []byte(beginMark + "\n\n"), text, []byte("\n" + endMark), after}, nil), nil
+}
+
+// putInto writes the tables into the page at path; one that is not there yet becomes
+// the tables alone.
+func (r *report) putInto(path string) error {
+	page, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		page, err = []byte(beginMark+"\n"+endMark+"\n"), nil
+	}
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	r.markdown(&text)
+	if page, err = replaceBetween(page, text.Bytes()); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return os.WriteFile(path, page, 0o644)
+}
+
+// markdown writes what the run was and a table for each theme.
+func (r *report) markdown(w io.Writer) {
+	fmt.Fprintf(w, "Measured %s, build %s, with `%s`: medians of %d turns, in %.0f s.\n", r.When.Format("2006-01-02 15:04 MST"),
+		r.Build, r.Command, r.Turns, r.Took)
+	fmt.Fprintf(w, "Machine: %s. Load %s before and %s after; other programs took %.0f %% of the processors meanwhile.\n",
+		r.Machine, r.Quiet.Before, r.Quiet.After, 100*r.Quiet.Others)
+	if warning := r.Quiet.warning(); warning != "" {
+		fmt.Fprintf(w, "\n**%s.**\n", warning)
+	}
+	for _, theme := range themes {
+		var rows []row
+		for _, f := range figures {
+			if v, ok := r.row(f.name); ok && f.theme == theme.name {
+				rows = append(rows, v)
+			}
+		}
+		if len(rows) > 0 {
+			fmt.Fprintf(w, "\n### %s\n\n%s\n\n", theme.name, theme.about)
+			table(w, rows)
+		}
+	}
+}
+
+// column is one of a table; it is left out where no row has something to say.
+type column struct {
+	head  string
+	right bool
+	cell  func(row) string
+}
+
+func figureOf(pick func(row) *spread) func(row) string {
+	return func(v row) string {
+		if s := pick(v); s != nil {
+			return s.String()
+		}
+		return ""
+	}
+}
+
+func unlessZero(pick func(row) float64) func(row) string {
+	return func(v row) string {
+		if n := pick(v); n != 0 {
+			return number(n)
+		}
+		return ""
+	}
+}
+
+// ratio is shown with its quartiles, if it was taken in turns.
+func ratio(v row) string {
+	switch {
+	case v.Ratio == nil:
+		return ""
+	case v.Ratio.Turns == 1:
+		return v.Ratio.String()
+	}
+	return fmt.Sprintf("%s (%s–%s)", v.Ratio, number(v.Ratio.Low), number(v.Ratio.High))
+}
+
+func reach(v row) string {
+	if v.Reach == "" {
+		return ""
+	}
+	return v.Reach + ": " + v.Met
+}
+
+// columnsFor are the columns that a table of these rows may have.
+func columnsFor(rows []row) []column {
+	what, unit, figure := rows[0].Unit, "", "ours"
+	for _, v := range rows {
+		if v.Unit != what {
+			what, unit = "", "unit"
+		}
+	}
+	if rows[0].Theme == holding {
+		figure = "resident"
+	}
+	return []column{
+		{what, false, func(v row) string { return v.What }},
+		{unit, false, func(v row) string {
+			if unit == "" {
+				return "" // all have one, which stands in the first head
+			}
+			return v.Unit
+		}},
+		{"direct", true, figureOf(func(v row) *spread { return v.Direct })},
+		{"floor", true, figureOf(func(v row) *spread { return v.Floor })},
+		{figure, true, figureOf(func(v row) *spread { return v.Ours })},
+		{"PSS", true, unlessZero(func(v row) float64 { return v.Share })},
+		{"peak", true, unlessZero(func(v row) float64 { return v.Peak })},
+		{"adds", true, figureOf(func(v row) *spread { return v.Added })},
+		{"ratio", true, ratio},
+		{"to reach", false, reach},
+	}
+}
+
+// table writes rows of one theme, with columns as wide as what is in them so that it
+// can be read as it is, and what there is to remark below it.
+func table(w io.Writer, rows []row) {
+	var cells [][]string // of each column that is shown
+	var shown []column
+	for _, c := range columnsFor(rows) {
+		all, something := []string{c.head}, false
+		for _, v := range rows {
+			text := c.cell(v)
+			all = append(all, text)
+			something = something || text != ""
+		}
+		if something {
+			shown, cells = append(shown, c), append(cells, all)
+		}
+	}
+	for line := range len(rows) + 1 {
+		for i, c := range shown {
+			fmt.Fprintf(w, "| %s ", pad(cells[i][line], width(cells[i]), c.right))
+		}
+		fmt.Fprintln(w, "|")
+		if line > 0 {
+			continue
+		}
+		for i, c := range shown {
+			rule := strings.Repeat("-", width(cells[i])+1)
+			if c.right {
+				fmt.Fprintf(w, "|%s:", rule)
+			} else {
+				fmt.Fprintf(w, "|%s-", rule)
+			}
+		}
+		fmt.Fprintln(w, "|")
+	}
+	lead := "\n"
+	for _, v := range rows {
+		if v.Note != "" {
+			fmt.Fprintf(w, "%s- %s: %s\n", lead, v.What, v.Note)
+			lead = ""
+		}
+	}
+}
+
+func width(cells []string) int {
+	most := 3
+	for _, c := range cells {
+		most = max(most, utf8.RuneCountInString(c))
+	}
+	return most
+}
+
+func pad(text string, to int, right bool) string {
+	room := strings.Repeat(" ", to-utf8.RuneCountInString(text))
+	if right {
+		return room + text
+	}
+	return text + room
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+)
+
+// serve answers every request at once, as an MCP server with nothing to do. A
+// tool named size-N answers with N bytes of text.
+func serve(in io.Reader, out io.Writer) {
+	r := bufio.NewReaderSize(in, 1<<20)
+	var line, answer, text []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		if id := member(line, `"id":`); id != nil {
+			answer = append(answer[:0], `{"jsonrpc":"2.0","id":`...)
+			answer = append(append(answer, id...), `,"result":{"content":[{"type":"text","text":"`...)
+			if n, err := strconv.Atoi(string(member(line, `"name":"size-`))); err == nil {
+				if len(text) != n { // made once, so that the ways are what differs
+					text = bytes.Repeat([]byte("x"), n)
+				}
+				answer = append(answer, text...)
+			}
+			answer = append(answer, "\"}]}}\n"...)
+			if _, err := out.Write(answer); err != nil {
+				return
+			}
+		}
+		line = line[:0]
+	}
+}
+
+// member returns what stands behind key up to the next comma, quote or brace.
+func member(line []byte, key string) []byte {
+	line = line[:min(len(line), 1<<10)] // what is looked for stands at the beginning
+	i := bytes.Index(line, []byte(key))
+	if i < 0 {
+		return nil
+	}
+	rest := line[i+len(key):]
+	if end := bytes.IndexAny(rest, `,"}`); end >= 0 {
+		return rest[:end]
+	}
+	return nil
+}
+
+// copyBetween starts command and copies bytes both ways: what any program in
+// between costs that looks at nothing. Each direction is a thread of its own in
+// plain read and write, which is as fast as the same in C: a floor that wastes
+// something would flatter what is held against it.
+func copyBetween(command []string) int {
+	const failed = 125
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	serverReads, in, err := os.Pipe()
+	if err != nil {
+		return failed
+	}
+	out, serverWrites, err := os.Pipe()
+	if err != nil {
+		return failed
+	}
+	cmd.Stdin, cmd.Stdout = serverReads, serverWrites
+	if cmd.Start() != nil {
+		return failed
+	}
+	serverReads.Close()
+	serverWrites.Close()
+	go func() { // ends with the agent's end of the pipe, or with the process
+		shovel(int(in.Fd()), syscall.Stdin)
+		in.Close()
+	}()
+	shovel(syscall.Stdout, int(out.Fd()))
+	if cmd.Wait() != nil {
+		return 1
+	}
+	return 0
+}
+
+// shovel copies until there is no more to read or nobody to write to. Both are
+// descriptors that block.
+func shovel(to, from int) {
+	runtime.LockOSThread()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := syscall.Read(from, buf)
+		if err == syscall.EINTR {
+			continue
+		}
+		if n <= 0 || err != nil {
+			return
+		}
+		for rest := buf[:n]; len(rest) > 0; {
+			m, err := syscall.Write(to, rest)
+			if err != nil && err != syscall.EINTR {
+				return
+			}
+			rest = rest[max(0, m):]
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// spread is what a figure was over the turns of a run: its median, and the
+// quartiles between which half of the turns lie.
+type spread struct {
+	Median float64 `json:"median"`
+	Low    float64 `json:"q1"`
+	High   float64 `json:"q3"`
+	Turns  int     `json:"turns"`
+}
+
+// over is the spread of what each turn found; nil for no turns.
+func over(turns []float64) *spread {
+	if len(turns) == 0 {
+		return nil
+	}
+	return &spread{Median: median(turns), Low: quantile(turns, .25), High: quantile(turns, .75), Turns: len(turns)}
+}
+
+// once is a figure that is taken once, and has no spread worth the name.
+func once(v float64) *spread { return over([]float64{v}) }
+
+// value is the median, zero for nothing.
+func (s *spread) value() float64 {
+	if s == nil {
+		return 0
+	}
+	return s.Median
+}
+
+// median is the middle of all, and the mean of the two middle ones where there are
+// two; zero for none.
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	if n := len(all); n%2 == 0 {
+		return (all[n/2-1] + all[n/2]) / 2
+	}
+	return all[len(all)/2]
+}
+
+// quantile is the smallest of all that at least the part q of them does not exceed;
+// zero for none. It is always one of them.
+func quantile[T cmp.Ordered](all []T, q float64) T {
+	if len(all) == 0 {
+		var none T
+		return none
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[min(len(all)-1, max(0, int(math.Ceil(float64(len(all))*q))-1))]
+}
+
+// compared are figures of the same turns, for each way.
+type compared [ways][]float64
+
+// added is what way costs over direct, turn by turn: what was the matter with the
+// machine in a turn was so for both.
+func (c compared) added(way int) []float64 {
+	var all []float64
+	for turn, v := range c[way] {
+		all = append(all, v-c[direct][turn])
+	}
+	return all
+}
+
+// timesAdded is how many times what the floor adds is added by the gate, turn by
+// turn. A turn in which the floor added nothing says nothing.
+func (c compared) timesAdded() []float64 {
+	floors, gates := c.added(floor), c.added(ours)
+	var all []float64
+	for turn := range floors {
+		if floors[turn] > 0 {
+			all = append(all, gates[turn]/floors[turn])
+		}
+	}
+	return all
+}
+
+// timesFloor is the figure of the gate as a part of the floor's, turn by turn.
+func (c compared) timesFloor() []float64 {
+	var all []float64
+	for turn, v := range c[floor] {
+		if v > 0 {
+			all = append(all, c[ours][turn]/v)
+		}
+	}
+	return all
+}
+
+// row is the three spreads of a comparison, and what the gate adds.
+func (c compared) row() row {
+	r := row{Direct: over(c[direct]), Floor: over(c[floor]), Ours: over(c[ours])}
+	if len(c[direct]) == len(c[ours]) {
+		r.Added = over(c.added(ours))
+	}
+	return r
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
