@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"syscall"
@@ -277,4 +278,30 @@ func TestDelay(t *testing.T) {
 	if b := (&budget{policy: Policy{}.withDefaults()}); b.policy.First != 250*time.Millisecond || b.policy.Stable != time.Minute {
 		t.Errorf("defaults %+v", b.policy)
 	}
+}
+
+// The log tells what a start took: the program's own, and the handshake's.
+func TestStartIsLogged(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log strings.Builder // written before the life is had, and not after
+		h := keep(t, func(o *Options[*talk], _ *house) {
+			o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			spec, greet := o.Spec, o.Handshake
+			o.Spec = func() (child.Spec, error) {
+				time.Sleep(3 * time.Millisecond)
+				return spec()
+			}
+			o.Handshake = func(ctx context.Context, c *talk) error {
+				time.Sleep(40 * time.Millisecond)
+				return greet(ctx, c)
+			}
+		})
+		if _, err := h.Conn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := log.String(), `msg="the program runs" process="extension \"x\"" pid=100 spawn=3ms handshake=40ms`; !strings.Contains(got, want) {
+			t.Errorf("the log is %q, want %s", got, want)
+		}
+		h.close()
+	})
 }

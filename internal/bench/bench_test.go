@@ -2,11 +2,19 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 func TestMain(m *testing.M) {
@@ -141,5 +149,77 @@ func TestQuiet(t *testing.T) {
 		if got := test.warning(); (got != "") != test.warned {
 			t.Errorf("%+v: %q", test.quiet, got)
 		}
+	}
+}
+
+// built is a folder with the programs, as they ship, and the extension that is measured.
+func built(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "extensions", quota)
+	for to, what := range map[string][]string{
+		dir: {"../../cmd/thoughtgated", "../../cmd/tg-shim", "../../cmd/tgctl"}, folder: {"../../extensions/" + quota},
+	} {
+		cmd := exec.Command("go", append([]string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", to + "/"}, what...)...)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("build %v: %v\n%s", what, err, out)
+		}
+	}
+	manifest, err := os.ReadFile(filepath.Join("../../extensions", quota, "extension.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "extension.yaml"), manifest, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A short run with the real programs writes the page, the JSON and the profiles.
+func TestRun(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the figures that come from /proc are missing here")
+	}
+	rig.HeedHangUps()
+	dir := t.TempDir()
+	o := options{
+		bin: built(t), turns: 1, only: regexp.MustCompile("^(latency|log|extension)$"), records: 5000, command: "a test",
+		json: filepath.Join(dir, "bench.json"), markdown: filepath.Join(dir, "page.md"), profiles: filepath.Join(dir, "profiles"),
+	}
+	if err := run(o); err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if text, err := os.ReadFile(o.json); err != nil || json.Unmarshal(text, &r) != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	page, err := os.ReadFile(o.markdown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"call.1.p50", "call.1.cpu", "pass.1.p99", "log.lookup", "log.start", "extension.spawn", "extension.handshake", "extension.message",
+	} {
+		if v, ok := r.row(name); !ok || v.Ours.value() <= 0 {
+			t.Errorf("%s: got %+v", name, v)
+		} else if !bytes.Contains(page, []byte("| "+v.What+" ")) {
+			t.Errorf("%s is not on the page", name)
+		}
+	}
+	if _, ok := r.row("shims.200.cpu"); ok {
+		t.Error("something was measured that was not asked for")
+	}
+	for _, name := range []string{"latency.cpu.pprof", "latency.heap.pprof", "extension.cpu.pprof"} {
+		if info, err := os.Stat(filepath.Join(o.profiles, name)); err != nil || info.Size() == 0 {
+			t.Errorf("the profile %s: %v", name, err)
+		}
+	}
+}
+
+func TestRunWithoutPrograms(t *testing.T) {
+	err := run(options{bin: t.TempDir(), turns: 1, only: regexp.MustCompile("^latency$")})
+	if err == nil || !strings.Contains(err.Error(), "make build") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -42,6 +42,9 @@ func measureExtension(h *house, r *report, o options) error {
 	if err := with.restartExtension(o.turns); err != nil {
 		return err
 	}
+	if err := with.stop(); err != nil { // its log is whole then
+		return err
+	}
 	spawns, handshakes, err := lives(with.log.String())
 	if err != nil {
 		return err
@@ -49,7 +52,7 @@ func measureExtension(h *house, r *report, o options) error {
 	r.add("extension.spawn", row{Ours: over(spawns)})
 	r.add("extension.handshake", row{Ours: over(handshakes)})
 	with.level = "info"
-	if _, err := with.restarts(1); err != nil {
+	if _, err := with.start(); err != nil {
 		return err
 	}
 	return measureHook(h, with, r, o)

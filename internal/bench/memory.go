@@ -12,9 +12,7 @@ func held(m memory) row {
 func measureMemory(h *house, r *report, o options) error {
 	daemon := h.daemon.Process.Pid
 	// Its start takes more for a moment than it keeps, and is not looked at here.
-	if err := forgetPeak(daemon); err != nil {
-		return fmt.Errorf("forget the peak of the daemon: %w", err)
-	}
+	forgetPeak(daemon)
 	r.add("memory.daemon.idle", held(memoryOf(daemon)))
 	large := fmt.Sprintf("size-%d", largeResult)
 	for _, work := range []struct {
@@ -28,9 +26,7 @@ func measureMemory(h *house, r *report, o options) error {
 		{"memory.shim.8MB", large, 1, 1, ""},
 		{"memory.shim.8MBs", large, 20, 1, "memory.daemon.8MBs"},
 	} {
-		if err := forgetPeak(daemon); err != nil {
-			return err
-		}
+		forgetPeak(daemon)
 		m, err := h.shimAfter(work.tool, work.n, work.flight)
 		if err != nil {
 			return fmt.Errorf("%s: %w", work.name, err)

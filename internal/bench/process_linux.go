@@ -27,16 +27,19 @@ func cpu(pid int) time.Duration {
 // memory is what a process holds, in MB.
 type memory struct {
 	resident float64 // all pages of it that are in memory
-	share    float64 // the same, of shared pages its share only (PSS)
-	peak     float64 // the most that was resident since forgetPeak
+	share    float64 // the same, of shared pages its share only (PSS); zero where that is not told
+	peak     float64 // the most that was resident since forgetPeak; zero where that can't be said
 }
 
+// memoryOf is what pid holds. The daemon closes itself to other processes of its user,
+// so of it only root is told all.
 func memoryOf(pid int) memory {
-	m := memory{
-		resident: kilobytes(pid, "smaps_rollup", "Rss:"), share: kilobytes(pid, "smaps_rollup", "Pss:"),
-		peak: kilobytes(pid, "status", "VmHWM:"),
+	m := memory{resident: kilobytes(pid, "smaps_rollup", "Rss:"), share: kilobytes(pid, "smaps_rollup", "Pss:")}
+	if m.resident == 0 {
+		return memory{resident: kilobytes(pid, "status", "VmRSS:")}
 	}
-	m.peak = max(m.peak, m.resident) // the kernel counts the peak in coarser steps
+	// The kernel counts the peak in coarser steps.
+	m.peak = max(kilobytes(pid, "status", "VmHWM:"), m.resident)
 	return m
 }
 
@@ -50,9 +53,10 @@ func kilobytes(pid int, file, key string) float64 {
 	return 0
 }
 
-// forgetPeak lets the peak of a process begin at what it holds now.
-func forgetPeak(pid int) error {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+// forgetPeak lets the peak of a process begin at what it holds now, where we may.
+func forgetPeak(pid int) {
+	// Who may not is not told the rest either, see memoryOf.
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
 // children are the processes that pid has started, whichever of its threads did.

@@ -21,7 +21,7 @@ func measureShims(h *house, r *report, _ options) error {
 	}
 	for _, n := range []int{1, 50, 200} {
 		var cpu, took, resident, share compared
-		var daemon memory
+		var daemon, each memory
 		for turn := range crowds {
 			order := []int{direct, ours}
 			if turn%2 == 1 {
@@ -34,7 +34,7 @@ func measureShims(h *house, r *report, _ options) error {
 				}
 				cpu[way], took[way] = append(cpu[way], c.cpu), append(took[way], c.took)
 				resident[way], share[way] = append(resident[way], c.held.resident), append(share[way], c.held.share)
-				daemon = c.daemon
+				daemon, each = c.daemon, c.each
 			}
 		}
 		name := func(format string) string { return fmt.Sprintf(format, n) }
@@ -46,6 +46,7 @@ func measureShims(h *house, r *report, _ options) error {
 		r.add(name("memory.shims.%d"), holds)
 		if n == 200 {
 			r.add("memory.daemon.200", held(daemon))
+			r.add("memory.shim.of200", held(each))
 		}
 	}
 	return nil
@@ -56,6 +57,7 @@ type crowd struct {
 	cpu    float64 // seconds until each has answered once
 	took   float64 // ms
 	held   memory  // of all of them, with their servers
+	each   memory  // the mean of the peers, without their servers
 	daemon memory
 }
 
@@ -81,10 +83,13 @@ func (h *house) crowd(way, n int) (crowd, error) {
 		if p == nil {
 			continue
 		}
-		for _, pid := range append(children(p.pid()), p.pid()) {
-			spent += cpu(pid)
-			m := memoryOf(pid)
-			c.held.resident, c.held.share = c.held.resident+m.resident, c.held.share+m.share
+		own := memoryOf(p.pid())
+		c.held.add(own, 1)
+		c.each.add(own, n)
+		spent += cpu(p.pid())
+		for _, server := range children(p.pid()) {
+			spent += cpu(server)
+			c.held.add(memoryOf(server), 1)
 		}
 	}
 	c.cpu, c.daemon = spent.Seconds(), memoryOf(h.daemon.Process.Pid)
@@ -95,6 +100,12 @@ func (h *house) crowd(way, n int) (crowd, error) {
 		}
 	}
 	return c, err
+}
+
+// add adds a part of what another holds: one of so many.
+func (m *memory) add(other memory, parts int) {
+	m.resident += other.resident / float64(parts)
+	m.share += other.share / float64(parts)
 }
 
 // manyPolicies puts n Cedar policies in force, none of which is about what the
