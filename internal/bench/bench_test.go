@@ -75,10 +75,10 @@ func TestPipeline(t *testing.T) {
 			}
 		}
 		// More than fits into any pipe or buffer between the two.
-		if err := p.call("tools/call", "size-3000000", strings.Repeat("y", 3_000_000)); err != nil {
+		if err := p.call("tools/call", "size-1000000", strings.Repeat("y", 1_000_000)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := p.pipeline("tools/call", "size-2000000", 3, 1); err != nil {
+		if _, err := p.pipeline("tools/call", "size-2000000", 2, 1); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -76,12 +76,12 @@ func (h *house) take(r *report, k kind, flight, n int) error {
 	name := func(what string) string { return fmt.Sprintf("%s.%d.%s", k.name, flight, what) }
 	p50, p99 := t.p50.row(), t.p99.row()
 	if flight == 1 { // of several the rate tells more: each waits for those before it
-		p50.Ratio = over(t.p50.timesAdded())
+		p50.Ratio = t.p50.timesAdded()
 	}
 	r.add(name("p50"), p50)
 	r.add(name("p99"), p99)
 	rate, spent := t.rate.row(), t.cpu.row()
-	rate.Ratio, rate.Added = over(t.rate.timesFloor()), nil
+	rate.Ratio, rate.Added = t.rate.timesFloor(), nil
 	r.add(name("rate"), rate)
 	r.add(name("cpu"), spent)
 	return nil
@@ -125,7 +125,7 @@ func measureAlways(h *house, r *report, o options) error {
 		syncs = append(syncs, micros(quantile(took, .5)))
 	}
 	row := t.p50.row()
-	row.Ratio = over(t.p50.timesAdded())
+	row.Ratio = t.p50.timesAdded()
 	sync := median(syncs)
 	row.Beyond = row.Added.value() - sync
 	row.Note = fmt.Sprintf("adds one sync (%.0f µs) and %.0f µs", sync, row.Beyond)

@@ -24,7 +24,7 @@ type report struct {
 }
 
 // row is one figure for each way; a way that it does not apply to has none. Added is
-// what ours costs over direct, and Ratio what the theme says, each taken turn by turn.
+// what ours costs over direct, taken turn by turn, and Ratio what the theme says.
 type row struct {
 	Name   string  `json:"name"`
 	Theme  string  `json:"theme"`

@@ -8,7 +8,7 @@ import (
 )
 
 // spread is what a figure was over the turns of a run: its median, and the
-// quartiles between which half of the turns lie.
+// quartiles between which half of the turns lie. That of a ratio is the ratio of medians.
 type spread struct {
 	Median float64 `json:"median"`
 	Low    float64 `json:"q1"`
@@ -72,28 +72,30 @@ func (c compared) added(way int) []float64 {
 	return all
 }
 
-// timesAdded is how many times what the floor adds is added by the gate, turn by
-// turn. A turn in which the floor added nothing says nothing.
-func (c compared) timesAdded() []float64 {
-	floors, gates := c.added(floor), c.added(ours)
-	var all []float64
-	for turn := range floors {
-		if floors[turn] > 0 {
-			all = append(all, gates[turn]/floors[turn])
-		}
-	}
-	return all
-}
+// timesAdded is how many times what the floor adds is added by the gate: the ratio of
+// the two medians, with the quartiles of what it was turn by turn. It is nil when the
+// floor added nothing.
+func (c compared) timesAdded() *spread { return ratioOf(c.added(ours), c.added(floor)) }
 
-// timesFloor is the figure of the gate as a part of the floor's, turn by turn.
-func (c compared) timesFloor() []float64 {
+// timesFloor is the figure of the gate as a part of the floor's, likewise.
+func (c compared) timesFloor() *spread { return ratioOf(c[ours], c[floor]) }
+
+// ratioOf takes the ratio of medians, which anybody can check against a table. The
+// median of ratios would pair what has nothing to do with each other: on which
+// processor the one was woken in a turn, and the other.
+func ratioOf(figures, others []float64) *spread {
 	var all []float64
-	for turn, v := range c[floor] {
-		if v > 0 {
-			all = append(all, c[ours][turn]/v)
+	for turn, other := range others {
+		if other > 0 {
+			all = append(all, figures[turn]/other)
 		}
 	}
-	return all
+	r, base := over(all), median(others)
+	if r == nil || base <= 0 {
+		return nil
+	}
+	r.Median = median(figures) / base
+	return r
 }
 
 // row is the three spreads of a comparison, and what the gate adds.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -49,13 +48,17 @@ func TestCompared(t *testing.T) {
 	if got, want := c.added(ours), []float64{50, 60, 50, 50}; !slices.Equal(got, want) {
 		t.Errorf("ours adds %v, want %v", got, want)
 	}
-	if got, want := c.timesAdded(), []float64{5, 6, 5}; !slices.Equal(got, want) {
-		t.Errorf("times what the floor adds: %v, want %v", got, want)
+	// The medians are 50 and 10; the last turn has no ratio of its own.
+	if got := c.timesAdded(); *got != (spread{Median: 5, Low: 5, High: 6, Turns: 3}) {
+		t.Errorf("times what the floor adds: %+v", got)
 	}
-	got := c.timesFloor()
-	for i, want := range []float64{3, 3.5, 1.8, 6.67} {
-		if math.Abs(got[i]-want) > 0.01 {
-			t.Errorf("turn %d: %v of the floor, want %v", i, got[i], want)
+	// 65 of 20, from 1.8 to 6.67.
+	if got := c.timesFloor(); got.Median != 3.25 || got.Low != 1.8 || got.High != 3.5 || got.Turns != 4 {
+		t.Errorf("times the floor: %+v", got)
+	}
+	for _, c := range []compared{{}, {direct: {5}, floor: {4}, ours: {9}}} {
+		if got := c.timesAdded(); got != nil {
+			t.Errorf("%v: a floor that adds nothing makes a ratio %+v", c, got)
 		}
 	}
 	r := c.row()
