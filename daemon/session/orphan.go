@@ -18,6 +18,27 @@ func retry(since time.Time) time.Duration {
 	return time.Second
 }
 
+// comeBack is for how long a wrap looks for the next daemon, with some room.
+const comeBack = 20 * time.Second
+
+// leaveToWrap leaves a session that an earlier daemon had to its wrap, as long as that
+// runs and may come back. A file's lock tells the same of a session with files to
+// put back; one without has no lock, and would be over, with its questions and
+// grants, before its wrap can say that it is not.
+func (r *Registry) leaveToWrap(s *Session) {
+	if !s.Spec.Keep && len(s.Spec.Files) > 0 {
+		return
+	}
+	for since := time.Now(); alive(s.Wrap) && time.Since(since) < comeBack; {
+		r.mu.Lock()
+		taken := r.sessions[s.Spec.ID] != s
+		r.mu.Unlock()
+		if taken || !r.pause(retry(since)) {
+			return
+		}
+	}
+}
+
 // adopt restores the files of s as soon as its lock is free, unless its wrap
 // comes back before, and then forgets the session.
 func (r *Registry) adopt(s *Session) {

@@ -95,7 +95,10 @@ func New(o Options) (*Registry, error) {
 		for _, server := range old.Servers {
 			r.wait.Go(func() { r.endServer(server) })
 		}
-		r.wait.Go(func() { r.adopt(s) })
+		r.wait.Go(func() {
+			r.leaveToWrap(s)
+			r.adopt(s)
+		})
 	}
 	r.wait.Go(r.refreshes)
 	return r, nil

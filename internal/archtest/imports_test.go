@@ -60,8 +60,8 @@ var mayImport = map[string][]string{
 	"internal/yamledit":  {yaml, "internal/edit"},
 	"internal/agentconf": {sys, json, diff, "internal/edit", "internal/jsonc", "internal/tomledit", "internal/yamledit"},
 	"internal/display":   {sys, json, text},
-	"internal/bench":     {sys, protobuf, proto, "client"}, // it measures from where people are, on a finer clock than /proc has
-	"internal/fake":      {sys, json, toml, yaml},          // its agents read what ours rewrite
+	"internal/bench":     {sys, protobuf, proto, "client", "internal/rig"}, // it measures from where people are, on a finer clock than /proc has
+	"internal/fake":      {sys, json, toml, yaml},                          // its agents read what ours rewrite
 
 	// What a service manager is told, and the files that it reads.
 	"contrib/*":        {},

@@ -44,7 +44,7 @@ func testPeers(t *testing.T) map[string]*peer {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			server := children(p.pid())
+			server := rig.Children(p.pid())
 			if err := p.close(); err != nil {
 				t.Error(err)
 			}

@@ -12,6 +12,4 @@ func memoryOf(int) memory { return memory{} }
 
 func forgetPeak(int) {}
 
-func children(int) []int { return nil }
-
 func busy() (worked, stolen time.Duration) { return 0, 0 }

@@ -3,12 +3,13 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // cpu is the processor time that all threads of a process have used, those that have
@@ -44,33 +45,17 @@ func memoryOf(pid int) memory {
 }
 
 func kilobytes(pid int, file, key string) float64 {
-	for line := range strings.Lines(readFile(fmt.Sprintf("/proc/%d/%s", pid, file))) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == key {
-			kb, _ := strconv.ParseFloat(fields[1], 64)
-			return kb / 1024
-		}
+	kb, err := rig.Numbers(pid, file, key)
+	if err != nil {
+		return 0
 	}
-	return 0
+	return float64(kb[0]) / 1024
 }
 
 // forgetPeak lets the peak of a process begin at what it holds now, where we may.
 func forgetPeak(pid int) {
 	// Who may not is not told the rest either, see memoryOf.
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
-}
-
-// children are the processes that pid has started, whichever of its threads did.
-func children(pid int) []int {
-	var all []int
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
-	for _, list := range lists {
-		for _, f := range strings.Fields(readFile(list)) {
-			if n, err := strconv.Atoi(f); err == nil {
-				all = append(all, n)
-			}
-		}
-	}
-	return all
 }
 
 // busy is the time that all processors together have worked since the machine was

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // noProcess is greater than any that Linux gives.
@@ -35,7 +37,7 @@ func TestCPU(t *testing.T) {
 	if cpu(p.pid()) <= 0 {
 		t.Error("a process that has worked has taken no time")
 	}
-	if got := children(p.pid()); len(got) != 1 || cpu(got[0]) <= 0 {
+	if got := rig.Children(p.pid()); len(got) != 1 || cpu(got[0]) <= 0 {
 		t.Errorf("the children of the copier are %v", got)
 	}
 	if got := cpu(noProcess); got != 0 {

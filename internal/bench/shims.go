@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // crowds is how often each number of shims is started.
@@ -87,7 +89,7 @@ func (h *house) crowd(way, n int) (crowd, error) {
 		c.held.add(own, 1)
 		c.each.add(own, n)
 		spent += cpu(p.pid())
-		for _, server := range children(p.pid()) {
+		for _, server := range rig.Children(p.pid()) {
 			spent += cpu(server)
 			c.held.add(memoryOf(server), 1)
 		}

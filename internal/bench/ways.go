@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // The ways that are compared. The first two know nothing of ThoughtGate.
@@ -77,7 +79,7 @@ func (c crew) close() error {
 // and this program not.
 func (h *house) used(way int, p *peer) time.Duration {
 	total := cpu(p.cmd.Process.Pid)
-	for _, child := range children(p.cmd.Process.Pid) {
+	for _, child := range rig.Children(p.cmd.Process.Pid) {
 		total += cpu(child)
 	}
 	if way == ours {

@@ -247,3 +247,6 @@ func (p *Process) Wait(d time.Duration) (code int, ok bool) {
 	}
 	return p.cmd.ProcessState.ExitCode(), true
 }
+
+// Ended is closed when it has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }

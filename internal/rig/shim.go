@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,6 +30,16 @@ type Options struct {
 	// Agent puts a process between the test and the shim, which starts the shim
 	// and can be killed. Process is that one then.
 	Agent bool
+
+	// Before is a program with its first arguments that is started with the shim's
+	// command line behind them, and starts that; see Launcher. Process is that
+	// program then.
+	Before []string
+
+	// Each is told of each line that the agent receives, with its line feed, instead
+	// of Agent keeping them all: for runs that are too long for that. The line is
+	// the callee's until it returns.
+	Each func(line []byte)
 
 	// Stays makes the test's server go on when its standard input ends.
 	Stays bool
@@ -81,17 +92,23 @@ func (h *House) Shim(tb testing.TB, o Options) *Shim {
 		s.passed = h.count(tb)
 		argv = append(copier(tb, s.passed), argv...)
 	}
+	argv = slices.Concat(o.Before, argv)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = slices.Concat(h.Env, []string{"THOUGHTGATE_SOCKET=" + h.Socket()}, o.Env)
 	cmd.Dir = h.Path("work")
 	cmd.Stderr = &s.stderr
 	cmd.WaitDelay = 2 * time.Second
-	if err := s.run(cmd); err != nil {
+	if err := s.run(cmd, o.Each); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.close)
 	return s
 }
+
+// Launcher is for Options.Before: a process that starts what is behind it on its
+// own standard streams, and ends with it and its status. So the agent is another
+// process than the test, and no byte takes a longer way.
+func Launcher() []string { return []string{"/bin/sh", "-c", `"$@"; exit $?`, "launcher"} }
 
 func or(a, b string) string {
 	if a == "" {
@@ -102,7 +119,7 @@ func or(a, b string) string {
 
 // run starts cmd with pipes of our own: those of exec are closed with the
 // process, before the last of what it wrote has been read.
-func (s *Shim) run(cmd *exec.Cmd) error {
+func (s *Shim) run(cmd *exec.Cmd, each func(line []byte)) error {
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return err
@@ -118,9 +135,33 @@ func (s *Shim) run(cmd *exec.Cmd) error {
 	s.stdin = inWrite
 	go func() { // ends with the shim
 		defer outRead.Close()
-		copyTo(s.Agent, outRead)
+		if each == nil {
+			copyTo(s.Agent, outRead)
+			return
+		}
+		defer s.Agent.end()
+		eachLine(outRead, each)
 	}()
 	return nil
+}
+
+// eachLine tells of the whole lines in r until it ends.
+func eachLine(r io.Reader, each func(line []byte)) {
+	in, long := bufio.NewReaderSize(r, 64<<10), []byte(nil)
+	for {
+		part, err := in.ReadSlice('\n')
+		switch {
+		case err == bufio.ErrBufferFull:
+			long = append(long, part...)
+		case err != nil:
+			return
+		case long != nil:
+			each(append(long, part...))
+			long = nil
+		default:
+			each(part)
+		}
+	}
 }
 
 func copyTo(b *Inbox, r io.Reader) {
@@ -218,20 +259,4 @@ func (s *Shim) close() {
 	if s.Server != nil {
 		s.Server.close()
 	}
-}
-
-// PeakMemory is the most resident memory that the process has had, in bytes. It
-// fails where there is no /proc, and once the process has ended.
-func (p *Process) PeakMemory() (int64, error) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID()))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(raw)) {
-		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, errors.New("the status has no VmHWM")
 }

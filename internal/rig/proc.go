@@ -1,0 +1,82 @@
+package rig
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Usage is what a process holds at a moment. Sizes are in bytes.
+type Usage struct {
+	Resident    int64 // memory that is there, what it shares with others included
+	Share       int64 // the same with its share of what it shares (PSS)
+	Descriptors int
+	Threads     int
+}
+
+// Use looks at what a process holds. It fails where there is no /proc, and once the
+// process has ended.
+func Use(pid int) (Usage, error) {
+	memory, err := Numbers(pid, "smaps_rollup", "Rss:", "Pss:")
+	if err != nil {
+		return Usage{}, err
+	}
+	threads, err := Numbers(pid, "status", "Threads:")
+	if err != nil {
+		return Usage{}, err
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return Usage{}, err
+	}
+	return Usage{Resident: memory[0] << 10, Share: memory[1] << 10, Descriptors: len(open), Threads: int(threads[0])}, nil
+}
+
+// Numbers are those that stand behind names in a file of a process in /proc. It
+// fails where there is no such file or name.
+func Numbers(pid int, file string, names ...string) ([]int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
+	if err != nil {
+		return nil, err
+	}
+	found := make([]int64, len(names))
+	for i, name := range names {
+		_, rest, ok := strings.Cut("\n"+string(raw), "\n"+name)
+		words := strings.Fields(rest)
+		if !ok || len(words) == 0 {
+			return nil, errors.New(file + " has no " + name)
+		}
+		if found[i], err = strconv.ParseInt(words[0], 10, 64); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return found, nil
+}
+
+// Children are the processes that pid has started, whichever of its threads did.
+func Children(pid int) []int {
+	var all []int
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is good
+	for _, list := range lists {
+		raw, _ := os.ReadFile(list) // a thread that has ended has none
+		for _, word := range strings.Fields(string(raw)) {
+			if n, err := strconv.Atoi(word); err == nil {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
+
+// PeakMemory is the most resident memory that the process has had, in bytes. It
+// fails where there is no /proc, and once the process has ended.
+func (p *Process) PeakMemory() (int64, error) {
+	peak, err := Numbers(p.PID(), "status", "VmHWM:")
+	if err != nil {
+		return 0, err
+	}
+	return peak[0] << 10, nil
+}
