@@ -19,8 +19,26 @@ func (p *proxy) forward(c *call, line []byte) {
 	} else if c.request != nil && !p.ledger.write(c.request) {
 		p.onward(c.side).fill(c.place, nil)
 		return
+	} else if c.request != nil && c.held {
+		// A cancellation that came meanwhile stands before the line, and goes ahead.
+		p.onward(c.side).insertIf(line, func() bool { return p.ledger.write(c.request) })
+		return
 	}
 	p.put(c, line)
+}
+
+// insertIf is insert for a line that is given up if it may not be written any more
+// when it has come to the head.
+func (l *lane) insertIf(line []byte, may func() bool) {
+	line = append([]byte(nil), line...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.add(&place{line: line, ready: true, due: func() []byte {
+		if !may() {
+			return nil
+		}
+		return line
+	}})
 }
 
 // put writes line in the place of c, or at the end when c has given it up.

@@ -186,7 +186,7 @@ func (l *lane) sift(keep func(line []byte) bool) {
 	for _, p := range l.places {
 		if p.ready && p.line != nil && !keep(p.line) {
 			l.size -= len(p.line)
-			p.line = nil
+			p.line, p.due = nil, nil
 		}
 	}
 	l.changed.Broadcast()
