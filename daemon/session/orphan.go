@@ -24,19 +24,21 @@ const comeBack = 20 * time.Second
 // leaveToWrap leaves a session that an earlier daemon had to its wrap, as long as that
 // runs and may come back. A file's lock tells the same of a session with files to
 // put back; one without has no lock, and would be over, with its questions and
-// grants, before its wrap can say that it is not.
-func (r *Registry) leaveToWrap(s *Session) {
+// grants, before its wrap can say that it is not. It returns false when the wrap has
+// come back, or the registry closes.
+func (r *Registry) leaveToWrap(s *Session) bool {
 	if !s.Spec.Keep && len(s.Spec.Files) > 0 {
-		return
+		return true
 	}
 	for since := time.Now(); alive(s.Wrap) && time.Since(since) < comeBack; {
 		r.mu.Lock()
 		taken := r.sessions[s.Spec.ID] != s
 		r.mu.Unlock()
 		if taken || !r.pause(retry(since)) {
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // adopt restores the files of s as soon as its lock is free, unless its wrap

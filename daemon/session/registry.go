@@ -96,8 +96,9 @@ func New(o Options) (*Registry, error) {
 			r.wait.Go(func() { r.endServer(server) })
 		}
 		r.wait.Go(func() {
-			r.leaveToWrap(s)
-			r.adopt(s)
+			if r.leaveToWrap(s) {
+				r.adopt(s)
+			}
 		})
 	}
 	r.wait.Go(r.refreshes)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // world is what a registry stands on, in memory.
@@ -242,6 +244,50 @@ func TestKeep(t *testing.T) {
 	w.eventually(t, "end", func() bool { return len(w.saved) == 0 })
 	if len(w.restored) != 0 {
 		t.Error("restored in spite of --no-restore")
+	}
+}
+
+// A session without a lock is its wrap's as long as that runs: what was asked in it
+// and granted to it outlives the daemon.
+func TestKeepOverRestart(t *testing.T) {
+	me, err := sock.ProcessOf(int32(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		spec  func(*Spec)
+		wrap  Process
+		stays bool
+	}{
+		"files that stay, and its wrap runs":    {func(s *Spec) { s.Keep = true }, Process{PID: me.PID, Start: me.Start}, true},
+		"no files, and its wrap runs":           {func(s *Spec) { s.Files = nil }, Process{PID: me.PID, Start: me.Start}, true},
+		"files that stay, and its wrap is gone": {func(s *Spec) { s.Keep = true }, aWrap, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			spec := aSpec
+			test.spec(&spec)
+			r := w.registry(t)
+			if _, err := r.Open(t.Context(), test.wrap, spec); err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			next := w.registry(t)
+			if !test.stays {
+				w.eventually(t, "end", func() bool { return len(w.saved) == 0 })
+				next.Close()
+				return
+			}
+			next.Close() // waits for whoever would have ended the session
+			if len(w.saved) != 1 || len(w.forgot) != 0 {
+				t.Errorf("saved %v, forgot %v", w.saved, w.forgot)
+			}
+			last := w.registry(t)
+			defer last.Close()
+			if _, err := last.Open(t.Context(), test.wrap, spec); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
