@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/rig"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // metersCalls is how many calls each way makes for one sample of latency.
@@ -77,8 +78,11 @@ func (w *world) lookDaemon(at time.Duration) error {
 func (w *world) told() (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
-	samples, err := w.client.MetricSamples(ctx)
-	if err != nil {
+	var samples []*pb.Sample
+	if err := w.there(func() (err error) {
+		samples, err = w.client.MetricSamples(ctx)
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	told := map[string]float64{}
@@ -131,7 +135,7 @@ func (w *world) heap(name string) error {
 		return err
 	}
 	defer f.Close()
-	return w.client.Profile(w.Context(), "heap", nil, f)
+	return w.there(func() error { return w.client.Profile(w.Context(), "heap", nil, f) })
 }
 
 // kept is what should be again as it was when the load has gone.

@@ -43,7 +43,7 @@ func (w *world) troubles() []trouble {
 		if i%4 == 3 {
 			do = w.badReload
 		}
-		all = append(all, trouble{at, "reload", do}, trouble{at, "read the log", w.readLog})
+		all = append(all, trouble{at, "reload", do}, trouble{at, "read the log", func() error { return w.there(w.readLog) }})
 	}
 	slices.SortStableFunc(all, func(a, b trouble) int {
 		if a.at < b.at {
@@ -117,8 +117,7 @@ func (w *world) reload(n int) error {
 	w.configure(n)
 	w.count("reloads", 1)
 	if n%2 == 0 {
-		_, err := w.client.Reload(w.Context())
-		return err
+		return w.there(w.reloadNow)
 	}
 	before, err := w.set()
 	if err != nil {
@@ -134,6 +133,11 @@ func (w *world) reload(n int) error {
 	})
 }
 
+func (w *world) reloadNow() error {
+	_, err := w.client.Reload(w.Context())
+	return err
+}
+
 // badReload offers rules that can't be read, which stay out of force.
 func (w *world) badReload() error {
 	before, err := w.set()
@@ -141,8 +145,7 @@ func (w *world) badReload() error {
 		return err
 	}
 	w.house.Configure("schema: 1\ngovernance: {rules: [{match: denied, action: perhaps}]}\n")
-	_, err = w.client.Reload(w.Context())
-	if !errors.Is(err, client.ErrInvalid) {
+	if err := w.there(w.reloadNow); !errors.Is(err, client.ErrInvalid) {
 		return fmt.Errorf("broken rules: got %v, want %v", err, client.ErrInvalid)
 	}
 	w.count("reloads refused", 1)
@@ -155,9 +158,13 @@ func (w *world) badReload() error {
 }
 
 // set is the digest of the rules in force.
-func (w *world) set() (string, error) {
-	s, err := w.client.PolicySet(w.Context())
-	return fmt.Sprintf("%x", s.GetDigest()), err
+func (w *world) set() (digest string, err error) {
+	err = w.there(func() error {
+		s, err := w.client.PolicySet(w.Context())
+		digest = fmt.Sprintf("%x", s.GetDigest())
+		return err
+	})
+	return digest, err
 }
 
 // readLog reads the last denied calls, as people do while the log is written.

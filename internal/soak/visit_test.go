@@ -27,7 +27,7 @@ func wrap(control string, command []string) int {
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
 	defer cancel()
 	raw := make([]byte, 16)
-	_, _ = rand.Read(raw) // it never fails
+	_, _ = rand.Read(raw)    // it never fails
 	project, _ := os.Getwd() // a session without one is refused
 	id := hex.EncodeToString(raw)
 	session, err := open(ctx, control, &pb.SessionSpec{Id: id, Agent: "soak", Command: command, Project: project})

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -279,6 +280,16 @@ func (w *world) eventually(what string, try func() error) error {
 		}
 		if time.Now().After(end) {
 			return fmt.Errorf("still not so: %s: %w", what, err)
+		}
+	}
+}
+
+// there asks the daemon for something, and asks the next one if it went away with
+// that.
+func (w *world) there(ask func() error) error {
+	for end := time.Now().Add(patience); ; time.Sleep(moment) {
+		if err := ask(); err == nil || !errors.Is(err, client.ErrNotRunning) || time.Now().After(end) {
+			return err
 		}
 	}
 }
