@@ -23,7 +23,7 @@ AGENTS    = internal/e2e/agents
 # The extensions that ship. Those with a go.mod are modules of their own.
 EXTENSIONS = pathguard quota scrubber
 
-.PHONY: help demo build extensions test lint fmt vet staticcheck darwin generate check-generated fuzz soak bench \
+.PHONY: help demo build extensions test lint fmt vet staticcheck darwin generate check-generated fuzz random soak bench \
         packages packages-check rig install install-units uninstall clean cc npm agents
 
 help: ## list the targets
@@ -95,9 +95,21 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 		$(GO) -C "$${file%/*}" test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; \
 	done
 
-soak: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases
+random: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases
 	THOUGHTGATE_REFERENCE_CASES=100000 $(GO) test -run TestGatesAgreeWithReference -v -timeout 60m ./daemon/policy
 	$(GO) test -run TestNobodyGetsTheMessageOfAnother -v -timeout 60m ./daemon/backend -rapid.checks=100000
+
+# SOAK is how long it runs, and SOAK_MESSAGES=N has it send so many instead;
+# SOAK_RATE is how many it sends in a second. SOAK_OUT=DIR keeps the table, every
+# sample as CSV and profiles of the daemon's heap. SOAK_SEED=N makes the choices of
+# an earlier run again, and SOAK_PLANT=descriptors or memory leaks in the load itself,
+# to see that it is found.
+SOAK      ?= 1h
+SOAK_RATE ?= 200
+soak: ## load the real programs for SOAK (1h), restarts included, and fail if memory, descriptors or latency drift
+	$(GO) -C internal/soak test -count=1 -timeout 0 -v -run '^TestSoak$$' . -args -rate=$(SOAK_RATE) \
+		$(if $(SOAK_MESSAGES),-messages=$(SOAK_MESSAGES),-for=$(SOAK)) $(if $(SOAK_OUT),-out='$(abspath $(SOAK_OUT))') \
+		$(if $(SOAK_SEED),-seed=$(SOAK_SEED)) $(if $(SOAK_PLANT),-plant=$(SOAK_PLANT))
 
 # It takes some minutes and is no test: nothing fails when a figure is missed. What it
 # prints goes into BENCHMARKS.md as well, and with spreads into bench.json. More flags,

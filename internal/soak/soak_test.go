@@ -89,6 +89,11 @@ func soak(t *testing.T, p plan) {
 		p.seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("the same choices again: -args -seed=%d", p.seed)
+	if p.out != "" {
+		if err := os.MkdirAll(p.out, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w := newWorld(t, p)
 	before, err := w.kept()
 	if err != nil {
