@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -175,6 +176,10 @@ func (c *caller) cancel(q *question) error {
 // lost is the code of an answer in place of a server that has ended.
 const lost = -31012
 
+// overdue is in the refusal of a call about which the daemon was silent for too
+// long, as it may be on a machine that does much else.
+const overdue = "the daemon said nothing within"
+
 // answer is what an agent makes of a line.
 type answer struct {
 	Result *struct {
@@ -188,15 +193,21 @@ type answer struct {
 }
 
 // right checks that a line is the server's own answer to q, byte for byte. It
-// returns false for a call that went with a shared server, which is counted.
+// returns false for a call that went with a shared server, or that the daemon did not
+// come to in time; both are counted.
 func (c *caller) right(q *question, line []byte) (bool, error) {
 	want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":`, q.id) + text(saying(q.name, q.size, q.pad)) + "}\n"
 	if string(line) == want {
 		return true, nil
 	}
 	var a answer
-	if err := json.Unmarshal(line, &a); err == nil && c.shared && a.Error != nil && a.Error.Code == lost {
+	switch err := json.Unmarshal(line, &a); {
+	case err != nil:
+	case c.shared && a.Error != nil && a.Error.Code == lost:
 		c.count("lost with a shared server", 1)
+		return false, nil
+	case a.Result != nil && a.Result.IsError && len(a.Result.Content) > 0 && strings.Contains(a.Result.Content[0].Text, overdue):
+		c.count("refused as the daemon was slow", 1)
 		return false, nil
 	}
 	return false, fmt.Errorf("%s: %s %d (%d bytes, %d wanted): got %.400s want %.200s", c.name, q.tool, q.id, len(q.pad), q.size, line, want)

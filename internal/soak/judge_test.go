@@ -89,8 +89,8 @@ func TestPlantedLeakIsFound(t *testing.T) {
 			var leak plant
 			defer leak.uproot()
 			b := newBook()
-			for i := range 60 {
-				for range 20 {
+			for i := range 40 {
+				for range 10 {
 					if err := leak.grow(kind); err != nil {
 						t.Fatal(err)
 					}
