@@ -173,8 +173,12 @@ func (c *caller) cancel(q *question) error {
 	return c.shim.Send(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`+"\n", q.id))
 }
 
-// lost is the code of an answer in place of a server that has ended.
-const lost = -31012
+// Codes of answers in place of a server that has ended, and for a call that had not
+// left yet when the daemon was replaced.
+const (
+	lost    = -31012
+	notSent = -31010
+)
 
 // overdue is in the refusal of a call about which the daemon was silent for too
 // long, as it may be on a machine that does much else.
@@ -203,7 +207,7 @@ func (c *caller) right(q *question, line []byte) (bool, error) {
 	var a answer
 	switch err := json.Unmarshal(line, &a); {
 	case err != nil:
-	case c.shared && a.Error != nil && a.Error.Code == lost:
+	case c.shared && a.Error != nil && (a.Error.Code == lost || a.Error.Code == notSent):
 		c.count("lost with a shared server", 1)
 		return false, nil
 	case a.Result != nil && a.Result.IsError && len(a.Result.Content) > 0 && strings.Contains(a.Result.Content[0].Text, overdue):

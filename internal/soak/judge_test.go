@@ -90,7 +90,7 @@ func TestPlantedLeakIsFound(t *testing.T) {
 			defer leak.uproot()
 			b := newBook()
 			for i := range 40 {
-				for range 10 {
+				for range 40 {
 					if err := leak.grow(kind); err != nil {
 						t.Fatal(err)
 					}
