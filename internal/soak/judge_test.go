@@ -3,6 +3,7 @@ package soak
 import (
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"testing"
 	"time"
 )
@@ -86,6 +87,7 @@ func TestPlantedLeakIsFound(t *testing.T) {
 		plantMemory:      {"resident", "descriptors"},
 	} {
 		t.Run(kind, func(t *testing.T) {
+			debug.FreeOSMemory() // what was used before is not to be given back meanwhile
 			var leak plant
 			defer leak.uproot()
 			b := newBook()
