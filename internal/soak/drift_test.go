@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -24,8 +25,8 @@ func (t tolerance) of(before float64) float64 { return max(t.least, t.part*math.
 
 // A life is judged from its samples behind the warm-up, if there are that many.
 const (
-	warmUp    = 5 // one in that many of the samples of a life, while caches fill and pools grow
-	leastLife = 12
+	warmUp    = 2 * time.Minute
+	leastLife = 9
 )
 
 // verdict is what became of a measure over a run.
@@ -40,19 +41,20 @@ type verdict struct {
 // judge looks for a drift, in a way that a few wild values, a warm-up and a process
 // that begins anew do not disturb. In words:
 //
-// The first fifth of each life is left out, and a life with fewer than twelve samples
-// behind that. A life rises by the median of its last third less the median of its
-// first third. Its slope is the median of the slopes between all pairs of its samples
-// (Theil and Sen). A measure drifts within lives when the median of the rises is past
-// the tolerance, and what the median slope comes to over a life, too. It drifts from
-// life to life when the median of the last life is past that of the first by more than
-// the tolerance and, where there are three or more, the slope between all pairs of
-// their medians says so as well.
+// The first two minutes of each life are left out, while caches fill and pools grow: at
+// least a fifth of the life, and half of it where it is shorter than four minutes. So is
+// a life with fewer than nine samples behind that. A life rises by the median of its
+// last third less the median of its first third. Its slope is the median of the slopes
+// between all pairs of its samples (Theil and Sen). A measure drifts within lives when
+// the median of the rises is past the tolerance, and what the median slope comes to over
+// a life, too. It drifts from life to life when the median of the last life is past that
+// of the first by more than the tolerance and, where there are three or more, the slope
+// between all pairs of their medians says so as well.
 func judge(samples []sample, room tolerance) verdict {
 	var v verdict
 	var lives [][]sample
 	for _, life := range byLife(samples) {
-		if life = life[len(life)/warmUp:]; len(life) >= leastLife {
+		if life = warm(life); len(life) >= leastLife {
 			lives = append(lives, life)
 		}
 	}
@@ -88,6 +90,25 @@ func judge(samples []sample, room tolerance) verdict {
 		}
 	}
 	return v
+}
+
+// warm is a life without its warm-up.
+func warm(life []sample) []sample {
+	whole := life[len(life)-1].at - life[0].at
+	begins := life[0].at + max(whole/5, min(warmUp, whole/2))
+	return life[slices.IndexFunc(life, func(s sample) bool { return s.at >= begins }):]
+}
+
+// least keeps of each n samples of a life the one with the least value. It is for
+// memory: a large message on its way makes much of it garbage for a moment.
+func least(samples []sample, n int) []sample {
+	var kept []sample
+	for _, life := range byLife(samples) {
+		for group := range slices.Chunk(life, n) {
+			kept = append(kept, slices.MinFunc(group, func(a, b sample) int { return cmp.Compare(a.value, b.value) }))
+		}
+	}
+	return kept
 }
 
 // byLife parts samples, which are in order, into those of each life.

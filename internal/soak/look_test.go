@@ -69,7 +69,7 @@ func (w *world) lookDaemon(at time.Duration) error {
 	if err != nil {
 		return err
 	}
-	w.book.note(at, "daemon", w.life, "heap", told["go_memstats_next_gc_bytes"])
+	w.book.note(at, "daemon", w.life, "heap", told["go_memstats_heap_alloc_bytes"])
 	w.book.note(at, "daemon", w.life, "goroutines", told["go_goroutines"])
 	return w.book.look(at, "daemon", w.life, w.house.Daemon.PID())
 }
@@ -89,7 +89,7 @@ func (w *world) told() (map[string]float64, error) {
 	for _, s := range samples {
 		told[s.GetName()] = s.GetValue()
 	}
-	for _, name := range []string{"go_memstats_next_gc_bytes", "go_goroutines"} {
+	for _, name := range []string{"go_memstats_heap_alloc_bytes", "go_goroutines"} {
 		if _, ok := told[name]; !ok {
 			return nil, errors.New("the daemon's metrics have no " + name)
 		}

@@ -80,7 +80,11 @@ func TestSoak(t *testing.T) {
 		t.Skip("make soak runs it")
 	}
 	p.reloads = max(4, int(p.length/(20*time.Second)))
-	p.every = min(p.every, max(time.Second, p.length/200))
+	p.holds = max(p.holds, p.length/2400) // the questions that were answered stay on disk, 10,000 of them
+	p.every = min(p.every, max(time.Second, p.length/400))
+	if p.length < 30*time.Minute {
+		p.chapters = 2 // long enough for the warm-up of a life to be over
+	}
 	soak(t, p)
 }
 
