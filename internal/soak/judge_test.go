@@ -91,8 +91,8 @@ func TestPlantedLeakIsFound(t *testing.T) {
 			var leak plant
 			defer leak.uproot()
 			b := newBook()
-			for i := range 40 {
-				for range 40 {
+			for i := range 80 {
+				for range 20 {
 					if err := leak.grow(kind); err != nil {
 						t.Fatal(err)
 					}
