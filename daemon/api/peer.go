@@ -47,7 +47,7 @@ func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthIn
 	if !ok {
 		return nil, nil, errors.New("a connection whose peer is not known")
 	}
-	return c, peerInfo{
+	return ready(c), peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 		peer:           known.Peer(), seen: &seen{},
 	}, nil
