@@ -3,6 +3,8 @@ package config
 import (
 	"regexp"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // Names of the variables or credentials that hold the tokens of a Slack app,
@@ -13,11 +15,31 @@ const (
 )
 
 var (
-	slackChannel  = regexp.MustCompile(`^(#?[\p{Ll}\p{Lo}\p{N}_-]{1,80}|[CGD][A-Z0-9]{2,})$`)
+	slackID       = regexp.MustCompile(`^[CGD][A-Z0-9]{2,}$`)
 	slackApprover = regexp.MustCompile(`^[UW][A-Z0-9]{2,}$`)
 	slackMention  = regexp.MustCompile(`^([UWS][A-Z0-9]{2,}|here|channel|everyone)$`)
 	variableName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
+
+// slackName is how long the name of a channel may be, in characters.
+const slackName = 80
+
+// isSlackChannel reports whether s can be the id of a channel or, with # or without,
+// its name. A regular expression that counts characters of all scripts takes
+// megabytes.
+func isSlackChannel(s string) bool {
+	if slackID.MatchString(s) {
+		return true
+	}
+	n := 0
+	for _, r := range strings.TrimPrefix(s, "#") {
+		if !unicode.In(r, unicode.Ll, unicode.Lo, unicode.N) && r != '_' && r != '-' {
+			return false
+		}
+		n++
+	}
+	return n > 0 && n <= slackName
+}
 
 // slack checks a destination. What is no id would never match the id that Slack
 // tells of whoever pressed a button, so it is an error and not a name to look up.
@@ -31,7 +53,7 @@ func (c *checker) slack(d *Destination) {
 	switch {
 	case d.Channel == "":
 		c.wrong(d, "", "", "a slack destination needs a channel")
-	case !slackChannel.MatchString(d.Channel):
+	case !isSlackChannel(d.Channel):
 		c.wrong(&d.Channel, "", "write its id, as C0123ABCD, or its name", "%q can't be a channel of Slack", d.Channel)
 	}
 	if len(d.Approvers) == 0 {
