@@ -15,13 +15,15 @@ import (
 // takes a new one at the end when the person has said yes.
 //
 // Who pushes onto an empty lane writes at once, without a hop to another
-// goroutine; everything else is written by run.
+// goroutine, and so does who fills the only place. Where more is on its way run
+// writes, and what is ready by then goes out in one write.
 type lane struct {
 	w io.Writer
 	// once, when set, writes all of b or nothing, and never waits. It makes the
 	// way of a verdict shorter: who brings it may write.
 	once   func(b []byte) bool
 	idlers atomic.Int32 // calls of idle that have not returned
+	more   atomic.Bool  // who pushes has the next line already: let run write them together
 
 	mu      sync.Mutex // guards what follows; never held while writing
 	changed sync.Cond  // the head can be written, there is room, or the lane closes
@@ -69,7 +71,7 @@ func (l *lane) push(line []byte) error {
 	if err := l.room(len(line)); err != nil {
 		return err
 	}
-	if len(l.places) == 0 && !l.writing {
+	if len(l.places) == 0 && !l.writing && !l.more.Load() {
 		return l.write(line)
 	}
 	l.add(&place{line: append([]byte(nil), line...), ready: true})
@@ -153,7 +155,7 @@ func (l *lane) fill(p *place, line []byte) {
 	if p.ready {
 		return
 	}
-	if line != nil && len(line) < pipeBuf && l.once != nil && !l.writing && l.places[0] == p {
+	if line != nil && len(line) < pipeBuf && l.once != nil && !l.writing && len(l.places) == 1 {
 		l.scratch = append(append(l.scratch[:0], line...), '\n')
 		if l.once(l.scratch) {
 			line = nil // its place is given up now
@@ -182,72 +184,6 @@ func (l *lane) room(n int) error {
 		return errLaneClosed
 	}
 	return nil
-}
-
-// run writes what becomes ready until the lane is closed and has nothing left
-// that can be written.
-func (l *lane) run() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for {
-		for !l.writing && len(l.places) > 0 && l.places[0].ready {
-			p := l.places[0]
-			l.places[0] = nil
-			l.places = l.places[1:]
-			l.size -= len(p.line) + p.cost
-			if p.owed {
-				l.owed -= len(p.line)
-			}
-			line := p.line
-			if p.due != nil {
-				l.writing = true // keeps the order while the lock is not held
-				l.mu.Unlock()
-				line = p.due()
-				l.mu.Lock()
-				l.writing = false
-			}
-			if line != nil {
-				_ = l.write(line) // kept in l.err
-			}
-			l.changed.Broadcast()
-		}
-		if l.closed && !l.writing && (len(l.places) == 0 || !l.places[0].ready) {
-			return
-		}
-		l.changed.Wait()
-	}
-}
-
-// write writes one line and its end. l.mu is held, and let go meanwhile.
-func (l *lane) write(line []byte) error {
-	if l.err != nil {
-		return l.err
-	}
-	l.writing = true
-	l.mu.Unlock()
-	err := l.writeLine(line)
-	l.mu.Lock()
-	l.writing = false
-	if err != nil {
-		l.err = err
-	}
-	l.changed.Broadcast()
-	return err
-}
-
-// writeLine belongs to whoever has set writing. A small line goes out with its
-// end in one write; a large one is not copied for that.
-func (l *lane) writeLine(line []byte) error {
-	if len(line) < 64<<10 {
-		l.scratch = append(append(l.scratch[:0], line...), '\n')
-		_, err := l.w.Write(l.scratch)
-		return err
-	}
-	if _, err := l.w.Write(line); err != nil {
-		return err
-	}
-	_, err := l.w.Write([]byte{'\n'})
-	return err
 }
 
 // idle waits until nothing waits in the lane and nothing is being written, for

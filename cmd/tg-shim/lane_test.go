@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"os"
 	"sync"
@@ -84,4 +85,54 @@ func TestLaneKeepsOrder(t *testing.T) {
 		}
 	}
 	wait.Wait()
+}
+
+// counting counts what is written to it.
+type counting struct {
+	bytes.Buffer
+	writes int
+}
+
+func (c *counting) Write(b []byte) (int, error) {
+	c.writes++
+	return c.Buffer.Write(b)
+}
+
+// Small lines that are ready leave in one write, in their order; a large one, and
+// one that is made only then, are written for themselves.
+func TestLaneWritesTogether(t *testing.T) {
+	var w counting
+	l := newLane(&w)
+	large := bytes.Repeat([]byte("x"), together)
+	var want []byte
+	for i := range 100 {
+		line := fmt.Append(nil, "line ", i)
+		switch i {
+		case 30:
+			line = large
+			l.insert(line)
+		case 60:
+			_ = l.later(0, func() []byte { return line })
+		case 80:
+			l.fill(l.take(), nil)
+			continue
+		default:
+			l.more.Store(true)
+			if err := l.push(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want = append(append(want, line...), '\n')
+	}
+	if w.writes > 0 {
+		t.Errorf("%d writes while more was on its way", w.writes)
+	}
+	l.close()
+	l.run()
+	if !bytes.Equal(w.Bytes(), want) {
+		t.Errorf("wrote %d bytes, want %d", w.Len(), len(want))
+	}
+	if w.writes > 5 {
+		t.Errorf("%d writes, want 5", w.writes)
+	}
 }

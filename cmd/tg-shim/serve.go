@@ -183,6 +183,7 @@ func (s *shim) pump(ctx context.Context, p *proxy, side wire.Side, r io.Reader) 
 		if err := reader.Next(&line); err != nil {
 			return
 		}
+		p.onward(side).more.Store(reader.More())
 		if err := p.line(ctx, side, &line); err != nil {
 			s.log.Debug("a line was not written", "direction", directionName(side), "err", err)
 			if side == wire.FromServer || errors.Is(err, errNotMCP) {

@@ -194,3 +194,7 @@ func withoutCR(line []byte) []byte {
 	}
 	return line
 }
+
+// More reports whether the next line has been read already, so that Next won't
+// wait for the source.
+func (r *Reader) More() bool { return bytes.IndexByte(r.unread(), '\n') >= 0 }
