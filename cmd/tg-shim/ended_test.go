@@ -17,7 +17,7 @@ func TestEndedLinkLetsGo(t *testing.T) {
 	l.room.L = &l.mu
 	l.window <- struct{}{}
 	ended := make(chan error, 2)
-	go func() { ended <- l.submit(context.Background(), &call{}) }()
+	go func() { ended <- l.submit(context.Background(), &call{}, false) }()
 	go func() {
 		l.observe(&pb.Observe{})
 		ended <- errGateLost

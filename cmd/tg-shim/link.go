@@ -57,8 +57,10 @@ type link struct {
 	window chan struct{} // a place is taken by each line that has no word yet
 	shared *remote       // the way to the server where the daemon shares it, else nil; set before run
 
-	send sync.Mutex  // one sender at a time; taken before mu
-	hung *time.Timer // runs while somebody is sending
+	send    sync.Mutex    // one sender at a time; taken before mu
+	hung    *time.Timer   // runs while somebody is sending
+	waiting []*pb.Up      // what waits for company; guarded by send
+	soon    chan struct{} // something waits
 
 	mu           sync.Mutex // guards what follows; not held while sending
 	stream       *client.Attachment
@@ -94,7 +96,7 @@ type link struct {
 
 // connect attaches for the first time. It tries for defaultReattach.
 func connect(ctx context.Context, dial func(context.Context, *pb.Hello) (*client.Attachment, error), hello *pb.Hello, log *slog.Logger) (*link, error) {
-	l := &link{dial: dial, hello: hello, log: log, calls: map[uint64]*call{}, limit: defaultReattach, silence: firstWord, over: make(chan struct{}), asked: make(chan struct{})}
+	l := &link{dial: dial, hello: hello, log: log, calls: map[uint64]*call{}, limit: defaultReattach, silence: firstWord, over: make(chan struct{}), asked: make(chan struct{}), soon: make(chan struct{}, 1)}
 	l.room.L = &l.mu
 	stream, err := l.redial(ctx)
 	if err != nil {
@@ -153,6 +155,9 @@ func (l *link) redial(ctx context.Context) (*client.Attachment, error) {
 func (l *link) run(ctx context.Context) error {
 	var after sync.WaitGroup
 	defer after.Wait()
+	ended := make(chan struct{})
+	defer close(ended)
+	after.Go(func() { l.sendWaiting(ended) })
 	for {
 		l.mu.Lock()
 		stream := l.stream
@@ -198,31 +203,42 @@ var errDrain = errors.New("the daemon asks to leave")
 func (l *link) listen(stream *client.Attachment) error {
 	for {
 		down, err := stream.Recv()
+		if err == nil {
+			err = l.heed(down)
+		}
+		for i := 0; i < len(down.GetMore()) && err == nil; i++ {
+			err = l.heed(down.GetMore()[i])
+		}
 		if err != nil {
 			return err
 		}
-		switch m := down.GetMsg().(type) {
-		case *pb.Down_Verdict:
-			l.verdict(m.Verdict)
-		case *pb.Down_Heard:
-			l.passed(m.Heard.GetEcho())
-		case *pb.Down_Deliver:
-			l.obey.deliver(m.Deliver.GetLine())
-		case *pb.Down_Drain:
-			l.mu.Lock()
-			first := l.draining == ""
-			l.draining = m.Drain.GetReason()
-			l.mu.Unlock()
-			if l.shared == nil {
-				return errDrain
-			}
-			if first { // what the server answers still comes on this stream
-				close(l.asked)
-			}
-		default:
-			l.hearShared(down)
-		}
 	}
+}
+
+// heed does what one message says. The error is errDrain when that is to leave.
+func (l *link) heed(down *pb.Down) error {
+	switch m := down.GetMsg().(type) {
+	case *pb.Down_Verdict:
+		l.verdict(m.Verdict)
+	case *pb.Down_Heard:
+		l.passed(m.Heard.GetEcho())
+	case *pb.Down_Deliver:
+		l.obey.deliver(m.Deliver.GetLine())
+	case *pb.Down_Drain:
+		l.mu.Lock()
+		first := l.draining == ""
+		l.draining = m.Drain.GetReason()
+		l.mu.Unlock()
+		if l.shared == nil {
+			return errDrain
+		}
+		if first { // what the server answers still comes on this stream
+			close(l.asked)
+		}
+	default:
+		l.hearShared(down)
+	}
+	return nil
 }
 
 // resume takes the submissions up again on a new stream, in their order. What it
@@ -233,11 +249,12 @@ func (l *link) resume(stream *client.Attachment) (after func(context.Context)) {
 	}
 	l.send.Lock()
 	defer l.send.Unlock()
+	waited := l.unsent() // submissions among them are in calls
 	if l.shared != nil {
 		after = l.reopen(stream)
 	}
 	l.mu.Lock()
-	started, kept := l.started, l.kept
+	started, kept := l.started, append(waited, l.kept...)
 	l.kept, l.keptBytes = nil, 0
 	l.room.Broadcast()
 	l.unworded = l.unworded[:0]
@@ -266,23 +283,6 @@ func (l *link) resume(stream *client.Attachment) (after func(context.Context)) {
 		_ = l.transmit(stream, submission(c)) // when it fails the stream has torn again
 	}
 	return after
-}
-
-// transmit sends one message. l.send is held. Whoever sends is who reads what
-// the peers write, so a daemon that hangs and takes nothing in must not stop
-// them: then the stream is torn.
-func (l *link) transmit(stream *client.Attachment, up *pb.Up) error {
-	l.hung.Reset(longestSend)
-	defer l.hung.Stop()
-	return stream.Send(up)
-}
-
-func (l *link) tear() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stream != nil {
-		l.stream.Close()
-	}
 }
 
 // end makes every later submission fail with reason, and those that wait for

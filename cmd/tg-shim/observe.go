@@ -25,10 +25,8 @@ func (l *link) observe(o *pb.Observe) {
 		l.keep(o)
 	}
 	l.mu.Unlock()
-	if stream != nil && l.transmit(stream, &pb.Up{Msg: &pb.Up_Observe{Observe: o}}) != nil {
-		l.mu.Lock()
-		l.keep(o)
-		l.mu.Unlock()
+	if stream != nil {
+		_ = l.transmit(stream, &pb.Up{Msg: &pb.Up_Observe{Observe: o}}) // when it fails, the next stream gets it
 	}
 }
 

@@ -247,7 +247,7 @@ func (p *proxy) submit(ctx context.Context, c *call) error {
 	} else if c.request != nil {
 		p.ledger.attach(c.request, c)
 	}
-	if err := p.link.submit(ctx, c); err != nil {
+	if err := p.link.submit(ctx, c, p.onward(c.side).more.Load()); err != nil {
 		p.refuse(c, nil, err.Error())
 	}
 	return nil

@@ -163,7 +163,7 @@ func (s *shim) hello() (*pb.Hello, error) {
 	hello := &pb.Hello{
 		Protocol: client.Protocol, Build: release, Attachment: hex.EncodeToString(id[:]),
 		Session: s.session, Server: s.server, Executable: executable, Command: s.command, Cwd: cwd, Profile: s.profile,
-		From: s.from, Sets: s.sets, Extension: s.extension, Inspects: true,
+		From: s.from, Sets: s.sets, Extension: s.extension, Inspects: true, Together: true,
 	}
 	if s.patience > 0 {
 		hello.Patience = durationpb.New(s.patience)

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -38,9 +37,10 @@ type call struct {
 	sent    time.Time
 }
 
-// submit asks for a verdict on c. It waits while the window is full. The
-// outcome reaches the obeyer; an error means that the link has ended.
-func (l *link) submit(ctx context.Context, c *call) error {
+// submit asks for a verdict on c, or where more lines are at hand does so together
+// with those. It waits while the window is full. The outcome reaches the obeyer; an
+// error means that the link has ended.
+func (l *link) submit(ctx context.Context, c *call, more bool) error {
 	select {
 	case l.window <- struct{}{}:
 	case <-l.over:
@@ -67,12 +67,22 @@ func (l *link) submit(ctx context.Context, c *call) error {
 		due, l.deferred = l.deferred, nil
 	}
 	l.mu.Unlock()
-	if stream != nil {
-		for _, o := range due {
-			_ = l.transmit(stream, &pb.Up{Msg: &pb.Up_Observe{Observe: o}})
-		}
-		_ = l.transmit(stream, submission(c)) // when it fails the stream has torn and c is submitted again
+	if stream == nil {
+		return nil
 	}
+	for _, o := range due {
+		l.waiting = append(l.waiting, &pb.Up{Msg: &pb.Up_Observe{Observe: o}})
+	}
+	up := submission(c)
+	l.waiting = append(l.waiting, up)
+	if more && len(l.waiting) < crowd && sociable(up) {
+		select {
+		case l.soon <- struct{}{}:
+		default:
+		}
+		return nil
+	}
+	_ = l.sendAll(stream) // when it fails the stream has torn and c is submitted again
 	return nil
 }
 
@@ -191,24 +201,18 @@ func (l *link) overdue() {
 		l.finish(c)
 	}
 	l.arm()
-	stream := l.stream
 	l.mu.Unlock()
 	for _, c := range late {
 		l.obey.refuse(c, nil, fmt.Sprintf("the daemon said nothing within %v", l.silence))
 	}
 	for _, c := range late { // only now: it waits for whoever is sending
-		l.takeBack(stream, c)
+		l.takeBack(c)
 	}
 }
 
 // takeBack tells the daemon that nobody waits for its verdict on c any more.
-func (l *link) takeBack(stream *client.Attachment, c *call) {
-	if stream == nil {
-		return
-	}
-	l.send.Lock()
-	defer l.send.Unlock()
-	_ = l.transmit(stream, &pb.Up{Msg: &pb.Up_Cancel{Cancel: &pb.Cancel{Seq: c.seq}}})
+func (l *link) takeBack(c *call) {
+	l.tell(&pb.Up{Msg: &pb.Up_Cancel{Cancel: &pb.Cancel{Seq: c.seq}}})
 }
 
 // withdraw takes c back if it has no final verdict, and reports whether it
@@ -221,9 +225,8 @@ func (l *link) withdraw(c *call) bool {
 	}
 	l.word(c)
 	l.finish(c)
-	stream := l.stream
 	l.mu.Unlock()
-	l.takeBack(stream, c)
+	l.takeBack(c)
 	return true
 }
 

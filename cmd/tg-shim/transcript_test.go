@@ -399,6 +399,7 @@ type fakeGate struct {
 	observations chan *pb.Observe
 	counts       chan *pb.Count // what observations said of them
 	way          *fakeWay       // nil: the server is the shim's own
+	crowds       chan int       // how many messages came in one, while there is room
 
 	mu     sync.Mutex
 	stream grpc.BidiStreamingServer[pb.Up, pb.Down]
@@ -416,6 +417,7 @@ func startFakeGate(t testing.TB) *fakeGate {
 	g := &fakeGate{
 		path: filepath.Join(dir, "shim.sock"), submits: make(chan *pb.Submit, 256),
 		cancels: make(chan *pb.Cancel, 64), observations: make(chan *pb.Observe, 256), counts: make(chan *pb.Count, 1024),
+		crowds: make(chan int, 64),
 	}
 	l, err := net.Listen("unix", g.path)
 	if err != nil {
@@ -444,7 +446,7 @@ func (g *fakeGate) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) error
 	g.stream, g.torn = stream, torn
 	g.mu.Unlock()
 	welcome := &pb.Welcome{Protocol: client.Protocol, Profile: pb.Profile_PROFILE_PRODUCTION,
-		Limits: &pb.Limits{Window: 32, Reattach: durationpb.New(5 * time.Second)}}
+		Limits: &pb.Limits{Window: 32, Reattach: durationpb.New(5 * time.Second)}, Together: 64}
 	g.way.welcome(welcome)
 	if err := stream.Send(&pb.Down{Msg: &pb.Down_Welcome{Welcome: welcome}}); err != nil {
 		return err
@@ -457,22 +459,13 @@ func (g *fakeGate) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) error
 				ended <- err
 				return
 			}
-			switch m := up.GetMsg().(type) {
-			case *pb.Up_Submit:
-				g.submits <- m.Submit
-			case *pb.Up_Cancel:
-				g.cancels <- m.Cancel
-			case *pb.Up_Observe:
-				if counts := m.Observe.GetCounts(); len(counts) > 0 {
-					for _, c := range counts {
-						g.counts <- c
-					}
-					continue
-				}
-				g.observations <- m.Observe
-				g.listen(m.Observe.GetEcho())
+			select {
+			case g.crowds <- 1 + len(up.GetMore()):
 			default:
-				g.way.heed(up)
+			}
+			g.take(up)
+			for _, more := range up.GetMore() {
+				g.take(more)
 			}
 		}
 	}()
@@ -481,6 +474,27 @@ func (g *fakeGate) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) error
 		return io.ErrUnexpectedEOF
 	case err := <-ended:
 		return err
+	}
+}
+
+// take takes one message in.
+func (g *fakeGate) take(up *pb.Up) {
+	switch m := up.GetMsg().(type) {
+	case *pb.Up_Submit:
+		g.submits <- m.Submit
+	case *pb.Up_Cancel:
+		g.cancels <- m.Cancel
+	case *pb.Up_Observe:
+		if counts := m.Observe.GetCounts(); len(counts) > 0 {
+			for _, c := range counts {
+				g.counts <- c
+			}
+			return
+		}
+		g.observations <- m.Observe
+		g.listen(m.Observe.GetEcho())
+	default:
+		g.way.heed(up)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -15,7 +14,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -43,7 +41,7 @@ func (g gateService) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) err
 	if err := g.mayStart(ctx, h, hello); err != nil {
 		return toStatus(err)
 	}
-	out := newOutbox(stream)
+	out := newOutbox(stream, h.GetTogether())
 	shared := g.way(h, hello, out)
 	hello.Shim.Shared = shared.way != nil
 	joined, number, err := g.s.Sessions.Join(ctx, hello, session.Stream{Verdict: shared.verdict, Deliver: out.deliver, Leave: out.drain})
@@ -78,24 +76,13 @@ func (g gateService) listen(ctx context.Context, stream grpc.BidiStreamingServer
 			return false, err
 		}
 		switch m := up.GetMsg().(type) {
-		case *pb.Up_Submit:
-			s := submission(m.Submit)
-			if err := shared.submitted(s); err != nil {
+		case *pb.Up_Submit, *pb.Up_Observe:
+			if err := hear(ctx, a, up, out, shared); err != nil {
 				return false, toStatus(err)
 			}
-			out.cork()
-			a.Submit(s)
-			out.flush()
 		case *pb.Up_Cancel:
 			a.Cancel(m.Cancel.GetSeq())
 			shared.cancelled(m.Cancel.GetSeq())
-		case *pb.Up_Observe:
-			out.cork()
-			observe(ctx, a, m.Observe)
-			if echo := m.Observe.GetEcho(); echo > 0 {
-				out.heard(echo)
-			}
-			out.flush()
 		case *pb.Up_Started:
 			if err := g.started(ctx, joined, m.Started.GetPid()); err != nil {
 				return false, toStatus(err)
@@ -177,7 +164,7 @@ func (g gateService) welcome(j *session.Joined) *pb.Welcome {
 	o := g.s.ShimOptions()
 	return &pb.Welcome{
 		Protocol: client.Protocol, Build: g.s.Build, Profile: profileTo(j.Attachment.Profile()),
-		RawStderr: o.RawStderr, Alone: j.Attachment.Shim().Session == "",
+		RawStderr: o.RawStderr, Alone: j.Attachment.Shim().Session == "", Together: maxMore,
 		Limits: &pb.Limits{
 			Window: o.Window, Pending: o.Pending, MaxMessage: o.MaxMessage, Reattach: durationpb.New(o.Reattach),
 		},
@@ -199,54 +186,6 @@ func (g gateService) started(ctx context.Context, joined *session.Joined, pid in
 	}
 	g.s.Sessions.Started(joined, server)
 	return nil
-}
-
-func submission(m *pb.Submit) gate.Submission {
-	return gate.Submission{
-		Seq: m.GetSeq(), Side: side(m.GetDirection()), Line: m.GetLine(),
-		Answers: m.GetAnswers(), Call: m.GetCall(), Modern: m.GetModern(),
-		Request: m.GetRequest(), About: m.GetAbout(),
-	}
-}
-
-func side(d pb.Direction) wire.Side {
-	if d == pb.Direction_DIRECTION_SERVER_TO_AGENT {
-		return wire.FromServer
-	}
-	return wire.FromAgent
-}
-
-var outcomes = map[pb.Outcome]string{
-	pb.Outcome_OUTCOME_OK:             "ok",
-	pb.Outcome_OUTCOME_TOOL_ERROR:     "tool_error",
-	pb.Outcome_OUTCOME_PROTOCOL_ERROR: "protocol_error",
-	pb.Outcome_OUTCOME_CANCELLED:      "cancelled",
-	pb.Outcome_OUTCOME_LOST:           "lost",
-	pb.Outcome_OUTCOME_NOT_WRITTEN:    "not_written",
-}
-
-// maxCounts bounds how many counts a shim may tell at once.
-const maxCounts = 256
-
-// observe takes note of what a shim tells. What was said is in the memory when it
-// returns, so that it counts for whatever the shim submits next.
-func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
-	from := side(m.GetDirection())
-	if m.GetRefused() != "" {
-		a.Refused(ctx, from, m.GetRefused(), m.GetLine())
-		return
-	}
-	for _, c := range m.GetCounts()[:min(len(m.GetCounts()), maxCounts)] {
-		a.Read(side(c.GetDirection()), c.GetMethod(), min(c.GetMessages(), math.MaxUint32))
-	}
-	if len(m.GetLine()) > 0 || m.GetMissing() > 0 {
-		a.Hear(from, m.GetMethod(), m.GetLine(), m.GetMissing())
-	}
-	if m.GetOutcome() != pb.Outcome_OUTCOME_UNSPECIFIED {
-		a.Outcome(ctx, m.GetCall(), outcomes[m.GetOutcome()])
-	} else if !m.GetUnrecorded() {
-		a.Message(ctx, from, m.GetMethod(), m.GetLine())
-	}
 }
 
 func profileOf(p pb.Profile) gate.Profile {

@@ -16,7 +16,8 @@ import (
 // shared server says, which package sharing bounds, and what a
 // reload has made of the agent's lists.
 type outbox struct {
-	stream grpc.ServerStreamingServer[pb.Down]
+	stream   grpc.ServerStreamingServer[pb.Down]
+	together bool // the shim takes several messages in one
 
 	sending sync.Mutex // held while sending, so that the order of the queue is kept
 
@@ -28,8 +29,8 @@ type outbox struct {
 	wake   sync.Cond
 }
 
-func newOutbox(stream grpc.ServerStreamingServer[pb.Down]) *outbox {
-	o := &outbox{stream: stream}
+func newOutbox(stream grpc.ServerStreamingServer[pb.Down], together bool) *outbox {
+	o := &outbox{stream: stream, together: together}
 	o.wake.L = &o.mu
 	return o
 }
@@ -75,7 +76,7 @@ func (o *outbox) add(m *pb.Down) {
 	defer o.mu.Unlock()
 	if !o.closed {
 		o.queue = append(o.queue, m)
-		o.size += len(m.GetVerdict().GetReplacement()) + len(m.GetVerdict().GetAnswer()) + len(m.GetRead().GetLine())
+		o.size += sizeOf(m)
 		if !o.corked {
 			o.wake.Signal()
 		}
@@ -141,13 +142,36 @@ func (o *outbox) take() []*pb.Down {
 	return batch
 }
 
-// send sends batch. o.sending is held.
+// sizeOf is how many bytes the lines in m have.
+func sizeOf(m *pb.Down) int {
+	switch m := m.GetMsg().(type) {
+	case *pb.Down_Verdict:
+		return len(m.Verdict.GetReplacement()) + len(m.Verdict.GetAnswer())
+	case *pb.Down_Read:
+		return len(m.Read.GetLine())
+	case *pb.Down_Deliver:
+		return len(m.Deliver.GetLine())
+	}
+	return 0
+}
+
+// send sends batch, small messages in one. o.sending is held.
 func (o *outbox) send(batch []*pb.Down) {
-	for _, m := range batch {
-		if o.stream.Send(m) != nil {
+	for len(batch) > 0 {
+		first, n := batch[0], 1
+		if o.together {
+			for size := sizeOf(first); n < len(batch) && n <= maxMore; n++ {
+				if size += sizeOf(batch[n]); size > small {
+					break
+				}
+			}
+			first.More = batch[1:n]
+		}
+		if o.stream.Send(first) != nil {
 			o.close()
 			return
 		}
+		batch = batch[n:]
 	}
 }
 

@@ -251,6 +251,7 @@ type Up struct {
 	//	*Up_Write
 	//	*Up_Took
 	Msg           isUp_Msg `protobuf_oneof:"msg"`
+	More          []*Up    `protobuf:"bytes,300,rep,name=more,proto3" json:"more,omitempty"` // what is said with it and comes next, in this order; of submit and observe only, neither with more, and only where Welcome says together
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -373,6 +374,13 @@ func (x *Up) GetTook() *Took {
 	return nil
 }
 
+func (x *Up) GetMore() []*Up {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
 type isUp_Msg interface {
 	isUp_Msg()
 }
@@ -445,6 +453,7 @@ type Down struct {
 	//	*Down_Wrote
 	//	*Down_Gone
 	Msg           isDown_Msg `protobuf_oneof:"msg"`
+	More          []*Down    `protobuf:"bytes,300,rep,name=more,proto3" json:"more,omitempty"` // what is said with it and comes next, in this order; none with more, and only where Hello says together
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +567,13 @@ func (x *Down) GetGone() *Gone {
 	return nil
 }
 
+func (x *Down) GetMore() []*Down {
+	if x != nil {
+		return x.More
+	}
+	return nil
+}
+
 type isDown_Msg interface {
 	isDown_Msg()
 }
@@ -628,6 +644,7 @@ type Hello struct {
 	Patience      *durationpb.Duration   `protobuf:"bytes,60,opt,name=patience,proto3" json:"patience,omitempty"`                            // after how long the agent gives up a call; absent where nobody said
 	Extension     string                 `protobuf:"bytes,290,opt,name=extension,proto3" json:"extension,omitempty"`                         // the server is the tools of this extension, which the daemon offers: the shim starts none, and names no command
 	Inspects      bool                   `protobuf:"varint,240,opt,name=inspects,proto3" json:"inspects,omitempty"`                          // it submits the result of a call whose verdict says so
+	Together      bool                   `protobuf:"varint,300,opt,name=together,proto3" json:"together,omitempty"`                          // it reads what more of a Down holds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -763,6 +780,13 @@ func (x *Hello) GetExtension() string {
 func (x *Hello) GetInspects() bool {
 	if x != nil {
 		return x.Inspects
+	}
+	return false
+}
+
+func (x *Hello) GetTogether() bool {
+	if x != nil {
+		return x.Together
 	}
 	return false
 }
@@ -1203,11 +1227,12 @@ type Welcome struct {
 	Limits    *Limits                `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
 	RawStderr bool                   `protobuf:"varint,5,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // copy the server's stderr unescaped
 	// Deprecated: Marked as deprecated in thoughtgate/v1/gate.proto.
-	Inspect       []string `protobuf:"bytes,6,rep,name=inspect,proto3" json:"inspect,omitempty"`  // was never sent; a verdict says whose result is submitted
-	Alone         bool     `protobuf:"varint,7,opt,name=alone,proto3" json:"alone,omitempty"`     // the shim is of no session: what its server says counts for its own calls only
-	Shared        bool     `protobuf:"varint,200,opt,name=shared,proto3" json:"shared,omitempty"` // the daemon runs the server, for others too: the shim opens a way to it and starts nothing
-	Kept          bool     `protobuf:"varint,201,opt,name=kept,proto3" json:"kept,omitempty"`     // shared: the way that an earlier stream of this attachment opened stands still
-	Wrote         uint64   `protobuf:"varint,202,opt,name=wrote,proto3" json:"wrote,omitempty"`   // shared and kept: the seq of the last Write that came
+	Inspect       []string `protobuf:"bytes,6,rep,name=inspect,proto3" json:"inspect,omitempty"`      // was never sent; a verdict says whose result is submitted
+	Alone         bool     `protobuf:"varint,7,opt,name=alone,proto3" json:"alone,omitempty"`         // the shim is of no session: what its server says counts for its own calls only
+	Shared        bool     `protobuf:"varint,200,opt,name=shared,proto3" json:"shared,omitempty"`     // the daemon runs the server, for others too: the shim opens a way to it and starts nothing
+	Kept          bool     `protobuf:"varint,201,opt,name=kept,proto3" json:"kept,omitempty"`         // shared: the way that an earlier stream of this attachment opened stands still
+	Wrote         uint64   `protobuf:"varint,202,opt,name=wrote,proto3" json:"wrote,omitempty"`       // shared and kept: the seq of the last Write that came
+	Together      uint32   `protobuf:"varint,300,opt,name=together,proto3" json:"together,omitempty"` // how many messages more of an Up may hold; 0: the daemon does not read it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1309,6 +1334,13 @@ func (x *Welcome) GetKept() bool {
 func (x *Welcome) GetWrote() uint64 {
 	if x != nil {
 		return x.Wrote
+	}
+	return 0
+}
+
+func (x *Welcome) GetTogether() uint32 {
+	if x != nil {
+		return x.Together
 	}
 	return 0
 }
@@ -1953,7 +1985,7 @@ var File_thoughtgate_v1_gate_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\n" +
-	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\xbe\x03\n" +
+	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\xe7\x03\n" +
 	"\x02Up\x12-\n" +
 	"\x05hello\x18\x01 \x01(\v2\x15.thoughtgate.v1.HelloH\x00R\x05hello\x123\n" +
 	"\astarted\x18\x02 \x01(\v2\x17.thoughtgate.v1.StartedH\x00R\astarted\x120\n" +
@@ -1963,8 +1995,9 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x04exit\x18\x06 \x01(\v2\x14.thoughtgate.v1.ExitH\x00R\x04exit\x12+\n" +
 	"\x04open\x18\xc8\x01 \x01(\v2\x14.thoughtgate.v1.OpenH\x00R\x04open\x12.\n" +
 	"\x05write\x18\xc9\x01 \x01(\v2\x15.thoughtgate.v1.WriteH\x00R\x05write\x12+\n" +
-	"\x04took\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.TookH\x00R\x04tookB\x05\n" +
-	"\x03msg\"\x94\x03\n" +
+	"\x04took\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.TookH\x00R\x04took\x12'\n" +
+	"\x04more\x18\xac\x02 \x03(\v2\x12.thoughtgate.v1.UpR\x04moreB\x05\n" +
+	"\x03msg\"\xbf\x03\n" +
 	"\x04Down\x123\n" +
 	"\awelcome\x18\x01 \x01(\v2\x17.thoughtgate.v1.WelcomeH\x00R\awelcome\x123\n" +
 	"\averdict\x18\x02 \x01(\v2\x17.thoughtgate.v1.VerdictH\x00R\averdict\x123\n" +
@@ -1973,8 +2006,9 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x05heard\x18\x05 \x01(\v2\x15.thoughtgate.v1.HeardH\x00R\x05heard\x12+\n" +
 	"\x04read\x18\xc8\x01 \x01(\v2\x14.thoughtgate.v1.ReadH\x00R\x04read\x12.\n" +
 	"\x05wrote\x18\xc9\x01 \x01(\v2\x15.thoughtgate.v1.WroteH\x00R\x05wrote\x12+\n" +
-	"\x04gone\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.GoneH\x00R\x04goneB\x05\n" +
-	"\x03msg\"\xc1\x03\n" +
+	"\x04gone\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.GoneH\x00R\x04gone\x12)\n" +
+	"\x04more\x18\xac\x02 \x03(\v2\x14.thoughtgate.v1.DownR\x04moreB\x05\n" +
+	"\x03msg\"\xde\x03\n" +
 	"\x05Hello\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x12\x1e\n" +
@@ -1995,7 +2029,8 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x04sets\x18) \x03(\tR\x04sets\x125\n" +
 	"\bpatience\x18< \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1d\n" +
 	"\textension\x18\xa2\x02 \x01(\tR\textension\x12\x1b\n" +
-	"\binspects\x18\xf0\x01 \x01(\bR\binspects\"\x1b\n" +
+	"\binspects\x18\xf0\x01 \x01(\bR\binspects\x12\x1b\n" +
+	"\btogether\x18\xac\x02 \x01(\bR\btogether\"\x1b\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x05R\x03pid\"\xdf\x01\n" +
 	"\x06Submit\x12\x10\n" +
@@ -2028,7 +2063,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\bmessages\x18\x03 \x01(\x04R\bmessages\"2\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xb6\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd3\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x121\n" +
@@ -2040,7 +2075,8 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x05alone\x18\a \x01(\bR\x05alone\x12\x17\n" +
 	"\x06shared\x18\xc8\x01 \x01(\bR\x06shared\x12\x13\n" +
 	"\x04kept\x18\xc9\x01 \x01(\bR\x04kept\x12\x15\n" +
-	"\x05wrote\x18\xca\x01 \x01(\x04R\x05wrote\"\x92\x01\n" +
+	"\x05wrote\x18\xca\x01 \x01(\x04R\x05wrote\x12\x1b\n" +
+	"\btogether\x18\xac\x02 \x01(\rR\btogether\"\x92\x01\n" +
 	"\x06Limits\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\x18\n" +
 	"\apending\x18\x02 \x01(\rR\apending\x12\x1f\n" +
@@ -2160,32 +2196,34 @@ var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
 	19, // 6: thoughtgate.v1.Up.open:type_name -> thoughtgate.v1.Open
 	20, // 7: thoughtgate.v1.Up.write:type_name -> thoughtgate.v1.Write
 	23, // 8: thoughtgate.v1.Up.took:type_name -> thoughtgate.v1.Took
-	13, // 9: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
-	15, // 10: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
-	16, // 11: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
-	18, // 12: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
-	17, // 13: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
-	22, // 14: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
-	21, // 15: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
-	24, // 16: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
-	0,  // 17: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
-	25, // 18: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
-	1,  // 19: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
-	1,  // 20: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
-	2,  // 21: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
-	11, // 22: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
-	1,  // 23: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
-	0,  // 24: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
-	14, // 25: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
-	25, // 26: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
-	3,  // 27: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
-	4,  // 28: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
-	5,  // 29: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
-	29, // [29:30] is the sub-list for method output_type
-	28, // [28:29] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	4,  // 9: thoughtgate.v1.Up.more:type_name -> thoughtgate.v1.Up
+	13, // 10: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
+	15, // 11: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
+	16, // 12: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
+	18, // 13: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
+	17, // 14: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
+	22, // 15: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
+	21, // 16: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
+	24, // 17: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
+	5,  // 18: thoughtgate.v1.Down.more:type_name -> thoughtgate.v1.Down
+	0,  // 19: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
+	25, // 20: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
+	1,  // 21: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
+	1,  // 22: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
+	2,  // 23: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
+	11, // 24: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
+	1,  // 25: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
+	0,  // 26: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
+	14, // 27: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
+	25, // 28: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
+	3,  // 29: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
+	4,  // 30: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
+	5,  // 31: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
+	31, // [31:32] is the sub-list for method output_type
+	30, // [30:31] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_gate_proto_init() }

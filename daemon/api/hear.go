@@ -1,0 +1,114 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// hear handles a line to be judged, or the word on one, and what was said with it.
+// What that leads to goes down together, but a few at a time: the shim goes on with
+// those while the others are judged.
+func hear(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, shared *wayOf) error {
+	more := up.GetMore()
+	if len(more) > maxMore {
+		return fmt.Errorf("%d messages in one; %d are the most: %w", len(more), maxMore, gate.ErrInvalid)
+	}
+	out.cork()
+	err := hearOne(ctx, a, up, out, shared)
+	begun := time.Now()
+	for i := 0; i < len(more) && err == nil; i++ {
+		if i%handful == handful-1 || time.Since(begun) > shortly {
+			out.flush()
+			out.cork()
+			begun = time.Now()
+		}
+		if len(more[i].GetMore()) > 0 {
+			err = fmt.Errorf("a message with more within another: %w", gate.ErrInvalid)
+			break
+		}
+		err = hearOne(ctx, a, more[i], out, shared)
+	}
+	out.flush()
+	return err
+}
+
+const (
+	maxMore = 64 // messages within one, beside the first
+	handful = 16 // of them are answered together, at most
+
+	// shortly is how long an answer waits for the next one to be found.
+	shortly = time.Millisecond
+)
+
+func hearOne(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, shared *wayOf) error {
+	switch m := up.GetMsg().(type) {
+	case *pb.Up_Submit:
+		s := submission(m.Submit)
+		if err := shared.submitted(s); err != nil {
+			return err
+		}
+		a.Submit(s)
+	case *pb.Up_Observe:
+		observe(ctx, a, m.Observe)
+		if echo := m.Observe.GetEcho(); echo > 0 {
+			out.heard(echo)
+		}
+	default:
+		return fmt.Errorf("a message that is not said with others: %w", gate.ErrInvalid)
+	}
+	return nil
+}
+
+func submission(m *pb.Submit) gate.Submission {
+	return gate.Submission{
+		Seq: m.GetSeq(), Side: side(m.GetDirection()), Line: m.GetLine(),
+		Answers: m.GetAnswers(), Call: m.GetCall(), Modern: m.GetModern(),
+		Request: m.GetRequest(), About: m.GetAbout(),
+	}
+}
+
+func side(d pb.Direction) wire.Side {
+	if d == pb.Direction_DIRECTION_SERVER_TO_AGENT {
+		return wire.FromServer
+	}
+	return wire.FromAgent
+}
+
+var outcomes = map[pb.Outcome]string{
+	pb.Outcome_OUTCOME_OK:             "ok",
+	pb.Outcome_OUTCOME_TOOL_ERROR:     "tool_error",
+	pb.Outcome_OUTCOME_PROTOCOL_ERROR: "protocol_error",
+	pb.Outcome_OUTCOME_CANCELLED:      "cancelled",
+	pb.Outcome_OUTCOME_LOST:           "lost",
+	pb.Outcome_OUTCOME_NOT_WRITTEN:    "not_written",
+}
+
+// maxCounts bounds how many counts a shim may tell at once.
+const maxCounts = 256
+
+// observe takes note of what a shim tells. What was said is in the memory when it
+// returns, so that it counts for whatever the shim submits next.
+func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
+	from := side(m.GetDirection())
+	if m.GetRefused() != "" {
+		a.Refused(ctx, from, m.GetRefused(), m.GetLine())
+		return
+	}
+	for _, c := range m.GetCounts()[:min(len(m.GetCounts()), maxCounts)] {
+		a.Read(side(c.GetDirection()), c.GetMethod(), min(c.GetMessages(), math.MaxUint32))
+	}
+	if len(m.GetLine()) > 0 || m.GetMissing() > 0 {
+		a.Hear(from, m.GetMethod(), m.GetLine(), m.GetMissing())
+	}
+	if m.GetOutcome() != pb.Outcome_OUTCOME_UNSPECIFIED {
+		a.Outcome(ctx, m.GetCall(), outcomes[m.GetOutcome()])
+	} else if !m.GetUnrecorded() {
+		a.Message(ctx, from, m.GetMethod(), m.GetLine())
+	}
+}
