@@ -128,7 +128,7 @@ type stage struct {
 	open   []*pb.Submit      // submitted, without a final verdict
 }
 
-func newStage(t *testing.T, shared bool) *stage {
+func newStage(t testing.TB, shared bool) *stage {
 	t.Helper()
 	daemon := startFakeGate(t)
 	if shared {
