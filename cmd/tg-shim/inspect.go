@@ -152,15 +152,20 @@ func (p *proxy) withhold(side wire.Side, line []byte, r *request) error {
 }
 
 // announced returns the answer to r with what the agent is to be told before its
-// content.
-func (p *proxy) announced(r *request, line []byte) []byte {
+// content. e is what line says, nil where it was not read.
+func (p *proxy) announced(r *request, line []byte, e *wire.Envelope) []byte {
 	c := p.ledger.judgement(r)
 	if c == nil || c.notice == "" {
 		return line
 	}
-	var e wire.Envelope
-	if wire.Read(line, wire.FromServer, &e) != nil || e.Kind != wire.Result {
+	if e == nil {
+		e = new(wire.Envelope)
+		if wire.Read(line, wire.FromServer, e) != nil {
+			return line
+		}
+	}
+	if e.Kind != wire.Result {
 		return line
 	}
-	return mcp.Announce(line, &e, c.notice)
+	return mcp.Announce(line, e, c.notice)
 }

@@ -36,7 +36,7 @@ func (p *proxy) line(ctx context.Context, side wire.Side, l *wire.Line) error {
 		p.log.Error("lines that look like Content-Length headers: "+sideName(side)+" speaks the framing of a language server; MCP has one message per line", "direction", directionName(side))
 	}
 	if l.Refusal == nil {
-		return p.message(ctx, side, l.Data)
+		return p.message(ctx, side, l)
 	}
 	p.refused(side, l.Data, l.Refusal.Reason)
 	if l.ID != nil {

@@ -14,7 +14,7 @@ import (
 // up while a person was asked.
 func (p *proxy) forward(c *call, line []byte) {
 	if c.result {
-		line = p.announced(c.request, line)
+		line = p.announced(c.request, line, nil)
 		p.ledger.weighed(c)
 	} else if c.request != nil && !p.ledger.write(c.request) {
 		p.onward(c.side).fill(c.place, nil)

@@ -46,11 +46,13 @@ func (p *proxy) onward(side wire.Side) *lane { return p.lanes[side] }
 func (p *proxy) back(side wire.Side) *lane   { return p.lanes[other(side)] }
 
 // message handles one line of side. Lines of one side are handled by one
-// goroutine, in order. line may be reused when message returns. An error means
-// that the peer behind the lane is gone.
-func (p *proxy) message(ctx context.Context, side wire.Side, line []byte) error {
+// goroutine, in order. Nothing of the line is kept when message returns: its memory
+// is reused then, or is no memory of ours any more. An error means that the peer
+// behind the lane is gone.
+func (p *proxy) message(ctx context.Context, side wire.Side, l *wire.Line) error {
+	line := l.Data
 	var e wire.Envelope
-	if err := wire.Read(line, side, &e); err != nil {
+	if err := l.Read(side, &e); err != nil {
 		return p.unread(side, line, err)
 	}
 	if side == wire.FromServer && p.modern.Load() && !p.initialized.Load() {
@@ -219,7 +221,7 @@ func (p *proxy) answer(ctx context.Context, side wire.Side, line []byte, e *wire
 		p.outcome(r, outcomeOf(e))
 		return p.submit(ctx, &call{side: side, line: line, request: r, result: true, came: came})
 	}
-	return p.answered(side, p.announced(r, line), r, e, rule)
+	return p.answered(side, p.announced(r, line, e), r, e, rule)
 }
 
 // answered writes an answer on that passes, and tells the daemon what it is to a

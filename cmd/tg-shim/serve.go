@@ -177,7 +177,8 @@ func stop(ctx context.Context, server server, grace child.Grace, signals <-chan 
 // read any more. Requests of the agent are read on when the server has gone:
 // they get errors.
 func (s *shim) pump(ctx context.Context, p *proxy, side wire.Side, r io.Reader) {
-	reader := wire.NewReader(r, p.longest)
+	reader := wire.NewLongReader(r, p.longest)
+	defer reader.Close()
 	var line wire.Line
 	for {
 		if err := reader.Next(&line); err != nil {

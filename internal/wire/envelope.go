@@ -89,6 +89,16 @@ type Envelope struct {
 	CreatedTaskID Span // result.taskId, likewise (tasks extension)
 }
 
+// spans returns all spans of e.
+func (e *Envelope) spans() [22]*Span {
+	return [...]*Span{
+		&e.ID, &e.Params, &e.Result, &e.Error,
+		&e.Name, &e.URI, &e.Arguments, &e.Meta, &e.ProgressToken, &e.Version, &e.RequestID, &e.Task, &e.TaskID,
+		&e.RequestState, &e.InputResponses, &e.Mode, &e.Ref, &e.Notifications,
+		&e.ResultType, &e.InputRequests, &e.CreatedTask, &e.CreatedTaskID,
+	}
+}
+
 // Key returns the id of e in the canonical form of [Key]; empty when the
 // message has no id.
 func (e *Envelope) Key(line []byte) string {

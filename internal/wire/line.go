@@ -31,6 +31,17 @@ type Line struct {
 	// Answers reports that a message that is too long is no request: it may be
 	// the answer to ID.
 	Answers bool
+
+	skim *skim // of a long message whose skeleton is known
+}
+
+// Read is [Read] for the message in l. Of a long message that a reader made by
+// [NewLongReader] has read it knows most already.
+func (l *Line) Read(from Side, e *Envelope) error {
+	if l.skim != nil && l.skim.read(l.Data, from, e) {
+		return nil
+	}
+	return Read(l.Data, from, e)
 }
 
 // keptPrefix is how much is kept of a message that is too long, in bytes.
@@ -43,6 +54,7 @@ type Reader struct {
 	window
 	searched int // bytes of the window that hold no line end
 	torn     torn
+	skim     skim // of a long line
 	scan     scan // of the line that is too long
 	prefix   []byte
 }
@@ -53,11 +65,25 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{window: newWindow(r, max)}
 }
 
+// NewLongReader is NewReader for many long messages, which it checks while they
+// arrive and holds outside of the heap. Data of a line is gone with the next call of
+// Next or Close: who reads it after that does not read something else but ends the
+// process.
+func NewLongReader(r io.Reader, max int) *Reader {
+	reader := NewReader(r, max)
+	reader.outside = true
+	return reader
+}
+
+// Close lets go of memory that is not the heap's. The reader is of no more use.
+func (r *Reader) Close() { r.release() }
+
 // Next reads the next line into l. At the end of the input it returns io.EOF;
 // before that, what stands after the last line end comes as a line that is not
 // terminated. Any other error is the source's, and the reader is of no more use.
 func (r *Reader) Next(l *Line) error {
 	r.shrink()
+	r.skim.forget()
 	for {
 		unread := r.unread()
 		if i := bytes.IndexByte(unread[r.searched:], '\n'); i >= 0 {
@@ -72,6 +98,9 @@ func (r *Reader) Next(l *Line) error {
 		r.searched = len(unread)
 		if len(unread) > r.max+len("\r") {
 			return r.discard(l)
+		}
+		if r.outside && len(unread) >= keptBuffer {
+			r.skim.feed(unread)
 		}
 		if err := r.fill(); err == io.EOF {
 			return r.last(l)
@@ -92,20 +121,6 @@ func (r *Reader) last(l *Line) error {
 	return io.EOF
 }
 
-// Keep returns the message in l as memory of the caller's own. A large one is
-// not copied: the reader hands its buffer over and goes on with another. It may
-// be called once for a line, before the next call of Next.
-func (r *Reader) Keep(l *Line) []byte {
-	if len(l.Data) <= keptBuffer {
-		return bytes.Clone(l.Data)
-	}
-	unread := r.unread()
-	next := make([]byte, max(smallBuffer, len(unread)))
-	r.end = copy(next, unread)
-	r.buf, r.start = next, 0
-	return l.Data
-}
-
 // yield makes l of data, unless that is blank.
 func (r *Reader) yield(l *Line, data []byte, terminated bool) bool {
 	if len(bytes.Trim(data, " \t")) == 0 {
@@ -119,6 +134,9 @@ func (r *Reader) yield(l *Line, data []byte, terminated bool) bool {
 		r.overlong(l)
 		return true
 	}
+	if r.skim.begun && r.skim.finish(data) {
+		l.skim = &r.skim
+	}
 	r.tear(l)
 	return true
 }
@@ -129,6 +147,9 @@ func (r *Reader) tear(l *Line) {
 	if r.torn.covers(l.Data) {
 		l.Refusal = errInsideString.plain()
 		return
+	}
+	if l.skim != nil {
+		return // it ends outside of strings
 	}
 	if depth, ok := tears(l.Data); ok {
 		r.torn.begin(depth)

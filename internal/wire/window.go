@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"io"
+	"syscall"
 )
 
 const (
@@ -15,12 +16,14 @@ const (
 // window is a buffer over a source. It grows while a message is incomplete,
 // and is exchanged for a small one after a large message.
 type window struct {
-	source io.Reader
-	max    int // longest message
-	buf    []byte
-	start  int // of what is unread
-	end    int
-	err    error
+	source  io.Reader
+	max     int  // longest message
+	outside bool // what is large is held outside of the heap
+	buf     []byte
+	mapped  bool // buf is outside of the heap
+	start   int  // of what is unread
+	end     int
+	err     error
 }
 
 func newWindow(source io.Reader, most int) window {
@@ -39,8 +42,9 @@ func (w *window) take(n int) { w.start += n }
 func (w *window) shrink() {
 	if len(w.buf) > keptBuffer && w.end-w.start <= smallBuffer {
 		small := make([]byte, smallBuffer)
-		w.end = copy(small, w.unread())
-		w.buf, w.start = small, 0
+		n := copy(small, w.unread())
+		w.release()
+		w.buf, w.start, w.end = small, 0, n
 	}
 }
 
@@ -80,10 +84,32 @@ func (w *window) makeRoom() {
 		return
 	}
 	size := max(4*len(w.buf), smallBuffer)
-	if most := w.max + smallBuffer; size > largeBuffer || size > most {
+	if most := w.max + smallBuffer; size > largeBuffer || size > most || w.outside && size > keptBuffer {
 		size = max(most, w.end+smallBuffer)
 	}
-	larger := make([]byte, size)
-	copy(larger, w.unread())
-	w.buf = larger
+	larger, mapped := w.room(size)
+	n := copy(larger, w.unread())
+	w.release()
+	w.buf, w.mapped, w.end = larger, mapped, n
+}
+
+// room returns memory for a large message, which is outside of the heap if that is
+// wanted and can be had. The system gives what is not written to only in name.
+func (w *window) room(size int) (memory []byte, mapped bool) {
+	if w.outside && size > keptBuffer {
+		memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err == nil {
+			return memory, true
+		}
+	}
+	return make([]byte, size), false
+}
+
+// release gives memory outside of the heap back. What is unread is gone with it.
+func (w *window) release() {
+	if w.mapped {
+		_ = syscall.Munmap(w.buf) // it fails for what is not mapped
+		w.buf, w.mapped = nil, false
+		w.start, w.end = 0, 0
+	}
 }

@@ -1,0 +1,259 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"sort"
+	"unicode/utf8"
+)
+
+// A long message is mostly text that nothing is decided by. While it arrives, skim
+// looks at it with wide steps and writes down its skeleton: the message with long
+// strings left empty, but for names of members. Each string was checked as the
+// strict reader checks it, so the message is what its skeleton is, and that the
+// strict reader reads in no time.
+//
+// skim only ever says yes. Whatever is wrong with a message, or too intricate for a
+// skeleton, is left to the strict reader, which then reads the message itself and
+// finds the fault.
+type skim struct {
+	begun bool
+	sound bool // nothing has been found wrong, or too intricate
+	at    int  // bytes of the message that were looked at
+	start int  // of the string that at is in, or of the last one before at
+	end   int  // of the last string before at
+	open  bool // at is in a string
+	lone  bool // a surrogate escape stands alone
+
+	bones  []byte // the skeleton of the message up to copied
+	copied int
+	cuts   []cut
+}
+
+// cut is where a string was left empty.
+type cut struct {
+	at  int // offset in the skeleton, behind the string
+	gap int // how much longer the message is up to here
+}
+
+const (
+	shortest  = 256       // longest string that a skeleton keeps, in bytes
+	mostBones = 256 << 10 // longest skeleton, in bytes
+	mostCuts  = 8 << 10
+	stride    = 16 << 10 // bytes looked at in one go: they stay in the nearest cache
+)
+
+// forget lets go of the message, and of room that only few need.
+func (s *skim) forget() {
+	if cap(s.bones) > smallBuffer || cap(s.cuts) > smallBuffer/16 {
+		s.bones, s.cuts = nil, nil
+	}
+	*s = skim{bones: s.bones[:0], cuts: s.cuts[:0]}
+}
+
+// feed looks at what is new in line, which has grown since the last time.
+func (s *skim) feed(line []byte) {
+	if !s.begun {
+		s.begun, s.sound = true, true
+	}
+	for s.sound && s.at < len(line) {
+		if s.open {
+			if before := s.at; !s.inside(line) && s.at == before {
+				return // the rest is too short to be looked at
+			}
+			continue
+		}
+		i := bytes.IndexByte(line[s.at:], '"')
+		if i < 0 {
+			s.at = len(line)
+			return
+		}
+		s.at += i
+		s.settle(line, line[s.end:s.at])
+		s.start, s.open = s.at, true
+		s.at++
+	}
+}
+
+// inside looks at more of the string that it is in, and reports whether that has
+// ended.
+func (s *skim) inside(line []byte) bool {
+	text := line[s.at:min(s.at+stride, len(line))]
+	n, ended := s.hop(text, line[s.at:])
+	text = text[:min(n, len(text))] // an escape may reach further
+	ascii, controls := look(text)
+	if !ascii {
+		if !ended && n == len(text) {
+			n -= unfinished(text)
+		}
+		s.sound = s.sound && utf8.Valid(text[:min(n, len(text))])
+	}
+	s.sound = s.sound && !controls
+	if s.at += n; !ended {
+		return false
+	}
+	s.at++
+	s.end, s.open = s.at, false
+	return true
+}
+
+// hop goes from escape to escape in text, of which more is in rest, and returns how
+// far it got: to the quote that ends the string, to an escape that is not complete,
+// or behind text.
+func (s *skim) hop(text, rest []byte) (n int, ended bool) {
+	quote := n + index(text, '"')
+	for {
+		i := bytes.IndexByte(text[n:quote], '\\')
+		if i < 0 {
+			return quote, quote < len(text)
+		}
+		n += i
+		k := s.escape(rest[n:])
+		if n += k; k == 0 || n >= len(text) {
+			return n, false
+		}
+		if quote < n {
+			quote = n + index(text[n:], '"')
+		}
+	}
+}
+
+// index is where c is in text, or where text ends.
+func index(text []byte, c byte) int {
+	if i := bytes.IndexByte(text, c); i >= 0 {
+		return i
+	}
+	return len(text)
+}
+
+// escape returns how long the escape is that text begins with; 0 while it is not
+// complete.
+func (s *skim) escape(text []byte) int {
+	if len(text) < 2 {
+		return 0
+	}
+	switch text[1] {
+	case 'u':
+		return s.unicode(text)
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	default:
+		s.sound = false
+	}
+	return 2
+}
+
+// unicode is escape for \u. Of two surrogates that make one character it is the
+// first that says so, and both are passed over.
+func (s *skim) unicode(text []byte) int {
+	if len(text) < 6 {
+		return 0
+	}
+	unit, ok := hex4(text[2:6])
+	if s.sound = s.sound && ok; unit&^0x7ff != 0xd800 {
+		return 6
+	}
+	if len(text) < 12 {
+		return 0
+	}
+	low, ok := hex4(text[8:12])
+	if unit >= 0xdc00 || text[6] != '\\' || text[7] != 'u' || !ok || low&^0x3ff != 0xdc00 {
+		s.lone = true
+		return 6
+	}
+	return 12
+}
+
+func hex4(digits []byte) (n uint16, ok bool) {
+	for _, c := range digits {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			c = c | 0x20 - 'a' + 10
+		default:
+			return 0, false
+		}
+		n = n<<4 | uint16(c)
+	}
+	return n, true
+}
+
+// settle decides what becomes of the last string, now that it is known what comes
+// after it: a name is never left out.
+func (s *skim) settle(line, after []byte) {
+	after = bytes.TrimLeft(after, " \t")
+	if s.end-s.start > shortest && len(after) > 0 && bytes.IndexByte([]byte(",}]"), after[0]) >= 0 {
+		s.bones = append(append(s.bones, line[s.copied:s.start]...), `""`...)
+		s.copied, s.cuts = s.end, append(s.cuts, cut{len(s.bones), s.end - len(s.bones)})
+	}
+	s.sound = s.sound && len(s.bones)+s.at-s.copied <= mostBones && len(s.cuts) <= mostCuts
+}
+
+// finish looks at the rest of line, which is whole now, and reports whether there is
+// a skeleton: the line ends outside of strings then.
+func (s *skim) finish(line []byte) bool {
+	s.feed(line)
+	if s.sound = s.sound && !s.open; s.sound {
+		s.settle(line, line[s.end:])
+	}
+	if s.sound {
+		s.bones = append(s.bones, line[s.copied:]...)
+	}
+	return s.sound
+}
+
+// read is Read for the line that was looked at. It reports false when that has to
+// be read itself.
+func (s *skim) read(line []byte, from Side, e *Envelope) bool {
+	if s.lone && from == FromAgent || len(line) > MaxMessage || read(s.bones, from, e) != nil {
+		return false
+	}
+	for _, place := range e.spans() {
+		place.Start, place.End = s.place(place.Start), s.place(place.End)
+	}
+	return !e.ID.Present() || validID(e.ID.Of(line)) // of strings, this is decided by what is in it
+}
+
+// place is where in the message the byte is that is at offset in the skeleton.
+func (s *skim) place(offset int) int {
+	i := sort.Search(len(s.cuts), func(i int) bool { return s.cuts[i].at > offset })
+	if i == 0 {
+		return offset
+	}
+	return offset + s.cuts[i-1].gap
+}
+
+// look reports whether text is ASCII, and whether it holds controls.
+func look(text []byte) (ascii, controls bool) {
+	const low, high = 0x2020202020202020, 0x8080808080808080
+	var wide, odd uint64
+	for ; len(text) >= 32; text = text[32:] {
+		a, b := binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[8:])
+		c, d := binary.LittleEndian.Uint64(text[16:]), binary.LittleEndian.Uint64(text[24:])
+		wide |= a | b | c | d
+		odd |= (a-low)&^a | (b-low)&^b | (c-low)&^c | (d-low)&^d // of a byte below a blank the highest bit gets set
+	}
+	for ; len(text) >= 8; text = text[8:] {
+		a := binary.LittleEndian.Uint64(text)
+		wide |= a
+		odd |= (a - low) &^ a
+	}
+	for _, c := range text {
+		wide |= uint64(c)
+		odd |= uint64(c-' ') &^ uint64(c)
+	}
+	return wide&high == 0, odd&high != 0
+}
+
+// unfinished is how many bytes at the end of text are the beginning of a character.
+func unfinished(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if c := text[len(text)-n]; utf8.RuneStart(c) {
+			if utf8.FullRune(text[len(text)-n:]) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
