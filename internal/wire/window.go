@@ -99,6 +99,7 @@ func (w *window) room(size int) (memory []byte, mapped bool) {
 	if w.outside && size > keptBuffer {
 		memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 		if err == nil {
+			coarsen(memory)
 			return memory, true
 		}
 	}
