@@ -20,7 +20,8 @@ import (
 // and to look at it must not cost as much as to carry it. Pieces share a little,
 // so that no name is lost where one ends.
 const (
-	piece   = 64 << 10
+	whole   = 64 << 10 // how long a line may be that is told in one
+	piece   = 31 << 10 // with what goes around it, as long as a buffer that is kept
 	shared  = 512
 	longest = 512 << 10
 	tail    = longest / 4
@@ -50,7 +51,7 @@ func (p *proxy) pass(side wire.Side, line []byte, o *pb.Observe) error {
 		p.tell(line, o)
 		return lane.push(line)
 	}
-	if len(line) <= piece {
+	if len(line) <= whole {
 		place, err := lane.reserve(len(line))
 		if err != nil {
 			return err
@@ -77,7 +78,7 @@ func (p *proxy) tell(line []byte, o *pb.Observe) {
 
 // last tells of all pieces of a line but the last, and makes that of o.
 func (p *proxy) last(line []byte, o *pb.Observe) *pb.Observe {
-	if len(line) <= piece || !o.GetUnrecorded() {
+	if len(line) <= whole || !o.GetUnrecorded() {
 		o.Line = bytes.Clone(line)
 		return o
 	}

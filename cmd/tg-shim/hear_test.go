@@ -32,7 +32,7 @@ func joined(tb testing.TB) (*proxy, *fakeGate) {
 
 // A long line is told in pieces that overlap, a very long one without its middle.
 func TestTellInPieces(t *testing.T) {
-	for _, size := range []int{0, 100, piece, piece + 1, 3 * piece, longest, longest + 1, 5 << 20} {
+	for _, size := range []int{0, 100, whole, whole + 1, 3 * piece, longest, longest + 1, 5 << 20} {
 		p, daemon := joined(t)
 		line := make([]byte, size)
 		random := rand.New(rand.NewPCG(1, 2)) // so that no part is like another
@@ -48,7 +48,7 @@ func TestTellInPieces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !o.GetUnrecorded() || o.GetMethod() != "tools/call" || o.GetDirection() != pb.Direction_DIRECTION_SERVER_TO_AGENT || len(o.GetLine()) > piece {
+			if !o.GetUnrecorded() || o.GetMethod() != "tools/call" || o.GetDirection() != pb.Direction_DIRECTION_SERVER_TO_AGENT || len(o.GetLine()) > whole {
 				t.Fatalf("size %d: told %.200s", size, o)
 			}
 			part := string(o.GetLine())

@@ -22,6 +22,7 @@ type lane struct {
 	// once, when set, writes all of b or nothing, and never waits. It makes the
 	// way of a verdict shorter: who brings it may write.
 	once   func(b []byte) bool
+	width  width        // belongs to whoever has set writing
 	idlers atomic.Int32 // calls of idle that have not returned
 	more   atomic.Bool  // who pushes has the next line already: let run write them together
 
@@ -55,7 +56,7 @@ const laneBytes = 4 << 20
 var errLaneClosed = errors.New("the peer is gone")
 
 func newLane(w io.Writer) *lane {
-	l := &lane{w: w}
+	l := &lane{w: w, width: widthOf(w)}
 	l.changed.L = &l.mu
 	if pipe, ok := w.(syscall.Conn); ok {
 		l.once = onePiece(pipe)
@@ -64,14 +65,22 @@ func newLane(w io.Writer) *lane {
 }
 
 // push takes the last place for line, which may be reused when push returns.
-// It waits while the lane is full.
+// It waits while the lane is full. With a long line, which is better not copied, it
+// waits until all that can be was written.
 func (l *lane) push(line []byte) error {
+	if len(line) >= long {
+		l.idlers.Add(1)
+		defer l.idlers.Add(-1)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for len(line) >= long && (l.writing || len(l.places) > 0 && l.places[0].ready) && l.err == nil && !l.closed && !l.loose {
+		l.changed.Wait()
+	}
 	if err := l.room(len(line)); err != nil {
 		return err
 	}
-	if len(l.places) == 0 && !l.writing && !l.more.Load() {
+	if len(l.places) == 0 && !l.writing && (len(line) >= long || !l.more.Load()) {
 		return l.write(line)
 	}
 	l.add(&place{line: append([]byte(nil), line...), ready: true})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -173,12 +174,17 @@ func stop(ctx context.Context, server server, grace child.Grace, signals <-chan 
 	server.Stop(ctx, grace)
 }
 
+// rest is how long after a long line the system gets back what was needed for it.
+const rest = 100 * time.Millisecond
+
 // pump handles the lines that side writes until it ends or the agent does not
 // read any more. Requests of the agent are read on when the server has gone:
 // they get errors.
 func (s *shim) pump(ctx context.Context, p *proxy, side wire.Side, r io.Reader) {
-	reader := wire.NewLongReader(r, p.longest)
+	reader := wire.NewLongReader(&source{r, widthOf(r)}, p.longest)
 	defer reader.Close()
+	tidy := time.AfterFunc(time.Hour, debug.FreeOSMemory)
+	defer tidy.Stop()
 	var line wire.Line
 	for {
 		if err := reader.Next(&line); err != nil {
@@ -190,6 +196,9 @@ func (s *shim) pump(ctx context.Context, p *proxy, side wire.Side, r io.Reader) 
 			if side == wire.FromServer || errors.Is(err, errNotMCP) {
 				return
 			}
+		}
+		if len(line.Data) >= long {
+			tidy.Reset(rest)
 		}
 		p.back(side).heed()
 	}

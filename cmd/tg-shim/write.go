@@ -92,6 +92,7 @@ func (l *lane) write(line []byte) error {
 // writeLine belongs to whoever has set writing. A small line goes out with its
 // end in one write; a large one is not copied for that.
 func (l *lane) writeLine(line []byte) error {
+	l.width.set(len(line) >= long)
 	if line == nil {
 		_, err := l.w.Write(l.scratch)
 		return err

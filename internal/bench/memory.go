@@ -1,14 +1,20 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // held is the row of what a process holds.
 func held(m memory) row {
 	return row{Ours: once(m.resident), Share: m.share, Peak: m.peak}
 }
 
+// atRest is how long after its work a process has given back what it does not keep.
+const atRest = time.Second
+
 // measureMemory looks at the daemon, and at a shim of its own for each kind of work,
-// right when that is done. The peak is that of the work.
+// when that is done and a moment has passed. The peak is that of the work.
 func measureMemory(h *house, r *report, o options) error {
 	daemon := h.daemon.Process.Pid
 	// Its start takes more for a moment than it keeps, and is not looked at here.
@@ -46,6 +52,7 @@ func (h *house) shimAfter(tool string, n, flight int) (memory, error) {
 		return memory{}, err
 	}
 	_, err = p.pipeline("tools/call", tool, n, flight)
+	time.Sleep(atRest)
 	m := memoryOf(p.pid())
 	if cerr := p.close(); err == nil {
 		err = cerr
