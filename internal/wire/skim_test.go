@@ -92,7 +92,7 @@ func TestLongLinesAreReadAlike(t *testing.T) {
 			lines = append(lines, []byte(c.line))
 		}
 	}
-	for range 400 {
+	for range 150 {
 		line := randomMessage(r)
 		long := []byte(call(`{"a":` + randomText(r) + `,"b":[` + randomText(r) + `, ` + randomText(r) + ` ] , "c":"" }`))
 		lines = append(lines, line, mutated(r, line), long, mutated(r, long))
@@ -178,7 +178,7 @@ func longFlow(r *rand.Rand) []byte {
 func TestLongReader(t *testing.T) {
 	const most = 1 << 20
 	r := newRand(3)
-	for range 12 {
+	for range 5 {
 		input := longFlow(r)
 		plain := NewReader(bytes.NewReader(input), most)
 		long := NewLongReader(&pieces{r: r, from: bytes.Clone(input)}, most)
@@ -213,7 +213,7 @@ func TestLongReader(t *testing.T) {
 // What a long line is needs no memory of the heap in proportion to it, and that
 // outside of the heap is given back.
 func TestLongReaderMemory(t *testing.T) {
-	const lines = 40
+	const lines = 10
 	spent := func(size int) uint64 {
 		line := call(`{"v":"`+strings.Repeat(`a line of text\n`, size/16)+`"}`) + "\n"
 		r := NewLongReader(&forever{unit: line, left: lines * len(line)}, 0)
