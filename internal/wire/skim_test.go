@@ -204,7 +204,7 @@ func TestLongReader(t *testing.T) {
 			t.Error("no line has a skeleton")
 		}
 		long.Close()
-		if long.mapped || long.buf != nil && len(long.buf) > keptBuffer {
+		if long.mapped || len(long.buf) > keptBuffer {
 			t.Error("memory is held after Close")
 		}
 	}
