@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,14 +17,18 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// endless is a peer that writes the same line for ever, and counts.
+// endless is a peer that writes the same line until the test is over, and counts.
 type endless struct {
 	line  []byte
 	wrote chan int
+	over  context.Context
 	n     int
 }
 
 func (e *endless) Read(b []byte) (int, error) {
+	if e.over.Err() != nil {
+		return 0, io.EOF
+	}
 	n := copy(b, bytes.Repeat(e.line, max(1, len(b)/len(e.line))))
 	e.n += n
 	select {
@@ -45,6 +50,8 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, false)
 			p := &proxy{server: "test", log: slog.New(slog.DiscardHandler), link: s.proxy.link, ledger: newLedger()}
+			var reading sync.WaitGroup
+			t.Cleanup(reading.Wait)  // once the lanes are closed
 			for i := range p.lanes { // nobody reads at the other end of either
 				r, w, err := os.Pipe()
 				if err != nil {
@@ -58,8 +65,8 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 					r.Close()
 				})
 			}
-			peer := &endless{line: []byte(line), wrote: make(chan int, 1)}
-			go (&shim{log: p.log}).pump(context.Background(), p, wire.FromServer, peer)
+			peer := &endless{line: []byte(line), wrote: make(chan int, 1), over: t.Context()}
+			reading.Go(func() { (&shim{log: p.log}).pump(context.Background(), p, wire.FromServer, peer) })
 			go func() {
 				for range s.daemon.observations { // the daemon takes them all
 				}
