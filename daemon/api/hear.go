@@ -19,8 +19,15 @@ func hear(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, share
 	if len(more) > maxMore {
 		return fmt.Errorf("%d messages in one; %d are the most: %w", len(more), maxMore, gate.ErrInvalid)
 	}
+	var room [8]*pb.Observe
+	over := room[:0]
+	defer func() { // nobody waits for these, and the agent waits for what was flushed
+		for _, o := range over {
+			a.Outcome(ctx, o.GetCall(), outcomes[o.GetOutcome()])
+		}
+	}()
 	out.cork()
-	err := hearOne(ctx, a, up, out, shared)
+	err := hearOne(ctx, a, up, out, shared, &over)
 	begun := time.Now()
 	for i := 0; i < len(more) && err == nil; i++ {
 		if i%handful == handful-1 || time.Since(begun) > shortly {
@@ -32,7 +39,7 @@ func hear(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, share
 			err = fmt.Errorf("a message with more within another: %w", gate.ErrInvalid)
 			break
 		}
-		err = hearOne(ctx, a, more[i], out, shared)
+		err = hearOne(ctx, a, more[i], out, shared, &over)
 	}
 	out.flush()
 	return err
@@ -46,7 +53,9 @@ const (
 	shortly = time.Millisecond
 )
 
-func hearOne(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, shared *wayOf) error {
+// hearOne handles one message. Calls that have come to their end are added to over,
+// and are still to be told.
+func hearOne(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, shared *wayOf, over *[]*pb.Observe) error {
 	switch m := up.GetMsg().(type) {
 	case *pb.Up_Submit:
 		s := submission(m.Submit)
@@ -56,6 +65,10 @@ func hearOne(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, sh
 		a.Submit(s)
 	case *pb.Up_Observe:
 		observe(ctx, a, m.Observe)
+		if m.Observe.GetRefused() == "" && m.Observe.GetOutcome() != pb.Outcome_OUTCOME_UNSPECIFIED {
+			a.Ended(m.Observe.GetCall())
+			*over = append(*over, m.Observe)
+		}
 		if echo := m.Observe.GetEcho(); echo > 0 {
 			out.heard(echo)
 		}
@@ -92,8 +105,8 @@ var outcomes = map[pb.Outcome]string{
 // maxCounts bounds how many counts a shim may tell at once.
 const maxCounts = 256
 
-// observe takes note of what a shim tells. What was said is in the memory when it
-// returns, so that it counts for whatever the shim submits next.
+// observe takes note of what a shim tells, but for the end of a call. What was said is
+// in the memory when it returns, so that it counts for whatever the shim submits next.
 func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
 	from := side(m.GetDirection())
 	if m.GetRefused() != "" {
@@ -106,9 +119,7 @@ func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
 	if len(m.GetLine()) > 0 || m.GetMissing() > 0 {
 		a.Hear(from, m.GetMethod(), m.GetLine(), m.GetMissing())
 	}
-	if m.GetOutcome() != pb.Outcome_OUTCOME_UNSPECIFIED {
-		a.Outcome(ctx, m.GetCall(), outcomes[m.GetOutcome()])
-	} else if !m.GetUnrecorded() {
+	if m.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED && !m.GetUnrecorded() {
 		a.Message(ctx, from, m.GetMethod(), m.GetLine())
 	}
 }

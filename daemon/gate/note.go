@@ -22,6 +22,14 @@ func (a *Attachment) Counts() (judged, denied uint64, held int) {
 	return a.judged, a.denied, len(a.held)
 }
 
+// Ended takes note that a call has come to its end: what it listened to is over. It is
+// for those who tell the outcome, which does the same, only later.
+func (a *Attachment) Ended(seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shown.ended(func(l *listen) bool { return l.seq == seq })
+}
+
 // Outcome writes down what became of a call that was judged. A failure to
 // write is logged: there is nothing left to refuse.
 func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
