@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/thoughtgate/thoughtgated/internal/ready"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -225,7 +226,7 @@ func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
 	d.conn = nil
 	d.mu.Unlock()
 	if conn != nil {
-		return conn, nil
+		return ready.Conn(conn), nil
 	}
 	var err error
 	if d.path == "" {
@@ -236,7 +237,10 @@ func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
 	d.mu.Lock()
 	d.last = err
 	d.mu.Unlock()
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	return ready.Conn(conn), nil
 }
 
 func (d *dialer) failure() error {

@@ -5,8 +5,9 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/nowait"
 )
 
 // A lane writes lines to one peer in the order in which places in it were
@@ -58,8 +59,9 @@ var errLaneClosed = errors.New("the peer is gone")
 func newLane(w io.Writer) *lane {
 	l := &lane{w: w, width: widthOf(w)}
 	l.changed.L = &l.mu
-	if pipe, ok := w.(syscall.Conn); ok {
-		l.once = onePiece(pipe)
+	if pipe, ok := w.(nowait.WriteConn); ok {
+		writer := nowait.NewWriter(pipe)
+		l.w, l.once = writer, onePiece(pipe, writer)
 	}
 	return l
 }

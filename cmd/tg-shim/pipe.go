@@ -4,11 +4,13 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/nowait"
 )
 
 // onePiece returns a function that writes to a pipe in one piece, nil for what
 // is no pipe that can be written to without waiting.
-func onePiece(pipe syscall.Conn) func([]byte) bool {
+func onePiece(pipe syscall.Conn, now *nowait.Writer) func([]byte) bool {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
 		return nil
@@ -22,6 +24,9 @@ func onePiece(pipe syscall.Conn) func([]byte) bool {
 		return nil
 	}
 	return func(b []byte) bool {
+		if now.Try(b) == len(b) {
+			return true
+		}
 		written := false
 		err := raw.Write(func(fd uintptr) bool {
 			n, err := unix.Write(int(fd), b)

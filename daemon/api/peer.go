@@ -12,6 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/ready"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -47,7 +48,7 @@ func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthIn
 	if !ok {
 		return nil, nil, errors.New("a connection whose peer is not known")
 	}
-	return ready(c), peerInfo{
+	return ready.Conn(c), peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 		peer:           known.Peer(), seen: &seen{},
 	}, nil

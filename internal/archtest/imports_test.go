@@ -50,8 +50,10 @@ const (
 // library. Packages are named from the top of the repository; daemon/* and
 // internal/* stand for what has no line of its own. Tests may import anything.
 var mayImport = map[string][]string{
-	"internal/*":   {sys, json},
-	"internal/mcp": {sys, json, "internal/wire"},
+	"internal/*":     {sys, json},
+	"internal/child": {sys, "internal/nowait"},
+	"internal/ready": {grpc, "internal/nowait"}, // for both ends of a connection
+	"internal/mcp":   {sys, json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
 	"internal/edit/*":    {"internal/edit"},
@@ -109,9 +111,9 @@ var mayImport = map[string][]string{
 	"extensions/quota":    {"client/extension"},
 	"extensions/scrubber": {json, gitleaks, zerolog, "internal/wire"},
 
-	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
+	"client":           {grpc, rpc, protobuf, proto, sys, "internal/ready", "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
-	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/private", "internal/sock"},
+	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/nowait", "internal/private", "internal/sock"},
 	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/record",
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host"},
 	"cmd/tgctl/host": {sys, "internal/sock"},

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/nowait"
 )
 
 // pipes are both ends of the three streams, all of them close-on-exec.
@@ -88,19 +90,20 @@ const maxPipe = 1 << 20
 // a time, End for any.
 type ReadEnd struct {
 	file    *os.File
+	reader  *nowait.Reader
 	ended   atomic.Bool  // nothing more is waited for
 	drained atomic.Int64 // bytes read since
 }
 
 // NewReadEnd returns a reader of file.
-func NewReadEnd(file *os.File) *ReadEnd { return &ReadEnd{file: file} }
+func NewReadEnd(file *os.File) *ReadEnd { return &ReadEnd{file: file, reader: nowait.NewReader(file)} }
 
 // Read reads as the file does. After End it never waits.
 func (r *ReadEnd) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	n, err := r.file.Read(b)
+	n, err := r.reader.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) && r.ended.Load() {
 		n, err = r.drain(b)
 	}
@@ -151,7 +154,7 @@ func (r *ReadEnd) drain(b []byte) (n int, err error) {
 
 // outEnd is the child's stdout or stderr, which is closed at its end.
 type outEnd struct {
-	ReadEnd
+	*ReadEnd
 	once sync.Once
 	err  error
 }

@@ -39,7 +39,7 @@ func TestReadEndAfterStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	end := &outEnd{ReadEnd: ReadEnd{file: r}}
+	end := &outEnd{ReadEnd: NewReadEnd(r)}
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := io.ReadFull(end, make([]byte, 6))
@@ -83,7 +83,7 @@ func TestReadEndIsBoundedAfterStop(t *testing.T) {
 			}
 		}
 	}()
-	end := &outEnd{ReadEnd: ReadEnd{file: r}}
+	end := &outEnd{ReadEnd: NewReadEnd(r)}
 	end.End()
 	n, err := io.Copy(io.Discard, end)
 	if err != nil || n > maxPipe+64<<10 {

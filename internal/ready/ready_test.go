@@ -1,4 +1,4 @@
-package api
+package ready
 
 import (
 	"errors"
@@ -62,7 +62,7 @@ func TestReadOnReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := socketPair(t)
-			c, ok := ready(ours).(*readyConn)
+			c, ok := Conn(ours).(*conn)
 			if !ok {
 				t.Fatal("it is no connection that is read when ready")
 			}
