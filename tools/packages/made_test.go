@@ -101,6 +101,7 @@ func expected(t *testing.T, more ...string) []string {
 		"-rw-r--r-- /usr/share/doc/thoughtgate/CONTRIBUTING.md",
 		"-rw-r--r-- /usr/share/doc/thoughtgate/README.md",
 		"-rw-r--r-- /usr/share/doc/thoughtgate/SECURITY.md",
+		"-rw-r--r-- /usr/share/doc/thoughtgate/BENCHMARKS.md",
 		"-rw-r--r-- /usr/share/doc/thoughtgate/docs/*.md",
 		"-rw-r--r-- /usr/share/fish/vendor_completions.d/tgctl.fish",
 		"-rw-r--r-- /usr/share/man/man1/tg-shim.1.gz",
