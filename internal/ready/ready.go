@@ -20,6 +20,14 @@ type conn struct {
 	net.Conn
 	raw    syscall.RawConn
 	writer *nowait.Writer
+
+	// Of the read under way; here so that it allocates nothing.
+	take   func(fd uintptr) bool
+	pool   mem.BufferPool
+	size   int
+	buf    *[]byte
+	n      int
+	failed error
 }
 
 // Conn returns c as one, or as it is if it has no descriptor.
@@ -35,7 +43,9 @@ func Conn(c net.Conn) net.Conn {
 	if err != nil {
 		return c
 	}
-	return &conn{Conn: c, raw: raw, writer: nowait.NewWriter(known)}
+	made := &conn{Conn: c, raw: raw, writer: nowait.NewWriter(known)}
+	made.take = made.takeIn
+	return made
 }
 
 func (c *conn) Write(b []byte) (int, error) { return c.writer.Write(b) }
@@ -44,19 +54,10 @@ func (c *conn) Write(b []byte) (int, error) { return c.writer.Write(b) }
 // a buffer of pool, which the caller puts back. It is what grpc looks for in a
 // connection. On an error there is no buffer.
 func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
-	var buf *[]byte
-	var n int
-	var failed error
-	err := c.raw.Read(func(fd uintptr) bool {
-		buf = pool.Get(size)
-		n, failed = nowait.Receive(fd, *buf)
-		if failed == nil && n > 0 {
-			return true
-		}
-		pool.Put(buf)
-		buf = nil
-		return failed != nowait.ErrNothing
-	})
+	c.pool, c.size, c.buf, c.n, c.failed = pool, size, nil, 0, nil
+	err := c.raw.Read(c.take)
+	buf, n, failed := c.buf, c.n, c.failed
+	c.pool, c.buf = nil, nil
 	switch {
 	case err == nil && buf != nil:
 		return buf, n, nil
@@ -69,4 +70,16 @@ func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) 
 		pool.Put(buf)
 	}
 	return nil, 0, err // a transport that is told of bytes takes them from the buffer
+}
+
+// takeIn reads what is there, and reports whether that need not be waited for.
+func (c *conn) takeIn(fd uintptr) bool {
+	c.buf = c.pool.Get(c.size)
+	c.n, c.failed = nowait.Receive(fd, *c.buf)
+	if c.failed == nil && c.n > 0 {
+		return true
+	}
+	c.pool.Put(c.buf)
+	c.buf = nil
+	return c.failed != nowait.ErrNothing
 }
