@@ -64,9 +64,7 @@ func hearOne(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, sh
 		}
 		a.Submit(s)
 	case *pb.Up_Observe:
-		observe(ctx, a, m.Observe)
-		if m.Observe.GetRefused() == "" && m.Observe.GetOutcome() != pb.Outcome_OUTCOME_UNSPECIFIED {
-			a.Ended(m.Observe.GetCall())
+		if observe(ctx, a, m.Observe) {
 			*over = append(*over, m.Observe)
 		}
 		if echo := m.Observe.GetEcho(); echo > 0 {
@@ -105,13 +103,14 @@ var outcomes = map[pb.Outcome]string{
 // maxCounts bounds how many counts a shim may tell at once.
 const maxCounts = 256
 
-// observe takes note of what a shim tells, but for the end of a call. What was said is
-// in the memory when it returns, so that it counts for whatever the shim submits next.
-func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
+// observe takes note of what a shim tells. What was said is in the memory when it
+// returns, so that it counts for whatever the shim submits next. It reports whether a
+// call has come to its end, whose outcome is still to be told.
+func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) (over bool) {
 	from := side(m.GetDirection())
 	if m.GetRefused() != "" {
 		a.Refused(ctx, from, m.GetRefused(), m.GetLine())
-		return
+		return false
 	}
 	for _, c := range m.GetCounts()[:min(len(m.GetCounts()), maxCounts)] {
 		a.Read(side(c.GetDirection()), c.GetMethod(), min(c.GetMessages(), math.MaxUint32))
@@ -119,7 +118,12 @@ func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) {
 	if len(m.GetLine()) > 0 || m.GetMissing() > 0 {
 		a.Hear(from, m.GetMethod(), m.GetLine(), m.GetMissing())
 	}
-	if m.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED && !m.GetUnrecorded() {
+	if m.GetOutcome() != pb.Outcome_OUTCOME_UNSPECIFIED {
+		a.Ended(m.GetCall())
+		return true
+	}
+	if !m.GetUnrecorded() {
 		a.Message(ctx, from, m.GetMethod(), m.GetLine())
 	}
+	return false
 }

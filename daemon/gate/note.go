@@ -22,8 +22,8 @@ func (a *Attachment) Counts() (judged, denied uint64, held int) {
 	return a.judged, a.denied, len(a.held)
 }
 
-// Ended takes note that a call has come to its end: what it listened to is over. It is
-// for those who tell the outcome, which does the same, only later.
+// Ended takes note that a call has come to its end: what it listened to is over. Outcome
+// does so, too; Ended is for who tells the outcome only later.
 func (a *Attachment) Ended(seq uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,6 +33,7 @@ func (a *Attachment) Ended(seq uint64) {
 // Outcome writes down what became of a call that was judged. A failure to
 // write is logged: there is nothing left to refuse.
 func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
+	a.Ended(seq)
 	a.mu.Lock()
 	d, ok := a.done[seq]
 	t := d.trace
@@ -42,7 +43,6 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 		d.trace = nil
 		a.done[seq] = d
 	}
-	a.shown.ended(func(l *listen) bool { return l.seq == seq })
 	a.mu.Unlock()
 	r := a.about(record.KindOutcome)
 	r.Call, r.Verdict = seq, outcome
