@@ -129,14 +129,20 @@ func (h *home) attachAs(t *testing.T, id string) *client.Attachment {
 
 func (h *home) join(t *testing.T, id string, reattach bool) *client.Attachment {
 	t.Helper()
+	return h.attachWith(t, &pb.Hello{
+		Protocol: client.Protocol, Attachment: id, Reattach: reattach, Server: "files", Command: []string{"cat"}, Cwd: "/",
+	})
+}
+
+// attachWith joins as a shim that says hello would.
+func (h *home) attachWith(t *testing.T, hello *pb.Hello) *client.Attachment {
+	t.Helper()
 	c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ShimSocket()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	a, err := c.Attach(t.Context(), &pb.Hello{
-		Protocol: client.Protocol, Attachment: id, Reattach: reattach, Server: "files", Command: []string{"cat"}, Cwd: "/",
-	})
+	a, err := c.Attach(t.Context(), hello)
 	if err != nil {
 		t.Fatal(err)
 	}

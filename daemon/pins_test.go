@@ -30,17 +30,9 @@ type bridge struct {
 // serveFake starts a server in this process, and its shim's attachment.
 func (h *home) serveFake(t *testing.T, attachment string, reattach bool, command ...string) *bridge {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ShimSocket()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	a, err := c.Attach(t.Context(), &pb.Hello{
+	a := h.attachWith(t, &pb.Hello{
 		Protocol: client.Protocol, Attachment: attachment, Reattach: reattach, Server: "notes", Command: command, Cwd: "/",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	in, out := io.Pipe()
 	back, answers := io.Pipe()
 	ended := make(chan error, 1)

@@ -15,18 +15,7 @@ import (
 // attachIn joins as a shim without a session would, that was started in cwd.
 func (h *home) attachIn(t *testing.T, cwd string) *client.Attachment {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ShimSocket()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	a, err := c.Attach(t.Context(), &pb.Hello{
-		Protocol: client.Protocol, Attachment: attachment, Server: "files", Command: []string{"cat"}, Cwd: cwd,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return h.attachWith(t, &pb.Hello{Protocol: client.Protocol, Attachment: attachment, Server: "files", Command: []string{"cat"}, Cwd: cwd})
 }
 
 // repository is a folder with a .git and a folder in it.

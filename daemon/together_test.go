@@ -27,18 +27,9 @@ func together(first uint64, tools ...string) *pb.Up {
 // joinTogether joins as a shim that takes several messages in one, or not.
 func (h *home) joinTogether(t *testing.T, takes bool) *client.Attachment {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ShimSocket()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	a, err := c.Attach(t.Context(), &pb.Hello{
+	return h.attachWith(t, &pb.Hello{
 		Protocol: client.Protocol, Attachment: attachment, Reattach: true, Server: "files", Command: []string{"cat"}, Cwd: "/", Together: takes,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
 }
 
 // What is submitted in one message is judged in its order, each line by itself, and
