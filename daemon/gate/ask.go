@@ -166,7 +166,7 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 	case r.Move == Deny:
 	case r.Move == Ask && r.Level == LevelPresence && answer.Level != LevelPresence:
 		why = "by now a yes needs a person's presence"
-	case a.call.Digest() != a.digest:
+	case a.call.Digest() != a.digest || c.Definition != a.call.Definition: // c is a copy where the person has edited it
 		why = "what it calls is not what was shown to the person"
 	case r.Move == Ask && (r.Workflow != a.ruling.Workflow || r.Basis.Workflow != a.ruling.Basis.Workflow):
 		why = "the rules changed meanwhile and ask someone else, or in another way"
