@@ -36,6 +36,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -101,10 +102,12 @@ func (f *Finder) Of(c *gate.Call) []gate.Fact {
 		l.toolName()
 	}
 	if strings.HasPrefix(c.Method, "resources/") {
-		uri := []byte(c.Subject)
-		l.text(uri, manner{secrets: true, places: true}, here)
-		l.ours(uri, false, here)
-		l.recall.argument(&l.walk, nil, uri, false)
+		for i, spelling := range uri.Spellings(c.Subject) {
+			text := []byte(spelling)
+			l.text(text, manner{secrets: i == 0, places: true}, here)
+			l.ours(text, false, here)
+		}
+		l.recall.argument(&l.walk, nil, []byte(c.Subject), false)
 	}
 	l.json(c.Arguments())
 	if c.Side == wire.FromAgent {
@@ -243,6 +246,10 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 		prose := isOneOf(proseNames, name)
 		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
 		l.ours(text, prose, l.path)
+		if read, ok := tidied(text); ok && read.Text != string(text) {
+			l.text([]byte(read.Text), manner{places: true, prose: prose}, l.path)
+			l.ours([]byte(read.Text), prose, l.path)
+		}
 		l.recall.argument(w, name, text, prose)
 	}
 }

@@ -2,12 +2,50 @@ package facts
 
 import (
 	"bytes"
+	"net/netip"
+
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 const (
 	longestHost = 253
 	longestURL  = 4096 // of the rest of an URL that is taken to belong to it
 )
+
+// afterScheme reports whether :// stands before the word at, or what URL readers
+// take for it behind http and the like, and where the authority begins.
+func (s *sight) afterScheme(at int) (from int, ok bool) {
+	colons := at
+	for colons > 0 && at-colons < 2 && s.text[colons-1] == ':' {
+		colons--
+	}
+	if colons > 0 && s.text[colons-1] == '[' { // an address of IPv6
+		at = colons - 1
+	}
+	if at < 2 || s.text[at-1] != '/' && s.text[at-1] != ':' {
+		return at, false
+	}
+	if at >= 3 && s.text[at-1] == '/' && s.text[at-2] == '/' && s.text[at-3] == ':' {
+		return at, true
+	}
+	colon := at - 1
+	for colon > 0 && at-colon < longestSlashes && s.text[colon] == '/' {
+		colon--
+	}
+	if s.text[colon] != ':' {
+		return at, false
+	}
+	from = colon
+	for from > 0 && colon-from < len("https") && madeOf[s.text[from-1]]&(ofLower|ofUpper) != 0 {
+		from--
+	}
+	return at, isOneOf(webSchemes, s.text[from:colon]) && (at-1 > colon || bytes.IndexByte(s.text[at:min(len(s.text), at+longestHost)], '.') > 0)
+}
+
+// longestSlashes is how many slashes behind a scheme are read as two.
+const longestSlashes = 8
+
+var webSchemes = set("http", "https", "ws", "wss", "ftp")
 
 // authority reads the part of an URL that says which host, from at on.
 func (s *sight) authority(at int) {
@@ -16,16 +54,54 @@ func (s *sight) authority(at int) {
 		end++
 	}
 	s.work += end - at
-	whole := s.text[at:end]
-	whole = whole[bytes.LastIndexByte(whole, '@')+1:]
-	if i := bytes.LastIndexByte(whole, ':'); i >= 0 && bytes.IndexByte(whole[i:], ']') < 0 {
-		whole = whole[:i]
-	}
 	s.inner = end
 	if end >= s.until { // an URL within another ends with it
 		s.until = s.restOfURL(end)
 	}
-	s.hostNamed(bytes.Trim(whole, ".[]"), true)
+	s.hostNamed(hostOf(s.text[at:end]), true)
+	if end < len(s.text) && isBreak(s.text[end]) {
+		s.broken(at)
+	}
+}
+
+// broken reads an authority that goes on behind line breaks or tabs, for readers
+// of URLs that take them out. More often it does not go on: so it counts only where
+// a server said the host that this makes.
+func (s *sight) broken(at int) {
+	var room [longestHost]byte
+	joined := room[:0]
+	for i := at; i < len(s.text) && i-at < 2*longestHost && len(joined) < longestHost; i++ {
+		s.work++
+		if c := s.text[i]; !isBreak(c) {
+			if endsAuthority[c] {
+				break
+			}
+			joined = append(joined, c)
+		}
+	}
+	s.joined = true
+	s.hostNamed(hostOf(joined), true)
+	s.joined = false
+}
+
+func isBreak(c byte) bool { return c == '\t' || c == '\n' || c == '\r' }
+
+// hostOf is the host in an authority.
+func hostOf(authority []byte) []byte {
+	authority = authority[bytes.LastIndexByte(authority, '@')+1:]
+	if i := bytes.LastIndexByte(authority, ':'); i >= 0 && bytes.IndexByte(authority[i:], ']') < 0 {
+		authority = authority[:i]
+	}
+	return bytes.Trim(authority, ".[]")
+}
+
+// tidied returns text as URL readers tidy it up, and what host it names then. It
+// returns false for what is no URL with a host, or of a file.
+func tidied(text []byte) (read uri.Reading, ok bool) {
+	if len(text) > longestURL || !uri.HasHost(text) {
+		return uri.Reading{}, false
+	}
+	return uri.Tidy(string(text)), true
 }
 
 var endsAuthority = func() (table [256]bool) {
@@ -95,7 +171,7 @@ func (s *sight) host(w span) {
 	}
 	name = bytes.TrimLeft(name, ".-_+")
 	s.work += 2 * len(text)
-	if !isHost(name) {
+	if !isHost(name) && !isNumericHost(name) {
 		return
 	}
 	inPath := w.start > 0 && s.text[w.start-1] == '/' && (w.start < 2 || s.text[w.start-2] != '/')
@@ -112,10 +188,27 @@ func (s *sight) hostNamed(name []byte, sure bool) {
 	if len(name) > 4 && bytes.EqualFold(name[:4], []byte("www.")) {
 		name = name[4:]
 	}
-	if len(name) == 0 || len(name) > longestHost || isHere(name) {
+	if len(name) == 0 || len(name) > longestHost {
 		return
 	}
-	s.found(host, name, sure)
+	if isDigit(name[0]) || bytes.IndexByte(name, ':') >= 0 || name[len(name)-1] == '.' { // it may be an address in another form
+		if number := bytes.TrimRight(name, "."); len(number) >= shortestAccount && allDigits(number) {
+			s.found(account, number, sure) // as it reads where nothing says that it is a host
+		}
+		name = []byte(uri.Host(string(name)))
+	}
+	if len(name) > 0 && !uri.IsHere(string(name)) && !isOneOf(nowhere, name) {
+		s.found(host, name, sure)
+	}
+}
+
+func allDigits(text []byte) bool {
+	for _, c := range text {
+		if !isDigit(c) {
+			return false
+		}
+	}
+	return true
 }
 
 // isHost reports whether name has the form of a host: two labels or more, of
@@ -150,6 +243,17 @@ func isHost(name []byte) bool {
 	return isEnding(name[last:])
 }
 
+// isNumericHost reports whether name is an address of four numbers, not all of
+// them decimal.
+func isNumericHost(name []byte) bool {
+	return len(name) >= len("1.2.3.4") && len(name) <= 4*len("0x00000000") && isDigit(name[0]) && bytes.Count(name, []byte(".")) == 3 && isAddress(uri.Host(string(name)))
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
 // isEnding reports whether a label can be the last one of a host.
 func isEnding(label []byte) bool {
 	if len(label) < 2 {
@@ -166,29 +270,8 @@ func isEnding(label []byte) bool {
 	return true
 }
 
-// isHere reports whether name is this machine, or one that stands for none.
-func isHere(name []byte) bool {
-	for _, end := range nowhere {
-		if i := len(name) - len(end); i >= 0 && (i == 0 || name[i-1] == '.') && hasSuffixFold(name, end) {
-			return true
-		}
-	}
-	return bytes.HasPrefix(name, []byte("127."))
-}
-
-var nowhere = []string{"localhost", "0.0.0.0", "::1", "host.docker.internal", "example", "example.com", "example.org", "example.net", "invalid", "test"}
-
-// hasSuffixFold is bytes.HasSuffix without regard to ASCII case; suffix is
-// lower case, and no longer than text.
-func hasSuffixFold(text []byte, suffix string) bool {
-	text = text[len(text)-len(suffix):]
-	for i := range len(suffix) {
-		if lowerASCII(text[i]) != suffix[i] {
-			return false
-		}
-	}
-	return true
-}
+// nowhere is the machine that a container runs on.
+var nowhere = set("host.docker.internal")
 
 // hostEndings are the last labels that make a word with dots a host wherever it
 // stands: those in wide use that are neither endings of files nor usual names of

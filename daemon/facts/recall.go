@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -22,7 +23,8 @@ type recall struct {
 	tool   uint64 // with its server
 	base64 int    // letters of it that may still be decoded
 
-	name []byte   // of the member at hand
+	at   *walk    // where the argument at hand stands
+	name []byte   // of its member
 	isTo answer   // whether it says that the member is an address
 	here []argued // what that argument names
 	all  []argued
@@ -70,7 +72,7 @@ const (
 	mostPlaces     = 256  // places of a call that the agent said first
 	mostAlien      = 3    // words beside the places in an argument that is an address, as a name before <...>
 	longestAddress = 4096 // bytes of such an argument
-	longLabel      = 16   // letters of a part of a host that carries something
+	mostLabels     = 128  // labels of a host, more than one of 253 letters has
 )
 
 // recalls begins to look at a call of an agent; what no agent says recalls
@@ -107,17 +109,47 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 		return
 	}
 	r.here = r.here[:0]
-	r.name, r.isTo = name, notAsked
+	r.at, r.name, r.isTo = w, name, notAsked
 	r.sight.look(text, &r.base64)
+	alien := r.sight.alien
+	if r.tidied(text) {
+		alien = 0
+	}
 	if len(r.here) == 0 {
 		return
 	}
-	addressed := !prose && r.sight.alien <= mostAlien && len(text) <= longestAddress
+	addressed := !prose && alien <= mostAlien && len(text) <= longestAddress
 	isTo, counter, member := r.isAddress(), isCounter(name), w.path()
 	for _, a := range r.here {
 		a.addressed, a.isTo, a.prose, a.counter, a.member = addressed, isTo, prose, counter, member
 		r.all = append(r.all, a)
 	}
+}
+
+// tidied looks at an address as URL readers tidy it up, and reports whether the
+// text is one URL.
+func (r *recall) tidied(text []byte) (isURL bool) {
+	if read, ok := tidied(text); ok {
+		r.sight.hostNamed([]byte(read.Host), true)
+		return bytes.IndexByte(bytes.TrimSpace(text), ' ') < 0
+	}
+	if len(text) > longestAddress || !r.isAddress() {
+		return false
+	}
+	if name := uri.Host(string(bytes.TrimSpace(text))); isAddress(name) {
+		r.sight.hostNamed([]byte(name), true)
+	}
+	if bytes.ContainsAny(text, "\t\r\n") {
+		r.sight.joined = true
+		r.sight.look(bytes.Map(func(c rune) rune {
+			if c < 0x80 && isBreak(byte(c)) {
+				return -1
+			}
+			return c
+		}, text), &r.base64)
+		r.sight.joined = false
+	}
+	return false
 }
 
 // member looks at the name of a member: some hold what goes where by it.
@@ -141,6 +173,12 @@ func (r *recall) place(p place) {
 			by = r.above(p.name)
 		}
 	}
+	if p.joined && by == "" {
+		return
+	}
+	if p.kind == host && isOneOf(metadataHosts, p.name) {
+		r.look.add(SecretPlace, "names "+string(p.name)+", the cloud's own address for credentials", r.at.path())
+	}
 	if p.kind == host && !p.sure && !r.isAddress() {
 		return // more likely the name of a file, or a member of something
 	}
@@ -152,24 +190,26 @@ func (r *recall) place(p place) {
 
 func (r *recall) named(uint64, strength) {}
 
-// above returns who said the host that name is a part of, when what was put
-// before it is long enough to carry something: a name that is looked up reaches
-// whoever owns its end.
+// metadataHosts are where the machines of clouds ask for their credentials.
+var metadataHosts = set("169.254.169.254", "169.254.170.2", "metadata.google.internal", "100.100.100.200", "fd00:ec2::254", "metadata.azure.internal")
+
+// above returns who said the host that name is a part of: a name that is looked
+// up reaches whoever owns its end.
 func (r *recall) above(name []byte) (by string) {
-	long := false
-	for {
+	if isDigit(name[len(name)-1]) {
+		return "" // an address
+	}
+	for range mostLabels {
 		i := bytes.IndexByte(name, '.')
 		if i < 0 || bytes.IndexByte(name[i+1:], '.') < 0 {
 			return ""
 		}
-		long = long || i >= longLabel
 		name = name[i+1:]
-		if long {
-			if by := r.memory.sayer(r.sight.hash(host, name)); by != "" {
-				return by
-			}
+		if by := r.memory.sayer(r.sight.hash(host, name)); by != "" {
+			return by
 		}
 	}
+	return ""
 }
 
 // conclude adds what the memory says to the facts.

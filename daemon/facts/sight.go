@@ -18,6 +18,8 @@ type place struct {
 	kind placeKind
 	name []byte // as it compares: in lower case, without ornament; valid during the call
 	sure bool   // written so that it can be nothing else
+	// It is put together from parts that may not belong together.
+	joined bool
 }
 
 type placeKind byte
@@ -58,6 +60,7 @@ type sight struct {
 	inner   int  // words that begin before this are parts of the host of an URL
 	counted int  // digits before this have been read
 	alien   int  // how many words belong to no place
+	joined  bool // what is found is put together, see place
 
 	work int // bytes looked at, for the tests of what hostile text costs
 
@@ -134,7 +137,8 @@ func (s *sight) words(text []byte) {
 
 func (s *sight) word(w span, made uint8) {
 	const letters = ofLower | ofUpper
-	if made&^letters == 0 && !s.afterScheme(w.start) {
+	authority, isHost := s.afterScheme(w.start)
+	if made&^letters == 0 && !isHost {
 		s.alienWord(w)
 		if s.tools {
 			s.plain(w, made)
@@ -144,8 +148,8 @@ func (s *sight) word(w span, made uint8) {
 	inURL := w.start < s.until
 	switch {
 	case w.start < s.inner:
-	case s.afterScheme(w.start):
-		s.authority(w.start)
+	case isHost:
+		s.authority(authority)
 	case made&ofAt != 0:
 		s.mailboxes(w)
 	case made&ofDot != 0 && !inURL:
@@ -168,14 +172,6 @@ func (s *sight) alienWord(w span) {
 	}
 }
 
-// afterScheme reports whether :// stands before at.
-func (s *sight) afterScheme(at int) bool {
-	if at > 0 && s.text[at-1] == '[' { // an address of IPv6
-		at--
-	}
-	return at >= 3 && s.text[at-1] == '/' && s.text[at-2] == '/' && s.text[at-3] == ':'
-}
-
 // clean returns text as it reads; the result is valid until the next look.
 func (s *sight) clean(text []byte) []byte { return s.cleaner.clean(text) }
 
@@ -189,7 +185,7 @@ func (s *sight) found(kind placeKind, text []byte, sure bool) {
 		s.key[i+1] = lowerASCII(c)
 	}
 	key := s.key[:len(text)+1]
-	s.to.place(place{key: maphash.Bytes(s.seed, key), kind: kind, name: key[1:], sure: sure})
+	s.to.place(place{key: maphash.Bytes(s.seed, key), kind: kind, name: key[1:], sure: sure, joined: s.joined})
 }
 
 // hash returns the key of a place whose name found has reported.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 // askDetails is what policies want to know of what a server asks, and would find
@@ -26,13 +28,13 @@ func askValue(s *subject, params []byte) (cedar.Record, error) {
 			return cedar.Record{}, fmt.Errorf("read what the server asks: %w", err)
 		}
 	}
-	a := parseURI(d.uri)
+	a := uri.Tidy(d.uri) // as the browser that opens it reads it
 	return cedar.NewRecord(cedar.RecordMap{
 		"text":       cedar.String(strings.Join(d.text, "\n")),
 		"tools":      texts(d.tools),
 		"properties": texts(d.properties),
-		"scheme":     cedar.String(a.scheme),
-		"host":       cedar.String(a.host),
+		"scheme":     cedar.String(a.Scheme),
+		"host":       cedar.String(a.Host),
 	}), nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -169,10 +170,10 @@ func (w *world) attributes() cedar.Record {
 	if w.subject.on != typeResource {
 		return cedar.NewRecord(cedar.RecordMap{"name": name, "server": server})
 	}
-	a := parseURI(w.name)
+	a := uri.Parse(w.name)
 	return cedar.NewRecord(cedar.RecordMap{
 		"uri": name, "server": server,
-		"scheme": cedar.String(a.scheme), "host": cedar.String(a.host), "path": cedar.String(a.path),
+		"scheme": cedar.String(a.Scheme), "host": cedar.String(a.Host), "path": cedar.String(a.Path),
 	})
 }
 

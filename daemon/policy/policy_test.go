@@ -352,27 +352,3 @@ func TestErrorsRedact(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
-
-func TestParseURI(t *testing.T) {
-	for uri, want := range map[string]address{
-		"":                                   {"", "", "", ""},
-		"file:///a/b":                        {"file", "", "/a/b", "file:///a/b"},
-		"FILE://LocalHost/a//b/./c/../d":     {"file", "", "/a/b/d", "file:///a/b/d"},
-		"file:/etc/x":                        {"file", "", "/etc/x", "file:/etc/x"},
-		"file:///a%2f..%2Fetc":               {"file", "", "/etc", "file:///etc"},
-		"file:///a%zz":                       {"file", "", "/a%zz", "file:///a%zz"},
-		"https://u:p@EX.org:8080/a?b=../c#d": {"https", "ex.org", "/a", "https://u:p@ex.org:8080/a?b=../c#d"},
-		"http://[::1]:80/x":                  {"http", "::1", "/x", "http://[::1]:80/x"},
-		"note://My Note/x":                   {"note", "my note", "/x", "note://My Note/x"},
-		"memo:today":                         {"memo", "", "today", "memo:today"},
-		"no scheme/../x":                     {"", "", "x", "x"},
-		"/abs/./path/":                       {"", "", "/abs/path/", "/abs/path/"},
-		"c:\\x":                              {"c", "", "\\x", "c:\\x"},
-		"file:///{path}":                     {"file", "", "/{path}", "file:///{path}"},
-		"..":                                 {"", "", "..", ".."},
-	} {
-		if got := parseURI(uri); got != want {
-			t.Errorf("parseURI(%q):\ngot  %+v\nwant %+v", uri, got, want)
-		}
-	}
-}

@@ -74,7 +74,7 @@ func holds(wanted []config.Fact, facts []gate.Fact) *gate.Fact {
 }
 
 // Rule takes a call through the gates visible, rule and permit. When it is about
-// several things, or about a URI that can be spelled in a plainer way, each is
+// several things, or about a URI that has several spellings, each is
 // judged by itself, and the strictest answer counts.
 //
 // With an error only the Redact of the ruling counts: what must not be recorded

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -25,7 +26,7 @@ type subject struct {
 	class  class
 	method string           // as rules and policies name it
 	on     cedar.EntityType // what it is done to
-	names  []string         // what it is done to, by name or URI; a URI also in plain spelling. Never empty
+	names  []string         // what it is done to, by name or URI; a URI in each of its spellings. Never empty
 	server string
 	agent  string
 	free   bool // an ask that is forwarded where no rule names it
@@ -105,13 +106,11 @@ func (s *subject) act(c *gate.Call, on mcp.Subject) error {
 	return nil
 }
 
-// spell adds the plain spelling of each URI that has another, so that no rule
-// can be walked around with .. or %2e.
+// spell adds the other spellings of each URI, so that no rule can be walked round
+// with what some reader of URIs tidies up.
 func (s *subject) spell() {
 	for _, name := range s.names[:len(s.names):len(s.names)] {
-		if clean := parseURI(name).clean; clean != name {
-			s.names = append(s.names, clean)
-		}
+		s.names = append(s.names, uri.Spellings(name)[1:]...)
 	}
 }
 

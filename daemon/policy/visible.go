@@ -9,6 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 // Visible reports whether an agent may know of a tool, prompt or resource that
@@ -31,9 +32,7 @@ func (s *Set) Visible(c *gate.Call, kind, name string) bool {
 		on = typePrompt
 	case "resources":
 		on = typeResource
-		if clean := parseURI(name).clean; clean != name {
-			names = append(names, clean)
-		}
+		names = uri.Spellings(name)
 	}
 	return exposed(&source.Expose, on, names)
 }

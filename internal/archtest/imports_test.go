@@ -24,6 +24,7 @@ const (
 	protobuf = "google.golang.org/protobuf/..."
 	argon2   = "golang.org/x/crypto/argon2"
 	qr       = "rsc.io/qr"
+	idna     = "golang.org/x/net/idna"
 	cedar    = "github.com/cedar-policy/cedar-go/..."
 	sqlite   = "modernc.org/sqlite/..."
 	systemd  = "github.com/coreos/go-systemd/v22/..."
@@ -62,6 +63,7 @@ var mayImport = map[string][]string{
 	"internal/yamledit":  {yaml, "internal/edit"},
 	"internal/agentconf": {sys, json, diff, "internal/edit", "internal/jsonc", "internal/tomledit", "internal/yamledit"},
 	"internal/display":   {sys, json, text},
+	"internal/uri":       {idna},
 	"internal/bench":     {sys, protobuf, proto, "client", "internal/rig"}, // it measures from where people are, on a finer clock than /proc has
 	"internal/fake":      {sys, json, toml, yaml},                          // its agents read what ours rewrite
 

@@ -1,0 +1,130 @@
+package uri
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+// cutAuthority cuts what begins with an authority into that and the path.
+func cutAuthority(s string) (authority, path string) {
+	if i := strings.IndexByte(s, '/'); i >= 0 {
+		return s[:i], s[i:]
+	}
+	return s, ""
+}
+
+// splitAuthority takes an authority apart. The host of IPv6 loses its brackets.
+func splitAuthority(authority string) (user, host, port string) {
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, authority = authority[:i], authority[i+1:]
+	}
+	if strings.HasPrefix(authority, "[") {
+		if i := strings.IndexByte(authority, ']'); i > 0 {
+			return user, authority[1:i], strings.TrimPrefix(authority[i+1:], ":")
+		}
+	}
+	host, port, _ = strings.Cut(authority, ":")
+	return user, host, port
+}
+
+// Host returns the name of a host as it compares: percent-decoded, in lower case
+// and in ASCII, without a dot at its end, and an address in its usual form however
+// it was written (as one number, in hexadecimal, in full width digits, as IPv4
+// within IPv6).
+func Host(name string) string {
+	if name = decoded(name); strings.Contains(name, ":") {
+		bare, _, _ := strings.Cut(name, "%")
+		if addr, err := netip.ParseAddr(bare); err == nil {
+			return addr.Unmap().String()
+		}
+	}
+	name = strings.TrimRight(asciiHost(name), ".")
+	if addr, ok := ipv4(name); ok {
+		return addr.String()
+	}
+	return name
+}
+
+// IsHere reports whether a host as Host returns it is the machine itself.
+func IsHere(host string) bool {
+	if host != "" && '0' <= host[0] && host[0] <= '9' || strings.Contains(host, ":") {
+		addr, err := netip.ParseAddr(host)
+		return err == nil && (addr.IsLoopback() || addr.IsUnspecified())
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// names maps hosts as URL readers do, and refuses none: what they refuse is
+// compared as far as it could be mapped.
+var names = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false), idna.ValidateLabels(false),
+	idna.CheckHyphens(false), idna.CheckJoiners(false), idna.VerifyDNSLength(false))
+
+func asciiHost(name string) string {
+	lower := strings.ToLower(name)
+	if isASCII(lower) && !strings.Contains(lower, "xn--") {
+		return lower
+	}
+	mapped, _ := names.ToASCII(lower) // with an error too it returns what it could map
+	return mapped
+}
+
+func unicodeHost(name string) string {
+	if !strings.Contains(name, "xn--") {
+		return name
+	}
+	mapped, _ := names.ToUnicode(name)
+	return mapped
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// ipv4 reads the forms of an address that inet_aton knows: one to four numbers,
+// each decimal, octal after 0 or hexadecimal after 0x, of which the last fills
+// what the others leave.
+func ipv4(name string) (netip.Addr, bool) {
+	if name == "" || len(name) > 64 || name[0] < '0' || name[0] > '9' {
+		return netip.Addr{}, false
+	}
+	parts := strings.Split(name, ".")
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var sum uint64
+	for i, part := range parts {
+		base, digits := 10, part
+		if len(part) > 1 && part[0] == '0' {
+			base, digits = 8, part[1:]
+			if part[1]|0x20 == 'x' {
+				base, digits = 16, part[2:]
+			}
+		}
+		n := uint64(0)
+		if digits != "" {
+			var err error
+			if n, err = strconv.ParseUint(digits, base, 32); err != nil || strings.HasPrefix(digits, "+") {
+				return netip.Addr{}, false
+			}
+		} else if base == 10 {
+			return netip.Addr{}, false
+		}
+		most, shift := uint64(255), 8*uint(3-i)
+		if i == len(parts)-1 {
+			most, shift = 1<<(8*uint(4-i))-1, 0
+		}
+		if n > most {
+			return netip.Addr{}, false
+		}
+		sum |= n << shift
+	}
+	return netip.AddrFrom4([4]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}), true
+}

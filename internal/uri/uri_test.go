@@ -1,0 +1,96 @@
+package uri
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Reading{
+		"":                                   {"", "", "", ""},
+		"file:///a/b":                        {"file", "", "/a/b", "file:///a/b"},
+		"FILE://LocalHost/a//b/./c/../d":     {"file", "", "/a/b/d", "file:///a/b/d"},
+		"file:/etc/x":                        {"file", "", "/etc/x", "file:/etc/x"},
+		"file:///a%2f..%2Fetc":               {"file", "", "/etc", "file:///etc"},
+		"file:///a%zz":                       {"file", "", "/a%zz", "file:///a%zz"},
+		"file:///%65tc/%zz/../x":             {"file", "", "/etc/x", "file:///etc/x"},
+		"https://u:p@EX.org:8080/a?b=../c#d": {"https", "ex.org", "/a", "https://u:p@ex.org:8080/a?b=../c#d"},
+		"http://[::1]:80/x":                  {"http", "::1", "/x", "http://[::1]:80/x"},
+		"note://My Note/x":                   {"note", "my note", "/x", "note://My Note/x"},
+		"memo:today":                         {"memo", "", "today", "memo:today"},
+		"no scheme/../x":                     {"", "", "x", "x"},
+		"/abs/./path/":                       {"", "", "/abs/path/", "/abs/path/"},
+		"c:\\x":                              {"c", "", "\\x", "c:\\x"},
+		"file:///{path}":                     {"file", "", "/{path}", "file:///{path}"},
+		"..":                                 {"", "", "..", ".."},
+	} {
+		if got := Parse(text); got != want {
+			t.Errorf("Parse(%q):\ngot  %+v\nwant %+v", text, got, want)
+		}
+	}
+}
+
+func TestTidy(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "memo:today": "memo:today", "note://My Note/x": "note://my note/x", "no scheme/../x": "x",
+		// Files.
+		"file:/etc/x": "file:///etc/x", "file:etc/x": "file:///etc/x", "file://127.0.0.1/etc/x": "file:///etc/x",
+		"file://localhost./etc/x": "file:///etc/x", "file:////etc/x": "file:///etc/x", `file:\\\etc\x`: "file:///etc/x",
+		`file:\etc\x`: "file:///etc/x", "file://0x7f.1/etc/x": "file:///etc/x", "file://[::1]/etc/x": "file:///etc/x",
+		"\u00a0 file:///etc/x\ufeff": "file:///etc/x", "fi\tle:///e\ntc/\rx": "file:///etc/x", "FiLe:///etc/x?y#z": "file:///etc/x",
+		"file:///etc%252fx": "file:///etc/x", "file:///etc/%252e%252e/x": "file:///x", `file:///a%5c..%5cx`: "file:///x",
+		"file:///etc/x%00.txt": "file:///etc/x", "/etc/x": "file:///etc/x", `\etc\x`: "file:///etc/x", "file://Server/x": "file://server/x",
+		// Hosts.
+		"http:a.org/x": "http://a.org/x", "http:/a.org/x": "http://a.org/x", "http:////a.org/x": "http://a.org/x", `https:\\a.org\x`: "https://a.org/x",
+		"https://u:p@A.org:443/x": "https://a.org/x", "http://a.org:0080": "http://a.org/", "https://a.org:8443/x": "https://a.org:8443/x",
+		"https://a.org./x": "https://a.org/x", "https://ａ．ｏｒｇ/x": "https://a.org/x", "https://a。org/x": "https://a.org/x",
+		"https://a%2eorg/x": "https://a.org/x", "https://a\u00ad.org/x": "https://a.org/x", `https://a.org\@b.org/`: "https://a.org/@b.org/",
+		"https://bücher.org/": "https://xn--bcher-kva.org/", "https://a.org/x?y#z": "https://a.org/x?y", "http://a.org:/x": "http://a.org/x",
+		// Addresses.
+		"http://3405803783/": "http://203.0.113.7/", "http://0xcb007107": "http://203.0.113.7/", "http://0313.0.0161.7/": "http://203.0.113.7/",
+		"http://203.28935/": "http://203.0.113.7/", "http://[::ffff:203.0.113.7]/": "http://203.0.113.7/", "http://[0:0::1]:8080/": "http://[::1]:8080/",
+		"http://２０３.0.113.7/": "http://203.0.113.7/", "http://1.2.3.4.5/": "http://1.2.3.4.5/", "http://256.1/": "http://256.1/", "http://09/": "http://09/",
+	} {
+		got := Tidy(text)
+		if got.Text != want {
+			t.Errorf("Tidy(%q): got %q, want %q", text, got.Text, want)
+		}
+		if again := Tidy(got.Text); again.Text != want {
+			t.Errorf("Tidy(%q) is not tidy: it becomes %q", got.Text, again.Text)
+		}
+	}
+}
+
+func TestSpellings(t *testing.T) {
+	for text, want := range map[string][]string{
+		"file:///a/b":           {"file:///a/b"},
+		"https://a.org/x?y":     {"https://a.org/x?y"},
+		"memo:today":            {"memo:today"},
+		"file://share/My Files": {"file://share/My Files", "file://share/My%20Files", "file:///My Files", "file:///My%20Files"},
+		"https://bücher.org/":   {"https://bücher.org/", "https://xn--bcher-kva.org/"},
+		"https://xn--bcher-kva.org/a/../b": {
+			"https://xn--bcher-kva.org/a/../b", "https://xn--bcher-kva.org/b", "https://bücher.org/b",
+		},
+	} {
+		if got := Spellings(text); !slices.Equal(got, want) {
+			t.Errorf("Spellings(%q):\ngot  %q\nwant %q", text, got, want)
+		}
+	}
+}
+
+func FuzzSpellings(f *testing.F) {
+	for _, text := range []string{"file:/x", `\\a\b`, "http://u@[::1]:1/%2e", "://", "http://%zz/%"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := Spellings(text); got[0] != text || len(got) > 14 {
+			t.Errorf("%q: %q", text, got)
+		}
+	})
+}
+
+func BenchmarkSpellings(b *testing.B) {
+	for b.Loop() {
+		Spellings("file:///home/ann/projects/thing/README.md")
+	}
+}
