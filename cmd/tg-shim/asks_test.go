@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -260,6 +263,57 @@ func TestForbiddenAskBesideAnAllowedOne(t *testing.T) {
 			t.Errorf("got %s, want %s", got, tt.told)
 		}
 	}
+}
+
+// Whatever a server answers, what it asks in it reaches the agent only by the rules:
+// of a server of the shim's own, and of one that is shared.
+func TestForbiddenAskInAnyAnswer(t *testing.T) {
+	t.Parallel()
+	const sampling = `"inputRequests":{"s":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}`
+	params := map[string]string{
+		"resources/read": `"uri":"file:///a"`, "skills/get": `"uri":"skill://a"`, "resources/directory/read": `"uri":"file:///a"`,
+		"prompts/get": `"name":"p"`, "tools/call": `"name":"t"`, "tasks/get": `"taskId":"t"`, "tasks/update": `"taskId":"t"`, "tasks/cancel": `"taskId":"t"`,
+		"subscriptions/listen": `"notifications":{}`, "completion/complete": `"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"b"}`,
+		"tasks/result": `"taskId":"t"`, "resources/subscribe": `"uri":"file:///a"`, "resources/unsubscribe": `"uri":"file:///a"`, "logging/setLevel": `"level":"info"`,
+	}
+	play := func(t *testing.T, p *pair, modern bool, but ...string) {
+		n := 0
+		for _, method := range mcp.Methods(wire.FromAgent) {
+			rule := mcp.Lookup(wire.FromAgent, &wire.Envelope{Kind: wire.Request, Method: method, Modern: modern})
+			if rule.Unknown || rule.Treatment == mcp.Refuse || method == "initialize" || slices.Contains(but, method) {
+				continue
+			}
+			all := []string{params[method]}
+			if modern {
+				all = append(all, modernMeta)
+			}
+			all = slices.DeleteFunc(all, func(s string) bool { return s == "" })
+			for _, result := range []string{`{"resultType":"input_required",` + sampling + `}`, `{` + sampling + `}`, `{"resultType":"complete",` + sampling + `}`} {
+				n++
+				p.agent(fmt.Sprintf(`{"jsonrpc":"2.0","id":"n%d","method":%q,"params":{%s}}`, n, method, strings.Join(all, ",")))
+				p.answer(p.serverNext(method), result)
+				if got := p.next(); strings.Contains(got, "inputRequests") || !strings.Contains(got, "Not executed. Refused by rule defaults.asks") || !strings.Contains(got, fmt.Sprintf(`"id":"n%d"`, n)) {
+					t.Errorf("%s answered with %s: the agent reads %s", method, result, got)
+				}
+			}
+		}
+		if n < 30 {
+			t.Errorf("%d answers, want one for each method", n)
+		}
+	}
+	forbids := func(configuration string) *rig.House {
+		h := newHouse(t, strings.Replace(configuration, "asks: forward", "asks: deny", 1))
+		h.StartDaemon()
+		return h
+	}
+	t.Run("own/legacy", func(t *testing.T) { play(t, startPair(t, forbids(forwardAll), rig.Options{}), false) })
+	t.Run("own/modern", func(t *testing.T) { play(t, startPair(t, forbids(forwardAll), rig.Options{}), true) })
+	t.Run("shared", func(t *testing.T) {
+		p := &pair{Shim: forbids(shareAll).Shim(t, rig.Options{}), t: t}
+		p.greet()
+		// What the pool answers itself, or knows nothing of, does not come from the server.
+		play(t, p, false, "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/get", "tasks/result", "tasks/update", "tasks/cancel")
+	})
 }
 
 // The error by which a server of the legacy era sends somebody to a page is an ask

@@ -124,8 +124,7 @@ func (p *proxy) wanted(rule mcp.Rule, r *request, line []byte, e *wire.Envelope)
 	case mcp.Filter, mcp.Judge:
 		return true
 	case mcp.Inspect:
-		kind := string(e.ResultType.Of(line))
-		return kind != "" && kind != `"complete"` || e.InputRequests.Present()
+		return mcp.Asks(line, e) || mcp.AsksWithin(line, e, r.method)
 	}
 	return false
 }

@@ -130,6 +130,9 @@ func (p *proxy) notification(ctx context.Context, side wire.Side, line []byte, e
 	}
 	p.link.count(side, e.Method)
 	rule := mcp.Lookup(side, e)
+	if rule.Treatment == mcp.Pass && side == wire.FromServer && mcp.Asks(line, e) {
+		rule.Treatment = mcp.Inspect
+	}
 	switch rule.Treatment {
 	case mcp.Judge, mcp.Inspect, mcp.Filter:
 		came, known := p.toldOf(side, line, e)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func (c *Call) carriesAsks() bool {
 	case wire.Result, wire.Error:
 		return true
 	case wire.Notification:
-		return mcp.Lookup(c.Side, &c.Envelope).Treatment == mcp.Inspect
+		return mcp.Lookup(c.Side, &c.Envelope).Treatment == mcp.Inspect || c.Side == wire.FromServer && c.Envelope.InputRequests.Present()
 	}
 	return false
 }
@@ -117,6 +118,15 @@ func (c *Call) asks() ([]*Call, error) {
 	case "", "complete", inputRequired, "task":
 	default:
 		return nil, fmt.Errorf("the server's result is of the unknown type %q", kind)
+	}
+	if member, _ := mcp.ListOf(c.Method); member != "" {
+		list, err := wire.Member(c.Line, e.Result, member)
+		if err != nil || list.Present() && string(list.Of(c.Line)) != "null" {
+			return nil, fmt.Errorf("the server's result is a list of %s and asks for something", member)
+		}
+	}
+	if mcp.AsksWithin(c.Line, e, c.Method) {
+		return nil, errors.New("the server's result holds another one that asks for something")
 	}
 	if !e.InputRequests.Present() {
 		return nil, nil

@@ -83,6 +83,17 @@ func TestAsksInsideAnswers(t *testing.T) {
 		{"asks that can't be read", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":[]}}`, "tools/call", nil, Deny, `can't be read`, "", ""},
 		{"what is no ask", result(`{"params":{}}`), "tools/call", nil, Deny, `can't be read`, "", ""},
 
+		{"of anything else", result(sampling), "completion/complete", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"error":{"code":-31001`, "", ""},
+		{"of a list", result(sampling), "tools/list", map[string]Ruling{"sampling/createMessage": denies}, Deny, `"error":{"code":-31001`, "", ""},
+		{"of a list, one needs a person", result(sampling), "prompts/list", map[string]Ruling{"sampling/createMessage": opsAsks}, Ask, ``, "sampling/createMessage", `{"messages":[],"maxTokens":1}`},
+		{"of a list that is none", result(sampling), "tools/list", nil, Forward, ``, "", ""},
+		{"of a list that is one too", strings.Replace(result(sampling), `"requestState"`, `"tools":[{"name":"a"}],"requestState"`, 1), "tools/list", nil, Deny, `is a list of tools and asks for something`, "", ""},
+		{"of a list in another type", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"task","tools":[{"name":"a"}]}}`, "tools/list", nil, Deny, `is a list of tools and asks for something`, "", ""},
+		{"of a list whose asks nobody knows of", `{"jsonrpc":"2.0","id":1,"result":{"inputRequests":{},"Tools":[]}}`, "tools/list", nil, Deny, `is a list of tools and asks for something`, "", ""},
+		{"of what a task came to", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","result":{"inputRequests":{"q":` + form + `}}}}`, "tasks/get", nil, Deny, `holds another one that asks`, "", ""},
+		{"told of what a task came to", `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"taskId":"t","result":{"resultType":"input_required"}}}`, "", nil, Deny, ``, "", ""},
+		{"told with something else", `{"jsonrpc":"2.0","method":"notifications/message","params":{` + inside(sampling) + `}}`, "", map[string]Ruling{"sampling/createMessage": denies}, Deny, ``, "", ""},
+
 		{"as many as may be", result(slices.Repeat([]string{form}, mostAsks)...), "tools/call", nil, Forward, ``, "", ""},
 		{"one more", result(slices.Repeat([]string{form}, mostAsks+1)...), "tools/call", nil, Deny, `more than 64`, "", ""},
 

@@ -150,7 +150,7 @@ func (a *Attachment) Submit(s Submission) {
 		a.settle(c, digest, a.unreadable(c, refusal))
 		return
 	}
-	if member, _ := mcp.ListOf(c.Method); member != "" && c.Envelope.Kind == wire.Result {
+	if member, _ := mcp.ListOf(c.Method); member != "" && c.Envelope.Kind == wire.Result && !mcp.Asks(c.Line, &c.Envelope) {
 		a.settle(c, digest, a.gate.result(a.ctx, a, c))
 		return
 	}

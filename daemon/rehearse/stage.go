@@ -177,8 +177,7 @@ func submitted(from wire.Side, method string, line []byte) bool {
 		if wire.Read(line, from, &e) != nil {
 			return true
 		}
-		kind, err := wire.Unquote(e.ResultType, line)
-		return e.ResultType.Present() && (err != nil || kind != "complete") || e.InputRequests.Present()
+		return mcp.Asks(line, &e) || mcp.AsksWithin(line, &e, method)
 	}
 	return false
 }

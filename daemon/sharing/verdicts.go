@@ -145,8 +145,7 @@ func needsVerdict(e *wire.Envelope, line []byte) (bool, error) {
 		if !e.ID.Present() {
 			return false, fmt.Errorf("it answers nothing")
 		}
-		kind := string(e.ResultType.Of(line))
-		return kind != "" && kind != `"complete"` || e.InputRequests.Present(), nil
+		return mcp.Asks(line, e), nil
 	}
 	if refusal := mcp.Check(wire.FromAgent, e, line); refusal != nil {
 		return false, refusal

@@ -61,6 +61,21 @@ func modernCases() []*Case {
 		server(m, "dies", `{"jsonrpc":"2.0","id":951,"result":{"resultType":"complete","v":"mark-mod26`, modern, open, dies, lost("951"), note("EC-STDIO-010")),
 		server(m, "list-with-hints", `{"jsonrpc":"2.0","id":951,"result":{"resultType":"complete","ttlMs":300000,"cacheScope":"public","tools":[{"name":"echo","inputSchema":{}}]}}`, modern, asked(request("951", "tools/list", `{`+meta+`}`)), identical),
 	}
+	// What is wrong with an answer to a call is wrong with an answer to anything.
+	for _, asked := range []struct{ name, method, params string }{
+		{"a-list", "tools/list", ``}, {"discover", "server/discover", ``}, {"a-completion", "completion/complete", `,"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"b"}`},
+		{"an-update", "tasks/update", `,"taskId":"t"`}, {"a-skill", "skills/get", `,"uri":"skill://a"`}, {"a-task", "tasks/get", `,"taskId":"t"`},
+	} {
+		open := before("agent", []string{request("955", asked.method, `{`+meta+asked.params+`}`)})
+		cases = append(cases,
+			server(m, "unknown-type-of-"+asked.name, result("955", `"resultType":"acme","v":"mark-any1"`), modern, open, lost("955")),
+			server(m, "no-servers-ask-in-"+asked.name, result("955", `"resultType":"input_required","inputRequests":{"a":{"method":"tools/call","params":{"name":"mark-any2"}}}`), modern, open, lost("955")))
+	}
+	cases = append(cases,
+		server(m, "list-that-asks", result("955", `"resultType":"input_required","inputRequests":{},"tools":[{"name":"mark-any3"}]`), modern,
+			before("agent", []string{request("955", "tools/list", `{`+meta+`}`)}), lost("955")),
+		server(m, "asks-within-a-task", result("955", `"resultType":"complete","status":"completed","result":{"resultType":"input_required","v":"mark-any4"}`), modern,
+			before("agent", []string{request("955", "tasks/get", `{`+meta+`,"taskId":"t"}`)}), lost("955")))
 	for i, method := range []string{"sampling/createMessage", "elicitation/create", "roots/list", "ping", "tasks/get", "tools/call", "acme/ask"} {
 		cases = append(cases, server(m, fmt.Sprintf("asks-%d", i),
 			request("954", method, fmt.Sprintf(`{"v":"mark-mas%d","name":"n"}`, i)), modern, silent, note(method+": a modern server sends no requests")))

@@ -112,8 +112,9 @@ func (k key) inOtherEra() bool {
 }
 
 // LookupResult returns the rule for the result of a request for method, in the
-// era of that request, when side wrote the result. The results of unknown
-// methods pass and are observed.
+// era of that request, when side wrote the result. Every result that does not
+// have to be submitted is inspected: a client may heed an ask in the answer to
+// anything. The results of unknown methods are observed too.
 func LookupResult(side wire.Side, method string, modern bool) Rule {
 	if side == wire.FromAgent && modern {
 		return Rule{Treatment: Refuse} // the agent writes no answers in the modern era
@@ -122,10 +123,14 @@ func LookupResult(side wire.Side, method string, modern bool) Rule {
 	if side == wire.FromAgent {
 		asker = wire.FromServer
 	}
-	if rule, ok := results[key{method, asker, false, modern}]; ok {
-		return rule
+	rule, ok := results[key{method, asker, false, modern}]
+	if !ok {
+		rule = observed
 	}
-	return Rule{Treatment: Pass, Observe: true}
+	if rule.Treatment == Pass {
+		rule.Treatment = Inspect
+	}
+	return rule
 }
 
 // ListOf returns, for a method that lists something, the member of its result

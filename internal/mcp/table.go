@@ -10,8 +10,8 @@ type key struct {
 	modern       bool
 }
 
-// row is one line of the table. Its result is the treatment of the answer,
-// Pass when not given.
+// row is one line of the table. Its result is the treatment of the answer; one
+// that passes is inspected, see [LookupResult].
 type row struct {
 	method string
 	eras   eras
@@ -45,19 +45,19 @@ var agentRequests = []row{
 	{"server/discover", always, recorded, recorded},
 	{"ping", legacy, passes, passes},
 	{"tools/list", always, filtered, filtered},
-	{"tools/call", always, acts(Tool), inspects},
+	{"tools/call", always, acts(Tool), observed},
 	{"resources/list", always, filtered, filtered},
 	{"resources/templates/list", always, filtered, filtered},
-	{"resources/read", always, acts(Resource), inspects},
+	{"resources/read", always, acts(Resource), observed},
 	{"resources/subscribe", legacy, acts(Resource), passes},
 	{"resources/unsubscribe", legacy, passes, passes},
 	{"subscriptions/listen", modern, acts(Listen), observed},
 	{"prompts/list", always, filtered, filtered},
-	{"prompts/get", always, acts(Prompt), inspects},
+	{"prompts/get", always, acts(Prompt), observed},
 	{"completion/complete", always, acts(Reference), observed},
 	{"logging/setLevel", legacy, recorded, passes},
-	{"tasks/get", always, passes, inspects},
-	{"tasks/result", legacy, passes, inspects},
+	{"tasks/get", always, passes, observed},
+	{"tasks/result", legacy, passes, observed},
 	{"tasks/update", always, acts(Task), observed},
 	{"tasks/cancel", always, observed, observed},
 	{"tasks/list", legacy, observed, observed},
@@ -69,9 +69,9 @@ var agentRequests = []row{
 // serverRequests are what a server may ask of an agent, all of it in the
 // legacy era: a modern server puts what it asks into a result.
 var serverRequests = []row{
-	{"sampling/createMessage", legacy, asks, inspects},
-	{"elicitation/create", legacy, asks, inspects},
-	{"roots/list", legacy, asks, inspects},
+	{"sampling/createMessage", legacy, asks, observed},
+	{"elicitation/create", legacy, asks, observed},
+	{"roots/list", legacy, asks, observed},
 	{"ping", legacy, passes, passes},
 	{"tasks/get", legacy, passes, passes},
 	{"tasks/result", legacy, passes, passes},
