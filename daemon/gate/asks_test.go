@@ -103,6 +103,13 @@ func TestAsksInsideAnswers(t *testing.T) {
 		{"a page that needs a person", pages(`"mode":"url",`), "tools/call", map[string]Ruling{"elicitation/create": bossAsks}, Ask, ``, "elicitation/create", `"url":"https://example.com"`},
 		{"a page that calls itself a form", pages(`"mode":"form",`), "tools/call", nil, Deny, `leads to no page`, "", ""},
 		{"a page that calls itself nothing", pages(``), "tools/call", nil, Deny, `leads to no page`, "", ""},
+		{"a page that no agent should open", strings.Replace(pages(`"mode":"url",`), "https:", "http:", 1), "tools/call", nil, Deny, `not of this machine`, "", ""},
+		{"inside a result", result(form, strings.Replace(page, "example.com", "example.com/$(id)", 1)), "tools/call", nil, Deny, `U+0024, which belongs escaped`, "", ""},
+		{"told of a task", task(strings.Replace(page, "https", "file", 1)), "", nil, Deny, ``, "", ""},
+		{"asked for by itself", `{"jsonrpc":"2.0","id":1,` + strings.Replace(page, "https:", "javascript:", 1)[1:], "elicitation/create", nil, Deny, `{"action":"decline"}`, "", ""},
+		{"of which a person is asked", result(strings.Replace(page, "https:", "http:", 1)), "tools/call", map[string]Ruling{"elicitation/create": bossAsks}, Deny, `not of this machine`, "", ""},
+		{"of this machine", result(strings.Replace(page, "https://example.com", "http://localhost:8080/a", 1)), "tools/call", nil, Forward, ``, "", ""},
+		{"without an address", result(strings.Replace(page, `"url":"https://example.com",`, ``, 1)), "tools/call", nil, Deny, `gives no address`, "", ""},
 		{"pages that can't be read", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m","data":{"elicitations":{}}}}`, "tools/call", nil, Deny, `not an array`, "", ""},
 		{"no pages", `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"m"}}`, "tools/call", map[string]Ruling{"elicitation/create": denies}, Forward, ``, "", ""},
 	} {

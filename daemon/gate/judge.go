@@ -134,7 +134,7 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 			Reason: fmt.Sprintf("the policy could not be evaluated (%v)", err), Redact: ruling.Redact,
 		}
 	}
-	ruling = pinned.over(ruling)
+	ruling = c.page(pinned.over(ruling))
 	if i := slices.IndexFunc(facts, func(f Fact) bool { return f.Name == "ours" }); i >= 0 && ruling.Move == Forward {
 		ruling.Move, ruling.Gate = Ask, "ask"
 		ruling.Rule, ruling.Policies, ruling.By, ruling.Basis.Rule = "built in: ours", nil, "", [32]byte{}

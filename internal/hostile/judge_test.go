@@ -152,7 +152,7 @@ func (p *play) checkBack(back [][]byte, reply string) {
 			if !slices.Contains(ours, m.text("method")) {
 				p.bad("the sender got a message that nobody sent: %s", brief(line))
 			}
-		case m.refusedTool() && reply != "none" && p.Expect.ErrorCode == nil && m.raw("id") == p.Expect.ReplyID:
+		case (m.refusedTool() || m.declined()) && reply != "none" && p.Expect.ErrorCode == nil && m.raw("id") == p.Expect.ReplyID:
 			refusals++
 		case !m.has("error"):
 			p.bad("the sender got an answer that nobody gave: %s", brief(line))

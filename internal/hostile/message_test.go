@@ -59,6 +59,9 @@ func (m *message) fault() (fault, error) {
 	return fault{*f.Code, *f.Message}, nil
 }
 
+// declined reports whether m is what a server is told that may not ask the user.
+func (m *message) declined() bool { return m.raw("result") == `{"action":"decline"}` }
+
 // refusedTool reports whether m is the result of a tool that was not executed.
 func (m *message) refusedTool() bool {
 	var result struct {

@@ -55,6 +55,24 @@ func serverCases() []*Case {
 		server(q, "method-with-a-blank", request("803", "roots/list ", `{"v":"mark-ask9"}`), refused("803")),
 		server(q, "batch", `[{"jsonrpc":"2.0","id":803,"method":"roots/list","params":{"v":"mark-ask10"}}]`, dropped, note("EC-STDIO-035")),
 	}
+	for i, address := range []string{
+		`http://pages.example/`, `file:///etc/passwd`, `javascript:alert(1)`, `https:/pages.example`, `https://pages.example/$(id)`, `https://pages.example/\u0060id\u0060`, `https://pages.example/;id`,
+		`https://pages.example&calc.exe`, `https://pages.example/|id`, `https://pages.example/\n`, `https://pages.example/\u001b[2J`, `https://pages.example/\u202egnp.exe`, `https://pages.example/\u200b`, `https://pages.example/%0a`,
+		` https://pages.example/`, `https://user@pages.example/`, `https://2130706433/pages.example`, `http://localhost.pages.example/`, `https:\\\\pages.example\\a`, `vscode://pages.example/run`,
+	} {
+		page := `"mode":"url","elicitationId":"e","url":"` + address + `","message":"mark-url1"`
+		cases = append(cases, server(q, fmt.Sprintf("page-%d", i), request("803", "elicitation/create", `{`+page+`}`), refused("803"), note(address)))
+		if i%8 > 0 {
+			continue
+		}
+		cases = append(cases,
+			server(q, fmt.Sprintf("page-in-an-answer-%d", i), `{"jsonrpc":"2.0","id":801,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{`+page+`}}}}}`, open, dropped),
+			server(q, fmt.Sprintf("page-in-an-error-%d", i), `{"jsonrpc":"2.0","id":801,"error":{"code":-32042,"message":"m","data":{"elicitations":[{`+page+`}]}}}`, open, dropped))
+	}
+	cases = append(cases,
+		server(q, "page-nowhere", request("803", "elicitation/create", `{"mode":"url","message":"mark-url2"}`), refused("803")),
+		server(q, "page-of-another-mode", request("803", "elicitation/create", `{"mode":"page","url":"javascript:1","message":"mark-url3"}`), refused("803")),
+		server(q, "page-in-a-form", request("803", "elicitation/create", `{"url":"http://pages.example/","message":"mark-url4","requestedSchema":{"type":"object","properties":{}}}`), refused("803")))
 	for i, method := range []string{"tools/call", "tools/list", "resources/read", "prompts/get", "completion/complete", "initialize", "logging/setLevel"} {
 		cases = append(cases, server(q, fmt.Sprintf("an-agents-method-%d", i),
 			request("803", method, fmt.Sprintf(`{"name":"mark-clm%d","uri":"file:///a"}`, i)), refused("803", -32601), note(method)))

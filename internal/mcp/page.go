@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// longestPage is how many bytes the address of a page may have: as many as what
+// opens pages takes.
+const longestPage = 8 << 10
+
+// plainInPage are the characters beside letters and digits that the address of a
+// page may be made of. Those that a shell gives a meaning are not among them:
+// agents have handed such addresses to one. The & that stands between the
+// parameters of a query has to be, and is nowhere else; % begins an escape.
+const plainInPage = "-._~:/?#@=+,%&[]"
+
+// CheckPage says why a server may not have anybody visit the page at address, nil
+// when it may: the address is one of https, or of http on this machine, that every
+// program reads alike, a person sees as it is, and no shell takes for a command.
+func CheckPage(address string) error {
+	if len(address) > longestPage {
+		return fmt.Errorf("the address has more than %d bytes", longestPage)
+	}
+	for i, r := range address {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		case r == '&' && !strings.ContainsAny(address[:i], "?#"):
+			return errors.New("the address has & before its query")
+		case !strings.ContainsRune(plainInPage, r):
+			return fmt.Errorf("the address has the character U+%04X, which belongs escaped", r)
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return errors.New("the address is none") // url.Error quotes all of it
+	}
+	scheme, rest, _ := strings.Cut(address, "://")
+	switch scheme = strings.ToLower(scheme); {
+	case scheme != "https" && scheme != "http":
+		return errors.New("the address is not one of https")
+	case u.Host == "" || u.User != nil || strings.HasPrefix(rest, "/"):
+		return errors.New("the address has no host, or a user before it")
+	case strings.ContainsAny(address[len(scheme)+len("://")+len(u.Host):], "[]"):
+		return errors.New("the address has brackets, which belong escaped")
+	}
+	here, err := checkPageHost(u.Hostname(), strings.HasPrefix(u.Host, "["))
+	if err != nil {
+		return err
+	}
+	if scheme == "http" && !here {
+		return errors.New("the address is one of http, and not of this machine")
+	}
+	for _, part := range []string{u.EscapedPath(), u.RawQuery, u.EscapedFragment()} {
+		plain, err := url.PathUnescape(part)
+		if err != nil {
+			return errors.New("the address has a % that begins no escape")
+		}
+		if strings.ContainsFunc(plain, wire.Unseen) {
+			return errors.New("the address has an escaped control or a character that is not seen")
+		}
+	}
+	return nil
+}
+
+// checkPageHost reports whether host is this machine, or why it may not be the
+// host of a page.
+func checkPageHost(host string, bracketed bool) (here bool, err error) {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if ip.Zone() != "" || bracketed != ip.Is6() {
+			return false, errors.New("the host of the address can't be read clearly")
+		}
+		return ip.IsLoopback(), nil
+	}
+	host = strings.ToLower(host)
+	labels := strings.Split(host, ".")
+	for _, label := range labels {
+		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return false, errors.New("the host of the address can't be read clearly")
+		}
+	}
+	// Some programs read 127.1, 0x7f.1 and 2130706433 as addresses.
+	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
+		return false, errors.New("the host of the address is a number that not every program reads alike")
+	}
+	return host == "localhost", nil
+}
