@@ -237,14 +237,15 @@ type change struct {
 	do func(*world) error
 }
 
-// voids are changes of which each makes a yes void.
+// voids are changes of which each makes a yes void, and which together, in any
+// order, never make what was there before.
 var voids = map[string]change{
 	"an argument":         {"prq", lines("ship it", "ship him")},
 	"a blank":             {"purq", lines(`"name":"plan"`, `"name": "plan"`)},
 	"the order":           {"purq", lines(`"name":"plan","text":"ship it"`, `"text":"ship it","name":"plan"`)},
 	"an argument more":    {"purq", lines(`"text"`, `"force":true,"text"`)},
 	"the tool":            {"purq", lines("write_note", "write_memo")},
-	"the definition":      {"hpurq", sets(func(w *world) { w.pin.Digest[0]++ })},
+	"the definition":      {"hpurq", sets(func(w *world) { w.pin.Digest[1]++ })},
 	"no definition":       {"hpurq", sets(func(w *world) { w.pin.Digest = [32]byte{} })},
 	"a held definition":   {"hpurq", sets(func(w *world) { w.pin.Held = "it has changed" })},
 	"more is true":        {"hpurq", sets(func(w *world) { w.facts = append(w.facts, gate.Fact{Name: "secret"}) })},

@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(playDaemon())
 	case mortalDaemon:
 		os.Exit(playMortalDaemon())
+	case "eventually":
+		os.Exit(playEventually())
 	case "fake-server":
 		os.Exit(playServer())
 	case "fake-outsider":

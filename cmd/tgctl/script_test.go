@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,7 +40,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return dir, err
 	}
-	for _, role := range []string{"fake-agent", "fake-server", "fake-outsider", "fake-extension", "fake-acp", "fake-typed"} { // TestMain plays them
+	for _, role := range []string{"fake-agent", "fake-server", "fake-outsider", "fake-extension", "fake-acp", "fake-typed", "eventually"} { // TestMain plays them
 		if err := os.Symlink(self, filepath.Join(dir, role)); err != nil {
 			return dir, err
 		}
@@ -58,7 +59,9 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testscript.Run(t, testscript.Params{
+	deadline, _ := t.Deadline()
+	testscript.RunT(scriptT{t}, testscript.Params{
+		Deadline:            deadline,
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -101,23 +104,75 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptEventually runs a program until it ends well and prints what it should.
+// scriptEventually runs a program until it ends well and prints what it should. The
+// repeating is done by a program of its own, so that only the last time is in the
+// script's log.
 func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually PATTERN PROGRAM [ARGUMENT...]")
 	}
-	pattern, err := regexp.Compile(args[0])
-	ts.Check(err)
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := ts.Exec(args[1], args[2:]...)
-		if err == nil && (pattern.MatchString(ts.ReadFile("stdout")) || pattern.MatchString(ts.ReadFile("stderr"))) {
-			return
+	ts.Check(ts.Exec("eventually", args...))
+}
+
+// playEventually is the program that does it.
+func playEventually() int {
+	pattern, err := regexp.Compile(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "eventually:", err)
+		return 2
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		var stdout, stderr bytes.Buffer
+		cmd := exec.Command(os.Args[2], os.Args[3:]...)
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		err := cmd.Run()
+		good := err == nil && (pattern.Match(stdout.Bytes()) || pattern.Match(stderr.Bytes()))
+		if !good && time.Now().Before(deadline) {
+			continue
 		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("%q never came: %v", args[0], err)
+		os.Stdout.Write(stdout.Bytes())
+		os.Stderr.Write(stderr.Bytes())
+		if !good {
+			fmt.Fprintf(os.Stderr, "eventually: %q never came: %v\n", pattern, err)
+			return 1
 		}
-		time.Sleep(20 * time.Millisecond)
+		return 0
+	}
+}
+
+// scriptT bounds what a script that fails prints: how it began, and its end.
+type scriptT struct{ *testing.T }
+
+func (t scriptT) Run(name string, f func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { f(scriptT{t}) })
+}
+
+// Verbose is for -v alone: under -json nobody asked for all that passes either.
+func (t scriptT) Verbose() bool { return flag.Lookup("test.v").Value.String() == "true" }
+
+func (t scriptT) Log(args ...any) {
+	t.Helper()
+	t.T.Log(shortened(fmt.Sprint(args...)))
+}
+
+// shortened is a log without its middle if it is long.
+func shortened(log string) string {
+	const head, tail = 4 << 10, 12 << 10
+	if len(log) <= head+tail {
+		return log
+	}
+	left := log[head : len(log)-tail]
+	return fmt.Sprintf("%s\n[%d lines are left out here]\n%s", log[:head], strings.Count(left, "\n"), log[len(log)-tail:])
+}
+
+func TestShortened(t *testing.T) {
+	long := "first\n" + strings.Repeat("again and again\n", 6600) + "last\n"
+	got := shortened(long)
+	if len(got) > 17<<10 || !strings.HasPrefix(got, "first\n") || !strings.HasSuffix(got, "last\n") || !strings.Contains(got, "lines are left out here") {
+		t.Errorf("%d bytes of %d: %.100q", len(got), len(long), got)
+	}
+	if got := shortened("a\nb\n"); got != "a\nb\n" {
+		t.Errorf("a short one became %q", got)
 	}
 }
 

@@ -74,7 +74,8 @@ func newHouse(t *testing.T) *house {
 	t.Cleanup(func() {
 		h.Close()
 		for _, pid := range h.pids {
-			if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid))); err == nil {
+			// Another process may have got the id meanwhile.
+			if exe, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); err == nil && exe == self {
 				t.Errorf("process %d is left", pid)
 			}
 		}

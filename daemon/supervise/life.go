@@ -68,8 +68,11 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	work.Wait()
 
 	state := c.Wait()
-	if errors.Is(end.err, errTalk) && talkErr != nil {
+	switch {
+	case errors.Is(end.err, errTalk) && talkErr != nil:
 		end.err = fmt.Errorf("%w: %w", errTalk, talkErr)
+	case errors.Is(end.err, errTalk) && exited:
+		end.err = errExited // its output ended with it, and nothing orders which of the two is seen first
 	}
 	end.clean = greeted && exited && state == (child.State{})
 	if !end.asked && ctx.Err() == nil {

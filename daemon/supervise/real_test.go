@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 }
 
 // leftBehind stands in the command line of each program that must not outlive
-// the tests.
-const leftBehind = "supervise-test-program"
+// the tests; other runs of them have their own.
+var leftBehind = fmt.Sprintf("supervise-test-program-%d-", os.Getpid())
 
 // server is a program that speaks to itself: it says whatever it hears, so that
 // each request comes back to us, and our answer to it comes back as the answer.

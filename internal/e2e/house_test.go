@@ -83,12 +83,9 @@ func (h *house) leave() {
 	if h.daemon != nil {
 		h.stopDaemon()
 	}
-	var left []string
-	eventually(func() bool { left = h.processes(); return len(left) == 0 }, patience)
-	for _, p := range left {
-		h.t.Errorf("still running: %s", p)
-	}
+	eventually(func() bool { return len(h.pids()) == 0 }, patience)
 	for _, pid := range h.pids() {
+		h.t.Errorf("still running: %s", commandLine(pid))
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	if h.t.Failed() {
@@ -532,8 +529,10 @@ func count(log []logged, kind, tool, verdict string) int {
 	return n
 }
 
-// pids returns the processes of the house: those that name something of it on
-// their command line or in their environment.
+// pids returns the processes of the house: those with something of it in their
+// environment, which programs hand on, or as their program. What only names it on its
+// command line, as a pager of its log does, may be somebody else's; but the daemon's
+// environment can be read by root alone.
 func (h *house) pids() []int {
 	var pids []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -542,12 +541,11 @@ func (h *house) pids() []int {
 		if pid == os.Getpid() || state(dir) == 'Z' {
 			continue
 		}
-		for _, file := range []string{"cmdline", "environ"} {
-			raw, err := os.ReadFile(filepath.Join(dir, file))
-			if err == nil && bytes.Contains(raw, []byte(h.root)) {
-				pids = append(pids, pid)
-				break
-			}
+		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if bytes.Contains(environ, []byte(h.root)) || bytes.HasPrefix(line, []byte(h.root)) ||
+			(err != nil || len(environ) == 0) && bytes.Contains(line, []byte(h.root)) {
+			pids = append(pids, pid)
 		}
 	}
 	return pids
@@ -565,12 +563,20 @@ func state(dir string) byte {
 func (h *house) processes() []string {
 	var all []string
 	for _, pid := range h.pids() {
-		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err == nil {
-			all = append(all, fmt.Sprintf("%d %s", pid, bytes.ReplaceAll(raw, []byte{0}, []byte{' '})))
+		if line := commandLine(pid); line != "" {
+			all = append(all, line)
 		}
 	}
 	return all
+}
+
+// commandLine is what a process was started as, after its id; empty if it has gone.
+func commandLine(pid int) string {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", pid, bytes.ReplaceAll(raw, []byte{0}, []byte{' '}))
 }
 
 // pidsOf returns the processes of the house whose program is name.

@@ -1,0 +1,75 @@
+// Gotest runs `go test` and prints what it prints, but at the end the tests that
+// were skipped, each with its reason: a skip that nobody sees is a test that
+// nobody misses.
+//
+// Usage:
+//
+//	go run -C tools ./gotest FOLDER ARGUMENT... [-- FOLDER ARGUMENT...]...
+//
+// In each FOLDER it runs `go test ARGUMENT...`, one after the other, whatever
+// came of the one before. Its exit status is 0 if that of all was, and else 1.
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+)
+
+func main() {
+	// What ends the tests ends go test, whose last words are still to be printed.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	runs := split(os.Args[1:])
+	if len(runs) == 0 {
+		fmt.Fprintln(os.Stderr, "usage: gotest FOLDER ARGUMENT... [-- FOLDER ARGUMENT...]...")
+		os.Exit(2)
+	}
+	r, failed := newReport(os.Stdout), false
+	for _, args := range runs {
+		if err := testIn(r, args[0], args[1:]); err != nil {
+			fmt.Fprintf(os.Stderr, "gotest: go test in %s: %v\n", args[0], err)
+			failed = true
+		}
+	}
+	r.printSkips()
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// split returns what stands between each "--".
+func split(args []string) (runs [][]string) {
+	for len(args) > 0 {
+		end := slices.Index(args, "--")
+		if end < 0 {
+			end = len(args)
+		}
+		if end > 0 {
+			runs = append(runs, args[:end])
+		}
+		args = args[min(end+1, len(args)):]
+	}
+	return runs
+}
+
+// testIn runs go test in a folder. Its error is that of go test.
+func testIn(r *report, dir string, args []string) error {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := r.read(out); err != nil {
+		fmt.Fprintln(os.Stderr, "gotest:", err)
+		_, _ = io.Copy(os.Stdout, out) // as it comes: go test must not wait for a reader
+	}
+	return cmd.Wait()
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mostOfTest is how much of what one failed test printed is printed: its beginning
+// and its end, half each.
+const mostOfTest = 64 << 10
+
+// event is a line of `go test -json`, see `go doc test2json`.
+type event struct {
+	Action, Package, Test, Output string
+}
+
+// report prints what came of tests, and remembers what was skipped.
+type report struct {
+	to      io.Writer
+	printed map[string]map[string]*text // by package and test, while it runs
+	skipped map[string][]string         // by reason: the tests
+}
+
+func newReport(to io.Writer) *report {
+	return &report{to: to, printed: map[string]map[string]*text{}, skipped: map[string][]string{}}
+}
+
+// read takes what `go test -json` prints. A line that is no event, as from a tool
+// that go test runs, is printed as it is.
+func (r *report) read(from io.Reader) error {
+	in := bufio.NewReader(from)
+	for {
+		line, err := in.ReadBytes('\n')
+		var e event
+		switch {
+		case len(line) > 0 && json.Unmarshal(line, &e) == nil && e.Action != "":
+			r.take(e)
+		default:
+			_, _ = r.to.Write(line)
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read what go test prints: %w", err)
+		}
+	}
+}
+
+func (r *report) take(e event) {
+	tests := r.printed[e.Package]
+	switch {
+	case e.Action == "build-output":
+		fmt.Fprint(r.to, e.Output)
+	case e.Action == "output" && e.Test == "":
+		if e.Output != "PASS\n" {
+			fmt.Fprint(r.to, e.Output)
+		}
+	case e.Action == "output":
+		if tests == nil {
+			tests = map[string]*text{}
+			r.printed[e.Package] = tests
+		}
+		if tests[e.Test] == nil {
+			tests[e.Test] = &text{}
+		}
+		tests[e.Test].add(e.Output)
+	case e.Action == "fail" && e.Test == "":
+		for _, name := range slices.Sorted(maps.Keys(tests)) { // these never ended
+			fmt.Fprint(r.to, tests[name])
+		}
+		delete(r.printed, e.Package)
+	case e.Action == "fail":
+		fmt.Fprint(r.to, tests[e.Test])
+		delete(tests, e.Test)
+	case e.Action == "skip" && e.Test != "":
+		why := reason(tests[e.Test].String())
+		r.skipped[why] = append(r.skipped[why], e.Package+"."+e.Test)
+		delete(tests, e.Test)
+	case e.Action == "pass" || e.Action == "skip":
+		delete(tests, e.Test)
+		if e.Test == "" {
+			delete(r.printed, e.Package)
+		}
+	}
+}
+
+// logged is how a test's own words begin: the place in its file.
+var logged = regexp.MustCompile(`(?m)^ *[^ :\n]+\.go:[0-9]+: `)
+
+// reason is the last that a test that was skipped said.
+func reason(printed string) string {
+	at := logged.FindAllStringIndex(printed, -1)
+	if len(at) == 0 {
+		return "no reason given"
+	}
+	said, _, _ := strings.Cut(printed[at[len(at)-1][1]:], "\n--- ")
+	said, _, _ = strings.Cut(said, "\n    --- ")
+	return strings.Join(strings.Fields(said), " ")
+}
+
+// printSkips lists what was skipped: each reason with its tests.
+func (r *report) printSkips() {
+	if len(r.skipped) == 0 {
+		return
+	}
+	fmt.Fprintln(r.to, "\nSkipped:")
+	for _, why := range slices.Sorted(maps.Keys(r.skipped)) {
+		tests := r.skipped[why]
+		slices.Sort(tests)
+		const most = 3
+		more := ""
+		if n := len(tests); n > most {
+			tests, more = tests[:most], fmt.Sprintf(" and %d more", n-most)
+		}
+		fmt.Fprintf(r.to, "  %.300s\n      %s%s\n", why, strings.Join(tests, ", "), more)
+	}
+}
+
+// text is what a test printed, without its middle if it is long.
+type text struct {
+	head, tail []byte
+	lost       int
+}
+
+func (t *text) add(s string) {
+	if room := mostOfTest/2 - len(t.head); room > 0 && len(t.tail) == 0 {
+		n := min(room, len(s))
+		t.head, s = append(t.head, s[:n]...), s[n:]
+	}
+	t.tail = append(t.tail, s...)
+	if over := len(t.tail) - mostOfTest/2; over > mostOfTest { // seldom, as it copies
+		t.tail, t.lost = append([]byte(nil), t.tail[over:]...), t.lost+over
+	}
+}
+
+func (t *text) String() string {
+	if t == nil {
+		return ""
+	}
+	over := max(0, len(t.tail)-mostOfTest/2)
+	if lost := t.lost + over; lost > 0 {
+		return fmt.Sprintf("%s\n[%d bytes are left out here]\n%s", t.head, lost, t.tail[over:])
+	}
+	return string(t.head) + string(t.tail)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What passes is a line for its package, what fails is printed, and what was
+// skipped stands at the end with its reason.
+func TestReport(t *testing.T) {
+	var in strings.Builder
+	put := func(action, test, output string) {
+		line, err := json.Marshal(event{action, "a/b", test, output})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&in, "%s\n", line)
+	}
+	put("output", "TestGood", "=== RUN   TestGood\n")
+	put("output", "TestGood", "    good_test.go:1: fine\n")
+	put("pass", "TestGood", "")
+	for _, name := range []string{"TestD", "TestA", "TestC", "TestB"} {
+		put("output", name, "    x_test.go:1: first words\n")
+		put("output", name, "    x_test.go:9: there is no node: see\n        https://nodejs.org\n")
+		put("output", name, "--- SKIP: "+name+" (0.00s)\n")
+		put("skip", name, "")
+	}
+	put("output", "TestMute", "--- SKIP: TestMute (0.00s)\n")
+	put("skip", "TestMute", "")
+	put("output", "TestBad", "    bad_test.go:1: trouble\n")
+	for range 10000 {
+		put("output", "TestBad", "again and again\n")
+	}
+	put("output", "TestBad", "--- FAIL: TestBad (0.00s)\n")
+	put("fail", "TestBad", "")
+	put("output", "TestHangs", "panic: test timed out\n")
+	in.WriteString("a tool says something\n")
+	put("output", "", "PASS\n")
+	put("output", "", "FAIL\ta/b\t1.2s\n")
+	put("fail", "", "")
+
+	var out strings.Builder
+	r := newReport(&out)
+	if err := r.read(strings.NewReader(in.String())); err != nil {
+		t.Fatal(err)
+	}
+	r.printSkips()
+	got := out.String()
+	if len(got) > 2*mostOfTest {
+		t.Errorf("%d bytes are printed for one test that fails", len(got))
+	}
+	for _, want := range []string{
+		"bad_test.go:1: trouble\n", "--- FAIL: TestBad", "bytes are left out here", "a tool says something\n", "panic: test timed out\n", "FAIL\ta/b\t1.2s\n",
+		"Skipped:\n  no reason given\n      a/b.TestMute\n" +
+			"  there is no node: see https://nodejs.org\n      a/b.TestA, a/b.TestB, a/b.TestC and 1 more\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not printed", want)
+		}
+	}
+	if strings.Contains(got, "TestGood") || strings.Contains(got, "fine") || strings.Contains(got, "\nPASS") {
+		t.Error("what a test that passed says is printed")
+	}
+	if !strings.HasSuffix(got, "1 more\n") {
+		t.Errorf("the skips are not at the end: %q", got[max(0, len(got)-200):])
+	}
+}
+
+func TestSplit(t *testing.T) {
+	got := split([]string{"--", "..", "-race", "--", "a", "./..."})
+	if want := [][]string{{"..", "-race"}, {"a", "./..."}}; !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The error is that of go test, also where nothing can be built.
+func TestFailuresAreToldOn(t *testing.T) {
+	for name, test := range map[string]struct {
+		body string
+		ok   bool
+	}{
+		"good":   {"func TestX(t *testing.T) {}", true},
+		"skips":  {`func TestX(t *testing.T) { t.Skip("no rig") }`, true},
+		"bad":    {`func TestX(t *testing.T) { t.Error("no") }`, false},
+		"broken": {"func TestX(t *testing.T) { none() }", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range map[string]string{"go.mod": "module x\n", "x_test.go": "package x\nimport \"testing\"\n" + test.body + "\n"} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			r := newReport(&out)
+			if err := testIn(r, dir, []string{"./..."}); (err == nil) != test.ok {
+				t.Errorf("%v\n%s", err, out.String())
+			}
+			if n := len(r.skipped["no rig"]); (n == 1) != (name == "skips") {
+				t.Errorf("skipped: %v", r.skipped)
+			}
+		})
+	}
+}
