@@ -39,9 +39,10 @@ type Log struct {
 
 	harmless harmless
 
-	datasync func(*os.File) error // datasync; tests let it fail
-	chunk    int64                // how much is read backwards from the end at first, 1 MiB
-	block    int64                // blockSize; tests have smaller ones
+	datasync   func(*os.File) error // datasync; tests let it fail
+	foldersync func(*os.File) error // (*os.File).Sync; likewise
+	chunk      int64                // how much is read backwards from the end at first, 1 MiB
+	block      int64                // blockSize; tests have smaller ones
 
 	// syncing is held while the current segment is being synced, so that it is
 	// not closed meanwhile. It is taken with mu held, never the other way round.
@@ -84,7 +85,7 @@ func Open(dir string, o Options) (*Log, error) { return newLog(dir, o).open() }
 
 func newLog(dir string, o Options) *Log {
 	l := &Log{
-		dir: dir, o: o.withDefaults(), datasync: datasync, chunk: 1 << 20, block: blockSize,
+		dir: dir, o: o.withDefaults(), datasync: datasync, foldersync: (*os.File).Sync, chunk: 1 << 20, block: blockSize,
 		dirty: make(chan struct{}, 1), ending: make(chan struct{}, 1), grown: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	l.how.Store(&l.o)

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -50,7 +48,7 @@ func (l *Log) noteHead() {
 // appendSynced adds to a file, which is made for its owner only when it is not
 // there, and brings it to stable storage.
 func appendSynced(path string, content []byte) error {
-	f, err := os.OpenFile(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW, 0o600)
+	f, err := record.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -120,7 +118,7 @@ func (l *Log) window(n uint64, from, to int64, see func(record.Entry) bool) erro
 // entries calls see for the entries of segment n that lie between two offsets,
 // until it returns false.
 func (l *Log) entries(n uint64, from, to int64, see func(record.Entry) bool) error {
-	f, err := os.OpenFile(l.path(n), unix.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := record.OpenFile(l.path(n), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -144,11 +142,14 @@ func (l *Log) entries(n uint64, from, to int64, see func(record.Entry) bool) err
 // moveAside moves what stands in segment n from the given offset on to a new
 // file, and returns its name.
 func (l *Log) moveAside(n uint64, from int64) (string, error) {
-	f, err := os.OpenFile(l.path(n), unix.O_RDWR|unix.O_NOFOLLOW, 0)
+	f, err := record.OpenFile(l.path(n), os.O_RDWR)
 	if err != nil {
 		return "", err
 	}
 	name, err := l.copyAside(f, n, from)
+	if err == nil { // else a crash could keep the cut and lose the copy
+		err = l.foldersync(l.lock)
+	}
 	if err == nil {
 		err = f.Truncate(from)
 	}

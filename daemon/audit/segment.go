@@ -8,15 +8,13 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
 // openSegment opens segment n for appending, and makes it first if need be.
 func (l *Log) openSegment(n uint64) (*os.File, error) {
 	path := filepath.Join(l.dir, record.SegmentName(n))
-	f, err := os.OpenFile(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW, 0o600)
+	f, err := record.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +39,7 @@ func (l *Log) beginSegment(now time.Time) error {
 	if l.keeping().Sync == SyncNever {
 		return nil
 	}
-	return l.lock.Sync()
+	return l.foldersync(l.lock)
 }
 
 // rotate ends the current segment and begins the next.
@@ -104,7 +102,7 @@ func (l *Log) openHead(expected bool) (lost []string) {
 	case head.Seq == l.chain.Seq && head.Sum != l.chain.Sum:
 		lost = append(lost, fmt.Sprintf("record %d is not the one that the head file names", head.Seq))
 	}
-	f, err := os.OpenFile(filepath.Join(l.dir, record.HeadFile), unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW, 0o600)
+	f, err := record.OpenFile(filepath.Join(l.dir, record.HeadFile), os.O_WRONLY|os.O_CREATE)
 	if err == nil {
 		l.head = f
 		err = ownedAlone(f, 0o600)

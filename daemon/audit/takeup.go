@@ -112,7 +112,7 @@ func ownedAlone(f *os.File, mode fs.FileMode) error {
 // readKey reads the key of the log's HMACs, or makes one.
 func (l *Log) readKey() ([]byte, error) {
 	path := filepath.Join(l.dir, keyFile)
-	f, err := os.OpenFile(path, unix.O_RDONLY|unix.O_NOFOLLOW, 0)
+	f, err := record.OpenFile(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return l.makeKey(path)
 	}
@@ -153,7 +153,7 @@ func (l *Log) makeKey(path string) ([]byte, error) {
 	if err := os.Rename(fresh, path); err != nil {
 		return nil, err
 	}
-	return key, l.lock.Sync()
+	return key, l.foldersync(l.lock)
 }
 
 // writeNew writes a file that did not exist, to stable storage, or none at all.

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // HeadFile is the name of the file in a log's folder that says how far the log
@@ -45,6 +47,35 @@ func Segments(dir string) ([]uint64, error) {
 	}
 	slices.SortFunc(found, cmp.Compare)
 	return found, nil
+}
+
+// OpenFile opens a file of a log as [os.OpenFile] does, for its owner only if it
+// is made. Who can write to the folder can put anything there under such a name:
+// no link is followed, nothing but a regular file is opened, and a named pipe does
+// not make the caller wait for its other end.
+func OpenFile(path string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	// A link; and a pipe that nobody reads, or a socket.
+	if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
+		return nil, notRegular(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = notRegular(path)
+	}
+	if err != nil {
+		// Nothing was written, so there is nothing that closing could lose.
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func notRegular(path string) error {
+	return fmt.Errorf("%s is not a regular file; move it away", path)
 }
 
 // Head says how far a log goes. Kept outside of the log, it shows that a tail
@@ -95,10 +126,16 @@ func ParseHeads(content []byte) ([]Head, error) {
 // there is none.
 func ReadHead(dir string) (*Head, error) {
 	path := filepath.Join(dir, HeadFile)
-	content, err := os.ReadFile(path)
+	f, err := OpenFile(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	// Closing a file that was only read can't lose anything.
+	defer func() { _ = f.Close() }()
+	content, err := io.ReadAll(io.LimitReader(f, headLen+1))
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,11 @@ func (v *verifier) expand(path string) ([]string, error) {
 }
 
 func (v *verifier) open(path string, last bool) error {
-	f, err := os.Open(path)
+	open := os.Open
+	if SegmentNumber(filepath.Base(path)) > 0 { // else it is what a person has named, be it a pipe
+		open = func(path string) (*os.File, error) { return OpenFile(path, os.O_RDONLY) }
+	}
+	f, err := open(path)
 	if err != nil {
 		return err
 	}

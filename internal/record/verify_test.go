@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 
@@ -402,6 +403,42 @@ func TestVerifyUnderRandomDamage(t *testing.T) {
 			t.Fatalf("%+v, %v", report, err)
 		}
 	})
+}
+
+// What is no regular file is no part of a log, and nobody waits for a pipe.
+func TestOnlyRegularFilesAreOpened(t *testing.T) {
+	dir := t.TempDir()
+	elsewhere := filepath.Join(dir, "elsewhere")
+	if err := os.WriteFile(elsewhere, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, plant := range map[string]func(path string) error{
+		"link":   func(path string) error { return os.Symlink(elsewhere, path) },
+		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, SegmentName(1))
+		if err := errors.Join(plant(path), plant(filepath.Join(dir, HeadFile))); err != nil {
+			t.Fatal(err)
+		}
+		for _, flags := range []int{os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_CREATE | os.O_APPEND} {
+			f, err := OpenFile(path, flags)
+			if err == nil {
+				_ = f.Close()
+				t.Errorf("a %s is opened with %#x", what, flags)
+			}
+			if what != "folder" && (err == nil || !strings.Contains(err.Error(), "not a regular file")) {
+				t.Errorf("a %s, %#x: %v", what, flags, err)
+			}
+		}
+		if head, err := ReadHead(dir); err == nil {
+			t.Errorf("a %s for a head: %+v", what, head)
+		}
+		if report, err := Verify([]string{path}, VerifyOptions{}); err == nil {
+			t.Errorf("a %s is verified: %+v", what, report)
+		}
+	}
 }
 
 func TestSegments(t *testing.T) {
