@@ -147,7 +147,7 @@ func sets(change func(*world)) func(*world) error {
 	}
 }
 
-func (w *world) Of(c *gate.Call) []gate.Fact {
+func (w *world) Of(_ context.Context, c *gate.Call) []gate.Fact {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.facts)

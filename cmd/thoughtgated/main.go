@@ -19,6 +19,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
@@ -159,6 +160,10 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
+// stopWithin is how long the end may take, which is less than service managers wait
+// before they kill. What hangs in a system call can't be told to stop.
+const stopWithin = 15 * time.Second
+
 // serve runs the daemon until a signal or a call ends it.
 func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	log := newLogger(o, "daemon", getenv, stderr)
@@ -183,6 +188,10 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 		Stopping: func() {
 			notify(log, sdStopping)
 			leave()
+			time.AfterFunc(stopWithin, func() {
+				log.Error("the end took too long, and is cut short: something waits for a file system or a program that does not answer; what is on record stays", "limit", stopWithin)
+				os.Exit(exitFailed)
+			})
 		},
 	})
 	if err != nil {

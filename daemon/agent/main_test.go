@@ -114,7 +114,7 @@ func (h *house) Whom(*gate.Ruling)                       {}
 func (h *house) Profile() gate.Profile                   { return h.profile }
 func (h *house) Digest() string                          { return "set" }
 
-func (h *house) Of(*gate.Call) []gate.Fact { return nil }
+func (h *house) Of(context.Context, *gate.Call) []gate.Fact { return nil }
 func (h *house) Observe(m *gate.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

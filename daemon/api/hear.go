@@ -62,7 +62,7 @@ func hearOne(ctx context.Context, a *gate.Attachment, up *pb.Up, out *outbox, sh
 		if err := shared.submitted(s); err != nil {
 			return err
 		}
-		a.Submit(s)
+		a.SubmitFor(ctx, s)
 	case *pb.Up_Observe:
 		if observe(ctx, a, m.Observe) {
 			*over = append(*over, m.Observe)

@@ -53,6 +53,9 @@ func (o *outbox) verdict(v gate.Verdict) {
 		m.Action = pb.Action_ACTION_DENY
 		m.Answer = v.Answer
 	}
+	if v.Move == gate.Ask {
+		o.uncork() // the shim must hear it now, whatever is found of other lines
+	}
 	o.add(&pb.Down{Msg: &pb.Down_Verdict{Verdict: m}})
 }
 
@@ -89,6 +92,12 @@ func (o *outbox) cork() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.corked = true
+}
+
+func (o *outbox) uncork() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.corked = false
 }
 
 // small is how many bytes of lines surely fit into what the transport takes

@@ -30,14 +30,14 @@ func (g *gated) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Rulin
 	g.judged = append(g.judged, string(c.Arguments()))
 	return gate.Ruling{Move: gate.Forward, Gate: "rule"}, nil
 }
-func (*gated) Visible(*gate.Call, string, string) bool { return true }
-func (*gated) Whom(*gate.Ruling)                       {}
-func (*gated) Profile() gate.Profile                   { return gate.Production }
-func (*gated) Digest() string                          { return "set" }
-func (*gated) Of(*gate.Call) []gate.Fact               { return nil }
-func (*gated) Observe(*gate.Message)                   {}
-func (*gated) Forwarded(*gate.Call)                    {}
-func (*gated) Forget(string, string)                   {}
+func (*gated) Visible(*gate.Call, string, string) bool    { return true }
+func (*gated) Whom(*gate.Ruling)                          {}
+func (*gated) Profile() gate.Profile                      { return gate.Production }
+func (*gated) Digest() string                             { return "set" }
+func (*gated) Of(context.Context, *gate.Call) []gate.Fact { return nil }
+func (*gated) Observe(*gate.Message)                      {}
+func (*gated) Forwarded(*gate.Call)                       {}
+func (*gated) Forget(string, string)                      {}
 
 // gate has calls judged with the extensions of h.
 func (h *house) gate() *gated {

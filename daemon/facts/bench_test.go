@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -20,7 +21,7 @@ func BenchmarkOfOneKilobyte(b *testing.B) {
 	b.SetBytes(int64(len(kilobyte)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if got := f.Of(c); len(got) > 0 {
+		if got := f.Of(context.Background(), c); len(got) > 0 {
 			b.Fatalf("facts of a harmless call: %v", got)
 		}
 	}
@@ -33,7 +34,7 @@ func BenchmarkOfOneMegabyte(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		f.Of(c)
+		f.Of(context.Background(), c)
 	}
 }
 
@@ -52,7 +53,7 @@ func BenchmarkOfSmall(b *testing.B) {
 	c := callTo("echo", `{"text":"0123456789abcdef"}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		f.Of(c)
+		f.Of(context.Background(), c)
 		f.Forwarded(c)
 	}
 }

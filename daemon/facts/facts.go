@@ -29,6 +29,7 @@ package facts
 
 import (
 	"bytes"
+	"context"
 	"hash/maphash"
 	"strings"
 	"sync"
@@ -93,9 +94,10 @@ func New(o Options) *Finder {
 
 // Of returns what is true of c; what the memory knows comes last, before it the
 // order is that of the arguments. What c names and nobody has named before in its
-// session is the agent's from then on. It never takes long, whatever c holds.
-func (f *Finder) Of(c *gate.Call) []gate.Fact {
-	l := f.look(c)
+// session is the agent's from then on. It ends early when ctx does: what is returned
+// then is not all.
+func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
+	l := f.look(ctx, c)
 	defer f.looked(l)
 	l.recalls(true)
 	if c.Method == "tools/call" {
@@ -120,12 +122,14 @@ func (f *Finder) Of(c *gate.Call) []gate.Fact {
 
 // look is one look at one call.
 type look struct {
+	ctx     context.Context // of the judgement that the look is for
 	finder  *Finder
 	call    *gate.Call
 	budget  int
-	removes bool     // the tool's name says that it takes away what it names
-	follow  int      // how many paths' links have been followed
-	own     []string // paths of ours, once they were needed
+	removes bool             // the tool's name says that it takes away what it names
+	follow  int              // how many paths' links have been followed, each path once
+	files   map[inode]string // of ours, once one of them could have another name
+	own     []string         // paths of ours, once they were needed
 	facts   []gate.Fact
 	recall  *recall // nil for what no agent says
 	work    int     // bytes looked at for secrets and places, for the tests of what hostile text costs
@@ -137,6 +141,7 @@ type look struct {
 type kept struct {
 	roots []string // folders that the arguments name
 	parts []string // what may be names within them
+	led   map[begun]leads
 
 	walk   walk
 	path   where // of walk
@@ -145,22 +150,28 @@ type kept struct {
 }
 
 // look begins a look at c; looked ends it.
-func (f *Finder) look(c *gate.Call) *look {
+func (f *Finder) look(ctx context.Context, c *gate.Call) *look {
 	l, ok := f.looks.Get().(*look)
 	if !ok {
 		l = &look{}
 		l.path = l.walk.path
 		l.texts.begin(l)
 	}
-	l.finder, l.call, l.budget = f, c, budget
+	l.ctx, l.finder, l.call, l.budget = ctx, f, c, budget
 	return l
 }
+
+// over reports that nobody wants to know any more what l finds.
+func (l *look) over() bool { return l.ctx.Err() != nil }
 
 // looked gives l back. Nothing of the call is held on to.
 func (f *Finder) looked(l *look) {
 	l.recall.done(f)
 	clear(l.roots)
 	clear(l.parts)
+	if clear(l.led); l.follow > mostRoots {
+		l.led = nil
+	}
 	l.walk = walk{}
 	*l = look{kept: l.kept}
 	l.roots, l.parts = l.roots[:0], l.parts[:0]
@@ -221,6 +232,9 @@ func (l *look) json(raw []byte) {
 
 // member looks at a name: it is text like any other.
 func (l *look) member(w *walk, name span) {
+	if l.over() {
+		return
+	}
 	text := unquoted(w.raw[name.start:name.end])
 	if len(text) >= 8 {
 		l.text(text, manner{secrets: true}, l.path)
@@ -234,6 +248,9 @@ func (l *look) member(w *walk, name span) {
 func (l *look) enter(*walk) bool { return true }
 
 func (l *look) value(w *walk, kind jsontext.Kind, v span) {
+	if l.over() {
+		return
+	}
 	raw := w.raw[v.start:v.end]
 	switch kind {
 	case '0':

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -27,7 +28,7 @@ func finder() *Finder { return New(Options{Home: "/home/u"}) }
 // text, not about folders, and leave outside out.
 func factsOf(f *Finder, c *gate.Call) []string {
 	var out []string
-	for _, fact := range f.Of(c) {
+	for _, fact := range f.Of(context.Background(), c) {
 		if fact.Name != Outside {
 			out = append(out, fact.Name+"@"+fact.Member)
 		}
@@ -38,7 +39,7 @@ func factsOf(f *Finder, c *gate.Call) []string {
 func check(t *testing.T, c *gate.Call, want ...string) {
 	t.Helper()
 	if got := factsOf(finder(), c); !slices.Equal(got, want) {
-		t.Errorf("%s %.300s\n got %q\nwant %q", c.Subject, c.Line, finder().Of(c), want)
+		t.Errorf("%s %.300s\n got %q\nwant %q", c.Subject, c.Line, finder().Of(context.Background(), c), want)
 	}
 }
 
@@ -64,7 +65,7 @@ func TestSecretsInMembers(t *testing.T) {
 		{`{"\u0070assword":"hunter2"}`, "password"},
 	} {
 		c := callTo("fill", test.args)
-		facts := finder().Of(c)
+		facts := finder().Of(context.Background(), c)
 		if len(facts) == 0 || facts[0].Name != Secret {
 			t.Errorf("%s: got %v, want a secret", test.args, facts)
 			continue
@@ -276,7 +277,7 @@ func TestToolNames(t *testing.T) {
 		var got []string
 		c := callTo(name, `{}`)
 		c.Profile = gate.Development // where no send is new
-		for _, f := range finder().Of(c) {
+		for _, f := range finder().Of(context.Background(), c) {
 			got = append(got, f.Name)
 		}
 		if s := strings.Join(got, " "); s != want {
@@ -284,7 +285,7 @@ func TestToolNames(t *testing.T) {
 		}
 	}
 	// Only a tool acts; a prompt of that name is text.
-	if got := finder().Of(&gate.Call{Method: "prompts/get", Subject: "delete_note"}); len(got) > 0 {
+	if got := finder().Of(context.Background(), &gate.Call{Method: "prompts/get", Subject: "delete_note"}); len(got) > 0 {
 		t.Errorf("a prompt: got %v", got)
 	}
 }
@@ -306,7 +307,7 @@ const (
 // workOn looks at the arguments of a call as Of does, and returns how many bytes
 // were looked at for secrets and places, expressions apart: those have a budget.
 func workOn(f *Finder, c *gate.Call) int {
-	l := f.look(c)
+	l := f.look(context.Background(), c)
 	l.json(c.Arguments())
 	return l.work
 }
@@ -365,7 +366,7 @@ func TestHostileTextIsBounded(t *testing.T) {
 // A call that holds more than can be looked at is suspected, once.
 func TestBeyondTheBudget(t *testing.T) {
 	args := `{"a":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `","b":"` + strings.Repeat(" eyJhbGciOiJIUzI1NiIsInR5cCI6", 100) + `"}`
-	l := finder().look(callTo("note", args))
+	l := finder().look(context.Background(), callTo("note", args))
 	l.budget = 10000
 	l.json([]byte(args))
 	if len(l.facts) == 0 || l.facts[0].Name != Secret || l.facts[0].Member != "a" || !strings.Contains(l.facts[0].Detail, "more") {

@@ -1,13 +1,21 @@
 package facts
 
 import (
-	"errors"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// inode is what the names of one file have in common.
+type inode struct{ device, number uint64 }
+
+func inodeOf(is *unix.Stat_t) inode {
+	return inode{uint64(is.Dev), uint64(is.Ino)} //nolint:unconvert // their types differ between systems
+}
 
 // linked returns which of our files p is another name of.
 func (c *candidate) linked(p string) string {
@@ -15,35 +23,49 @@ func (c *candidate) linked(p string) string {
 	if unix.Lstat(p, &is) != nil || is.Mode&unix.S_IFMT != unix.S_IFREG || is.Nlink < 2 {
 		return ""
 	}
-	info, err := os.Lstat(p)
-	if err != nil {
-		return ""
+	if c.look.files == nil {
+		c.look.files = c.own.inodes(c.look.ctx, c.paths, c.look.call.Received)
 	}
-	for _, q := range c.paths {
-		if named := sameFile(info, q); named != "" {
-			return named
-		}
+	if len(c.look.files) > mostFiles {
+		return "a file with several names, of which one could be among more files of ours than can be compared"
 	}
-	return ""
+	return c.look.files[inodeOf(&is)]
 }
 
-// sameFile returns the file at or within path that info is of.
-func sameFile(info os.FileInfo, path string) (found string) {
-	seen := 0
-	errEnough := errors.New("enough")
-	_ = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
-		if seen++; err != nil || seen > 4096 {
-			return errEnough
-		}
-		if d.Type().IsRegular() {
-			if other, err := d.Info(); err == nil && os.SameFile(info, other) {
-				found = p
-				return errEnough
+// inodes returns the files at and within paths, by what a hard link has in common
+// with them. They are looked for once for a judgement: what another has found since
+// the time begun is as good, if that was just now.
+func (o *own) inodes(ctx context.Context, paths []string, begun time.Time) map[inode]string {
+	now := time.Now()
+	o.mu.Lock()
+	files, filed := o.files, o.filed
+	o.mu.Unlock()
+	if files != nil && filed.After(begun) && now.Sub(filed) < ownFresh {
+		return files
+	}
+	files = map[inode]string{}
+	for _, path := range paths {
+		// What can't be read holds no file of which anybody could have made a link.
+		_ = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
+			switch {
+			case ctx.Err() != nil, len(files) > mostFiles:
+				return filepath.SkipAll
+			case err != nil || !d.Type().IsRegular():
+				return nil
 			}
-		}
-		return nil
-	})
-	return found
+			var is unix.Stat_t
+			if unix.Lstat(p, &is) == nil {
+				files[inodeOf(&is)] = p
+			}
+			return nil
+		})
+	}
+	if ctx.Err() == nil {
+		o.mu.Lock()
+		o.files, o.filed = files, now
+		o.mu.Unlock()
+	}
+	return files
 }
 
 // found is what the system says of a path as a whole.
@@ -60,7 +82,7 @@ const (
 // as the system does. What does not exist is taken as it is written.
 //
 // Most paths have no link in them, and one call of the system says so.
-func follow(at, p string) (led string, exists bool) {
+func follow(ctx context.Context, at, p string) (led string, exists bool) {
 	// What /proc shows of whoever looks is not for the system to follow.
 	if !strings.Contains(p, "self") && !strings.Contains(at, "self") {
 		switch straight(at + "/" + p) {
@@ -72,7 +94,7 @@ func follow(at, p string) (led string, exists bool) {
 			}
 		}
 	}
-	return linkByLink(at, p)
+	return linkByLink(ctx, at, p)
 }
 
 // under is p as it is written, begun at the folder at, with . and .. taken out.
@@ -83,12 +105,13 @@ func under(at, p string) string {
 	return filepath.Join(at, p)
 }
 
-// linkByLink is follow, one part of p after another.
-func linkByLink(at, p string) (led string, exists bool) {
+// linkByLink is follow, one part of p after another. It goes no further once ctx has
+// ended.
+func linkByLink(ctx context.Context, at, p string) (led string, exists bool) {
 	rest := strings.Split(p, "/")
 	links := 0
 	var buffer [1024]byte
-	for len(rest) > 0 {
+	for len(rest) > 0 && ctx.Err() == nil {
 		part := rest[0]
 		rest = rest[1:]
 		switch part {

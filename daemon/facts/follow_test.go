@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -83,8 +84,8 @@ func TestFollowAsLinkByLink(t *testing.T) {
 			case 1:
 				from = root + "/gone" // a project that has been removed
 			}
-			led, exists := follow(from, p)
-			wantLed, wantExists := linkByLink(from, p)
+			led, exists := follow(context.Background(), from, p)
+			wantLed, wantExists := linkByLink(context.Background(), from, p)
 			wantExists = wantExists && wantLed != root+"/gone" // where it begins is not looked at link by link
 			if led != wantLed || exists != wantExists {
 				tree, _ := filepath.Glob(root + "/*")
@@ -109,12 +110,12 @@ func TestFollowWhatIsNotThere(t *testing.T) {
 		"/no-such-folder/a/../b":      "/no-such-folder/b",
 		"/no-such-folder/../etc/../b": "/b",
 	} {
-		if led, exists := follow("/", p); led != want || exists {
+		if led, exists := follow(context.Background(), "/", p); led != want || exists {
 			t.Errorf("follow(%q) = %q, %v; want %q, false", p, led, exists, want)
 		}
 	}
 	long := fmt.Sprintf("/tmp/%s/x", strings.Repeat("n", 300)) // no file system has such a name
-	if led, _ := follow("/", long); !strings.HasSuffix(led, "/x") {
+	if led, _ := follow(context.Background(), "/", long); !strings.HasSuffix(led, "/x") {
 		t.Errorf("follow of a name too long = %q", led)
 	}
 }

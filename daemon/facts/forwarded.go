@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"context"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -14,7 +15,7 @@ func (f *Finder) Forwarded(c *gate.Call) {
 	if c.Method != "tools/call" {
 		return
 	}
-	l := f.look(c)
+	l := f.look(context.Background(), c) // it has been looked at before, for as long as that may take
 	defer f.looked(l)
 	l.recalls(false)
 	r := l.recall

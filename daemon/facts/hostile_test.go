@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -70,7 +71,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		s.says(words(round), b.String())
 		args := `{"note":` + string(quoted(strings.ReplaceAll(b.String(), "@", "@x"), true)) + `}`
-		s.Of(s.call("notes", "send_"+words(round), args))
+		s.Of(context.Background(), s.call("notes", "send_"+words(round), args))
 	}
 	for i := range 6000 {
 		s.Forwarded(s.call("srv"+words(i), "send_"+words(i), `{"to":"x`+words(i)+`@acme.io"}`))
@@ -125,12 +126,12 @@ func FuzzCallWithMemory(f *testing.F) {
 		s := newStory()
 		s.says("web", args)
 		c := s.call("notes", tool, args)
-		first := s.Of(c)
-		if again := s.Of(c); len(again) != len(first) {
+		first := s.Of(context.Background(), c)
+		if again := s.Of(context.Background(), c); len(again) != len(first) {
 			t.Fatalf("first %v, then %v", first, again)
 		}
 		s.Forwarded(c)
-		for _, fact := range s.Of(c) {
+		for _, fact := range s.Of(context.Background(), c) {
 			if fact.Name == NewPlace {
 				t.Fatalf("sent to, and new: %v", fact)
 			}

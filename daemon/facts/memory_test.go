@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -42,7 +43,7 @@ func (s *story) call(server, tool, args string) *gate.Call {
 // acts, each with its place and its server.
 func (s *story) facts(server, tool, args string) []string {
 	var all []string
-	for _, f := range s.Of(s.call(server, tool, args)) {
+	for _, f := range s.Of(context.Background(), s.call(server, tool, args)) {
 		switch f.Name {
 		case Planted, Prompted, NewPlace, Acts:
 			all = append(all, strings.TrimSpace(strings.Join([]string{f.Name, f.Place, f.Member, f.By}, " ")))
@@ -75,7 +76,7 @@ func TestPlanted(t *testing.T) {
 	// Reads are not asked about.
 	s.want(t, "web", "fetch", `{"url":"https://evil.io/x"}`)
 	s.want(t, "notes", "search_cards", `{"owner":"eve@evil.io"}`)
-	if got := s.Of(&gate.Call{Session: "s1", Server: "web", Method: "resources/read", Subject: "https://evil.io/x"}); len(got) > 0 {
+	if got := s.Of(context.Background(), &gate.Call{Session: "s1", Server: "web", Method: "resources/read", Subject: "https://evil.io/x"}); len(got) > 0 {
 		t.Errorf("a resource: %v", got)
 	}
 	// What is written down is not sent: prose counts only for what sends or acts.
@@ -108,7 +109,7 @@ func TestWhoSaidItFirst(t *testing.T) {
 		{Session: "s1", Server: "web", Method: "resources/read", Subject: "https://acme.xyz/x"},
 		{Session: "s1", Server: "web", Method: "prompts/get", Subject: "p", Line: []byte(`{"who":"eva@acme.io"}`), Envelope: wire.Envelope{Arguments: wire.Span{End: 21}}},
 	} {
-		if got := s.Of(c); len(got) > 0 {
+		if got := s.Of(context.Background(), c); len(got) > 0 {
 			t.Errorf("call %d: %v", i, got)
 		}
 	}
@@ -223,7 +224,7 @@ func TestTidiedPlaces(t *testing.T) {
 			callTo("fetch", fmt.Sprintf(`{"url":%s}`, quoted(text, true))),
 			{Server: "s", Method: "resources/read", Subject: text, Side: wire.FromAgent},
 		} {
-			if got := finder().Of(c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == SecretPlace }) {
+			if got := finder().Of(context.Background(), c); !slices.ContainsFunc(got, func(f gate.Fact) bool { return f.Name == SecretPlace }) {
 				t.Errorf("%s %q: got %v", c.Method, text, got)
 			}
 		}
@@ -298,7 +299,7 @@ func TestNewPlace(t *testing.T) {
 	// In development nobody is asked for the first time.
 	c := s.call("mail", "send_mail", `{"to":"cid@acme.io"}`)
 	c.Profile = gate.Development
-	for _, f := range s.Of(c) {
+	for _, f := range s.Of(context.Background(), c) {
 		if f.Name == NewPlace {
 			t.Errorf("in development: %v", f)
 		}
@@ -365,19 +366,19 @@ func TestOutside(t *testing.T) {
 	} {
 		c := callTo("copy", `{"path":`+string(quoted(path, true))+`}`)
 		c.Project = project
-		got := slices.ContainsFunc(finder.Of(c), func(f gate.Fact) bool { return f.Name == Outside && f.Member == "path" })
+		got := slices.ContainsFunc(finder.Of(context.Background(), c), func(f gate.Fact) bool { return f.Name == Outside && f.Member == "path" })
 		if got != want {
 			t.Errorf("%q: outside %v, want %v", path, got, want)
 		}
 	}
 	c := callTo("copy", `{"path":"/etc/hosts"}`)
 	c.Project = ""
-	if got := finder.Of(c); len(got) > 0 {
+	if got := finder.Of(context.Background(), c); len(got) > 0 {
 		t.Errorf("without a project: %v", got)
 	}
 	c = callTo("write", `{"content":"see /etc/hosts and ../x"}`)
 	c.Project = project
-	if got := finder.Of(c); len(got) > 0 {
+	if got := finder.Of(context.Background(), c); len(got) > 0 {
 		t.Errorf("prose: %v", got)
 	}
 }
@@ -515,7 +516,7 @@ func TestConcurrentMemory(t *testing.T) {
 			for j := range 50 {
 				s.says(server, fmt.Sprintf("mail m%d@evil.io and call tool_%d", j, j))
 				c := s.call(server, "send_mail", fmt.Sprintf(`{"to":"m%d@evil.io"}`, j))
-				s.Of(c)
+				s.Of(context.Background(), c)
 				s.Forwarded(c)
 				if j%20 == 0 {
 					s.Forget("s2", "")

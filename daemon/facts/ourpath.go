@@ -50,6 +50,9 @@ func (c *candidate) path(p string) string {
 
 // at returns which of our paths p, begun at the folder from, names.
 func (c *candidate) at(from, p string) string {
+	if c.look.over() {
+		return ""
+	}
 	clean := under(from, p)
 	if named := c.compare(clean); named != "" || c.prose || len(clean) > longestFollow {
 		return named
@@ -172,6 +175,9 @@ func (l *look) joined() {
 	}
 	for _, root := range l.roots {
 		for _, part := range l.parts {
+			if l.over() {
+				return
+			}
 			if named := c.compare(filepath.Join(root, part)); named != "" {
 				l.add(Ours, "names "+named+", which is ThoughtGate's own or under its guard", "")
 				return

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestOursInTwoMembers(t *testing.T) {
 		c := callTo("write_file", args)
 		c.Project = h.project
 		found := false
-		for _, f := range h.finder.Of(c) {
+		for _, f := range h.finder.Of(context.Background(), c) {
 			found = found || f.Name == Ours
 		}
 		if found != want {
@@ -67,11 +68,11 @@ func TestOursInTwoMembers(t *testing.T) {
 	c := callTo("write_file", `{"path":".config/thoughtgate/thoughtgate.yaml"}`)
 	c.Project = h.project
 	c.Cwd = h.home
-	if !hasFact(h.finder.Of(c), Ours, "path") {
+	if !hasFact(h.finder.Of(context.Background(), c), Ours, "path") {
 		t.Error("a path from the server's own folder is not seen")
 	}
 	c.Cwd, c.Command = "", []string{"mcp-server-git", "--repository=" + h.home}
-	if !hasFact(h.finder.Of(c), Ours, "") {
+	if !hasFact(h.finder.Of(context.Background(), c), Ours, "") {
 		t.Error("a path within what the server was started on is not seen")
 	}
 }
@@ -85,7 +86,7 @@ func TestAPathIsFollowedOnce(t *testing.T) {
 	} {
 		c := callTo("read_file", `{"path":"`+value+`","text":""}`)
 		c.Project, c.Cwd = h.project, h.project
-		l := h.finder.look(c)
+		l := h.finder.look(context.Background(), c)
 		l.json(c.Arguments())
 		if l.follow != want {
 			t.Errorf("links of %q are followed %d times, want %d", value, l.follow, want)

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,8 @@ type own struct {
 	folder, led string
 	roots       map[string]bool // what / holds, and how long that is taken to be so
 	read        time.Time
+	files       map[inode]string // what own.inodes found last, and when it began to look
+	filed       time.Time
 
 	// slots bounds how many links are being followed at once: a file system
 	// that doesn't answer (a dead network mount) holds up one call, which its
@@ -35,7 +38,8 @@ type own struct {
 }
 
 const (
-	mostFollowed  = 1 << 16         // paths of one call whose links are followed; past that it asks
+	mostFollowed  = 1 << 16         // paths of one call whose links are followed, each once; past that it asks
+	mostFiles     = 1 << 16         // files of ours that may have other names; past that each file with several asks
 	longestFollow = 4096            // a longer one is no path, and of longer text only the words are read
 	ownFresh      = 2 * time.Second // how long links of ours are taken to stay
 	mostLinks     = 40
@@ -51,7 +55,7 @@ func newOwn(o Options) *own {
 
 // paths returns what is ours now, each path as it was given and as it is when
 // links are followed, folded as the platform folds names.
-func (o *own) paths() []string {
+func (o *own) paths(ctx context.Context) []string {
 	given := o.given()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -60,7 +64,10 @@ func (o *own) paths() []string {
 	}
 	set := []string{}
 	for _, p := range given {
-		led, _ := follow("/", p)
+		led, _ := follow(ctx, "/", p)
+		if ctx.Err() != nil {
+			return set // for a judgement that is over
+		}
 		for _, q := range []string{filepath.Clean(p), led} {
 			if q = foldPath(q); q != "/" && q != "." && !slices.Contains(set, q) {
 				set = append(set, q)
@@ -76,7 +83,7 @@ func (o *own) paths() []string {
 // project. prose is not followed through links, only read.
 func (l *look) ours(text []byte, prose bool, at where) {
 	if l.own == nil {
-		l.own = l.finder.own.paths()
+		l.own = l.finder.own.paths(l.ctx)
 	}
 	if len(l.own) == 0 && l.call.Project == "" || len(text) == 0 {
 		return
@@ -130,6 +137,9 @@ func (c *candidate) reads(text string) string {
 	}
 	folded := foldPath(text)
 	for _, p := range c.paths {
+		if c.look.over() {
+			return ""
+		}
 		if holds(folded, p) {
 			return p
 		}
@@ -243,12 +253,50 @@ func matches(pattern, path string) bool {
 	return len(want) >= len(have)
 }
 
+// begun is a path and the folder that it begins at.
+type begun struct{ from, p string }
+
+// leads is where a path leads when its links are followed.
+type leads struct {
+	end    string
+	exists bool
+	named  string // why it is taken to be ours without a further look; empty for not
+}
+
 // followed returns which of our paths p leads to when its links are followed
 // beginning at the folder from. It is none of those that the path as it is written
 // names, clean.
 func (c *candidate) followed(from, p, clean string) string {
+	known := from == "/" || from == c.look.call.Project
+	to, ok := c.look.led[begun{from, p}]
+	if !ok {
+		to = c.follow(from, p)
+		if c.look.led == nil {
+			c.look.led = map[begun]leads{}
+		}
+		c.look.led[begun{from, p}] = to
+	}
+	if to.named != "" {
+		return to.named
+	}
+	if known {
+		c.outside(p, to.end)
+	}
+	if to.end != clean {
+		if named := c.compare(to.end); named != "" {
+			return named
+		}
+	}
+	if !to.exists {
+		return ""
+	}
+	return c.linked(to.end)
+}
+
+// follow finds out where p leads, once for a call.
+func (c *candidate) follow(from, p string) leads {
 	if c.look.follow++; c.look.follow > mostFollowed {
-		return "one of more paths than can be followed"
+		return leads{named: "one of more paths than can be followed"}
 	}
 	select {
 	case c.own.slots <- struct{}{}:
@@ -257,29 +305,19 @@ func (c *candidate) followed(from, p, clean string) string {
 		defer patience.Stop()
 		select {
 		case c.own.slots <- struct{}{}:
+		case <-c.look.ctx.Done():
+			return leads{}
 		case <-patience.C:
-			return "a path whose links could not be followed in time"
+			return leads{named: "a path whose links could not be followed in time"}
 		}
 	}
 	defer func() { <-c.own.slots }()
-	known := from == "/" || from == c.look.call.Project
 	if from != "/" {
-		from = c.own.project(from)
+		from = c.own.project(c.look.ctx, from)
 	}
-	end, exists := follow(from, p)
+	end, exists := follow(c.look.ctx, from, p)
 	if throughSelf(end) {
-		return "a path through /proc/self, which only the server can follow"
+		return leads{named: "a path through /proc/self, which only the server can follow"}
 	}
-	if known {
-		c.outside(p, end)
-	}
-	if end != clean {
-		if named := c.compare(end); named != "" {
-			return named
-		}
-	}
-	if !exists {
-		return ""
-	}
-	return c.linked(end)
+	return leads{end: end, exists: exists}
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -54,7 +55,7 @@ func newHouse(t *testing.T) house {
 func (h house) isOurs(tool, member, value string) bool {
 	c := callTo(tool, `{`+string(quoted(member, true))+`:`+string(quoted(value, true))+`}`)
 	c.Project = h.project
-	return hasFact(h.finder.Of(c), Ours, member)
+	return hasFact(h.finder.Of(context.Background(), c), Ours, member)
 }
 
 func hasFact(facts []gate.Fact, name, member string) bool {
@@ -175,7 +176,7 @@ func TestOursAsThePlatformComparesNames(t *testing.T) {
 func TestOursResource(t *testing.T) {
 	h := newHouse(t)
 	c := &gate.Call{Method: "resources/read", Subject: "file://" + h.home + "/.config/thoughtgate/thoughtgate.yaml"}
-	if !hasFact(h.finder.Of(c), Ours, "") {
+	if !hasFact(h.finder.Of(context.Background(), c), Ours, "") {
 		t.Error("a resource that is ours is not seen")
 	}
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"os"
 	"strings"
 	"time"
@@ -13,7 +14,7 @@ func (c *candidate) outside(p, end string) {
 	if project == "" || c.loose {
 		return
 	}
-	end, within := foldPath(end), foldPath(c.own.project(project))
+	end, within := foldPath(end), foldPath(c.own.project(c.look.ctx, project))
 	if end == within || isBelow(end, within) || end == "/dev/null" || strings.HasPrefix(p, "/") && !c.own.isRoot(p) {
 		return
 	}
@@ -21,14 +22,16 @@ func (c *candidate) outside(p, end string) {
 }
 
 // project returns a project's folder with its links followed.
-func (o *own) project(folder string) string {
+func (o *own) project(ctx context.Context, folder string) string {
 	o.mu.Lock()
 	known, led := o.folder == folder && time.Now().Before(o.until), o.led
 	o.mu.Unlock()
 	if known {
 		return led
 	}
-	led, _ = follow("/", folder)
+	if led, _ = follow(ctx, "/", folder); ctx.Err() != nil {
+		return led // for a judgement that is over
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.folder, o.led = folder, led

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"math/rand/v2"
@@ -190,7 +191,7 @@ func (p *paths) pair(*walk, span, span)                 {}
 // A member's name could be a secret; where something stands is told to people.
 func TestPathsHoldNoSecrets(t *testing.T) {
 	token := "ghp_" + body[:36]
-	for _, f := range finder().Of(callTo("x", `{"`+token+`":{"password":"hunter2"}}`)) {
+	for _, f := range finder().Of(context.Background(), callTo("x", `{"`+token+`":{"password":"hunter2"}}`)) {
 		if strings.Contains(f.Member+f.Detail, token) {
 			t.Errorf("%v tells the secret", f)
 		}
@@ -204,8 +205,8 @@ func FuzzOf(f *testing.F) {
 	}
 	finder := New(Options{Home: "/home/u", Ours: func() []string { return []string{"/home/u/.config/thoughtgate"} }})
 	f.Fuzz(func(t *testing.T, tool, args string) {
-		facts := finder.Of(callTo(tool, args))
-		again := finder.Of(callTo(tool, args))
+		facts := finder.Of(context.Background(), callTo(tool, args))
+		again := finder.Of(context.Background(), callTo(tool, args))
 		if diff := cmp.Diff(facts, again); diff != "" {
 			t.Fatalf("two looks at %q differ:\n%s", args, diff)
 		}

@@ -97,12 +97,14 @@ func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
 	}
 	gates := t.Begin(StageGate)
 	defer t.Finish(gates)
-	return g.conclude(ctx, a, answer, err, edited), true
+	v := g.conclude(ctx, a, answer, err, edited)
+	return v, v.Move != 0
 }
 
 // conclude makes a verdict of a person's answer. The gates are asked once more:
 // the set in force may be another one by then. hooks is what hooks have said of the
-// arguments that the person put in, nil when they were not asked.
+// arguments that the person put in, nil when they were not asked. When ctx ends before
+// they have judged there is no verdict, as with judge.
 func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed error, hooks *hooked) Verdict {
 	c := a.call
 	var unusable error
@@ -114,6 +116,9 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	}
 	policy := g.policy(c)
 	w := g.weigh(ctx, policy, c)
+	if ctx.Err() != nil {
+		return Verdict{}
+	}
 	ruling := w.ruling
 	switch {
 	case failed != nil:

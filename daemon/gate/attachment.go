@@ -136,7 +136,11 @@ func (a *Attachment) Close(gone bool) {
 
 // Submit judges one line. The verdict goes to the sink, before Submit returns
 // unless a person is asked.
-func (a *Attachment) Submit(s Submission) {
+func (a *Attachment) Submit(s Submission) { a.SubmitFor(a.ctx, s) }
+
+// SubmitFor is Submit for somebody who waits for the verdict until ctx ends: a line
+// that is being judged then gets none, and is judged anew when it is submitted again.
+func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	digest := sha256.Sum256(s.Line)
 	a.submitting.Lock()
 	defer a.submitting.Unlock()
@@ -151,7 +155,9 @@ func (a *Attachment) Submit(s Submission) {
 		return
 	}
 	if member, _ := mcp.ListOf(c.Method); member != "" && c.Envelope.Kind == wire.Result && !mcp.Asks(c.Line, &c.Envelope) {
-		a.settle(c, digest, a.gate.result(a.ctx, a, c))
+		if v := a.gate.result(ctx, a, c); v.Move != 0 {
+			a.settle(c, digest, v)
+		}
 		return
 	}
 	a.listening(c)
@@ -171,13 +177,40 @@ func (a *Attachment) Submit(s Submission) {
 	}
 	a.unhooked(s.About, c)
 	gates := c.Trace.Begin(StageGate)
-	v, asked := a.gate.judge(a.ctx, c, known)
+	if len(s.Line) > slowToJudge {
+		defer time.AfterFunc(wordWithin, func() { a.judging(s.Seq) }).Stop()
+	}
+	v, asked := a.gate.judge(ctx, c, known)
 	c.Trace.Finish(gates)
+	if v.Move == 0 {
+		a.unheld(ctx, c)
+		return
+	}
 	if asked == nil {
 		a.settle(c, digest, v)
 		return
 	}
 	a.hold(asked, digest, v)
+}
+
+const (
+	// wordWithin is how long a shim hears nothing of a line that is being judged,
+	// which is less than it takes for the silence of a daemon that hangs.
+	wordWithin = time.Second
+	// slowToJudge is the length, in bytes, of a line past which that may be needed.
+	slowToJudge = 64 << 10
+)
+
+// judging tells the shim that a line is being judged, unless it has heard of it.
+func (a *Attachment) judging(seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.held[seq]; ok {
+		return
+	}
+	if _, ok := a.done[seq]; !ok {
+		a.tell(Verdict{Seq: seq, Move: Ask, Reason: "it is being judged"})
+	}
 }
 
 // call reads a submitted line with the same reader that the shim used: what

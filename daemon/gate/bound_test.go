@@ -232,7 +232,7 @@ type factsOf struct {
 	by map[string][]Fact // by method
 }
 
-func (f factsOf) Of(c *Call) []Fact { return f.by[c.Method] }
+func (f factsOf) Of(_ context.Context, c *Call) []Fact { return f.by[c.Method] }
 
 // What is true of any ask in an answer is shown with the question, and counts for
 // its level.

@@ -106,8 +106,9 @@ type Fact struct {
 // safe for concurrent use.
 type Facts interface {
 	// Of returns what is true of c. It is asked about every call that is
-	// judged, and takes what c names first to be said by the agent.
-	Of(c *Call) []Fact
+	// judged, and takes what c names first to be said by the agent. It returns soon
+	// after ctx has ended, with a part of it.
+	Of(ctx context.Context, c *Call) []Fact
 	// Observe takes note of what passes unjudged, before it is forwarded.
 	Observe(m *Message)
 	// Forwarded takes note that c was sent on.
@@ -184,8 +185,8 @@ type Basis struct {
 }
 
 // Policy is one immutable set of rules and policies. Rule is safe for
-// concurrent use. An error is an accident: the call is refused, and of the
-// Ruling beside it only Redact counts.
+// concurrent use, and returns with an error soon after ctx has ended. An error is an
+// accident: the call is refused, and of the Ruling beside it only Redact counts.
 type Policy interface {
 	Rule(ctx context.Context, c *Call, facts []Fact) (Ruling, error)
 	// Visible reports whether the agent may know of a tool, prompt or resource

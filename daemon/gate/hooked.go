@@ -143,7 +143,7 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 		}
 	}
 	if c.Side == wire.FromAgent {
-		c.Known = a.gate.Facts.Of(c)
+		c.Known = a.gate.factsOf(a.ctx, c)
 	}
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
@@ -158,8 +158,10 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 		defer cancel(nil)
 		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
 		v, _ := a.gate.judge(ctx, c, nil)
-		a.settle(c, digest, v)
-		a.gate.seen(of, c, v)
+		if v.Move != 0 {
+			a.settle(c, digest, v)
+			a.gate.seen(of, c, v)
+		}
 		return
 	}
 	a.wait.Go(func() {
@@ -187,7 +189,7 @@ func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error
 	if err != nil || !g.wants(c) {
 		return nil
 	}
-	c.Known = g.Facts.Of(c)
+	c.Known = g.factsOf(ctx, c)
 	return g.askHooks(ctx, &hooking{call: c}, a.call.Trace)
 }
 
@@ -210,6 +212,10 @@ func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, kn
 	gates := c.Trace.Begin(StageGate)
 	v, asked := a.gate.judge(ctx, c, known)
 	c.Trace.Finish(gates)
+	if v.Move == 0 {
+		a.unheld(ctx, c)
+		return v
+	}
 	if asked == nil {
 		a.settle(c, digest, v)
 		return v

@@ -49,14 +49,26 @@ type Verdict struct {
 	supplied bool // Deny: Answer is no refusal but what was asked for, given in the agent's place
 }
 
+// longestJudging is how long the gates may take over one call: what can't be judged
+// by then is refused. A call as long as a message may be takes less on a machine that
+// is busy with other things.
+const longestJudging = 5 * time.Second
+
+var errTooLong = fmt.Errorf("it could not be judged within %v; make the call smaller, with fewer paths and addresses in it", longestJudging)
+
 // judge takes c through the gates as far as that goes without waiting. The
 // record of the verdict has been written when it returns. When the verdict is
-// Ask, the second result is what to wait for.
+// Ask, the second result is what to wait for. When ctx ends before c is judged, nobody
+// waits for the verdict and there is none: its Move is 0.
 func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdict, *asked) {
 	policy := g.policy(c)
 	c.Profile = c.inForce(policy)
 	g.observe(c)
 	w, made := g.weighMade(ctx, policy, c)
+	if ctx.Err() != nil {
+		return Verdict{}, nil
+	}
+	ctx = context.WithoutCancel(ctx) // it is judged: what follows is written down whoever waits
 	ruling := w.ruling
 	if made != c {
 		if known = g.known(made); known == nil {
@@ -96,8 +108,11 @@ type weighed struct {
 }
 
 // weigh takes c through the gates visible, rule and permit, by what it is: a
-// request as it stands, an answer by what the server asks in it.
+// request as it stands, an answer by what the server asks in it. It takes
+// longestJudging at most.
 func (g *Gate) weigh(ctx context.Context, policy Policy, c *Call) weighed {
+	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
+	defer cancel()
 	var w weighed
 	switch {
 	case c.carriesAsks():
@@ -125,8 +140,14 @@ func (c *Call) inForce(policy Policy) Profile {
 // rule runs the gates visible, rule and permit. An accident becomes a denial.
 func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling) {
 	pinned := g.pinned(c)
-	facts := append(g.Facts.Of(c), pinned.Facts...)
+	facts := append(g.Facts.Of(ctx, c), pinned.Facts...)
 	ruling, err := policy.Rule(ctx, c, facts)
+	if why := context.Cause(ctx); why != nil { // not all facts were found, or not all rules looked at
+		if ruling.Move == Deny {
+			return facts, ruling
+		}
+		return facts, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: why.Error(), Redact: ruling.Redact}
+	}
 	if err != nil {
 		g.Logger.Error("judge call", "server_id", c.Server, "method", c.Method, "tool", c.Subject, "err", err)
 		return facts, Ruling{
@@ -142,6 +163,14 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 		ruling = whom(policy, ruling)
 	}
 	return facts, sing(c, ruling)
+}
+
+// factsOf returns the facts of a call that is not judged yet, or was before: those
+// that are found within longestJudging.
+func (g *Gate) factsOf(ctx context.Context, c *Call) []Fact {
+	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
+	defer cancel()
+	return g.Facts.Of(ctx, c)
 }
 
 // whom fills in whom to ask. It takes a copy, so that a ruling is allocated only when

@@ -63,12 +63,12 @@ func (h *house) Visible(_ *Call, _, name string) bool { return !h.hidden[name] }
 func (h *house) Whom(r *Ruling) {
 	r.Workflow, r.Surfaces, r.Validity, r.Unable = "whoever", []string{"terminal"}, time.Minute, h.unable
 }
-func (h *house) Profile() Profile            { return h.profile }
-func (h *house) Digest() string              { return h.digest }
-func (h *house) Of(*Call) []Fact             { return h.facts }
-func (h *house) Observe(m *Message)          { h.note("heard " + m.Method + " " + string(m.Text)) }
-func (h *house) Forwarded(c *Call)           { h.note("forwarded " + c.Subject) }
-func (h *house) Forget(session, shim string) { h.note("forgot " + session + shim) }
+func (h *house) Profile() Profile                 { return h.profile }
+func (h *house) Digest() string                   { return h.digest }
+func (h *house) Of(context.Context, *Call) []Fact { return h.facts }
+func (h *house) Observe(m *Message)               { h.note("heard " + m.Method + " " + string(m.Text)) }
+func (h *house) Forwarded(c *Call)                { h.note("forwarded " + c.Subject) }
+func (h *house) Forget(session, shim string)      { h.note("forgot " + session + shim) }
 
 func (h *house) note(what string) { h.set(func() { h.noted = append(h.noted, what) }) }
 

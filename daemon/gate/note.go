@@ -69,12 +69,12 @@ func (g *Gate) observe(c *Call) {
 
 // remember takes note of a message that an earlier daemon has judged: its memory
 // has not survived it.
-func (g *Gate) remember(c *Call, move Move) {
+func (g *Gate) remember(ctx context.Context, c *Call, move Move) {
 	g.observe(c)
 	if c.carriesAsks() {
 		return
 	}
-	g.Facts.Of(c)
+	g.factsOf(ctx, c)
 	if move == Forward && c.Side == wire.FromAgent {
 		g.Facts.Forwarded(c)
 	}

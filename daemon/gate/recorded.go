@@ -55,7 +55,7 @@ func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *r
 	if !final || c.noted {
 		return Verdict{}, &r, false
 	}
-	a.gate.remember(c, v.Move)
+	a.gate.remember(a.ctx, c, v.Move)
 	c.Trace.judged(&r)
 	return v, &r, true
 }

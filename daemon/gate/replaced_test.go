@@ -33,9 +33,9 @@ func TestListOfTheSameLengthIsReplaced(t *testing.T) {
 // slowFacts takes its time over a call.
 type slowFacts struct{ *house }
 
-func (s slowFacts) Of(c *Call) []Fact {
+func (s slowFacts) Of(ctx context.Context, c *Call) []Fact {
 	time.Sleep(20 * time.Millisecond) // as a slow disk or a dead mount would
-	return s.house.Of(c)
+	return s.house.Of(ctx, c)
 }
 
 // The next stream may bring a line again while the last one's is being judged.

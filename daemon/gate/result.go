@@ -19,13 +19,20 @@ func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 	g.observe(c)
 	member, kind := mcp.ListOf(c.Method)
 	v := g.list(ctx, a, policy, c, member, kind)
+	if v.Move == 0 {
+		return v
+	}
 	g.listed(c, &v, kind)
 	return v
 }
 
 // list takes out of a list what the agent may not know of. Every other byte
-// stays, so that an untouched page arrives as it was sent.
-func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, member, kind string) Verdict {
+// stays, so that an untouched page arrives as it was sent. As with judge there is a
+// limit to how long that may take, and no verdict for nobody.
+func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call, member, kind string) Verdict {
+	limited, cancel := context.WithTimeoutCause(waits, longestJudging, errTooLong)
+	defer cancel()
+	ctx := context.WithoutCancel(waits)
 	r := c.record(policy, nil, Ruling{Gate: "visible"})
 	list, err := wire.ReadList(c.Line, &c.Envelope, member)
 	if err != nil {
@@ -36,6 +43,15 @@ func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, 
 	}
 	why := make([]string, len(list.Elements))
 	for i, e := range list.Elements {
+		if waits.Err() != nil {
+			return Verdict{}
+		}
+		if limited.Err() != nil {
+			return g.deny(ctx, c, r, Ruling{
+				Move: Deny, Gate: "accident", Code: mcp.CodeGate,
+				Reason: fmt.Sprintf("the server's list is too long: what the agent may know of it was not found out within %v", longestJudging),
+			})
+		}
 		if why[i] = unfit(kind, e); why[i] == "" && !policy.Visible(c, kind, e.ID) {
 			why[i] = notVisible
 		}

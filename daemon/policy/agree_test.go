@@ -324,7 +324,7 @@ func (c *randomCase) drawRefCall() (*refCall, wire.Side, string) {
 }
 
 // Of implements gate.Facts.
-func (c *randomCase) Of(call *gate.Call) []gate.Fact {
+func (c *randomCase) Of(_ context.Context, call *gate.Call) []gate.Fact {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.facts[call.Seq]

@@ -26,7 +26,7 @@ func (s *Set) steps(ctx context.Context, sub *subject, c *gate.Call, facts []gat
 		if err == nil && r.Move == gate.Forward {
 			break
 		}
-		change, next := now.without(sub, c, facts, r, err)
+		change, next := now.without(ctx, sub, c, facts, r, err)
 		step := gate.Step{Change: change}
 		if next != nil {
 			then, err := next.Rule(ctx, c, facts)
@@ -58,7 +58,7 @@ func outcome(r gate.Ruling, err error) (gate.Move, string) {
 // otherFacts says what would become of the call without the facts that made the
 // rule apply.
 func (s *Set) otherFacts(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
-	i := s.first(sub, s.deciding(sub, c, facts), facts)
+	i := s.first(sub, s.deciding(ctx, sub, c, facts), facts)
 	if i < 0 || len(s.rules[i].When) == 0 {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (s *Set) otherFacts(ctx context.Context, sub *subject, c *gate.Call, facts 
 
 // without names what decided that r is no forward, and returns the set as it
 // would be without that, or with what is wanting. It is nil when nobody can tell.
-func (s *Set) without(sub *subject, c *gate.Call, facts []gate.Fact, r gate.Ruling, err error) (change string, next *Set) {
+func (s *Set) without(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact, r gate.Ruling, err error) (change string, next *Set) {
 	switch {
 	case err != nil:
 		return "the policies or the call, so that they can be evaluated", nil
@@ -85,7 +85,7 @@ func (s *Set) without(sub *subject, c *gate.Call, facts []gate.Fact, r gate.Ruli
 		source := s.cfg.Source(sub.server)
 		return fmt.Sprintf("the source %q (%s), so that it lets the agent know of it", source.ID, source.Place), s.showing()
 	}
-	name := s.deciding(sub, c, facts)
+	name := s.deciding(ctx, sub, c, facts)
 	i := s.first(sub, name, facts)
 	switch {
 	case len(r.Policies) > 0 && r.Move == gate.Deny:

@@ -87,7 +87,7 @@ func (s *Set) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.R
 	if err != nil {
 		return gate.Ruling{Redact: s.redact}, err
 	}
-	if r, ok := s.hidden(sub, c); ok {
+	if r, ok := s.hidden(ctx, sub, c); ok {
 		return r, nil
 	}
 	if r, ok := s.unknownRevision(c); ok {
@@ -95,7 +95,7 @@ func (s *Set) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.R
 	}
 	var strictest gate.Ruling
 	for i, name := range sub.names {
-		r, err := s.ruleFor(sub, name, c, facts)
+		r, err := s.ruleFor(ctx, sub, name, c, facts)
 		if err != nil {
 			return gate.Ruling{Redact: s.redact}, err
 		}
@@ -118,8 +118,11 @@ func strictness(r *gate.Ruling) int {
 }
 
 // ruleFor is the gates rule and permit for one spelling of a name.
-func (s *Set) ruleFor(sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
+func (s *Set) ruleFor(ctx context.Context, sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	for i := range s.rules {
+		if ctx.Err() != nil {
+			return gate.Ruling{}, context.Cause(ctx)
+		}
 		if r := &s.rules[i]; r.matches(sub, name, facts) {
 			return s.apply(r, sub, name, c, facts)
 		}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,4 +121,37 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	wait.Wait()
+}
+
+// waning has ended once it was asked often enough.
+type waning struct {
+	context.Context
+	left int
+}
+
+func (w *waning) Err() error {
+	if w.left--; w.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Rules are not matched for a call for which nobody waits.
+func TestRuleStopsWithItsContext(t *testing.T) {
+	var rules strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&rules, "    - match: \"none%d\"\n      action: deny\n", i)
+	}
+	s := load(t, "schema: 1\ngovernance:\n  defaults: {action: forward}\n  rules:\n"+rules.String(), "")
+	c := toolCall(t, "fs", "read", `{}`)
+	if r, err := s.Rule(context.Background(), c, nil); err != nil || r.Move != gate.Forward {
+		t.Fatalf("got %v, %v", r.Move, err)
+	}
+	ctx := &waning{context.Background(), 50}
+	if r, err := s.Rule(ctx, c, nil); err == nil || r.Move != 0 {
+		t.Errorf("got %v, %v", r.Move, err)
+	}
+	if ctx.left < -5 {
+		t.Errorf("went on for %d rules", -ctx.left)
+	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -155,7 +156,7 @@ func (s *Set) current() []*shape.Tool {
 // reaches reports whether a call of t can come as far as the policies. What is
 // hidden, or denied by a rule whatever else holds, doesn't.
 func (s *Set) reaches(t *shape.Tool) bool {
-	if source := s.cfg.Source(t.Server); source != nil && (!source.Enabled || !exposed(&source.Expose, typeTool, []string{t.Name})) {
+	if source := s.cfg.Source(t.Server); source != nil && (!source.Enabled || !exposed(context.Background(), &source.Expose, typeTool, []string{t.Name})) {
 		return false
 	}
 	sub := &subject{class: acts, method: "tools/call", on: typeTool, server: t.Server}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -34,11 +35,12 @@ func (s *Set) Visible(c *gate.Call, kind, name string) bool {
 		on = typeResource
 		names = uri.Spellings(name)
 	}
-	return exposed(&source.Expose, on, names)
+	return exposed(context.Background(), &source.Expose, on, names)
 }
 
-// exposed reports whether what is named may be known of, under each spelling.
-func exposed(e *config.Expose, on cedar.EntityType, names []string) bool {
+// exposed reports whether what is named may be known of, under each spelling. It looks
+// no further once ctx has ended.
+func exposed(ctx context.Context, e *config.Expose, on cedar.EntityType, names []string) bool {
 	var globs []config.Glob
 	switch on {
 	case typeTool:
@@ -49,6 +51,9 @@ func exposed(e *config.Expose, on cedar.EntityType, names []string) bool {
 		globs = e.Resources
 	}
 	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
 		listed := config.MatchAny(globs, name)
 		if e.Mode == config.Allowlist && !listed || e.Mode == config.Blocklist && listed {
 			return false
@@ -59,7 +64,7 @@ func exposed(e *config.Expose, on cedar.EntityType, names []string) bool {
 
 // hidden is the gate visible. It returns true with the ruling when the call
 // ends there.
-func (s *Set) hidden(sub *subject, c *gate.Call) (gate.Ruling, bool) {
+func (s *Set) hidden(ctx context.Context, sub *subject, c *gate.Call) (gate.Ruling, bool) {
 	source := s.cfg.Source(sub.server)
 	if source == nil || s.shows {
 		return gate.Ruling{}, false
@@ -73,7 +78,7 @@ func (s *Set) hidden(sub *subject, c *gate.Call) (gate.Ruling, bool) {
 		r.Reason = fmt.Sprintf("server %s is switched off", shown(sub.server))
 	case otherProgram(source, c):
 		r.Reason = fmt.Sprintf("server %s was started by another command than its source is tied to", shown(sub.server))
-	case sub.class == acts && !exposed(&source.Expose, sub.on, sub.names):
+	case sub.class == acts && !exposed(ctx, &source.Expose, sub.on, sub.names):
 		r.Reason = fmt.Sprintf("server %s does not expose it", shown(sub.server))
 	default:
 		return gate.Ruling{}, false

@@ -25,7 +25,7 @@ func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate
 	if e.Ruling.Hidden {
 		e.Cited = append(e.Cited, s.cited(s.cfg.Source(sub.server)))
 	} else {
-		name := s.deciding(sub, c, facts)
+		name := s.deciding(ctx, sub, c, facts)
 		i := s.first(sub, name, facts)
 		e.Near = s.near(sub, name, facts, i)
 		if cited, ok := s.citedRule(sub, i); ok {
@@ -40,10 +40,10 @@ func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate
 }
 
 // deciding returns the spelling of the call's subject whose ruling counts.
-func (s *Set) deciding(sub *subject, c *gate.Call, facts []gate.Fact) string {
+func (s *Set) deciding(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) string {
 	best, at := -1, sub.names[0]
 	for _, name := range sub.names {
-		r, err := s.ruleFor(sub, name, c, facts)
+		r, err := s.ruleFor(ctx, sub, name, c, facts)
 		strict := strictness(&r)
 		if err != nil {
 			strict = 3 // whatever the others say, the call is refused

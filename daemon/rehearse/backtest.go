@@ -222,7 +222,7 @@ type remembered struct {
 	b *Backtest
 }
 
-func (m remembered) Of(*gate.Call) []gate.Fact { return m.b.now.facts() }
+func (m remembered) Of(context.Context, *gate.Call) []gate.Fact { return m.b.now.facts() }
 
 // Parse reads a record of a call; false means that it is damaged.
 func Parse(line []byte) (*Recorded, bool) {

@@ -352,7 +352,7 @@ func TestBacktestIsTheCandidate(t *testing.T) {
 
 // moveOf is how strict the gates are with a call: 0 forwards, 2 refuses.
 func moveOf(p *policy.Set, c *gate.Call, f gate.Facts) int {
-	r, err := p.Rule(context.Background(), c, f.Of(c))
+	r, err := p.Rule(context.Background(), c, f.Of(context.Background(), c))
 	switch {
 	case err != nil, r.Move == gate.Deny:
 		return 2

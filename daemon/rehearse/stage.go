@@ -242,8 +242,8 @@ type assumed struct {
 	stage *Stage
 }
 
-func (a *assumed) Of(c *gate.Call) []gate.Fact {
-	facts := a.Facts.Of(c)
+func (a *assumed) Of(ctx context.Context, c *gate.Call) []gate.Fact {
+	facts := a.Facts.Of(ctx, c)
 	for _, name := range a.stage.line.Assume {
 		if !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == name }) {
 			facts = append(facts, gate.Fact{Name: name, Detail: "taken to be so"})

@@ -180,7 +180,7 @@ type memory struct {
 	calls      []string
 }
 
-func (m *memory) Of(c *gate.Call) []gate.Fact {
+func (m *memory) Of(_ context.Context, c *gate.Call) []gate.Fact {
 	m.calls = append(m.calls, fmt.Sprintf("%s/%s %s %s", c.Session, c.Server, c.Subject, c.Arguments()))
 	return []gate.Fact{{Name: "planted", Place: "a@b.example", By: "web"}}
 }

@@ -49,11 +49,11 @@ type forwards struct{}
 func (forwards) Rule(context.Context, *gate.Call, []gate.Fact) (gate.Ruling, error) {
 	return gate.Ruling{Move: gate.Forward}, nil
 }
-func (forwards) Visible(*gate.Call, string, string) bool { return true }
-func (forwards) Whom(*gate.Ruling)                       {}
-func (forwards) Profile() gate.Profile                   { return gate.Production }
-func (forwards) Digest() string                          { return "set" }
-func (forwards) Of(*gate.Call) []gate.Fact               { return nil }
+func (forwards) Visible(*gate.Call, string, string) bool    { return true }
+func (forwards) Whom(*gate.Ruling)                          {}
+func (forwards) Profile() gate.Profile                      { return gate.Production }
+func (forwards) Digest() string                             { return "set" }
+func (forwards) Of(context.Context, *gate.Call) []gate.Fact { return nil }
 
 func (forwards) Observe(*gate.Message) {}
 func (forwards) Forwarded(*gate.Call)  {}

@@ -13,7 +13,12 @@ const (
 	asksInModern   = "a request from a server of the modern era: it sends none"
 	namesNothing   = "it does not name what it is about"
 	unclearSubject = "the name of what it is about is empty, or has characters that are not shown"
+	longSubject    = "the name or URI of what it is about is longer than 8192 bytes"
 )
+
+// MaxSubject is the longest name of a tool, prompt or task, and the longest URI of a
+// resource, in bytes: each is matched with all patterns of the rules.
+const MaxSubject = 8 << 10
 
 // Check applies the rules of the wire that need to know the method: what acts
 // is a request and says, clearly, on what. It returns nil when the message may
@@ -41,9 +46,11 @@ func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
 	if !rule.Acting {
 		return nil
 	}
-	switch clear, err := isClear(rule.Subject, e, line); {
+	switch clear, short, err := isClear(rule.Subject, e, line); {
 	case err != nil:
 		return e.Refuse(wire.CodeInvalidParams, namesNothing)
+	case !short:
+		return e.Refuse(wire.CodeInvalidParams, longSubject)
 	case !clear:
 		return e.Refuse(wire.CodeInvalidParams, unclearSubject)
 	}
@@ -79,9 +86,13 @@ func (s subject) clear() bool {
 }
 
 // ClearName reports whether name can be the name of a tool or prompt: it is
-// not empty, nothing in it is invisible or turns the direction of writing, and
-// it neither begins nor ends with a blank, which a server might cut off.
+// neither empty nor longer than [MaxSubject], nothing in it is invisible or turns the
+// direction of writing, and it neither begins nor ends with a blank, which a server
+// might cut off.
 func ClearName(name string) bool {
+	if len(name) > MaxSubject {
+		return false
+	}
 	for _, r := range name {
 		if wire.Unseen(r) || unicode.IsSpace(r) && r != ' ' {
 			return false
@@ -90,9 +101,12 @@ func ClearName(name string) bool {
 	return name != "" && name[0] != ' ' && name[len(name)-1] != ' '
 }
 
-// ClearURI reports whether uri can be the address of a resource: it is not
-// empty and has no control characters.
+// ClearURI reports whether uri can be the address of a resource: it is neither
+// empty nor longer than [MaxSubject] and has no control characters.
 func ClearURI(uri string) bool {
+	if len(uri) > MaxSubject {
+		return false
+	}
 	for _, r := range uri {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return false
@@ -138,20 +152,20 @@ func subjectOf(kind Subject, e *wire.Envelope, line []byte) (subject, error) {
 	return subject{}, errors.New("no subject")
 }
 
-// isClear reports whether all that e is about is clear. An error means that it
-// can't be told what that is.
-func isClear(kind Subject, e *wire.Envelope, line []byte) (bool, error) {
+// isClear reports whether all that e is about is clear, and whether it is short
+// enough. An error means that it can't be told what that is.
+func isClear(kind Subject, e *wire.Envelope, line []byte) (clear, short bool, err error) {
 	if kind != Listen {
 		s, err := subjectOf(kind, e, line)
-		return err == nil && s.clear(), err
+		return err == nil && s.clear(), len(s.text) <= MaxSubject, err
 	}
 	_, uris, err := ListenURIs(e, line)
 	for _, uri := range uris {
 		if !ClearURI(uri) {
-			return false, err
+			return false, len(uri) <= MaxSubject, err
 		}
 	}
-	return err == nil, err
+	return err == nil, true, err
 }
 
 // reference reads params.ref of completion/complete: a prompt by its name, or

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -142,6 +143,32 @@ func TestReferenceKind(t *testing.T) {
 		}
 		if got := ReferenceKind(&e, line); got != want {
 			t.Errorf("%s: %d, want %d", ref, got, want)
+		}
+	}
+}
+
+// A name that is too long to be matched with every pattern is refused as such, and
+// withheld from lists.
+func TestLongSubjects(t *testing.T) {
+	for _, n := range []int{MaxSubject, MaxSubject + 1} {
+		long := strings.Repeat("a", n)
+		for _, about := range []string{
+			`"method":"tools/call","params":{"name":"` + long + `"}`,
+			`"method":"resources/read","params":{"uri":"` + long + `"}`,
+			`"method":"prompts/get","params":{"name":"` + long + `"}`,
+		} {
+			line := []byte(`{"jsonrpc":"2.0","id":1,` + about + `}`)
+			var e wire.Envelope
+			if err := wire.Read(line, wire.FromAgent, &e); err != nil {
+				t.Fatal(err)
+			}
+			refusal := Check(wire.FromAgent, &e, line)
+			if is := refusal != nil && strings.Contains(refusal.Reason, "longer than 8192 bytes"); is != (n > MaxSubject) {
+				t.Errorf("%.60s, %d bytes: %v", about, n, refusal)
+			}
+		}
+		if ClearName(long) != (n <= MaxSubject) || ClearURI(long) != (n <= MaxSubject) {
+			t.Errorf("%d bytes are clear: %v, %v", n, ClearName(long), ClearURI(long))
 		}
 	}
 }

@@ -104,14 +104,14 @@ func (h *house) Rule(_ context.Context, c *gate.Call, _ []gate.Fact) (gate.Rulin
 	}
 	return gate.Ruling{Move: gate.Forward, Gate: "rule"}, nil
 }
-func (h *house) Visible(_ *gate.Call, _, name string) bool { return name != h.hidden }
-func (h *house) Whom(*gate.Ruling)                         {}
-func (h *house) Profile() gate.Profile                     { return gate.Production }
-func (h *house) Digest() string                            { return "set-1" }
-func (h *house) Of(*gate.Call) []gate.Fact                 { return nil }
-func (h *house) Observe(m *gate.Message)                   { h.note(&h.heard, fmt.Sprint(m.Server, " ", m.Method)) }
-func (h *house) Forwarded(*gate.Call)                      {}
-func (h *house) Forget(session, attachment string)         { h.note(&h.forgot, session+"/"+attachment) }
+func (h *house) Visible(_ *gate.Call, _, name string) bool  { return name != h.hidden }
+func (h *house) Whom(*gate.Ruling)                          {}
+func (h *house) Profile() gate.Profile                      { return gate.Production }
+func (h *house) Digest() string                             { return "set-1" }
+func (h *house) Of(context.Context, *gate.Call) []gate.Fact { return nil }
+func (h *house) Observe(m *gate.Message)                    { h.note(&h.heard, fmt.Sprint(m.Server, " ", m.Method)) }
+func (h *house) Forwarded(*gate.Call)                       {}
+func (h *house) Forget(session, attachment string)          { h.note(&h.forgot, session+"/"+attachment) }
 
 func (h *house) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	h.note(&h.records, fmt.Sprintf("%s %s %s %s %s", r.Kind, r.Server, r.Method, r.Tool, r.Verdict))

@@ -1,0 +1,102 @@
+package facts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A path that stands in a call many times is followed once, and files of ours are
+// looked for once, for all links in the call.
+func TestEqualPathsAreFollowedOnce(t *testing.T) {
+	h := newHouse(t)
+	for i := range 3 {
+		name := fmt.Sprintf("%s/twice%d.txt", h.project, i)
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Link(name, name+".too"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	three := []string{quotedPath(h.project + "/twice0.txt"), quotedPath(h.project + "/twice1.txt"), quotedPath(h.project + "/twice2.txt")}
+	c := callTo("read_files", `{"paths":[`+strings.Join(three, ",")+strings.Repeat(","+three[0], 5000)+`]}`)
+	c.Project = h.project
+	l := h.finder.look(context.Background(), c)
+	l.json(c.Arguments())
+	if l.follow != 3 || len(l.facts) > 0 {
+		t.Errorf("followed %d times, want 3; facts %v", l.follow, l.facts)
+	}
+}
+
+func quotedPath(p string) string { return string(quoted(p, true)) }
+
+// A second name of a file of ours is known however many files lie beside it.
+func TestLinkedAmongManyFiles(t *testing.T) {
+	h := newHouse(t)
+	state := h.home + "/.local/state/thoughtgate"
+	for i := range 5000 {
+		if err := os.WriteFile(fmt.Sprintf("%s/audit/%06d.jsonl", state, i), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unreadable := state + "/audit/000000.d"
+	if err := os.Mkdir(unreadable, 0); err != nil { // for any but root
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(state+"/z", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range []string{state + "/audit/004999.jsonl", state + "/z"} {
+		name := fmt.Sprintf("linked%d", i)
+		if err := os.Link(p, filepath.Join(h.project, name)); err != nil {
+			t.Fatal(err)
+		}
+		if !h.isOurs("read_file", "path", name) {
+			t.Errorf("a link to %s is not seen to be ours", p)
+		}
+	}
+}
+
+// Once nobody wants to know, nothing more is looked at.
+func TestLookingStopsWithItsContext(t *testing.T) {
+	h := newHouse(t)
+	var args []string
+	for i := range 1000 {
+		args = append(args, quotedPath(fmt.Sprintf("docs/%d.md", i)))
+	}
+	c := callTo("read_files", `{"paths":[`+strings.Join(args, ",")+`],"pattern":["*.md"]}`)
+	c.Project = h.project
+	ctx := &endsAfter{Context: context.Background(), left: 300}
+	l := h.finder.look(ctx, c)
+	defer h.finder.looked(l)
+	l.json(c.Arguments())
+	l.joined()
+	if l.follow > 300 {
+		t.Errorf("%d paths were followed", l.follow)
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if led, _ := linkByLink(ended, "/", strings.Repeat("usr/../", 500)+"x"); led != "/" {
+		t.Errorf("followed as far as %q", led)
+	}
+	if files := h.finder.own.inodes(ended, []string{h.home}, c.Received); len(files) > 0 {
+		t.Errorf("found %d files", len(files))
+	}
+}
+
+// endsAfter has ended once it was asked often enough.
+type endsAfter struct {
+	context.Context
+	left int
+}
+
+func (e *endsAfter) Err() error {
+	if e.left--; e.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}

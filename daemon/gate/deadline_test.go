@@ -1,0 +1,118 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// endlessFacts looks at a call until nobody wants to know any more.
+type endlessFacts struct{ *house }
+
+func (e endlessFacts) Of(ctx context.Context, _ *Call) []Fact {
+	e.note("looking")
+	<-ctx.Done()
+	return nil
+}
+
+// A call that can't be judged in time is refused, and the reason says so.
+func TestJudgingHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.gate.Facts = endlessFacts{h}
+		v, a := submitTo(h, shimX, aCall)
+		defer a.Close(true)
+		if v.Move != Deny || !strings.Contains(v.Reason, "could not be judged within 5s") || !strings.Contains(string(v.Answer), "could not be judged within 5s") {
+			t.Errorf("got %v %q, told %s", v.Move, v.Reason, v.Answer)
+		}
+		if got := h.verdicts(); got != "call:deny" {
+			t.Errorf("records: %s", got)
+		}
+	})
+}
+
+// What a person has approved is judged again, which has the same deadline.
+func TestJudgingAnApprovedCallHasADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.ruling = Ruling{Move: Ask, Workflow: "ops"}
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		defer a.Close(true)
+		c := collect(a)
+		a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
+		if v := <-c; v.Move != Ask {
+			t.Fatalf("got %v", v.Move)
+		}
+		h.gate.Facts = endlessFacts{h}
+		h.answers <- Answer{ID: "A-1", Approved: true, State: "approved"}
+		if v := <-c; v.Move != Deny || !strings.Contains(v.Reason, "could not be judged within 5s") {
+			t.Errorf("got %v %q", v.Move, v.Reason)
+		}
+	})
+}
+
+// Judging ends when its stream has torn. The line has no verdict and no record then,
+// and is judged when the shim submits it again.
+func TestJudgingStopsWhenNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.gate.Facts = endlessFacts{h}
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		defer a.Close(true)
+		c := collect(a)
+		s := Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)}
+		stream, tear := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			a.SubmitFor(stream, s)
+		}()
+		synctest.Wait()
+		tear()
+		<-over
+		if got := h.verdicts(); got != "" || len(c) > 0 {
+			t.Errorf("records %q, %d verdicts", got, len(c))
+		}
+		h.gate.Facts = h
+		a.Submit(s)
+		if v := <-c; v.Move != Forward || h.verdicts() != "call:forward" {
+			t.Errorf("again: got %v, records %q", v.Move, h.verdicts())
+		}
+	})
+}
+
+// A list is looked through for as long, too.
+func TestListsHaveADeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		slow := &slowSight{house: h}
+		h.gate.Policy = func() Policy { return slow }
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		defer a.Close(true)
+		c := collect(a)
+		var tools []string
+		for i := range 20 {
+			tools = append(tools, fmt.Sprintf(`{"name":"tool%d"}`, i))
+		}
+		a.Submit(Submission{
+			Seq: 1, Side: wire.FromServer, Answers: "tools/list",
+			Line: []byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[` + strings.Join(tools, ",") + `]}}`),
+		})
+		if v := <-c; v.Move != Deny || !strings.Contains(v.Reason, "the server's list is too long") {
+			t.Errorf("got %v %q", v.Move, v.Reason)
+		}
+	})
+}
+
+// slowSight takes a second for each name in a list.
+type slowSight struct{ *house }
+
+func (s *slowSight) Visible(*Call, string, string) bool {
+	time.Sleep(time.Second) // of the bubble's clock
+	return true
+}
