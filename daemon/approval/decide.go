@@ -71,6 +71,8 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	case e == nil:
 		return q.tooLate(ctx, d.ID)
 	}
+	// prove did not hold the queue up, and the question may be another one by now:
+	// what it needs is looked at again.
 	g, err := q.answerable(e, &d)
 	if err == nil && needsProof(&e.q, &d) && d.level != gate.LevelPresence {
 		err = gate.ErrProofNeeded

@@ -68,13 +68,9 @@ func (q *Queue) expireDue() (next time.Duration, any bool) {
 }
 
 // left is how long something of an earlier daemon lasts that began at since and
-// was to last until until, or that deadline of that boot. The clock on the wall may
-// have been set meanwhile: it never gives more time than that was in all, nor more
-// than what the machine's own running time leaves.
-func (q *Queue) left(until, since time.Time, boot string, deadline time.Duration) time.Duration {
-	left := min(until.Sub(q.o.Now()), until.Sub(since))
-	if now, up := q.o.Boot(); now != "" && now == boot {
-		left = min(left, deadline-up)
-	}
-	return left
+// was to last until until. The clock on the wall may have been set meanwhile: it
+// never gives more time than that was in all. What the machine's own running time
+// leaves of it is looked at by [Queue.expireDue] alone, each time.
+func (q *Queue) left(until, since time.Time) time.Duration {
+	return min(until.Sub(q.o.Now()), until.Sub(since))
 }

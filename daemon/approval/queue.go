@@ -157,11 +157,11 @@ func (q *Queue) takeUp(ctx context.Context) error {
 		return err
 	}
 	for _, g := range grants {
-		q.grants[g.ID] = &given{g, q.o.Now().Add(q.left(g.Expires, g.Created, g.Boot, g.Deadline))}
+		q.grants[g.ID] = &given{g, q.o.Now().Add(q.left(g.Expires, g.Created))}
 	}
 	for i := range open {
 		old := &open[i]
-		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Expires, old.Created, old.Boot, old.Deadline)), done: make(chan struct{})}
+		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Expires, old.Created)), done: make(chan struct{})}
 		asks, err := q.db.Askers(ctx, e.q.ID)
 		if err != nil {
 			return err
@@ -173,7 +173,7 @@ func (q *Queue) takeUp(ctx context.Context) error {
 	}
 	for i := range ready {
 		old := &ready[i]
-		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Good, old.Decided, old.Boot, old.Deadline)), done: closed}
+		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Good, old.Decided)), done: closed}
 		q.ready[e.q.ID] = e
 	}
 	return nil

@@ -104,7 +104,9 @@ func sameThing(g *Grant, c *gate.Call) bool {
 // admits reports whether a call of what g is about is within its bounds: asked
 // about by the same rule in the same workflow, neither of which says anything else
 // by now, at no higher level, with nothing true of it that was not shown, in the same place, with the
-// arguments that must be equal.
+// arguments that must be equal. Of our own files and of what belongs to no session
+// nobody can be given a grant, see [Queue.terms]; both are looked at here as well,
+// since g may come from a file that somebody has altered.
 func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
 	c := asked.Call
 	if levelOf(string(asked.Ruling.Level)).Stricter(levelOf(g.Level)) || asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
