@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"bytes"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/thoughtgate/thoughtgated/daemon/session"
@@ -15,15 +17,20 @@ import (
 func (d *Daemon) ours() []string {
 	set := d.policies.current.Load().set.Paths()
 	projects, wrapped, kept := d.projects.paths(), d.wraps.paths(d.sessions.Files()), d.guard.Files()
-	all := make([]string, 0, 4+len(set)+len(projects)+len(wrapped)+len(kept))
+	all := make([]string, 0, 4+len(set)+len(projects)+2*len(wrapped)+2*len(kept))
 	all = append(all, d.options.Paths.Config, d.options.Paths.State, d.options.Paths.Runtime)
 	if path := d.policies.path; path != "" {
 		all = append(all, path)
 	}
 	all = append(all, set...)
 	all = append(all, projects...)
-	all = append(all, wrapped...)
-	return append(all, kept...)
+	for _, path := range slices.Concat(wrapped, kept) {
+		all = append(all, path)
+		if !strings.Contains(filepath.Base(path), agentconf.Infix) {
+			all = append(all, path+agentconf.Infix+"*")
+		}
+	}
+	return all
 }
 
 // wraps knows what the files of wraps are about. To find that out a journal has to be

@@ -113,7 +113,7 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 		}
 		for _, l := range s.Left {
 			mend := w.remedy(s.Agent, l)
-			if l.Kind == agentconf.Altered {
+			if l.Kind == agentconf.Altered || l.Kind == agentconf.StaleTemp {
 				mend += ": rm " + word(l.Path)
 			}
 			x.findMend(leftoverIDs[l.Kind], l.Path, mend, "%s is %s", l.Path, leftoverNames[l.Kind])

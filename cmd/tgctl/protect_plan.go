@@ -39,11 +39,21 @@ type protectJob struct {
 // files it reads.
 func (a *app) osEnv() (agentconf.Env, error) {
 	cwd, err := os.Getwd()
-	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket()}
+	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket(), Notes: a.rewrites()}
 	if shim, failed := a.sibling("tg-shim"); failed == nil {
 		env.Shim = shim
 	}
 	return env, err
+}
+
+// rewrites is the folder of notes on what is made beside configurations, empty
+// when that can't be told.
+func (a *app) rewrites() string {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return ""
+	}
+	return paths.Rewrites()
 }
 
 // shimSocket is where shims find the daemon, empty when that can't be told.
@@ -181,6 +191,9 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 	next := *is
 	next.Line = agentconf.Line{Shim: p.shim, Socket: p.socket, Session: is.ID}
 	env := is.Env(p.lookup)
+	if p.dryRun {
+		env.Notes = "" // what a killed writer left stays as well
+	}
 	for _, other := range p.kept {
 		if other.ID != is.ID {
 			env.Lasting = append(env.Lasting, other)

@@ -168,7 +168,7 @@ func (w *surroundings) holdsOurs(agent, path string) bool {
 // remedy is what to do about a leftover.
 func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
 	switch {
-	case l.Kind == agentconf.Altered:
+	case l.Kind == agentconf.Altered, l.Kind == agentconf.StaleTemp:
 		return "look at it, then remove it"
 	case !w.running && w.holdsOurs(agent, l.Config):
 		return "start the daemon, which knows whether it is needed: tgctl daemon start"

@@ -151,7 +151,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 			continue
 		}
 		did = true
-		report, err := agentconf.Unwrap(path)
+		report, err := agentconf.Unwrap(path, a.rewrites())
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %s", path, trouble(path, err)))
 			continue

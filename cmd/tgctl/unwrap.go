@@ -98,7 +98,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 			}
 			continue
 		}
-		report, err := agentconf.Unwrap(full)
+		report, err := agentconf.Unwrap(full, a.rewrites())
 		if err != nil {
 			failed++
 			a.say("tgctl: %s: %s", safe(full), safe(trouble(full, err)))

@@ -80,8 +80,12 @@ func (w *wrapping) env() agentconf.Env {
 			vars[name] = value
 		}
 	}
+	notes := w.rewrites()
+	if w.dryRun {
+		notes = "" // what a killed writer left stays as well
+	}
 	return agentconf.Env{
-		Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Lasting: w.lasting, Socket: w.shimSocket(),
+		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Lasting: w.lasting, Socket: w.shimSocket(),
 		LookupEnv: func(name string) (string, bool) { value, ok := vars[name]; return value, ok },
 	}
 }

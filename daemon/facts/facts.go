@@ -68,8 +68,8 @@ type Options struct {
 	// Home is what ~ stands for.
 	Home string
 	// Ours returns the absolute paths of what a call through the gate may not
-	// touch unasked: folders with all in them, and files. It is called for
-	// each call, must be quick, and is safe for concurrent use. Nil: none.
+	// touch unasked: folders with all in them, files, and with * at the end all
+	// that begin with what stands before it. It is called for each call, must be quick, and is safe for concurrent use. Nil: none.
 	Ours func() []string
 	// Loss is told when the memory of a session had to let something go or
 	// could not look at all of a message: at first, and then each time that has

@@ -87,6 +87,9 @@ func (c *candidate) compare(p string) string {
 		if p == q || isBelow(p, q) || c.removes && isBelow(q, p) {
 			return q
 		}
+		if begin, ok := strings.CutSuffix(q, "*"); ok && strings.HasPrefix(p, begin) {
+			return q
+		}
 		if pattern != "" && matches(pattern, q) {
 			return q
 		}

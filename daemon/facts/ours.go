@@ -180,8 +180,10 @@ func isOnePath(text string) bool {
 	return strings.IndexByte(text, '\n') < 0 && strings.IndexByte(text, 0) < 0
 }
 
-// holds reports whether path stands in text as a path of its own.
+// holds reports whether path stands in text as a path of its own, or where it ends
+// in *, as the begin of one.
 func holds(text, path string) bool {
+	path, begins := strings.CutSuffix(path, "*")
 	for at := 0; ; {
 		i := strings.Index(text[at:], path)
 		if i < 0 {
@@ -189,7 +191,7 @@ func holds(text, path string) bool {
 		}
 		start, end := at+i, at+i+len(path)
 		if (start == 0 || !isRun[text[start-1]] && text[start-1] != '.' && text[start-1] < 0x80) &&
-			(end == len(text) || !isRun[text[end]] && text[end] != '.' && text[end] < 0x80) {
+			(begins || end == len(text) || !isRun[text[end]] && text[end] != '.' && text[end] < 0x80) {
 			return true
 		}
 		at = start + 1

@@ -47,7 +47,7 @@ func newHouse(t *testing.T) house {
 		t.Fatal(err)
 	}
 	h.finder = New(Options{Home: h.home, Ours: func() []string {
-		return []string{h.home + "/.config/thoughtgate", h.home + "/.local/state/thoughtgate", h.home + "/.claude.json", h.home + "/.claude.json.thoughtgate-backup"}
+		return []string{h.home + "/.config/thoughtgate", h.home + "/.local/state/thoughtgate", h.home + "/.claude.json", h.home + "/.claude.json.thoughtgate-*"}
 	}})
 	return h
 }
@@ -73,7 +73,10 @@ func TestOursInEachSpelling(t *testing.T) {
 	config := h.home + "/.config/thoughtgate"
 	for _, value := range []string{
 		config, config + "/", config + "/thoughtgate.yaml", config + "/policies/new.cedar", h.home + "/.local/state/thoughtgate/audit/000001.jsonl", h.home + "/.claude.json",
-		h.home + "/.claude.json.thoughtgate-backup", h.home + "//.config/./thoughtgate/thoughtgate.yaml", h.project + "/../.config/thoughtgate/thoughtgate.yaml",
+		h.home + "/.claude.json.thoughtgate-backup", h.home + "/.claude.json.thoughtgate-backup.7", h.home + "/.claude.json.thoughtgate-swap-0123", "../.claude.json.thoughtgate-new-1",
+		"~/.claude.json.thoughtgate-lock", "$HOME/x/../.claude.json.thoughtgate-altered", "file://" + h.home + "/.claude%2ejson.thoughtgate-swap-1", h.project + "/up/.claude.json.thoughtgate-new-1",
+		"cp evil ~/.claude.json.thoughtgate-swap-1", h.home + "/.claude.json.thought*", h.home + "/.claude.json.thoughtgate-n*", h.home + "/*.thoughtgate-*",
+		h.home + "//.config/./thoughtgate/thoughtgate.yaml", h.project + "/../.config/thoughtgate/thoughtgate.yaml",
 		"../.config/thoughtgate/thoughtgate.yaml", "./../.claude.json", "~/.config/thoughtgate/thoughtgate.yaml", "~/x/../.claude.json", "$HOME/.claude.json",
 		"${HOME}/.config/thoughtgate", "$XDG_CONFIG_HOME/thoughtgate/thoughtgate.yaml", "file://" + config + "/thoughtgate.yaml", "file://localhost" + config,
 		"file:" + config, "file://" + h.home + "/%2econfig/thoughtgate", "@" + config + "/thoughtgate.yaml", strings.ReplaceAll(config, "/", `\`),

@@ -83,10 +83,9 @@ func (p *Plan) take(sources []*Source) (*planned, error) {
 		f.sources = append(f.sources, &only)
 	}
 	var err error
-	if f.lock, err = takeLock(lockPath(s.file.path), s.Path, holder{Session: p.session}); err != nil {
+	if f.lock, err = takeLock(lockPath(s.file.path), s.Path, holder{Session: p.session, notes: p.notes()}); err != nil {
 		return nil, err
 	}
-	p.warnings = append(p.warnings, sweepTemps(s.file.path)...)
 	if err := p.takeLocked(f, s.file); err != nil {
 		f.lock.release()
 		return nil, err
@@ -104,7 +103,7 @@ func (p *Plan) takeLocked(f *planned, found *file) error {
 	if !bytes.Equal(f.file.data, found.data) {
 		return errChanged
 	}
-	if f.backup, err = f.file.copyBeside(backupSuffix); err != nil {
+	if f.backup, err = f.file.backUp(f.display(), p.notes()); err != nil {
 		return err
 	}
 	p.step("backed up")
@@ -147,7 +146,7 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	}
 	f.setEntries(entries)
 	p.step("amended")
-	if err := now.replace(text, p.step); err != nil {
+	if err := now.replace(text, p.notes(), p.step); err != nil {
 		return err
 	}
 	p.step("adopted")

@@ -41,11 +41,11 @@ type Env struct {
 	Config    string                      // the only file to look at; empty for those that the agent reads
 	System    string                      // folder of an administrator's settings; empty for the platform's own
 	OS        string                      // as of runtime.GOOS; empty for the platform's own
-
-	Shim    string        // absolute path of the shim, for entries that start it by themselves; empty: none is taken for one
-	Socket  string        // of the daemon, for shims
-	Lasting []*Protection // rewrites that last: entries with their lines are governed already
-	Renew   string        // id of the one that is being made, or made again; empty for a wrap
+	Shim      string                      // absolute path of the shim, for entries that start it by themselves; empty: none is taken for one
+	Socket    string                      // of the daemon, for shims
+	Lasting   []*Protection               // rewrites that last: entries with their lines are governed already
+	Notes     string                      // folder of notes on what is made beside configurations, in the state folder; empty: nothing there is taken for ours
+	Renew     string                      // id of the one that is being made, or made again; empty for a wrap
 }
 
 // Agent is what is known of one agent's configuration.

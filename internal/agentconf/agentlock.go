@@ -22,14 +22,12 @@ const (
 // agentLock is a folder that we made because an agent takes such a folder for a
 // lock on its file. It is told from one that the agent made by its identity.
 type agentLock struct {
-	Path    string `json:"path"`
-	Dev     uint64 `json:"dev"`
-	Ino     uint64 `json:"ino"`
-	Changed int64  `json:"changed"` // nanoseconds
+	Path string `json:"path"`
+	identity
 }
 
 // withAgentLocks does what do does while no agent that heeds these lock folders
-// writes. What we made is noted in the lock file, as far as that can be written,
+// writes. What we made is noted, as far as that can be written,
 // so that it can be removed at once should we be killed: without a note, or
 // without a lock of our own, which is a nil receiver, it is waited for.
 //
@@ -61,7 +59,7 @@ func (l *fileLock) withAgentLocks(paths []string, do func() error) error {
 // ours returns a lock that we have still, because it could not be removed.
 func (l *fileLock) ours(path string) (agentLock, error) {
 	now, err := identify(path)
-	if err == nil && (l == nil || !slices.Contains(l.holder.AgentLocks, now)) {
+	if err == nil && (l == nil || !slices.Contains(l.made.Locks, now)) {
 		err = fs.ErrExist
 	}
 	return now, err
@@ -69,9 +67,14 @@ func (l *fileLock) ours(path string) (agentLock, error) {
 
 // note writes down which agent locks are ours.
 func (l *fileLock) note(locks []agentLock) {
-	if l != nil {
-		l.holder.AgentLocks = locks
-		l.write()
+	if l == nil {
+		return
+	}
+	l.made.Kind, l.made.Target, l.made.Locks = noteLocks, l.path, locks
+	if len(locks) > 0 {
+		l.holder.notes.put(&l.made)
+	} else {
+		_ = l.holder.notes.drop(&l.made)
 	}
 }
 
@@ -129,7 +132,7 @@ func identify(path string) (agentLock, error) {
 	if err := unix.Lstat(path, &st); err != nil {
 		return agentLock{}, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
-	return agentLock{path, uint64(st.Dev), st.Ino, changeTime(&st)}, nil
+	return agentLock{path, identityOf(&st)}, nil
 }
 
 // removeIfSame removes the folder unless somebody else made it anew, and reports

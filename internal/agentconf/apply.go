@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // applyTries is how often a file that changes under our hands is taken up anew.
@@ -27,14 +29,19 @@ func (p *Plan) Lock(session string) error {
 		}
 	}
 	for _, f := range p.sortedFiles() {
-		l, err := awaitLock(f.lockPath(), f.path, holder{Session: session, Brief: p.env.Renew != ""})
+		l, err := awaitLock(f.lockPath(), f.path, holder{Session: session, Brief: p.env.Renew != "", notes: p.notes()})
 		if err != nil {
 			drop()
 			return err
 		}
 		held[f.file.path] = l
 	}
-	if err := p.read(); err != nil {
+	shown := p.found
+	err := p.read()
+	if err == nil {
+		err = p.asShown(shown)
+	}
+	if err != nil {
 		drop()
 		return err
 	}
@@ -46,9 +53,6 @@ func (p *Plan) Lock(session string) error {
 		delete(held, f.file.path)
 	}
 	drop() // of files that hold no server any more
-	for _, f := range p.files {
-		p.warnings = append(p.warnings, sweepTemps(f.file.path)...)
-	}
 	p.step("locked")
 	return nil
 }
@@ -68,7 +72,7 @@ func (p *Plan) Unlock() {
 // there already serves if it is the same; a different one stays, and is told of.
 func (p *Plan) Backup() error {
 	for _, f := range p.files {
-		path, err := f.base().copyBeside(backupSuffix)
+		path, err := f.base().backUp(f.display(), p.notes())
 		if err != nil {
 			return fmt.Errorf("back up %s: %w", f.path, err)
 		}
@@ -91,7 +95,7 @@ func (p *Plan) prepare(f *planned, line Line) error {
 		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
 		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks(),
 		Original: digest(f.base().data), Written: digest(text), Line: line, Entries: before,
-		Beside: f.holdsLasting(), Superseded: p.superseded(f),
+		Notes: p.notes(), Beside: f.holdsLasting(), Superseded: p.superseded(f),
 	}
 	f.journal, err = j.journalText()
 	return err
@@ -143,9 +147,9 @@ func (p *Plan) Apply() error {
 func (p *Plan) write(f *planned) error {
 	now, text := f.file, f.text
 	for range applyTries {
-		err := now.replace(text, p.step)
+		err := now.replace(text, p.notes(), p.step)
 		if err == nil {
-			return readBack(f, text)
+			return p.readBack(f, text)
 		}
 		if !errors.Is(err, errChanged) {
 			return err
@@ -160,9 +164,45 @@ func (p *Plan) write(f *planned) error {
 	return fmt.Errorf("%w, %d times over", errChanged, applyTries)
 }
 
+// asShown makes sure that the files name the servers that they named when the plan
+// was made, and no others: a person may have agreed to those.
+func (p *Plan) asShown(shown []*Source) error {
+	type key struct{ file, path string }
+	before := map[key]*Entry{}
+	for _, s := range shown {
+		for _, e := range s.Entries {
+			before[key{s.file.path, edit.Pointer(e.Path)}] = e
+		}
+	}
+	for _, s := range p.found {
+		for _, e := range s.Entries {
+			was := before[key{s.file.path, edit.Pointer(e.Path)}]
+			if e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
+				return fmt.Errorf("%w: server %s in %s is not what it was when it was looked at first; nothing was rewritten, look again", errChanged, e.ID, s.Path)
+			}
+		}
+	}
+	return nil
+}
+
+// unplanned refuses a server that came in since the files were read.
+func (p *Plan) unplanned() error {
+	drift, err := p.Drift()
+	if err != nil {
+		return err
+	}
+	for _, d := range drift {
+		if d.How == Added {
+			return fmt.Errorf("%w, and server %s came in; look at %s, and try again", errChanged, d.ID, d.Path)
+		}
+	}
+	return nil
+}
+
 // readBack makes sure that a file holds what was written. Somebody else may have
-// written it since; then it must at least still have been ours they read.
-func readBack(f *planned, text []byte) error {
+// written it since; then it must at least still have been ours they read, and
+// name no server that nobody looked at.
+func (p *Plan) readBack(f *planned, text []byte) error {
 	now, err := readFile(f.file.path)
 	if err != nil {
 		return err
@@ -173,7 +213,7 @@ func readBack(f *planned, text []byte) error {
 	if _, err := f.syntax().Parse(now.data); err != nil {
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
-	return nil
+	return p.unplanned()
 }
 
 // rebase makes the same changes to what the file holds now.
@@ -198,7 +238,7 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 		return nil, err
 	}
 	text, _, err := rewrite(doc, f.governed(), j.Line)
-	return text, err
+	return text, errors.Join(err, p.unplanned())
 }
 
 // Restore puts every file back: see [Restore]. It goes on past one that cannot
@@ -226,6 +266,6 @@ func (p *Plan) Restore() ([]Report, error) {
 
 // discard removes the backup of a file that was never touched.
 func (p *Plan) discard(f *planned) error {
-	r := &restorer{step: p.step, j: &fileJournal{Path: f.path, Backup: f.backup, Original: digest(f.file.data)}}
+	r := &restorer{step: p.step, j: &fileJournal{Path: f.path, Target: f.file.path, Backup: f.backup, Original: digest(f.file.data), Notes: p.notes()}}
 	return r.dropBackup()
 }

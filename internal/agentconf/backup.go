@@ -11,18 +11,30 @@ import (
 )
 
 const (
-	backupSuffix = ".thoughtgate-backup"
+	backupSuffix = Infix + "backup"
 	mostCopies   = 1000 // of one kind beside one file
 )
 
 // copyBeside is copyFor for the configuration itself.
-func (f *file) copyBeside(suffix string) (string, error) { return f.copyFor(f.path, suffix) }
+func (f *file) copyBeside(suffix string, notes notebook) (string, error) {
+	return f.copyFor(f.path, suffix, notes)
+}
+
+// backUp keeps a copy of f beside it, which is rewritten next and which the agent
+// knows as path.
+func (f *file) backUp(path string, notes notebook) (string, error) {
+	copied, err := f.copyBeside(backupSuffix, notes)
+	if err == nil && !notes.made(&file{path: copied, data: f.data}, f.path) {
+		notes.put(&note{Kind: noteBackup, Target: f.path, Path: path, Name: filepath.Base(copied), After: digest(f.data)})
+	}
+	return copied, err
+}
 
 // copyFor keeps what f holds in a file beside the configuration at path, named
 // for that, with the mode and owner of f, and reads it back. The copy is there as
 // a whole or not at all. A file of that name with the same content serves as it
 // is; one with another is never touched: the copy gets a number.
-func (f *file) copyFor(path, suffix string) (string, error) {
+func (f *file) copyFor(path, suffix string, notes notebook) (string, error) {
 	folder := filepath.Dir(path)
 	dir, err := openFolder(folder)
 	if err != nil {
@@ -30,10 +42,12 @@ func (f *file) copyFor(path, suffix string) (string, error) {
 	}
 	defer unix.Close(dir)
 	temp := tempName(filepath.Base(path))
-	if err := f.create(dir, temp, f.data); err != nil {
+	n := &note{Kind: noteTemp, Target: path, Name: temp, After: digest(f.data)}
+	notes.put(n)
+	defer n.remove(notes)
+	if _, err := f.create(dir, temp, f.data); err != nil {
 		return "", err
 	}
-	defer unix.Unlinkat(dir, temp, 0)
 	for i := range mostCopies {
 		copied := numbered(path+suffix, i)
 		name := filepath.Base(copied)

@@ -2,7 +2,6 @@ package agentconf
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,9 +140,12 @@ func (c claudeCode) warnOfSubagents(env Env, found *Found) {
 	for _, dir := range dirs {
 		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "agents", "*.md"))
 		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			head, _, _ := strings.Cut(strings.TrimPrefix(string(text), "---\n"), "\n---")
-			if err == nil && strings.Contains("\n"+head, "\nmcpServers:") {
+			f, err := readAnybodys(path)
+			if err != nil {
+				continue // so it is for the agent
+			}
+			head, _, _ := strings.Cut(strings.TrimPrefix(string(f.data), "---\n"), "\n---")
+			if strings.Contains("\n"+head, "\nmcpServers:") {
 				found.Warnings = append(found.Warnings, "servers of the subagent in "+path+" are not governed")
 			}
 		}

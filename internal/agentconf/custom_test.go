@@ -77,7 +77,7 @@ func TestUnwrapLimits(t *testing.T) {
 			}
 			want = "extensions:\n  a:\n    args: []\n    envs: {}\n    type: stdio\n    cmd: 'x y'\n    timeout: 660 # s\n"
 		}
-		report, err := Unwrap(path)
+		report, err := Unwrap(path, w.notes())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -109,7 +109,7 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("once more: %v", err)
 			}
 			var locked *LockedError
-			if _, err := Unwrap(w.project()); !errors.As(err, &locked) {
+			if _, err := Unwrap(w.project(), w.notes()); !errors.As(err, &locked) {
 				t.Errorf("the new file is not locked: %v", err)
 			}
 
@@ -124,7 +124,7 @@ func TestAdopt(t *testing.T) {
 				case "the daemon":
 					report, err = Restore(daemon[path])
 				case "a person":
-					report, err = Unwrap(path)
+					report, err = Unwrap(path, w.notes())
 				}
 				if err != nil || len(report.Notes) > 0 && by != "a person" {
 					t.Errorf("%s: %+v, %v", path, report, err)

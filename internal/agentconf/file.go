@@ -30,6 +30,7 @@ type file struct {
 	mode uint32 // permission bits
 	uid  int
 	gid  int
+	id   identity
 }
 
 func digest(data []byte) string {
@@ -69,7 +70,7 @@ func readAt(dir int, name, path string) (*file, error) {
 	if len(data) > maxFile {
 		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
 	}
-	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid)}, nil
+	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid), identityOf(&st)}, nil
 }
 
 // ownRegular refuses what is no regular file, and what belongs to another user:
@@ -86,27 +87,30 @@ func ownRegular(st *unix.Stat_t) error {
 
 // replace puts next in the place of what f holds, in one step, with the mode,
 // owner and extended attributes of f. It returns errChanged, and leaves the
-// file as it is, when that no longer holds what f does. step is told what was
-// just done.
-func (f *file) replace(next []byte, step func(string)) error {
+// file as it is, when that no longer holds what f does. What is written is noted
+// in notes, for whoever finds it should we be killed. step is told what was just
+// done.
+func (f *file) replace(next []byte, notes notebook, step func(string)) error {
 	folder, base := filepath.Dir(f.path), filepath.Base(f.path)
 	dir, err := openFolder(folder)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(dir)
-	temp, whole := tempName(base), swapName(base, f.data, next)
-	if err := f.create(dir, temp, next); err != nil {
-		return err
+	n := &note{Kind: noteTemp, Target: f.path, Name: tempName(base), Before: digest(f.data), After: digest(next)}
+	notes.put(n)
+	step("temp noted")
+	id, err := f.create(dir, n.Name, next)
+	if err != nil {
+		_, failed := n.settle(notes)
+		return errors.Join(err, failed)
 	}
 	step("temp written")
-	if err := unix.Renameat(dir, temp, dir, whole); err != nil {
-		unix.Unlinkat(dir, temp, 0)
-		return &fs.PathError{Op: "rename to", Path: filepath.Join(folder, whole), Err: err}
-	}
-	step("temp named")
-	if err := f.exchange(dir, whole, base, next, step); err != nil {
-		_, failed := settleSwap(f.path, filepath.Join(folder, whole))
+	n.ID = id
+	notes.put(n)
+	step("temp identified")
+	if err := f.exchange(dir, n.Name, base, next, step); err != nil {
+		_, failed := n.settle(notes)
 		return errors.Join(err, failed)
 	}
 	step("renamed")
@@ -114,7 +118,7 @@ func (f *file) replace(next []byte, step func(string)) error {
 		return err
 	}
 	step("folder synced")
-	return nil
+	return notes.drop(n)
 }
 
 // exchange swaps temp, which holds next, with base, which should hold f.data.
@@ -172,11 +176,11 @@ func (f *file) unchanged(dir int, name string) error {
 
 // create writes a new file beside f, as f in all but its content, and syncs it.
 // It never opens what is there already.
-func (f *file) create(dir int, name string, data []byte) (err error) {
+func (f *file) create(dir int, name string, data []byte) (id identity, err error) {
 	path := filepath.Join(filepath.Dir(f.path), name)
 	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return &fs.PathError{Op: "create", Path: path, Err: err}
+		return id, &fs.PathError{Op: "create", Path: path, Err: err}
 	}
 	out := os.NewFile(uintptr(fd), path)
 	defer func() {
@@ -188,25 +192,31 @@ func (f *file) create(dir int, name string, data []byte) (err error) {
 		}
 	}()
 	if _, err := out.Write(data); err != nil {
-		return err
+		return id, err
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return &fs.PathError{Op: "stat", Path: path, Err: err}
+		return id, &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	if int(st.Uid) != f.uid || int(st.Gid) != f.gid {
 		if err := unix.Fchown(fd, f.uid, f.gid); err != nil {
-			return &fs.PathError{Op: "keep the owner and group of", Path: f.path, Err: err}
+			return id, &fs.PathError{Op: "keep the owner and group of", Path: f.path, Err: err}
 		}
 	}
 	if err := keepAccessList(fd, f.path); err != nil {
-		return &fs.PathError{Op: "keep the access list of", Path: f.path, Err: err}
+		return id, &fs.PathError{Op: "keep the access list of", Path: f.path, Err: err}
 	}
 	if err := unix.Fchmod(fd, f.mode); err != nil {
-		return &fs.PathError{Op: "keep the mode of", Path: f.path, Err: err}
+		return id, &fs.PathError{Op: "keep the mode of", Path: f.path, Err: err}
 	}
 	copyAttributes(fd, f.path)
-	return out.Sync()
+	if err := out.Sync(); err != nil {
+		return id, err
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return id, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return identityOf(&st), nil
 }
 
 // copyAttributes copies what extended attributes it may, labels among them. Not
@@ -246,7 +256,7 @@ func syncFolder(path string) error {
 }
 
 func randomName() string {
-	var b [4]byte
+	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }

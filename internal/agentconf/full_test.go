@@ -102,7 +102,7 @@ func fullFromAnyStep(t *testing.T, how, role string) {
 		w.wantOriginals("step " + strconv.Itoa(last) + ", full since: " + string(out))
 		_ = os.Remove(filepath.Join(top, "filler"))
 		for _, path := range []string{w.state(), w.project()} {
-			if _, err := Unwrap(path); err != nil {
+			if _, err := Unwrap(path, w.notes()); err != nil {
 				t.Fatalf("after step %d: %v", last, err)
 			}
 		}

@@ -61,8 +61,12 @@ func (w *world) env() Env {
 		Home: w.home, Cwd: w.cwd, Command: []string{"claude"},
 		LookupEnv: func(name string) (string, bool) { v, ok := w.vars[name]; return v, ok },
 		System:    filepath.Join(w.home, "no-administrator"),
+		Notes:     w.notes(),
 	}
 }
+
+// notes is where what is made beside configurations is noted.
+func (w *world) notes() string { return filepath.Join(filepath.Dir(w.home), "state", "rewrites") }
 
 func (w *world) line() Line {
 	return Line{Shim: w.shim, Socket: "/run/user/1000/thoughtgate/shim.sock", Session: "5e55104f5e55104f5e55104f5e55104f"}

@@ -30,6 +30,7 @@ type fileJournal struct {
 	Written    string     `json:"written"`  // and after
 	Line       Line       `json:"line"`     // what was put in
 	Entries    []entryWas `json:"entries"`
+	Notes      notebook   `json:"notes,omitempty"`
 	Beside     bool       `json:"beside,omitempty"` // lines that last were there before, and stay
 	Superseded []copyWas  `json:"superseded,omitempty"`
 }
@@ -117,7 +118,7 @@ func TryLock(journal []byte) (unlock func(), held bool, err error) {
 		if j.settled() {
 			return func() {}, false, nil
 		}
-		l, err := takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true})
+		l, err := takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true, notes: j.Notes})
 		var locked *LockedError
 		switch {
 		case errors.As(err, &locked):

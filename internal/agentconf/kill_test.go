@@ -72,7 +72,7 @@ func play(role string) error {
 		return playUnprotect(w, step)
 	}
 	for _, path := range []string{w.state(), w.project()} {
-		if _, err := unwrap(path, step); err != nil {
+		if _, err := unwrap(path, notebook(w.notes()), step); err != nil {
 			return err
 		}
 	}
@@ -255,14 +255,14 @@ func TestKillWrap(t *testing.T) {
 				}
 				// Before the journals are stored only a person knows.
 				for _, path := range []string{w.state(), w.project()} {
-					if _, err := Unwrap(path); err != nil {
+					if _, err := Unwrap(path, w.notes()); err != nil {
 						t.Fatalf("killed after %q: %v", step, err)
 					}
 				}
 				w.wantOriginals(step)
 				w.wantClean()
 			}
-			for _, step := range []string{"locked", "backed up", "journal stored", "agent locked", "temp written", "temp named", "compared", "swapped", "renamed",
+			for _, step := range []string{"locked", "backed up", "journal stored", "agent locked", "temp noted", "temp written", "temp identified", "compared", "swapped", "renamed",
 				"folder synced", "applied", "agent unlocked", "backup removed", "restored", "unlocked"} {
 				if !seen[step] {
 					t.Errorf("never killed after %q", step)

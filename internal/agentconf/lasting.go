@@ -34,6 +34,7 @@ type Where struct {
 	Home   string            `json:"home"`
 	Config string            `json:"config,omitempty"` // the only file, as of --config-path
 	Vars   map[string]string `json:"vars,omitempty"`
+	Notes  string            `json:"notes,omitempty"` // see [Env]
 }
 
 // NewProtection returns a protection of no file yet: see [Plan.Protect]. Of env
@@ -54,7 +55,7 @@ func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 	line.Session = id
 	return &Protection{
 		Version: protectionVersion, ID: id, Agent: agent.Name(), Line: line,
-		Where: Where{Home: env.Home, Config: env.Config, Vars: vars},
+		Where: Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes},
 	}
 }
 
@@ -108,7 +109,7 @@ func (p *Protection) wrote(shim string) bool {
 // lookup is asked for variables that the protection does not know.
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
-		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket,
+		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes,
 		LookupEnv: func(name string) (string, bool) {
 			if value, set := p.Where.Vars[name]; set {
 				return value, true
@@ -215,7 +216,7 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 		if j.settled() {
 			continue
 		}
-		l, err := takeLock(j.Lock, j.Path, holder{Session: p.ID, Brief: true})
+		l, err := takeLock(j.Lock, j.Path, holder{Session: p.ID, Brief: true, notes: j.Notes})
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the folder is gone, and all in it
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	lockSuffix = ".thoughtgate-lock"
+	lockSuffix = Infix + "lock"
 
 	lockEvery = 10 * time.Millisecond
 
@@ -54,16 +54,18 @@ type fileLock struct {
 	f      *os.File
 	path   string
 	holder holder
+	made   note // which locks of agents are ours
 }
 
 // holder is what a lock file says, for people and for whoever holds it next.
 // The lock itself is the kernel's: what a dead holder wrote means nothing.
 type holder struct {
-	PID        int         `json:"pid"`
-	Session    string      `json:"session,omitempty"`
-	Since      time.Time   `json:"since"`
-	Brief      bool        `json:"brief,omitempty"` // for a moment, not for a session
-	AgentLocks []agentLock `json:"agent_locks,omitempty"`
+	PID     int       `json:"pid"`
+	Session string    `json:"session,omitempty"`
+	Since   time.Time `json:"since"`
+	Brief   bool      `json:"brief,omitempty"` // for a moment, not for a session
+
+	notes notebook
 }
 
 // awaitLock is takeLock for who can wait a moment: a holder that is done soon is
@@ -114,11 +116,14 @@ func takeLockOnce(path, config string, who holder) (*fileLock, error) {
 		f.Close()
 		return nil, errVanished
 	}
-	for _, left := range readHolder(f).AgentLocks {
-		left.removeIfSame()
+	for _, n := range who.notes.of(noteLocks, path) {
+		for _, left := range n.Locks {
+			left.removeIfSame()
+		}
+		_ = who.notes.drop(n)
 	}
 	who.PID, who.Since = os.Getpid(), time.Now().UTC().Truncate(time.Second)
-	l := &fileLock{f, path, who}
+	l := &fileLock{f: f, path: path, holder: who}
 	l.write()
 	return l, nil
 }
@@ -206,11 +211,16 @@ func (l *fileLock) release() {
 func lockPath(target string) string { return filepath.Clean(target) + lockSuffix }
 
 // joinLock opens a lock file that is held already, by the caller of the caller,
-// so that agent locks can be noted in it. It is nil when there is none.
-func joinLock(path string) *fileLock {
+// so that agent locks can be noted with it. It is nil when there is none.
+func joinLock(path string, notes notebook) *fileLock {
 	f, err := openLock(path, 0)
 	if err != nil {
 		return nil
 	}
-	return &fileLock{f, path, readHolder(f)}
+	l := &fileLock{f: f, path: path, holder: readHolder(f)}
+	l.holder.notes = notes
+	if noted := notes.of(noteLocks, path); len(noted) > 0 {
+		l.made = *noted[0]
+	}
+	return l
 }

@@ -26,7 +26,7 @@ func TestLocked(t *testing.T) {
 		t.Fatalf("Lock: %v, %+v", err, locked)
 	}
 	wantError(t, err, "is wrapped already, by process ")
-	if _, err := Unwrap(w.state()); !errors.As(err, &locked) {
+	if _, err := Unwrap(w.state(), w.notes()); !errors.As(err, &locked) {
 		t.Errorf("Unwrap: %v", err)
 	}
 	first.Unlock()
@@ -62,7 +62,7 @@ func TestLockWaitsForRestore(t *testing.T) {
 			return p.Lock("s")
 		},
 		"unwrap": func(w *world) error {
-			_, err := Unwrap(w.state())
+			_, err := Unwrap(w.state(), w.notes())
 			return err
 		},
 	}
@@ -244,14 +244,14 @@ func TestAgentLockOfOurDead(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
 	folder := w.state() + ".lock"
-	l, err := takeLock(w.state()+lockSuffix, w.state(), holder{Session: "dead"})
+	l, err := takeLock(w.state()+lockSuffix, w.state(), holder{Session: "dead", notes: notebook(w.notes())})
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = l.withAgentLocks([]string{folder}, func() error {
 		note := w.read(w.state() + lockSuffix)
 		l.f.Close() // killed: the lock file and the folder stay
-		next, err := takeLock(w.state()+lockSuffix, w.state(), holder{})
+		next, err := takeLock(w.state()+lockSuffix, w.state(), holder{notes: notebook(w.notes())})
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func TestOffered(t *testing.T) {
 					t.Errorf("left alone because %q", e.Ungoverned)
 				}
 			}
-			if report, err := Unwrap(w.state()); err != nil || report.State != Untouched || w.read(w.state()) != text {
+			if report, err := Unwrap(w.state(), w.notes()); err != nil || report.State != Untouched || w.read(w.state()) != text {
 				t.Errorf("unwrapped: %+v, %v\n%s", report, err, w.read(w.state()))
 			}
 			env.Shim = w.shim

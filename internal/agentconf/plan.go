@@ -3,6 +3,7 @@ package agentconf
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -34,16 +35,19 @@ type Plan struct {
 	step     func(string) // told of each step that was taken, in tests
 	found    []*Source    // all of them, those that are not rewritten too
 
-	unreached string // what no rewrite governs; empty when there is nothing
+	swept     []string // what a person should know of what killed writers left
+	unreached string   // what no rewrite governs; empty when there is nothing
 }
 
 // NewPlan finds and reads the files of an agent, and refuses what cannot be
 // wrapped: nothing there, an empty or broken file, no server, all of them off,
 // lines of ours in it already. shim is the absolute path of the shim, links
-// resolved. It changes nothing.
+// resolved. It changes nothing, but for finishing what a killed writer left undone,
+// which is noted in env.Notes.
 func NewPlan(agent Agent, env Env, shim string) (*Plan, error) {
 	env.Shim = shim
 	p := &Plan{agent: agent, env: env, shim: shim, step: func(string) {}}
+	p.sweep()
 	err := p.read()
 	if errors.Is(err, ErrWrapped) {
 		for _, f := range p.files { // by a wrap that lives, perhaps
@@ -58,6 +62,24 @@ func NewPlan(agent Agent, env Env, shim string) (*Plan, error) {
 	return p, nil
 }
 
+// sweep finishes what a killed writer left undone, before anything is read: what
+// it brings back must be seen by whoever agrees to the plan.
+func (p *Plan) sweep() {
+	noted := p.notes().all()
+	for _, path := range p.agent.Files(p.env) {
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil || !slices.ContainsFunc(noted, func(n *note) bool { return n.Kind == noteTemp && n.Target == target }) {
+			continue
+		}
+		l, err := takeLock(lockPath(target), path, holder{Brief: true, notes: p.notes()})
+		if err != nil {
+			continue // whoever has it is at it
+		}
+		p.swept = append(p.swept, sweepTemps(target, p.notes())...)
+		l.release()
+	}
+}
+
 // read fills the plan from what the files say now.
 func (p *Plan) read() error {
 	found, err := p.find()
@@ -67,7 +89,7 @@ func (p *Plan) read() error {
 	if len(found.Sources) == 0 {
 		return fmt.Errorf("no configuration of %s found; looked for %s", p.agent.Name(), strings.Join(p.agent.Files(p.env), ", "))
 	}
-	p.warnings, p.files, p.unreached = found.Warnings, nil, found.unreached
+	p.warnings, p.files, p.unreached = slices.Concat(p.swept, found.Warnings), nil, found.unreached
 	for _, s := range found.Sources {
 		p.add(s)
 	}
@@ -249,6 +271,8 @@ func (p *Plan) Diff() string {
 	}
 	return b.String()
 }
+
+func (p *Plan) notes() notebook { return notebook(p.env.Notes) }
 
 // sortedFiles is the one order in which locks are taken.
 func (p *Plan) sortedFiles() []*planned {

@@ -105,7 +105,7 @@ func (p *Plan) keepAltered() error {
 		if f.clean == nil || !f.clean.altered {
 			continue
 		}
-		path, err := f.file.copyBeside(alteredSuffix)
+		path, err := f.file.copyBeside(alteredSuffix, p.notes())
 		if err != nil {
 			return fmt.Errorf("keep the altered file: %w", err)
 		}
@@ -149,7 +149,7 @@ func dropSuperseded(journals []*fileJournal) error {
 	for _, j := range journals {
 		for _, old := range j.Superseded {
 			if old.Path != j.Backup {
-				failed = append(failed, dropCopy(old.Path, old.Original))
+				failed = append(failed, j.Notes.dropCopy(j.Target, old.Path, old.Original))
 			}
 		}
 	}
@@ -161,14 +161,14 @@ func (p *Plan) dropNewBackups() error {
 	var failed []error
 	for _, f := range p.files {
 		if j := p.journalOf(f); j == nil || j.Backup != f.backup {
-			failed = append(failed, dropCopy(f.backup, digest(f.base().data)))
+			failed = append(failed, p.notes().dropCopy(f.file.path, f.backup, digest(f.base().data)))
 		}
 	}
 	return errors.Join(failed...)
 }
 
 // dropCopy removes a backup if it is the one that was made.
-func dropCopy(path, original string) error {
+func (b notebook) dropCopy(target, path, original string) error {
 	copied, err := readFile(path)
 	if err != nil || digest(copied.data) != original {
 		return nil // gone, or not ours: what it holds may be needed
@@ -176,5 +176,5 @@ func dropCopy(path, original string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the backup: %w", err)
 	}
-	return syncFolder(filepath.Dir(path))
+	return errors.Join(b.forget(target, path), syncFolder(filepath.Dir(path)))
 }

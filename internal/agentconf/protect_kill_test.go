@@ -73,7 +73,7 @@ func (l *lasting) undo(step string) {
 	}
 	// A copy that was never entrusted to the daemon, and a lock, are a person's to
 	// clear away.
-	if _, err := Unwrap(l.state()); err != nil {
+	if _, err := Unwrap(l.state(), l.notes()); err != nil {
 		l.t.Fatalf("killed after %q: %v", step, err)
 	}
 }

@@ -368,7 +368,7 @@ func TestProtectForgedLine(t *testing.T) {
 func TestUnwrapProtected(t *testing.T) {
 	l := newLasting(t)
 	l.protect()
-	if _, err := Unwrap(l.state()); err != nil {
+	if _, err := Unwrap(l.state(), l.notes()); err != nil {
 		t.Fatal(err)
 	}
 	l.wantFile(l.state(), twoServers)

@@ -73,7 +73,7 @@ func TestKillBesideAnotherWriter(t *testing.T) {
 						}
 					}
 					for _, path := range []string{w.state(), w.project()} {
-						if _, err := Unwrap(path); err != nil {
+						if _, err := Unwrap(path, w.notes()); err != nil {
 							t.Fatalf("killed after %q, number %d: %v", step, last, err)
 						}
 					}
@@ -120,7 +120,7 @@ func TestKillAdopt(t *testing.T) {
 					paths = append(paths, w.third())
 				}
 				for _, path := range paths {
-					report, err := Unwrap(path)
+					report, err := Unwrap(path, w.notes())
 					if err != nil {
 						t.Fatalf("killed after %q: %v", step, err)
 					}

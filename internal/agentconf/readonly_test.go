@@ -79,7 +79,7 @@ func TestReadOnlyFromAnyStep(t *testing.T) {
 				}
 				open := w.setFolders(0o755)
 				for _, path := range []string{w.state(), w.project()} {
-					if _, err := Unwrap(path); err != nil {
+					if _, err := Unwrap(path, w.notes()); err != nil {
 						t.Fatalf("after step %d: %v", last, err)
 					}
 				}

@@ -44,7 +44,7 @@ func (r Report) String() string {
 }
 
 const (
-	alteredSuffix = ".thoughtgate-altered"
+	alteredSuffix = Infix + "altered"
 
 	// Somebody who writes all the time is outrun, not waited for.
 	restoreTries = 500
@@ -83,7 +83,7 @@ func restore(journal []byte, step func(string)) (Report, error) {
 	if j.settled() {
 		return r.report, nil
 	}
-	lock := joinLock(j.Lock)
+	lock := joinLock(j.Lock, j.Notes)
 	if lock != nil {
 		defer lock.f.Close()
 	}
@@ -106,7 +106,7 @@ type restorer struct {
 // place should a link have been replaced meanwhile, or the file by a link.
 func (r *restorer) files() error {
 	r.step("agent locked")
-	r.report.Notes = union(r.report.Notes, sweepTemps(r.j.Target))
+	r.report.Notes = union(r.report.Notes, sweepTemps(r.j.Target, r.j.Notes))
 	if info, err := os.Lstat(r.j.Target); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		if err := r.file(r.j.Target); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (r *restorer) file(path string) error {
 				return err
 			}
 		}
-		err = now.replace(out.text, r.step)
+		err = now.replace(out.text, r.j.Notes, r.step)
 		if backup, failed := readFile(r.j.Backup); failed == nil && bytes.Equal(backup.data, out.text) {
 			err = now.orSwap(backup, err, r.step)
 		}
@@ -210,7 +210,7 @@ func placeOf(err error) string {
 
 // keepAltered keeps what somebody wrote and we are about to overwrite.
 func (r *restorer) keepAltered(now *file, out *taken) error {
-	path, err := now.copyBeside(alteredSuffix)
+	path, err := now.copyBeside(alteredSuffix, r.j.Notes)
 	if err != nil {
 		return fmt.Errorf("keep the altered file: %w", err)
 	}
@@ -222,7 +222,10 @@ func (r *restorer) keepAltered(now *file, out *taken) error {
 // dropBackup removes the backup, now that it is not needed any more.
 func (r *restorer) dropBackup() error {
 	backup, err := readFile(r.j.Backup)
-	if errors.Is(err, fs.ErrNotExist) || r.foreign {
+	if errors.Is(err, fs.ErrNotExist) {
+		return r.j.Notes.forget(r.j.Target, r.j.Backup)
+	}
+	if r.foreign {
 		return nil
 	}
 	switch {
@@ -239,7 +242,7 @@ func (r *restorer) dropBackup() error {
 		return fmt.Errorf("remove the backup: %w", err)
 	}
 	r.step("backup removed")
-	return syncFolder(filepath.Dir(r.j.Backup))
+	return errors.Join(r.j.Notes.forget(r.j.Target, r.j.Backup), syncFolder(filepath.Dir(r.j.Backup)))
 }
 
 // union appends what is not there yet: a file may be gone over more than once.

@@ -276,7 +276,7 @@ func TestRestoreRemovedFile(t *testing.T) {
 		}
 	}
 	p.Unlock()
-	report, err := Unwrap(w.state())
+	report, err := Unwrap(w.state(), w.notes())
 	if err != nil || report.State != Restored {
 		t.Errorf("unwrap: %+v, %v", report, err)
 	}
@@ -398,7 +398,7 @@ func TestRestoreLeavesOtherSessions(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantFile(w.state(), kept)
-	if report, err := Unwrap(w.state()); err != nil || report.State != Restored {
+	if report, err := Unwrap(w.state(), w.notes()); err != nil || report.State != Restored {
 		t.Errorf("unwrap: %+v, %v", report, err)
 	}
 	w.wantFile(w.state(), twoServers)

@@ -198,7 +198,7 @@ func TestEveryPlaceComesBack(t *testing.T) {
 		if rapid.Bool().Draw(rt, "by hand") {
 			p.Unlock()
 			for _, f := range files {
-				if _, err := Unwrap(f.path); err != nil {
+				if _, err := Unwrap(f.path, w.notes()); err != nil {
 					rt.Fatalf("%v\n%s", err, wrapped[f.path])
 				}
 			}

@@ -163,7 +163,7 @@ func leftoverKind(suffix string) LeftoverKind {
 		return StaleBackup
 	case strings.HasPrefix(suffix, alteredSuffix):
 		return Altered
-	case strings.HasPrefix(suffix, tempSuffix):
+	case strings.HasPrefix(suffix, tempSuffix), strings.HasPrefix(suffix, swapSuffix):
 		return StaleTemp
 	}
 	return ""

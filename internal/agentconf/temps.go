@@ -3,73 +3,86 @@ package agentconf
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// What is to take the place of a configuration is written beside it, under a
-// name that says how far it has come. Under the first name it may be half a file
-// and is worth nothing. Under the second it is whole, and may be swapped with the
-// configuration at any moment; if somebody wrote that at the same moment, then
-// what they wrote is here and nowhere else. So the second name says what may be
-// in it, and anything else is kept.
+// What is to take the place of a configuration is written beside it first, and
+// is then swapped with it. If somebody wrote the configuration at the moment of
+// the swap, then what they wrote is in the temporary file and nowhere else.
+//
+// Whoever can write to the folder can make a file of any name there, so a name
+// says nothing: what was written is noted in a [notebook], and a file that is not
+// noted is left alone.
 const (
-	tempSuffix = ".thoughtgate-new-"  // and a random number
-	swapSuffix = ".thoughtgate-swap-" // and the digests of the text before and after, and a random number
-
-	randomPattern = "????????"
-	shortDigest   = 16 // hex digits of a digest that are put into a name
+	tempSuffix = Infix + "new-"  // and a random name
+	swapSuffix = Infix + "swap-" // of older versions; left alone, and reported
 )
+
+// Infix stands behind a configuration's path in the path of everything that we
+// make beside it.
+const Infix = ".thoughtgate-"
 
 func tempName(base string) string { return base + tempSuffix + randomName() }
 
-func swapName(base string, before, after []byte) string {
-	return base + swapSuffix + digest(before)[:shortDigest] + digest(after)[:shortDigest] + randomName()
-}
-
 // sweepTemps removes what a killed writer left beside path, and returns what a
-// person should know of. Only who holds the lock of path writes such files.
-func sweepTemps(path string) (notes []string) {
-	pattern := escapeGlob(path)
-	half, _ := filepath.Glob(pattern + tempSuffix + randomPattern)
-	for _, name := range half {
-		if _, err := readFile(name); err == nil { // ours, and no link
-			_ = os.Remove(name)
+// person should know of. The caller holds the lock of path.
+func sweepTemps(path string, notes notebook) (said []string) {
+	for _, n := range notes.of(noteTemp, path) {
+		note, err := n.settle(notes)
+		if err != nil {
+			note = fmt.Sprintf("what is left of a rewrite, %s, stays: %v", n.path(), err)
+		}
+		if note != "" {
+			said = append(said, note)
 		}
 	}
-	whole, _ := filepath.Glob(pattern + swapSuffix + strings.Repeat("?", 2*shortDigest) + randomPattern)
-	for _, name := range whole {
-		if note, err := settleSwap(path, name); err == nil && note != "" {
-			notes = append(notes, note)
-		}
-	}
-	return notes
+	return said
 }
 
-// settleSwap does away with a file that was to be swapped with the one at path,
-// or was. If it holds what somebody wrote at the moment of the swap, that takes
-// its place again, or is kept where somebody wrote once more after it.
-func settleSwap(path, name string) (note string, err error) {
-	left, err := readFile(name)
+// path returns where the noted file lies.
+func (n *note) path() string { return filepath.Join(filepath.Dir(n.Target), n.Name) }
+
+// settle does away with a temporary file that we noted before we made it. What
+// somebody wrote at the moment of a swap takes its place again: that is so where
+// the configuration is the very file that we wrote, and the temporary file was
+// not touched after the two were swapped. Else what is not ours is kept beside
+// the configuration.
+func (n *note) settle(notes notebook) (said string, err error) {
+	left, err := readFile(n.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", notes.drop(n)
+	}
 	if err != nil {
 		return "", err
 	}
-	digests := strings.TrimPrefix(name, path+swapSuffix)
-	before, after := digests[:shortDigest], digests[shortDigest:2*shortDigest]
-	if holds := digest(left.data)[:shortDigest]; holds == before || holds == after {
-		return "", os.Remove(name)
+	holds := digest(left.data)
+	if n.ID == (identity{}) || holds == n.Before || holds == n.After { // half of what we wrote, or all of it
+		return "", n.remove(notes)
 	}
-	if now, err := readFile(path); err == nil && digest(now.data)[:shortDigest] == after {
-		return "", now.bringIn(filepath.Base(name), left.data)
+	now, err := readFile(n.Target)
+	if err == nil && digest(now.data) == n.After && now.id.sameFile(n.ID) && !left.id.sameFile(n.ID) && left.id.Changed <= now.id.Changed {
+		if err := now.bringIn(n.Name, left.data); err != nil {
+			return "", err
+		}
+		return "", notes.drop(n)
 	}
-	kept, err := left.copyFor(path, alteredSuffix)
+	kept, err := left.copyFor(n.Target, alteredSuffix, notes)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("what somebody wrote while the file was being rewritten is kept as %s", kept), os.Remove(name)
+	return fmt.Sprintf("what somebody wrote while the file was being rewritten is kept as %s", kept), n.remove(notes)
+}
+
+// remove removes the noted file, and then the note.
+func (n *note) remove(notes notebook) error {
+	if err := os.Remove(n.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return notes.drop(n)
 }
 
 // bringIn swaps the file called name, which holds next, with f.

@@ -113,7 +113,7 @@ func TestOthersKeepTheirChanges(t *testing.T) {
 			if err := o.agentWrites(); err != nil { // once more, to look for what is lost
 				t.Fatal(err)
 			}
-			if _, err := Unwrap(w.state()); err != nil {
+			if _, err := Unwrap(w.state(), w.notes()); err != nil {
 				t.Fatal(err)
 			}
 			if got := w.read(w.state()); strings.Contains(got, "THOUGHTGATE") || strings.Contains(got, shimName) || o.added != 12 || o.writes < 12 {
@@ -140,7 +140,7 @@ func TestOthersKeepTheirChanges(t *testing.T) {
 // wrapBeside is one session while the others write, in which a server is added.
 func wrapBeside(t *testing.T, w *world, o *others, adopt bool) {
 	t.Helper()
-	if _, err := Unwrap(w.state()); err != nil { // lines that the agent wrote again
+	if _, err := Unwrap(w.state(), w.notes()); err != nil { // lines that the agent wrote again
 		t.Fatal(err)
 	}
 	p, err := NewPlan(custom{}, withConfig(w), w.shim)

@@ -15,14 +15,15 @@ import (
 
 // Unwrap puts a file back by hand, with no journal and no daemon: by what our
 // lines say themselves, and by the backups that lie beside it. It takes out the
-// lines of every session. A file that is gone comes back from its backup. The
-// error is a *[LockedError] while a wrap has the file.
-func Unwrap(path string) (Report, error) {
-	return unwrap(path, func(string) {})
+// lines of every session. A file that is gone comes back from its backup, if the
+// folder notes says that we made that; see [Env]. The error is a *[LockedError]
+// while a wrap has the file.
+func Unwrap(path, notes string) (Report, error) {
+	return unwrap(path, notebook(notes), func(string) {})
 }
 
-func unwrap(path string, step func(string)) (Report, error) {
-	u := &unwrapper{step: step, report: Report{Path: path, State: Untouched}}
+func unwrap(path string, notes notebook, step func(string)) (Report, error) {
+	u := &unwrapper{step: step, notes: notes, report: Report{Path: path, State: Untouched}}
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		dir, failed := filepath.EvalSymlinks(filepath.Dir(path))
@@ -35,12 +36,12 @@ func unwrap(path string, step func(string)) (Report, error) {
 		return u.report, err
 	}
 	u.target = target
-	lock, err := awaitLock(lockPath(target), path, holder{Brief: true})
+	lock, err := awaitLock(lockPath(target), path, holder{Brief: true, notes: notes})
 	if err != nil {
 		return u.report, err
 	}
 	defer lock.release()
-	u.note(sweepTemps(target)...)
+	u.note(sweepTemps(target, notes)...)
 	err = lock.regardless(knownLocks(path, target), u.run)
 	return u.report, err
 }
@@ -65,6 +66,7 @@ func Concerned(path string) bool {
 type unwrapper struct {
 	target string
 	step   func(string)
+	notes  notebook
 	report Report
 }
 
@@ -97,7 +99,7 @@ func (u *unwrapper) once() error {
 		return fmt.Errorf("unwrap %s: %w", u.target, err)
 	}
 	if out.lines > 0 {
-		err := now.replace(out.text, u.step)
+		err := now.replace(out.text, u.notes, u.step)
 		for _, backup := range backups {
 			if bytes.Equal(backup.data, out.text) {
 				err = now.orSwap(backup, err, u.step)
@@ -196,6 +198,9 @@ func (u *unwrapper) settle(text []byte, backups []*file) error {
 			return err
 		}
 		u.step("backup removed")
+		if err := u.notes.forget(u.target, backup.path); err != nil {
+			return err
+		}
 	}
 	return syncFolder(filepath.Dir(u.target))
 }
@@ -205,7 +210,10 @@ func (u *unwrapper) bringBack(backups []*file) error {
 	if len(backups) == 0 {
 		return fmt.Errorf("there is no %s, and no backup of it", u.target)
 	}
-	backup := backups[0]
+	backup, err := u.ownBackup(backups)
+	if err != nil {
+		return fmt.Errorf("%s is gone, and %w", u.target, err)
+	}
 	if err := os.Link(backup.path, u.target); err != nil { // unlike a rename, never over something
 		return fmt.Errorf("put back from the backup: %w", err)
 	}
@@ -224,16 +232,31 @@ func (u *unwrapper) replaceBroken(now *file, backups []*file, why error) error {
 	if !bytes.Contains(now.data, []byte(envSession)) && !bytes.Contains(now.data, []byte(shimName)) {
 		return fmt.Errorf("%s: %w; nothing of ours is in it, and %s is a backup", u.target, why, backups[0].path)
 	}
-	kept, err := now.copyBeside(alteredSuffix)
+	backup, err := u.ownBackup(backups)
+	if err != nil {
+		return fmt.Errorf("%s: %w, and %w", u.target, why, err)
+	}
+	kept, err := now.copyBeside(alteredSuffix, u.notes)
 	if err != nil {
 		return err
 	}
-	if err := now.replace(backups[0].data, u.step); err != nil {
+	if err := now.replace(backup.data, u.notes, u.step); err != nil {
 		return err
 	}
 	u.report.State = Restored
-	u.note(fmt.Sprintf("it did not parse (%v); it is kept as %s, and put back from %s", why, kept, backups[0].path))
-	return u.settle(backups[0].data, backups)
+	u.note(fmt.Sprintf("it did not parse (%v); it is kept as %s, and put back from %s", why, kept, backup.path))
+	return u.settle(backup.data, backups)
+}
+
+// ownBackup returns the latest backup that we made: whoever can write to the
+// folder can plant one.
+func (u *unwrapper) ownBackup(backups []*file) (*file, error) {
+	for _, backup := range backups {
+		if u.notes.made(backup, u.target) {
+			return backup, nil
+		}
+	}
+	return nil, fmt.Errorf("nothing on record says that %s was made by ThoughtGate; if it holds what you want, copy it", backups[0].path)
 }
 
 func (u *unwrapper) note(notes ...string) { u.report.Notes = union(u.report.Notes, notes) }

@@ -16,13 +16,13 @@ func TestUnwrap(t *testing.T) {
 	}
 	t.Run("as it was left", func(t *testing.T) {
 		w, _ := wrappedText(t, twoServers)
-		report, err := Unwrap(w.state())
+		report, err := Unwrap(w.state(), w.notes())
 		if err != nil || report.State != Restored || report.String() != "" {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.wantFile(w.state(), twoServers)
 		w.wantClean()
-		report, err = Unwrap(w.state())
+		report, err = Unwrap(w.state(), w.notes())
 		if err != nil || report.State != Untouched {
 			t.Errorf("again: %+v, %v", report, err)
 		}
@@ -30,7 +30,7 @@ func TestUnwrap(t *testing.T) {
 	t.Run("written since", func(t *testing.T) {
 		w, text := wrappedText(t, twoServers)
 		w.write(w.state(), strings.Replace(text, "{\n", "{\n  \"n\": 1,\n", 1))
-		report, err := Unwrap(w.state())
+		report, err := Unwrap(w.state(), w.notes())
 		if err != nil || report.State != Merged || !strings.Contains(report.String(), "differs from the file as it is now") {
 			t.Errorf("%+v, %v", report, err)
 		}
@@ -40,7 +40,7 @@ func TestUnwrap(t *testing.T) {
 	t.Run("without a backup", func(t *testing.T) {
 		w, _ := wrappedText(t, `{"mcpServers":{"a":{"command":"x","args":["y"],"env":{"K":"v"}},"b":{"command":"z"}}}`)
 		os.Remove(w.state() + backupSuffix)
-		report, err := Unwrap(w.state())
+		report, err := Unwrap(w.state(), w.notes())
 		if err != nil || report.State != Merged {
 			t.Errorf("%+v, %v", report, err)
 		}
@@ -57,7 +57,7 @@ func TestUnwrap(t *testing.T) {
 			t.Errorf("rewritten:\n%s", now)
 		}
 		os.Remove(w.project() + backupSuffix)
-		if report, err := Unwrap(w.project()); err != nil || report.State != Merged {
+		if report, err := Unwrap(w.project(), w.notes()); err != nil || report.State != Merged {
 			t.Errorf("%+v, %v", report, err)
 		}
 		w.wantFile(w.project(), text)
@@ -68,7 +68,7 @@ func TestUnwrap(t *testing.T) {
 		w.write(w.state(), twoServers)
 		p, _ := w.wrapped()
 		p.Unlock()
-		report, err := Unwrap(w.state())
+		report, err := Unwrap(w.state(), w.notes())
 		if err != nil || report.State != Restored || report.Backup != w.state()+backupSuffix {
 			t.Errorf("%+v, %v", report, err)
 		}
@@ -77,7 +77,7 @@ func TestUnwrap(t *testing.T) {
 	t.Run("broken since", func(t *testing.T) {
 		w, text := wrappedText(t, twoServers)
 		w.write(w.state(), text[:len(text)-10])
-		report, err := Unwrap(w.state())
+		report, err := Unwrap(w.state(), w.notes())
 		if err != nil || report.State != Restored || !strings.Contains(report.String(), "did not parse") {
 			t.Errorf("%+v, %v", report, err)
 		}
@@ -87,13 +87,13 @@ func TestUnwrap(t *testing.T) {
 	t.Run("broken by its owner", func(t *testing.T) {
 		w, _ := wrappedText(t, twoServers)
 		w.write(w.state(), "{ a person is editing")
-		_, err := Unwrap(w.state())
+		_, err := Unwrap(w.state(), w.notes())
 		wantError(t, err, "nothing of ours is in it", backupSuffix+" is a backup")
 		w.wantFile(w.state(), "{ a person is editing")
 	})
 	t.Run("nothing there", func(t *testing.T) {
 		w := newWorld(t)
-		_, err := Unwrap(w.state())
+		_, err := Unwrap(w.state(), w.notes())
 		wantError(t, err, "there is no "+w.state()+", and no backup of it")
 		w.wantClean()
 	})
@@ -101,7 +101,7 @@ func TestUnwrap(t *testing.T) {
 		w := newWorld(t)
 		line := `{"command":"/gone/tg-shim","args":["--profile","production","--server-id","a","--","x","y"],"env":{"THOUGHTGATE_SESSION":"old","K":"v","THOUGHTGATE_SOCKET":"/s"}}`
 		w.write(w.state(), `{"projects":{"/p":{"mcpServers":{"a":`+line+`}}},"list":[`+line+`],"mcpServers":{"not":{"command":"tg-shim","args":["--help"]}}}`)
-		report, err := Unwrap(w.state())
+		report, err := Unwrap(w.state(), w.notes())
 		if err != nil || report.State != Merged {
 			t.Errorf("%+v, %v", report, err)
 		}

@@ -2,7 +2,6 @@ package agentconf
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -96,8 +95,8 @@ func (s *Source) addFlat(scope string) {
 // have servers: the editor makes of such a file what it can. An empty one has
 // none, and neither has one in which their name does not occur, however spelt.
 func canHaveServers(path string) bool {
-	text, err := os.ReadFile(path)
-	return err != nil || slices.ContainsFunc([]string{`"mcp"`, `"mcp.`, `\u`}, func(part string) bool { return strings.Contains(string(text), part) })
+	f, err := readAnybodys(path)
+	return err != nil || slices.ContainsFunc([]string{`"mcp"`, `"mcp.`, `\u`}, func(part string) bool { return strings.Contains(string(f.data), part) })
 }
 
 // warnOfVSCode tells of what will not work with an entry as it does without us.

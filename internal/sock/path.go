@@ -56,6 +56,9 @@ func (p Paths) AuditDir() string { return filepath.Join(p.State, "audit") }
 // StateDB holds approvals, grants, pins and sessions.
 func (p Paths) StateDB() string { return filepath.Join(p.State, "state.db") }
 
+// Rewrites is where it is noted what is made beside the configurations of agents.
+func (p Paths) Rewrites() string { return filepath.Join(p.State, "rewrites") }
+
 // ExtensionsDir is where extensions are installed, each in a folder of its name.
 func (p Paths) ExtensionsDir() string { return filepath.Join(p.Config, "extensions") }
 

@@ -1,0 +1,252 @@
+package agentconf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// evil is what somebody plants who can write to the folder of a configuration.
+const evil = `{"mcpServers":{"one":{"command":"/tmp/evil"}}}`
+
+// plantedNames are the names that we give to files of ours, and gave once.
+func plantedNames(now string) []string {
+	return []string{
+		swapSuffix + strings.Repeat("0", 16) + digest([]byte(now))[:16] + "12345678",
+		swapSuffix + digest([]byte(now))[:16] + strings.Repeat("0", 16) + "12345678",
+		tempSuffix + "12345678",
+		tempSuffix + strings.Repeat("0", 32),
+	}
+}
+
+// A file that somebody planted beside a configuration, under any name that we
+// use, stays where it is, and what it holds gets nowhere.
+func TestPlantedFiles(t *testing.T) {
+	ways := map[string]func(w *world){
+		"wrap and restore": func(w *world) {
+			p, _ := w.wrapped()
+			w.restore(p)
+		},
+		"the daemon restores": func(w *world) {
+			p, journals := w.wrapped()
+			p.Unlock()
+			for _, j := range journals {
+				if _, err := Restore(j); err != nil {
+					w.t.Fatal(err)
+				}
+			}
+		},
+		"unwrap": func(w *world) {
+			p, _ := w.wrapped()
+			p.Unlock()
+			for _, path := range []string{w.state(), w.project()} {
+				report, err := Unwrap(path, w.notes())
+				if err != nil || report.State != Restored {
+					w.t.Fatal(report, err)
+				}
+			}
+		},
+		"protect and repair": func(w *world) {
+			l := &lasting{world: w}
+			l.protect()
+			l.write(l.state(), twoServers)
+			l.protect()
+			if _, err := l.kept.Restore(); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	}
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			w := killWorld(t)
+			// The text while it is wrapped can be told by who tries it before.
+			p, _ := w.wrapped()
+			var planted []string
+			for _, path := range []string{w.state(), w.project()} {
+				during := w.read(path)
+				for _, suffix := range append(plantedNames(during), plantedNames(map[string]string{w.state(): twoServers, w.project(): oneServer}[path])...) {
+					w.write(path+suffix, evil)
+					planted = append(planted, path+suffix)
+				}
+			}
+			w.restore(p)
+			way(w)
+			w.wantFile(w.state(), twoServers)
+			w.wantFile(w.project(), oneServer)
+			for _, path := range planted {
+				w.wantFile(path, evil)
+			}
+		})
+	}
+}
+
+// Whoever finds the temporary file that a killed wrap left can change it, but
+// what they write does not take the configuration's place.
+func TestPlantedInLeftTemp(t *testing.T) {
+	w := killWorld(t)
+	for last := 1; ; last++ {
+		if killed, step := run(t, w, "wrap", last); !killed {
+			t.Fatal("never killed after the swap")
+		} else if step == "swapped" {
+			break
+		}
+		for _, path := range []string{w.state(), w.project()} {
+			if _, err := Unwrap(path, w.notes()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	temps, err := filepath.Glob(w.state() + tempSuffix + "*")
+	if err != nil || len(temps) != 1 {
+		t.Fatal(temps, err)
+	}
+	w.write(temps[0]+"~", evil)
+	if err := os.Rename(temps[0]+"~", temps[0]); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Unwrap(w.state(), w.notes())
+	if err != nil || !strings.Contains(report.String(), alteredSuffix) {
+		t.Errorf("Unwrap = %v, %v", report, err)
+	}
+	w.wantFile(w.state(), twoServers)
+	w.wantFile(w.state()+alteredSuffix, evil)
+}
+
+// A backup that we did not make brings nothing back.
+func TestPlantedBackupBringsNothingBack(t *testing.T) {
+	for name, now := range map[string]string{"gone": "", "broken": `{"mcpServers": "` + shimName} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if now != "" {
+				w.write(w.project(), now)
+			}
+			w.write(w.project()+backupSuffix, evil)
+			_, err := Unwrap(w.project(), w.notes())
+			wantError(t, err, w.project()+backupSuffix, "nothing on record", "copy it")
+			if text, err := os.ReadFile(w.project()); string(text) != now {
+				t.Errorf("the file holds %q, %v", text, err)
+			}
+		})
+	}
+	t.Run("a later one than ours", func(t *testing.T) {
+		w := killWorld(t)
+		p, _ := w.wrapped()
+		p.Unlock()
+		w.write(w.project()+backupSuffix+".1", evil)
+		if err := os.Remove(w.project()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Unwrap(w.project(), w.notes()); err != nil {
+			t.Fatal(err)
+		}
+		w.wantFile(w.project(), oneServer)
+	})
+}
+
+// What a lock file says is for people: folders that it names are not removed.
+func TestPlantedLockNamesFolders(t *testing.T) {
+	w := killWorld(t)
+	folder := filepath.Join(w.home, "precious")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	is, err := identify(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf(`{"path":%q,"dev":%d,"ino":%d,"changed":%d}`, folder, is.Dev, is.Ino, is.Changed)
+	w.write(w.project()+lockSuffix, `{"pid":1,"agent_locks":[`+text+`],"locks":[`+text+`]}`)
+	p, _ := w.wrapped()
+	w.restore(p)
+	if _, err := os.Stat(folder); err != nil {
+		t.Error(err)
+	}
+}
+
+// A pipe or a folder in the place of a file of ours holds nobody up.
+func TestPlantedPipes(t *testing.T) {
+	for _, suffix := range []string{lockSuffix, backupSuffix, alteredSuffix, tempSuffix + "12345678"} {
+		t.Run(suffix, func(t *testing.T) {
+			w := killWorld(t)
+			mkfifo(t, w.project()+suffix)
+			p, err := NewPlan(claudeCode{}, w.env(), w.shim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Unlock()
+			if err := p.Lock("5e55104f5e55104f5e55104f5e55104f"); err != nil {
+				wantError(t, err, lockSuffix, "is not a regular file")
+				return
+			}
+			if err := p.Backup(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Restore(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Nor does one in the place of a file that is only looked at.
+func TestPlantedPipesThatAreLookedAt(t *testing.T) {
+	w := killWorld(t)
+	if err := os.MkdirAll(filepath.Join(w.cwd, ".claude", "agents"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mkfifo(t, filepath.Join(w.cwd, ".claude", "agents", "helper.md"))
+	w.plan()
+	if err := os.MkdirAll(filepath.Join(w.cwd, ".vscode"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mkfifo(t, filepath.Join(w.cwd, ".vscode", "settings.json"))
+	w.write(filepath.Join(w.cwd, ".vscode", "mcp.json"), `{"servers":{"one":{"command":"x"}}}`)
+	env := w.env()
+	env.Command = []string{"code", w.cwd}
+	if _, err := NewPlan(vscode{}, env, w.shim); err != nil {
+		wantError(t, err, "settings.json", "is not a regular file")
+	}
+}
+
+// A server that comes in while the files are rewritten was looked at by nobody:
+// the rewrite is refused, and says which server it is.
+func TestUnplannedServer(t *testing.T) {
+	withEvil := strings.Replace(twoServers, servers, servers+"\n    \"evil\": {\"command\":\"/tmp/evil\"},", 1)
+	for _, at := range []string{"journal stored", "compared", "renamed"} {
+		t.Run(at, func(t *testing.T) {
+			w := killWorld(t)
+			p := w.prepared()
+			once := false
+			p.step = func(step string) {
+				if step == at && !once {
+					once = true
+					text := withEvil
+					if at == "renamed" { // who read ours, and writes it back
+						text = strings.Replace(w.read(w.state()), servers, servers+"\n    \"evil\": {\"command\":\"/tmp/evil\"},", 1)
+					}
+					w.write(w.state()+"~", text)
+					if err := os.Rename(w.state()+"~", w.state()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if _, err := p.Journals(); err != nil {
+				t.Fatal(err)
+			}
+			p.step("journal stored")
+			wantError(t, p.Apply(), "server evil came in", w.state())
+			w.restore(p)
+			w.wantFile(w.state(), withEvil)
+			w.wantFile(w.project(), oneServer)
+		})
+	}
+	t.Run("before the lock", func(t *testing.T) {
+		w := killWorld(t)
+		p := w.plan()
+		w.write(w.state(), withEvil)
+		wantError(t, p.Lock(w.line().Session), "evil", w.state(), "look again")
+		w.wantClean()
+	})
+}
