@@ -312,7 +312,7 @@ func (c *randomCase) drawRefCall() (*refCall, wire.Side, string) {
 		call.mode = c.one("", "form", "url")
 		params = `{"message":"m"}`
 		if call.mode != "" {
-			params = fmt.Sprintf(`{"message":"m","mode":%q}`, call.mode)
+			params = fmt.Sprintf(`{"message":"m","mode":%q,"url":"https://x"}`, call.mode)
 		}
 	case "sampling/createMessage":
 		params = `{"messages":[],"maxTokens":1}`

@@ -130,6 +130,30 @@ func known(*gate.Call) Known {
 }
 
 // Each expression must hold for one call: this is the entity model.
+// A panic on the way through Cedar is a call that can't be judged, whatever the
+// other policies say of it, and the next one is judged.
+func TestAPanicIsNoOpinion(t *testing.T) {
+	panics := true
+	known := func(*gate.Call) Known {
+		return Known{Hash: func() (string, error) {
+			if panics {
+				panic("out of range")
+			}
+			return "abc", nil
+		}}
+	}
+	s := load(t, "schema: 1\n", `
+permit (principal, action in ThoughtGate::Action::"call", resource);
+forbid (principal, action in ThoughtGate::Action::"tools/call", resource) when { principal.sha256 == "bad" };`, WithKnown(known))
+	if got := judge(s, toolCall(t, "fs", "x", `{}`)); got != "error: evaluate the policies: panic: out of range" {
+		t.Errorf("got %s", got)
+	}
+	panics = false
+	if got := judge(s, toolCall(t, "fs", "x", `{}`)); !strings.HasPrefix(got, "forward") {
+		t.Errorf("the next call: %s", got)
+	}
+}
+
 func TestEntityModel(t *testing.T) {
 	call := toolCall(t, "a/b%", "x/y", strings.NewReplacer("\n", "", "\t", "").Replace(`{
 		"text": "t", "yes": true, "n": -5, "min": -9223372036854775808, "big": 9223372036854775808,

@@ -58,7 +58,8 @@ func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
 }
 
 // mayAct reports whether a request for method acts, or asks, in any era and
-// from either side.
+// from either side. As a notification [Lookup] refuses it too, as misplaced; Check
+// says what is wrong with it, before anything is looked up.
 func mayAct(method string) bool {
 	for _, modern := range []bool{false, true} {
 		for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {

@@ -84,6 +84,32 @@ var checkCases = []struct {
 	{"answers", "pass", server, `{"jsonrpc":"2.0","id":1,"result":{}}`, 0, false, ""},
 }
 
+// Whatever acts or asks in any era is none as a notification, from neither side:
+// it would have no id to be answered under, and nothing to hold.
+func TestNothingActsWithoutAnID(t *testing.T) {
+	acting := 0
+	for k, rule := range rules {
+		if !rule.Acting && !rule.Ask {
+			continue
+		}
+		acting++
+		for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
+			for _, modern := range []bool{false, true} {
+				e := wire.Envelope{Kind: wire.Notification, Method: k.method, Modern: modern}
+				if refusal := Check(side, &e, nil); refusal == nil || refusal.Answer {
+					t.Errorf("%s of side %v, modern %v: %+v", k.method, side, modern, refusal)
+				}
+				if rule := Lookup(side, &e); rule.Treatment != Refuse {
+					t.Errorf("%s of side %v, modern %v: looked up as %v", k.method, side, modern, rule.Treatment)
+				}
+			}
+		}
+	}
+	if acting < 10 || !rules[key{"subscriptions/listen", wire.FromAgent, false, true}].Acting {
+		t.Errorf("%d methods act", acting)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	for _, c := range checkCases {
 		t.Run(c.row+"/"+c.name, func(t *testing.T) {

@@ -127,6 +127,15 @@ func TestReader(t *testing.T) {
 		{"a stray quote in a log line", "it is 5\" wide\n[x] 5\"\n{}\n", []string{`it is 5" wide`, `[x] 5"`, "{}"}},
 		{"the end of something that was not there", "\"}]}}\n{}\n", []string{`"}]}}`, "{}"}},
 		{"a batch in a string", "[{\"id\":1,\"v\":\"a\n{\"id\":2}\n\"}]\n{}\n", []string{`[{"id":1,"v":"a`, `{"id":2}` + in, `"}]` + in, "{}"}},
+		{"what the text closes is not all that is open", "{\"id\":1,\"result\":{\"c\":[{\"t\":\"say\n\"}\n{\"id\":2}\n]}\n{\"id\":3}\n}\n{}\n",
+			[]string{`{"id":1,"result":{"c":[{"t":"say`, `"}` + in, `{"id":2}` + in, `]}` + in, `{"id":3}` + in, `}` + in, "{}"}},
+		{"everything was closed before the string", "{\"v\":1}\"cut\n{\"id\":2}\n{\"id\":3}\n\"}\n{}\n",
+			[]string{`{"v":1}"cut`, `{"id":2}` + in, `{"id":3}` + in, `"}` + in, "{}"}},
+		{"backslashes before the quote", "{\"v\":\"a\\\\\"}\n{\"v\":\"a\\\\\\\"}\n{\"id\":2}\n\"}\n{}\n",
+			[]string{`{"v":"a\\"}`, `{"v":"a\\\"}`, `{"id":2}` + in, `"}` + in, "{}"}},
+		{"too long, and what the text closes is not all", `{"id":1,"result":{"c":[{"t":"` + long + "\n\"}\n{\"id\":2}\n]}}\n{}\n",
+			[]string{"too long id=1 answers=true", `"}` + in, `{"id":2}` + in, `]}}` + in, "{}"}},
+		{"too long, and no message before a quote", "it is 5\" wide" + long + "\n{\"id\":2}\n", []string{"too long id= answers=false", `{"id":2}`}},
 		{"too long and ends in a string", `{"id":1,"v":"` + long + "\n{\"id\":2}\n\"}\n{}\n", []string{"too long id= answers=false", `{"id":2}` + in, `"}` + in, "{}"}},
 	}
 	for _, test := range tests {
