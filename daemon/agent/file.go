@@ -35,6 +35,11 @@ func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) 
 		return nil, "", err
 	}
 	text, err := readText(path, line, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Before it makes a file an agent reads it, to show the difference: that there
+		// is none yet it knows by the code, or by words of the text. Each looks for others.
+		return nil, "", &wire.Fault{Code: codeNotFound, Message: fmt.Sprintf("Resource not found: read %s: ENOENT: No such file or directory", path)}
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read %s: %w", path, err)
 	}

@@ -14,6 +14,7 @@ const (
 	codeUnknown  = -32601
 	codeParams   = -32602
 	codeInternal = -32603
+	codeNotFound = -32002 // of the Agent Client Protocol: what is asked for is not there
 )
 
 // serving are the requests that an agent may make of its host. Each is judged by its

@@ -106,6 +106,29 @@ func TestMemoryHears(t *testing.T) {
 	}
 }
 
+// Agents read a file before they make it. That it is not there Gemini's client knows
+// by one of these, in their case, and others by the code.
+func TestMissingFile(t *testing.T) {
+	h := newHouse(t)
+	path := filepath.Join(h.dir, "new", "a.txt")
+	s := h.tell(t.Context(), "acp", "read "+path+"\nwrite "+path+" x\nread "+path+"\nread "+h.dir, nil)
+	lines := strings.Split(s.text, "\n")
+	for _, words := range []string{"ENOENT", "No such file", "Resource not found", "-32002", path} {
+		if !strings.Contains(lines[0], words) {
+			t.Errorf("the agent is told %q, without %s", lines[0], words)
+		}
+		if words != path && strings.Contains(lines[3], words) {
+			t.Errorf("of a folder the agent is told %q", lines[3])
+		}
+	}
+	if lines[1] != "write: {}" || lines[2] != `read: {"content":"x"}` {
+		t.Errorf("got %s", s.text)
+	}
+	if got, err := os.ReadFile(path); string(got) != "x" {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+}
+
 // A question is taken back when the run ends, and the agent is told so.
 func TestCancelWhileHeld(t *testing.T) {
 	h := newHouse(t)
