@@ -43,6 +43,7 @@ const starterRules = `
     - {when: secret-place, action: approve, description: "it reaches for a place where credentials are kept"}
     - {when: planted, action: approve, description: "{place} was named by server {by}, not by you or your agent"}
     - {when: prompted, action: approve, description: "text from server {by} told the agent to use this tool"}
+    - {when: unlisted, action: approve, description: "server {by} lists no tool of this name"}
     - {when: acts, action: approve, description: "it deletes, executes, pays, installs or grants"}
     - {when: new-place, action: approve, description: "the first time anything is sent to {place}"}
 `

@@ -34,13 +34,18 @@ type Offered struct {
 	Name  string // what it is asked for by
 	Raw   []byte // the whole element as it stands in the list; valid during the call
 	Unfit string // why it is withheld whatever it holds; empty for most
+
+	// Hidden says that the agent may not know of it. Only that it is in the list
+	// is taken note of.
+	Hidden bool
 }
 
 // Pinned is what is known of one definition.
 type Pinned struct {
 	Digest [32]byte // SHA-256 over its raw bytes; zero when no list has shown it
 	Held   string   // why nothing may be called under it until a person has looked, for a model and a person; empty: nothing holds it
-	Facts  []Fact   // changed, smelly; of a call also acts, when its definition says so
+	Final  bool     // Held, and it does not help to look: nothing is called by that name
+	Facts  []Fact   // changed, smelly; of a call also unlisted, and acts, when its definition says so
 }
 
 // gatePin is how records name a refusal because of a definition. It is a part
@@ -70,6 +75,9 @@ func (p Pinned) over(r Ruling) Ruling {
 	if p.Held == "" || r.Hidden {
 		return r
 	}
+	if p.Final {
+		return Ruling{Move: Deny, Gate: "rule", Rule: "built in: names", Code: mcp.CodeRule, Reason: p.Held, Redact: r.Redact}
+	}
 	return Ruling{Move: Deny, Gate: gatePin, Rule: "built in: pins", Code: mcp.CodeRule, Reason: p.Held, Redact: r.Redact}
 }
 
@@ -83,10 +91,14 @@ func (g *Gate) hold(ctx context.Context, c *Call, list *wire.List, why []string)
 	var offered []Offered
 	var at []int
 	for i, e := range list.Elements {
-		if e.Bad || why[i] == notVisible {
+		if e.Bad {
 			continue
 		}
-		offered = append(offered, Offered{Name: e.ID, Raw: e.Span.Of(c.Line), Unfit: why[i]})
+		o := Offered{Name: e.ID, Raw: e.Span.Of(c.Line), Unfit: why[i]}
+		if why[i] == notVisible {
+			o = Offered{Name: e.ID, Hidden: true}
+		}
+		offered = append(offered, o)
 		at = append(at, i)
 	}
 	pinned, err := g.Pins.Listed(ctx, c, offered)

@@ -83,9 +83,15 @@ func toStore(d *definition) (store.Definition, error) {
 // after is the attachment's view as it will be, and whether it is another one.
 // Book.mu is held.
 func (s *sight) after() (*view, bool) {
-	after, changed := &view{launch: s.id, offers: map[thing]offer{}}, s.view == nil
+	after, changed := &view{launch: s.id, offers: map[thing]offer{}, hidden: map[thing]bool{}}, s.view == nil
 	if s.view != nil {
-		after.offers, after.full = maps.Clone(s.view.offers), slices.Clone(s.view.full)
+		after.offers, after.hidden = maps.Clone(s.view.offers), maps.Clone(s.view.hidden)
+		after.full, after.whole = slices.Clone(s.view.full), slices.Clone(s.view.whole)
+	}
+	for t := range s.hidden {
+		if !after.hidden[t] && len(after.hidden) < maxNames {
+			after.hidden[t], changed = true, true
+		}
 	}
 	for t, o := range s.offers {
 		old, ok := after.offers[t]
@@ -94,6 +100,9 @@ func (s *sight) after() (*view, bool) {
 	}
 	if s.full && !after.isFull(s.kind) {
 		after.full, changed = append(after.full, s.kind), true
+	}
+	if s.whole && !slices.Contains(after.whole, s.kind) {
+		after.whole, changed = append(after.whole, s.kind), true
 	}
 	return after, changed
 }

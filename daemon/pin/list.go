@@ -11,6 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // sight is one look at one page of a list: what was known before, and what is
@@ -31,7 +32,9 @@ type sight struct {
 	twins   map[string]string // names that look like another's
 	pins    map[thing]*pinned // that change
 	offers  map[thing]offer   // that change or come
+	hidden  map[thing]bool    // on it, and not for the agent to know
 	full    bool
+	whole   bool     // no page comes behind it
 	first   []string // accepted at first sight, for the record
 	records []*record.Record
 }
@@ -59,9 +62,18 @@ func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered)
 	defer b.mu.RUnlock()
 	answer := make([]gate.Pinned, len(offered))
 	for i := range offered {
-		answer[i] = b.status(c, thing{kind, offered[i].Name})
+		if !offered[i].Hidden {
+			answer[i] = b.status(c, thing{kind, offered[i].Name})
+		}
 	}
 	return answer, nil
+}
+
+// isLast reports whether no page comes behind the one that c is.
+func isLast(c *gate.Call) bool {
+	next, err := wire.Member(c.Line, c.Envelope.Result, "nextCursor")
+	raw := string(next.Of(c.Line))
+	return err == nil && (raw == "" || raw == "null" || raw == `""`)
 }
 
 // sight begins a look at a list.
@@ -70,7 +82,7 @@ func (b *Book) sight(c *gate.Call, kind Kind) (*sight, error) {
 	defer b.mu.RUnlock()
 	s := &sight{
 		b: b, c: c, kind: kind, mode: b.mode, now: b.o.Now().UTC().Truncate(time.Microsecond), id: launchID{c.Server, c.Launch},
-		view: b.view(c), page: map[string]bool{}, pins: map[thing]*pinned{}, offers: map[thing]offer{},
+		view: b.view(c), page: map[string]bool{}, pins: map[thing]*pinned{}, offers: map[thing]offer{}, hidden: map[thing]bool{}, whole: isLast(c),
 	}
 	if s.l = b.launches[s.id]; s.l != nil || s.mode == config.PinOff {
 		return s, nil
@@ -101,6 +113,9 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 	defer s.b.mu.RUnlock()
 	names := make([]string, 0, len(offered))
 	for i := range offered {
+		if offered[i].Hidden {
+			continue
+		}
 		s.page[fold(offered[i].Name)] = true
 		if offered[i].Unfit == "" && len(offered[i].Name) <= maxName {
 			names = append(names, offered[i].Name)
@@ -115,6 +130,12 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 		t := thing{s.kind, o.Name}
 		if len(o.Name) > maxName {
 			continue // a call by that name is refused as well
+		}
+		if o.Hidden {
+			if len(s.hidden) < maxNames {
+				s.hidden[t] = true
+			}
+			continue
 		}
 		if !s.knows(t) {
 			if known >= maxNames || size+len(o.Raw) > maxBytes {

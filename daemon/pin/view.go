@@ -17,7 +17,9 @@ import (
 type view struct {
 	launch launchID
 	offers map[thing]offer
-	full   []Kind // of which more was shown than is kept
+	hidden map[thing]bool // listed, and the agent was not to know of it
+	full   []Kind         // of which more was shown than is kept
+	whole  []Kind         // of which the last page was shown
 }
 
 // offer is a definition as an attachment's server has shown it.
@@ -39,7 +41,14 @@ func (o offer) same(p offer) bool {
 // keptView is a view on disk.
 type keptView struct {
 	Full   []Kind      `json:"full,omitempty"`
+	Whole  []Kind      `json:"whole,omitempty"`
+	Hidden []keptName  `json:"hidden,omitempty"`
 	Offers []keptOffer `json:"offers"`
+}
+
+type keptName struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name"`
 }
 
 type keptOffer struct {
@@ -54,10 +63,14 @@ type keptOffer struct {
 
 // toStore is v for the disk.
 func (v *view) toStore(attachment string) (store.View, error) {
-	kept := keptView{Full: v.full, Offers: make([]keptOffer, 0, len(v.offers))}
+	kept := keptView{Full: v.full, Whole: v.whole, Offers: make([]keptOffer, 0, len(v.offers))}
 	for t, o := range v.offers {
 		kept.Offers = append(kept.Offers, keptOffer{t.kind, t.name, hex.EncodeToString(o.def.digest[:]), o.ok, o.why, o.unfit, o.stale})
 	}
+	for t := range v.hidden {
+		kept.Hidden = append(kept.Hidden, keptName{t.kind, t.name})
+	}
+	slices.SortFunc(kept.Hidden, func(a, b keptName) int { return strings.Compare(string(a.Kind)+a.Name, string(b.Kind)+b.Name) })
 	slices.SortFunc(kept.Offers, func(a, b keptOffer) int { return strings.Compare(string(a.Kind)+a.Name, string(b.Kind)+b.Name) })
 	raw, err := json.Marshal(kept)
 	return store.View{Attachment: attachment, Server: v.launch.server, Launch: v.launch.launch, Offers: raw}, err
@@ -68,7 +81,10 @@ func (b *Book) loadView(from *store.View) error {
 	if err := json.Unmarshal(from.Offers, &kept); err != nil {
 		return fmt.Errorf("what attachment %s has shown: %w", from.Attachment, err)
 	}
-	v := &view{launch: launchID{from.Server, from.Launch}, offers: map[thing]offer{}, full: kept.Full}
+	v := &view{launch: launchID{from.Server, from.Launch}, offers: map[thing]offer{}, hidden: map[thing]bool{}, full: kept.Full, whole: kept.Whole}
+	for _, k := range kept.Hidden {
+		v.hidden[thing{k.Kind, k.Name}] = true
+	}
 	l := b.launches[v.launch]
 	for _, k := range kept.Offers {
 		t := thing{k.Kind, k.Name}

@@ -281,7 +281,7 @@ func TestBuiltInDefault(t *testing.T) {
 	}{
 		"nothing":    {toolCall(t, "fs", "read_file", `{}`), nil, "forward; rule; defaults.action (built-in default:5)"},
 		"secret":     {toolCall(t, "fs", "x", `{}`), []gate.Fact{{Name: "secret"}}, ask(7, "secret")},
-		"acts":       {toolCall(t, "fs", "delete", `{}`), []gate.Fact{{Name: "acts"}}, ask(11, "acts")},
+		"acts":       {toolCall(t, "fs", "delete", `{}`), []gate.Fact{{Name: "acts"}}, ask(12, "acts")},
 		"sends only": {toolCall(t, "fs", "send", `{}`), []gate.Fact{{Name: "sends"}}, "forward; rule; defaults.action (built-in default:5)"},
 		"sampling":   {fromServer(t, "fs", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, "ask; rule; defaults.asks (built-in default:5); ask default"},
 		"form":       {fromServer(t, "fs", "elicitation/create", `{"message":"m","requestedSchema":{}}`), nil, "forward; rule; "},
@@ -291,7 +291,7 @@ func TestBuiltInDefault(t *testing.T) {
 		}
 	}
 	d := s.Describe()
-	if d.Source != "" || d.Rules != 6 || d.Policies != 0 || d.Profile != gate.Production || len(d.Digest) != 64 || len(d.Files) != 0 {
+	if d.Source != "" || d.Rules != 7 || d.Policies != 0 || d.Profile != gate.Production || len(d.Digest) != 64 || len(d.Files) != 0 {
 		t.Errorf("Describe: got %+v", d)
 	}
 	r, _ := s.Rule(context.Background(), toolCall(t, "fs", "x", `{}`), []gate.Fact{{Name: "acts"}, {Name: "secret", Member: "headers.auth"}})
