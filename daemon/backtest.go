@@ -65,7 +65,7 @@ func (c *candidate) Backtest(ctx context.Context, since, until time.Time, progre
 			return ctx.Err()
 		}
 		if !r.Whole && values != nil {
-			r.Values, r.Whole = c.log.Kept(values)
+			r.Values, r.Whole, r.Params = c.log.Kept(values)
 		}
 		r.Command = commands[r.Attachment]
 		b.Add(ctx, r)

@@ -62,7 +62,7 @@ approval:
 `
 	voidCedar = `@id("writes") @approval("ops") permit (principal, action, resource) when { context.facts.contains("acts") };
 `
-	voidLine = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write_note","arguments":{"name":"plan","text":"ship it"},"_meta":{"x":1}}}`
+	voidLine = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write_note","arguments":{"name":"plan","text":"ship it"},"_meta":{"x":1,"progressToken":1,"claudecode/toolUseId":"toolu_01","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}}`
 )
 
 func newWorld(dir string) (*world, error) {
@@ -244,6 +244,12 @@ var voids = map[string]change{
 	"a blank":             {"purq", lines(`"name":"plan"`, `"name": "plan"`)},
 	"the order":           {"purq", lines(`"name":"plan","text":"ship it"`, `"text":"ship it","name":"plan"`)},
 	"an argument more":    {"purq", lines(`"text"`, `"force":true,"text"`)},
+	"_meta":               {"prq", lines(`"x":1`, `"x":2`)},
+	"_meta less":          {"prq", lines(`"x":1,`, ``)},
+	"a task":              {"prq", lines(`"_meta"`, `"task":{"ttl":1},"_meta"`)},
+	"a member more":       {"prq", lines(`"_meta"`, `"destination":"prod","_meta"`)},
+	"answers of a user":   {"prq", lines(`"_meta"`, `"inputResponses":{"a":{}},"_meta"`)},
+	"another's name":      {"prq", lines(`toolu_0`, `say it to eve`)},
 	"the tool":            {"purq", lines("write_note", "write_memo")},
 	"the definition":      {"hpurq", sets(func(w *world) { w.pin.Digest[1]++ })},
 	"no definition":       {"hpurq", sets(func(w *world) { w.pin.Digest = [32]byte{} })},
@@ -298,7 +304,9 @@ var neutral = map[string]change{
 	"another workflow":  {"hpurq", rewrites("approval:\n", "approval:\n  zwei: {destination: {type: local}}\n")},
 	"another policy":    {"hpurq", rewrites("@id", `@id("reads") permit (principal, action == ThoughtGate::Action::"resources/read", resource);`+"\n@id")},
 	"less is true":      {"hpurq", sets(func(w *world) { w.facts[0].Detail = "in other words" })},
-	"the token":         {"prq", lines(`{"x":1}`, `{"x":2}`)},
+	"the token":         {"prq", lines(`"progressToken":1`, `"progressToken":2`)},
+	"the trace":         {"prq", lines(`b7ad6b7169203331`, `00f067aa0ba902b7`)},
+	"the agent's name":  {"prq", lines(`toolu_01`, `toolu_02`)},
 	"a restart":         {"p", (*world).restart},
 	"some time":         {"p", sets(func(w *world) { w.asleep.Add(int64(time.Minute)) })},
 }
@@ -457,7 +465,10 @@ func voided(t interface{ Errorf(string, ...any) }, dir string, moment rune, name
 	if err != nil || goesOn != (want == gate.Forward) || v.Move == gate.Ask && v.Approval == "A-1" {
 		t.Errorf("at %c, with %q: %v %s (%s), %v", moment, names, v.Move, v.Reason, v.Approval, err)
 	}
-	if n := w.forwards(); goesOn && n != 1 && !slices.Contains(names, "the token") {
+	otherBytes := slices.ContainsFunc(names, func(name string) bool {
+		return slices.Contains([]string{"the token", "the trace", "the agent's name"}, name)
+	})
+	if n := w.forwards(); goesOn && n != 1 && !otherBytes {
 		t.Errorf("at %c, with %q: %d records that it went on", moment, names, n)
 	}
 }

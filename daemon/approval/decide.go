@@ -159,7 +159,7 @@ func editable(q *Question, d *Decision) error {
 	// Whoever was not shown all of them would send what stands in their place.
 	if shown := argumentsIn(q.Params); shown == nil {
 		return refuse("the call has none")
-	} else if sum := sha256.Sum256(shown); !bytes.Equal(sum[:], q.Members[""]) {
+	} else if sum := sha256.Sum256(shown); !bytes.Equal(sum[:], ofArguments(q.Members)) {
 		return refuse("some are not shown, as the workflow says")
 	}
 	return nil

@@ -42,16 +42,20 @@ func ruleOf(r *gate.Ruling) string {
 	return r.Rule
 }
 
-// digests are the SHA-256 over the raw bytes of each argument of a call, and of
-// all of them under the empty name, by which a grant knows equal ones. Other
-// methods than tools have params in their place.
+// digests are what a grant knows equal calls by: the SHA-256 over the raw bytes of
+// each argument, and under the empty name those over all arguments and over what
+// stands beside them, one behind the other. Other methods than tools have params in
+// the place of arguments.
 func digests(c *gate.Call) map[string][]byte {
 	span := c.Envelope.Arguments
 	whole := c.Arguments()
 	if whole == nil {
 		whole = c.Params()
 	}
-	return digestsIn(c.Line, span, whole)
+	all := digestsIn(c.Line, span, whole)
+	beside := c.BesideDigest()
+	all[""] = append(all[""], beside[:]...)
+	return all
 }
 
 // digestsIn are digests of whole, and of the members of the object at span.
@@ -71,6 +75,17 @@ func digestsIn(line []byte, span wire.Span, whole []byte) map[string][]byte {
 		return nil
 	})
 	return all
+}
+
+// ofArguments and ofBeside take apart what digests has under the empty name. A
+// question of a release that did not look at what stands beside the arguments has
+// nothing of the second.
+func ofArguments(members map[string][]byte) []byte {
+	return members[""][:min(len(members[""]), sha256.Size)]
+}
+
+func ofBeside(members map[string][]byte) []byte {
+	return members[""][min(len(members[""]), sha256.Size):]
 }
 
 // Admits reports whether a grant is for calls with these arguments, one raw JSON

@@ -72,7 +72,10 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	for _, text := range asked.Facts {
 		g.Facts = append(g.Facts, factName(text))
 	}
+	beside := ofBeside(asked.Members)
 	switch {
+	case len(beside) == 0:
+		return refuse("it was asked by an earlier release, which did not look at what stands beside the arguments; answer it without a grant")
 	case t.For <= 0 || t.For > LongestGrant:
 		return refuse("for %v: it can be in force for 30 days at most", t.For)
 	case asked.Direction != gate.Direction(wire.FromAgent):
@@ -100,8 +103,12 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	if _, err := rand.Read(g.Salt); err != nil {
 		return nil, err
 	}
+	g.Beside = salted(g.Salt, beside)
 	for _, name := range names {
 		digest, ok := asked.Members[name]
+		if name == "" {
+			digest = ofArguments(asked.Members)
+		}
 		if !ok {
 			return refuse("the call has no argument %q", name)
 		}

@@ -114,6 +114,98 @@ func TestWhatAGrantCovers(t *testing.T) {
 	}
 }
 
+// A grant, whatever arguments it is for, is for calls that say the same beside them.
+func TestAGrantCoversNothingElseBesideTheArguments(t *testing.T) {
+	with := func(seq uint64, agent, beside string) *gate.Question {
+		g := &gate.Gate{}
+		line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"drop","arguments":{"table":"t1"}%s}}`, seq, beside)
+		c, err := g.Read(gate.Shim{Attachment: "a", Session: "s", Agent: agent, Server: "db"}, gate.Submission{Seq: seq, Line: line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := asked("a", seq)
+		q.Call, q.Subject = c, c.Digest()
+		return q
+	}
+	const claude = "claude-code"
+	for _, match := range []Terms{{}, {Match: MatchTool}, {Match: MatchSome, Args: []string{"table"}}} {
+		for _, test := range []struct {
+			agent, asked, comes string
+			covered             bool
+		}{
+			{claude, ``, ``, true},
+			{claude, ``, `,"_meta":{"progressToken":7,"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`, true},
+			{claude, `,"_meta":{"progressToken":7}`, `,"_meta":{"progressToken":"x8"}`, true},
+			{claude, `,"_meta":{"a":1,"progressToken":7}`, `,"_meta":{"a":1}`, true},
+			{claude, `,"_meta":{"claudecode/toolUseId":"toolu_1"}`, `,"_meta":{"claudecode/toolUseId":"toolu_2"}`, true},
+			{"cursor", `,"_meta":{"claudecode/toolUseId":"toolu_1"}`, `,"_meta":{"claudecode/toolUseId":"toolu_2"}`, false},
+			{claude, `,"_meta":{"claudecode/toolUseId":"toolu_1"}`, `,"_meta":{"claudecode/toolUseId":"toolu_1 and more"}`, false},
+			{claude, ``, `,"_meta":{"a":1}`, false},
+			{claude, `,"_meta":{"a":1}`, ``, false},
+			{claude, `,"_meta":{"a":1}`, `,"_meta":{"a":2}`, false},
+			{claude, `,"_meta":{"progressToken":7}`, `,"_meta":{"progressToken":{"any":"thing"}}`, false},
+			{claude, `,"_meta":{"progressToken":7}`, `,"_meta":{"progressToken":"a sentence"}`, false},
+			{claude, ``, `,"task":{"ttl":1}`, false},
+			{claude, `,"task":{"ttl":1}`, `,"task":{"ttl":2}`, false},
+			{claude, ``, `,"destination":"prod"`, false},
+			{claude, `,"destination":"test"`, `,"destination":"prod"`, false},
+			{claude, ``, `,"inputResponses":{"a":{"action":"accept"}}`, false},
+			{claude, ``, `,"requestState":"s"`, false},
+		} {
+			h := newHouse(t, Options{})
+			h.askFor(with(1, test.agent, test.asked))
+			shown := h.q.List(false)[0]
+			match.For = time.Hour
+			if _, err := h.q.Decide(ctx, Decision{ID: "A-1", Subject: shown.Subject[:], Approve: true, Decider: "uid 1", Surface: "terminal", Terms: &match}); err != nil {
+				t.Fatal(err)
+			}
+			for seq := uint64(2); seq < 4; seq++ {
+				if got := h.use(with(seq, test.agent, test.comes)) != ""; got != test.covered {
+					t.Errorf("match %q, %s: asked with %q, a call with %q: covered %v", match.Match, test.agent, test.asked, test.comes, got)
+				}
+				h.restart()
+			}
+			h.close()
+		}
+	}
+}
+
+// What a release granted and approved that did not look at what stands beside the
+// arguments lets nothing through.
+func TestAnEarlierReleasesYes(t *testing.T) {
+	h := newHouse(t, Options{})
+	defer func() { h.close() }()
+	g, err := h.grant(Terms{For: time.Hour, Match: MatchTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := *g
+	old.Beside = nil
+	if err := h.db.AddGrant(ctx, &old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.q.Revoke(ctx, g.ID, "uid 1"); err != nil {
+		t.Fatal(err)
+	}
+	h.restart()
+	if got := h.use(callWith(2, `{"table":"t1","key":"k"}`)); got != "" {
+		t.Errorf("it lets a call through: %s", got)
+	}
+	all, err := h.q.Grants(ctx, true)
+	if err != nil || len(all) != 2 || !strings.Contains(all[0].End, "give it anew") {
+		t.Errorf("%+v, %v", all, err)
+	}
+	// A question of that release can be answered, but not be granted.
+	q := callWith(3, `{}`)
+	q.Subject = [32]byte{3}
+	h.askFor(q)
+	e := h.q.open["A-2"]
+	e.q.Members[""] = e.q.Members[""][:32]
+	if _, err := h.q.Decide(ctx, Decision{ID: "A-2", Subject: q.Subject[:], Approve: true, Terms: &Terms{For: time.Hour}}); !errors.Is(err, gate.ErrInvalid) {
+		t.Errorf("granted: %v", err)
+	}
+}
+
 func TestWhatCannotBeGranted(t *testing.T) {
 	for name, test := range map[string]struct {
 		terms  Terms
@@ -240,6 +332,38 @@ func TestGrantsKeepNoArguments(t *testing.T) {
 	}
 	if len(one.Members["key"]) != 32 || slices.Equal(one.Members["key"], digests(callWith(1, `{"key":"k"}`).Call)["key"]) {
 		t.Errorf("kept %x", one.Members["key"])
+	}
+}
+
+// A call that comes again while the daemon runs counts once; and one of which more is
+// true by then than the grant covers is asked about.
+func TestACallThatComesAgainIsNotCountedTwice(t *testing.T) {
+	h := newHouse(t, Options{})
+	defer func() { h.close() }()
+	g, err := h.grant(Terms{For: time.Hour, Times: 2, Match: MatchTool})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := callWith(2, `{"n":1}`), callWith(3, `{"n":2}`)
+	for _, q := range []*gate.Question{first, first, second} {
+		if got := h.use(q); got != g.ID {
+			t.Errorf("call %d is let through by %q", q.Call.Seq, got)
+		}
+	}
+	more := *second
+	more.Facts = append(slices.Clone(second.Facts), gate.Fact{Name: "secret"})
+	stricter := *second
+	stricter.Ruling.Level = gate.LevelPresence
+	for range 2 {
+		for _, q := range []*gate.Question{&more, &stricter} {
+			if got := h.use(q); got != "" {
+				t.Errorf("more is asked of it, and it is let through by %s", got)
+			}
+		}
+		h.restart()
+	}
+	if got := h.use(second); got != g.ID {
+		t.Errorf("as it was, it is let through by %q", got)
 	}
 }
 

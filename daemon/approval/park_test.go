@@ -356,8 +356,7 @@ func TestAnyChangeVoidsAYes(t *testing.T) {
 			void(name, change)
 		}
 		line := equalCall("a", 1, 0).Call.Line
-		meta := strings.Index(string(line), `"_meta"`)
-		for i := strings.Index(string(line), `{"name"`); i < meta; i++ {
+		for i := strings.Index(string(line), `{"name"`); i < len(line)-1; i++ {
 			for _, b := range []byte{line[i] ^ 1, line[i] ^ 0x80, ' '} {
 				if b != line[i] {
 					void(fmt.Sprintf("byte %d is %q", i, b), func(q *gate.Question) { q.Call.Line[i] = b })
@@ -366,8 +365,6 @@ func TestAnyChangeVoidsAYes(t *testing.T) {
 		}
 		// Nothing but what may differ between repetitions does.
 		q := equalCall("a", 1_000_000, 0)
-		at := strings.Index(string(q.Call.Line), `{"x":1}`)
-		q.Call.Line[at+5] = '2'
 		q.Call.ID, q.Call.Envelope.ID = "another", wire.Span{}
 		q.Facts[0].Detail = "in other words"
 		q.Subject = q.Call.Digest()

@@ -157,7 +157,11 @@ func (q *Queue) takeUp(ctx context.Context) error {
 		return err
 	}
 	for _, g := range grants {
-		q.grants[g.ID] = &given{g, q.o.Now().Add(q.left(g.Expires, g.Created))}
+		v := &given{g, q.o.Now().Add(q.left(g.Expires, g.Created))}
+		q.grants[g.ID] = v
+		if len(g.Beside) == 0 {
+			q.endGrant(ctx, v, "void", "it was given under an earlier release and says nothing of what stands beside the arguments; give it anew")
+		}
 	}
 	for i := range open {
 		old := &open[i]

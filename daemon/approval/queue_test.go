@@ -165,7 +165,7 @@ func TestWhatAPersonIsShown(t *testing.T) {
 		ID: "A-1", State: store.StateOpen, Created: shown.Created, Expires: shown.Created.Add(time.Minute), Boot: shown.Boot,
 		Deadline: shown.Deadline, Attachment: "a", Seq: 7, Call: "c-7", Session: "s", Agent: "claude-code", Project: "/p",
 		Server: "db", Launch: "l", Direction: "agent_to_server", Method: "tools/call", Tool: "drop", Profile: "production",
-		Params:  []byte(`{"name":"drop","arguments":{"table":"t7","key":"(not shown)"},"_meta":{}}`),
+		Params:  []byte(`{"name":"drop","arguments":{"table":"t7","key":"(not shown)"},"_meta":{"x":1}}`),
 		Subject: asked("a", 7).Subject, Basis: asked("a", 7).Ruling.Basis, Reason: "why", Rule: "rule", Workflow: "ops", Level: "watch", Facts: []string{"acts: it drops (table)"}, Waiting: 1, Members: digests(asked("a", 7).Call),
 	}
 	if diff := cmp.Diff(want, shown); diff != "" {

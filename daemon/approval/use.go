@@ -13,10 +13,10 @@ import (
 // usedUp is the end of a grant that nobody has taken back.
 const usedUp = "it has let through as many calls as it was given for"
 
-// past is a call that a grant let through, perhaps just before the daemon died:
-// then nothing is on record of it, and it comes again.
+// past is a call that a grant let through. It may come again: nothing is on record of
+// it where the daemon died just then, and a shim brings it again whose stream has torn.
 type past struct {
-	grant   gate.Grant
+	grant   Grant
 	subject []byte
 }
 
@@ -32,22 +32,28 @@ func (q *Queue) recallUses(ctx context.Context, inForce []Grant) error {
 			continue
 		}
 		for _, u := range g.Uses {
-			q.uses[call{u.Attachment, u.Seq}] = past{gate.Grant{ID: g.ID, Approval: g.Approval, Decider: g.Decider}, u.Subject}
+			q.uses[call{u.Attachment, u.Seq}] = past{g, u.Subject}
 		}
 	}
 	return nil
 }
 
 // again returns the grant that has let this very call through before, which is
-// counted once.
-func (q *Queue) again(asked *gate.Question) *gate.Grant {
+// counted once and goes on for one more time; nil where more is true of the call by
+// now than the grant covers.
+func (q *Queue) again(asked *gate.Question, members map[string][]byte) *gate.Grant {
 	key := call{asked.Call.Attachment, asked.Call.Seq}
 	p, ok := q.uses[key]
-	if !ok || !bytes.Equal(p.subject, asked.Subject[:]) {
+	if !ok || !bytes.Equal(p.subject, asked.Subject[:]) || !sameThing(&p.grant, asked.Call) || !q.admits(&p.grant, asked, members) {
 		return nil
 	}
 	delete(q.uses, key)
-	return &p.grant
+	return used(&p.grant)
+}
+
+// used is what the gate learns of a grant that lets a call through.
+func used(g *Grant) *gate.Grant {
+	return &gate.Grant{ID: g.ID, Approval: g.Approval, Decider: g.Decider}
 }
 
 // Use returns the grant that lets a call through which a person would be asked
@@ -61,10 +67,10 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 		return nil, nil
 	}
 	q.expireDue()
-	if g := q.again(asked); g != nil {
+	members := digests(asked.Call)
+	if g := q.again(asked, members); g != nil {
 		return g, nil
 	}
-	members := digests(asked.Call)
 	for _, id := range slices.SortedFunc(maps.Keys(q.grants), func(a, b string) int {
 		return int(store.ParseGrantID(a)) - int(store.ParseGrantID(b))
 	}) {
@@ -84,14 +90,18 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 			continue
 		}
 		u := store.Use{Attachment: asked.Call.Attachment, Seq: asked.Call.Seq, Subject: asked.Subject[:]}
+		before := g.Uses
 		if err := q.db.UseGrant(ctx, g, u); err != nil {
 			return nil, err
 		}
-		used := &gate.Grant{ID: g.ID, Approval: g.Approval, Decider: g.Decider}
+		for _, old := range before[:max(0, len(before)+1-len(g.Uses))] { // which the grant does not remember any more
+			delete(q.uses, call{old.Attachment, old.Seq})
+		}
+		q.uses[call{u.Attachment, u.Seq}] = past{*g, u.Subject}
 		if g.Times > 0 && g.Used >= g.Times {
 			q.endGrant(ctx, v, "used up", usedUp)
 		}
-		return used, nil
+		return used(g), nil
 	}
 	return nil, nil
 }
@@ -104,9 +114,9 @@ func sameThing(g *Grant, c *gate.Call) bool {
 // admits reports whether a call of what g is about is within its bounds: asked
 // about by the same rule in the same workflow, neither of which says anything else
 // by now, at no higher level, with nothing true of it that was not shown, in the same place, with the
-// arguments that must be equal. Of our own files and of what belongs to no session
-// nobody can be given a grant, see [Queue.terms]; both are looked at here as well,
-// since g may come from a file that somebody has altered.
+// arguments that must be equal, and with the same beside them. Of our own files and
+// of what belongs to no session nobody can be given a grant, see [Queue.terms]; both
+// are looked at here as well, since g may come from a file that somebody has altered.
 func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte) bool {
 	c := asked.Call
 	if levelOf(string(asked.Ruling.Level)).Stricter(levelOf(g.Level)) || asked.Ruling.Workflow != g.Workflow || asked.Ruling.Basis != g.Basis || !covers(g.Facts, asked.Facts) ||
@@ -123,12 +133,15 @@ func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte
 			return false
 		}
 	}
-	return equalMembers(g, members)
+	return bytes.Equal(salted(g.Salt, ofBeside(members)), g.Beside) && equalMembers(g, members)
 }
 
 func equalMembers(g *Grant, members map[string][]byte) bool {
 	for name, want := range g.Members {
 		digest, ok := members[name]
+		if name == "" {
+			digest = ofArguments(members)
+		}
 		if !ok || !bytes.Equal(salted(g.Salt, digest), want) {
 			return false
 		}

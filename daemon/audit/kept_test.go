@@ -35,7 +35,7 @@ func TestKept(t *testing.T) {
 			seen := 0
 			err := l.Read(context.Background(), Query{Kind: record.KindCall}, func(_ uint64, _, values []byte) error {
 				seen++
-				kept, whole := l.Kept(values)
+				kept, whole, _ := l.Kept(values)
 				if !strings.HasPrefix(string(kept), tt.want) || (kept == nil) != (tt.want == "") || whole != tt.whole {
 					t.Errorf("got %s, %v; want %s, %v", kept, whole, tt.want, tt.whole)
 				}
@@ -48,7 +48,7 @@ func TestKept(t *testing.T) {
 	}
 	l := open(t, t.TempDir(), Options{})
 	for _, line := range []string{"", "nonsense", `{"values":1`, `{"values":1,"arguments":{"a":1},"hmac":"zz"}`, `[]`, `{"values":1,"arguments":{"a":1},"hmac":"00"}`} {
-		if _, whole := l.Kept([]byte(line)); whole {
+		if _, whole, _ := l.Kept([]byte(line)); whole {
 			t.Errorf("%s is whole", line)
 		}
 	}

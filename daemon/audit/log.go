@@ -111,7 +111,7 @@ func (l *Log) open() (*Log, error) {
 }
 
 // Record appends r, and beside it what the options let be kept of values, the
-// raw JSON of arguments or nil; redact names members of it that are never kept.
+// raw JSON of arguments, or of params (gate.OfParams), or nil; redact names members of it that are never kept.
 // Secrets in the texts of r are left out as well; r itself keeps them.
 // It fills in Seq, Time, Prev and Values of r. When it returns nil, r is as safe
 // as the options ask for; else whatever r is about must not happen.
@@ -132,7 +132,11 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 	if len(values) > 0 {
 		room := buffers.Get().(*[]byte)
 		defer putBuffer(room)
-		*room = l.members((*room)[:0], values, redact)
+		name := ofArguments
+		if gate.OfParams(ctx) {
+			name = ofParams
+		}
+		*room = l.members((*room)[:0], name, values, redact)
 		members = *room
 	}
 	written := l.clean(r)

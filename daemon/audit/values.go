@@ -66,9 +66,15 @@ func (k *hmacKey) masked(secret []byte) string {
 	return "hmac:" + hex.EncodeToString(sum[:8])
 }
 
-// members appends the members of the line of values: what is kept of values,
+// Names of the member that holds what is kept of values.
+const (
+	ofArguments = "arguments"
+	ofParams    = "params" // arguments among other things
+)
+
+// members appends the members of the line of values, of which name is what is kept of values,
 // how long they were, and their HMAC.
-func (l *Log) members(dst, values []byte, redact []string) []byte {
+func (l *Log) members(dst []byte, name string, values []byte, redact []string) []byte {
 	key := l.key.Load()
 	kept := l.kept(key, values, redact)
 	switch {
@@ -78,7 +84,7 @@ func (l *Log) members(dst, values []byte, redact []string) []byte {
 		dst = record.AppendString(dst, wholeRunes(kept[:previewed]))
 		dst = append(dst, ',')
 	default:
-		dst = append(dst, `"arguments":`...)
+		dst = append(append(append(dst, '"'), name...), `":`...)
 		dst = appendOneLine(dst, kept)
 		dst = append(dst, ',')
 	}

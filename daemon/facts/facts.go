@@ -37,8 +37,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // The names of the facts.
@@ -100,24 +100,27 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	l := f.look(ctx, c)
 	defer f.looked(l)
 	l.recalls(true)
-	if c.Method == "tools/call" {
+	switch mcp.SubjectKind(c.Method) {
+	case mcp.Tool:
 		l.toolName()
-	}
-	if strings.HasPrefix(c.Method, "resources/") {
-		for i, spelling := range uri.Spellings(c.Subject) {
-			text := []byte(spelling)
-			l.text(text, manner{secrets: i == 0, places: true}, here)
-			l.ours(text, false, here)
-		}
+	case mcp.Resource:
+		l.uri(c.Subject, here)
 		l.recall.argument(&l.walk, nil, []byte(c.Subject), false)
 	}
 	l.json(c.Arguments())
-	if c.Side == wire.FromAgent {
-		l.json(c.Envelope.InputResponses.Of(c.Line))
-	}
+	l.walkBeside(false)
 	l.joined()
 	l.recall.conclude()
 	return l.facts
+}
+
+// uri looks at a URI in each way in which it is read.
+func (l *look) uri(text string, at where) {
+	for i, spelling := range uri.Spellings(text) {
+		text := []byte(spelling)
+		l.text(text, manner{secrets: i == 0, places: true}, at)
+		l.ours(text, false, at)
+	}
 }
 
 // look is one look at one call.
@@ -144,6 +147,7 @@ type kept struct {
 	led   map[begun]leads
 
 	walk   walk
+	around beside
 	path   where // of walk
 	texts  texts
 	memory recall
@@ -172,7 +176,7 @@ func (f *Finder) looked(l *look) {
 	if clear(l.led); l.follow > mostRoots {
 		l.led = nil
 	}
-	l.walk = walk{}
+	l.walk, l.around = walk{}, beside{}
 	*l = look{kept: l.kept}
 	l.roots, l.parts = l.roots[:0], l.parts[:0]
 	f.looks.Put(l)

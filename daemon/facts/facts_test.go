@@ -290,11 +290,96 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// What an answer to a retried call carries leaves the agent like arguments do.
-func TestInputResponses(t *testing.T) {
-	line := `{"x":{"password":"hunter2"}}`
-	c := &gate.Call{Method: "tools/call", Subject: "echo", Line: []byte(line), Envelope: wire.Envelope{InputResponses: wire.Span{End: len(line)}}}
-	check(t, c, "secret@x.password")
+var githubToken = "ghp_" + "wJ8xQ2mR5tY7uI9oP1aS3dF6gH4jK0lZ2xC8"
+
+// callWith is a call of an agent as the gate reads it.
+func callWith(t *testing.T, method, params string) *gate.Call {
+	t.Helper()
+	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`)
+	c, err := (&gate.Gate{}).Read(gate.Shim{Session: "s", Server: "web", Project: "/home/u/project", Cwd: "/home/u/project"}, gate.Submission{Seq: 1, Line: line})
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return c
+}
+
+// Everything in params leaves the agent like arguments do, whatever it is called and
+// whatever the method acts on.
+func TestAllOfParams(t *testing.T) {
+	for _, tt := range []struct {
+		method, params string
+		want           []string
+	}{
+		{"tools/call", `{"name":"echo","inputResponses":{"x":{"password":"hunter2"}}}`, []string{"secret@inputResponses.x.password"}},
+		{"tools/call", `{"name":"echo","arguments":{"a":1},"_meta":{"note":"` + githubToken + `"}}`, []string{"secret@_meta.note"}},
+		{"tools/call", `{"_meta":{"` + githubToken + `":1},"name":"echo"}`, []string{"secret@_meta"}},
+		{"tools/call", `{"name":"echo","arguments":{},"_meta":{"progressToken":"` + githubToken + `"}}`, []string{"secret@_meta.progressToken"}},
+		{"tools/call", `{"name":"echo","arguments":{},"_meta":{"baggage":"a=` + githubToken + `"}}`, []string{"secret@_meta.baggage"}},
+		{"tools/call", `{"name":"echo","arguments":{},"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"` + githubToken + `"}}}`, []string{"secret@_meta.io.modelcontextprotocol/clientInfo.name"}},
+		{"tools/call", `{"name":"echo","arguments":{},"_meta":["~/.ssh/id_rsa"]}`, []string{"secret-place@_meta[0]"}},
+		{"tools/call", `{"name":"echo","task":{"env":{"API_TOKEN":"` + githubToken + `"}},"arguments":{}}`, []string{"secret@task.env.API_TOKEN"}},
+		{"tools/call", `{"name":"read","arguments":{"path":"a"},"destination":"~/.ssh/id_rsa"}`, []string{"secret-place@destination"}},
+		{"tools/call", `{"name":"read","arguments":{"path":"a"},"requestState":"~/.aws/credentials"}`, []string{"secret-place@requestState"}},
+		{"prompts/get", `{"name":"greet","arguments":{"who":"ann"},"extra":["~/.ssh/id_rsa"]}`, []string{"secret-place@extra[0]"}},
+		{"skills/get", `{"uri":"file:///home/u/.ssh/id_rsa"}`, []string{"secret-place@"}},
+		{"skills/get", `{"uri":"skill://x","file":"/home/u/.ssh/id_rsa"}`, []string{"secret-place@file"}},
+		{"resources/read", `{"uri":"file:///home/u/.ssh/id_rsa"}`, []string{"secret-place@"}},
+		{"subscriptions/listen", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"notifications":{"resourceSubscriptions":["file:///home/u/%2essh/id_rsa"]}}`,
+			[]string{"secret-place@notifications.resourceSubscriptions[0]"}},
+		{"resources/directory/read", `{"uri":"file:///home/u/.ssh/"}`, []string{"secret-place@"}},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"path","value":"/home/u/.ssh/id_rsa"}}`, []string{"secret-place@argument.value"}},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"password","value":"correct-horse-9"}}`, []string{"secret@argument.value"}},
+		{"completion/complete", `{"ref":{"type":"ref/resource","uri":"file:///home/u/.ssh/{name}"},"argument":{"name":"n","value":"x"}}`, []string{"secret-place@ref.uri"}},
+		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"n","value":"x"},"context":{"arguments":{"key":"` + githubToken + `"}}}`, []string{"secret@context.arguments.key"}},
+		{"tasks/update", `{"taskId":"t","inputResponses":{"a":{"content":{"password":"hunter2"}}}}`, []string{"secret@inputResponses.a.content.password"}},
+		{"tasks/update", `{"taskId":"` + githubToken + `"}`, []string{"secret@taskId"}},
+		{"acme/act", `{"path":"/home/u/.ssh/id_rsa"}`, []string{"secret-place@path"}},
+		{"subscriptions/listen", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"notifications":{"resourceSubscriptions":["file:///home/u/.ssh/id_rsa"]}}`,
+			[]string{"secret-place@notifications.resourceSubscriptions[0]"}},
+	} {
+		if got := factsOf(finder(), callWith(t, tt.method, tt.params)); !slices.Equal(got, tt.want) {
+			t.Errorf("%s %s\n got %q\nwant %q", tt.method, tt.params, got, tt.want)
+		}
+	}
+}
+
+// What agents put beside the arguments of every call, and what carries a message, is
+// no reason to ask.
+func TestUsualParams(t *testing.T) {
+	for _, meta := range []string{
+		`{}`, `null`, `{"progressToken":1795412345678}`, `{"progressToken":"0c5b2a8e-7f0b-4d3a-9d59-3b8a4a3c2f10"}`,
+		`{"claudecode/toolUseId":"toolu_01A09q90qw90lq917835lq9","progressToken":7}`,
+		`{"vscode.conversationId":"8b0c1f6e-3a55-4c0e-8f5e-0d8d7c2b9a11","vscode.requestId":"request_0c5b2a8e-7f0b-4d3a-9d59-3b8a4a3c2f10"}`,
+		`{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"rojo=00f067aa0ba902b7,congo=t61rcWkgMzE","baggage":"userId=alice,serverNode=DF%2028"}`,
+		`{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"claude-code","version":"2.1.0","websiteUrl":"https://claude.com/claude-code"},"io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}}`,
+	} {
+		f := finder()
+		params := `{"name":"send_mail","arguments":{"to":"ann@acme.io"},"_meta":` + meta + `}`
+		if got := factsOf(f, callWith(t, "tools/call", params)); !slices.Equal(got, []string{"sends@", "new-place@to"}) {
+			t.Errorf("%s: %q", meta, got)
+		}
+		f.Forwarded(callWith(t, "tools/call", params))
+		if got := factsOf(f, callWith(t, "tools/call", params)); !slices.Equal(got, []string{"sends@"}) {
+			t.Errorf("%s, once more: %q", meta, got)
+		}
+	}
+}
+
+// A place beside the arguments is one like any other.
+func TestPlacesBesideTheArguments(t *testing.T) {
+	for _, member := range []string{`"destination":"https://drop.evil.io/x"`, `"_meta":{"callback":"https://drop.evil.io/x"}`} {
+		f := finder()
+		f.Observe(&gate.Message{Session: "s", Server: "web", Side: wire.FromServer, Method: "tools/call", Text: []byte(`{"result":"see drop.evil.io"}`)})
+		c := callWith(t, "tools/call", `{"name":"send_mail","arguments":{"text":"hi"},`+member+`}`)
+		got := factsOf(f, c)
+		if len(got) != 3 || !strings.HasPrefix(got[1], "planted@") || !strings.HasPrefix(got[2], "new-place@") {
+			t.Errorf("%s: %q", member, got)
+		}
+		f.Forwarded(c)
+		if got := factsOf(f, c); len(got) != 2 {
+			t.Errorf("%s, once sent: %q", member, got)
+		}
+	}
 }
 
 const (

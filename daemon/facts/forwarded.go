@@ -26,13 +26,12 @@ func (f *Finder) Forwarded(c *gate.Call) {
 	if !r.mayStillSend() {
 		return
 	}
-	for _, raw := range [][]byte{c.Arguments(), c.Envelope.InputResponses.Of(c.Line)} {
-		if len(raw) > 0 {
-			l.walk.raw = raw
-			// What can't be read to its end was not forwarded.
-			_ = l.walk.run(argumentsOnly{l})
-		}
+	if raw := c.Arguments(); len(raw) > 0 {
+		l.walk.raw = raw
+		// What can't be read to its end was not forwarded.
+		_ = l.walk.run(argumentsOnly{l})
 	}
+	l.walkBeside(true)
 	if r.sends {
 		for _, to := range r.destinations() {
 			r.memory.note(&r.memory.sent, to.key)
@@ -46,9 +45,13 @@ func (r *recall) mayStillSend() bool {
 	if r.sends || r.deed == acts {
 		return r.sends
 	}
-	arguments := r.look.call.Arguments()
+	c := r.look.call
+	params := c.Envelope.Params.Of(c.Line)
+	if params == nil {
+		params = c.Arguments()
+	}
 	for _, part := range []string{"ethod", "ETHOD", "erb", "ERB", `\`} { // of the names in methodNames, or spelled otherwise
-		if bytes.Contains(arguments, []byte(part)) {
+		if bytes.Contains(params, []byte(part)) {
 			return true
 		}
 	}

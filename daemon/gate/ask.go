@@ -47,7 +47,7 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 	if known == nil || c.noted {
 		c.noted = false // it has another question now
 		r.Verdict = "hold"
-		if err := g.put(ctx, c, r, c.values(), ruling.Redact); err != nil {
+		if err := g.putCall(ctx, c, r, ruling.Redact); err != nil {
 			withdraw(ctx, held)
 			return g.unrecorded(c, err), nil
 		}
@@ -153,7 +153,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	v := g.forward(ctx, c, r, ruling.Redact)
 	v.Approval, v.answered = r.Approval, v.Move == Forward
 	if v.Move == Forward && c == a.call { // else what the agent would carry on is not what was approved
-		c.retries.approved(c, a.ruling, r.Approval)
+		c.retries.approved(c, a.ruling, a.facts, r.Approval)
 	}
 	if c != a.call && v.Move == Forward {
 		v.Replaced = true

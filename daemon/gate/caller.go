@@ -32,6 +32,18 @@ func Telling(ctx context.Context) context.Context { return context.WithValue(ctx
 // OnlyTells reports whether a context is one of Telling.
 func OnlyTells(ctx context.Context) bool { return ctx.Value(toldKey{}) != nil }
 
+// paramsKey is where a context says that values are params.
+type paramsKey struct{}
+
+// ofParams returns a context for a record whose values are all of the params of a
+// call, and not its arguments alone.
+func ofParams(ctx context.Context) context.Context {
+	return context.WithValue(ctx, paramsKey{}, true)
+}
+
+// OfParams reports whether the values of a record are all of the params of a call.
+func OfParams(ctx context.Context) bool { return ctx.Value(paramsKey{}) != nil }
+
 // PeerOf is what the kernel showed of who, nil when the context is not of a call
 // of theirs.
 func PeerOf(ctx context.Context, who string) *record.Peer {

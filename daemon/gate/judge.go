@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -91,7 +90,7 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	if ruling.Unable != "" {
 		return g.deny(ctx, c, r, refusedQuestion(ruling, errors.New(ruling.Unable))), nil
 	}
-	if approval := c.retries.carriesOn(c, ruling); approval != "" {
+	if approval := c.retries.carriesOn(c, ruling, w.facts); approval != "" {
 		r.Gate, r.Reason, r.Approval = "ask", "carries on what was approved", approval
 		v := g.forward(ctx, c, r, ruling.Redact)
 		v.Approval = approval
@@ -187,7 +186,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 	}
 	r.Verdict, r.Reason, r.Answerer = "forward", c.hooks.note(r.Reason), c.answerer
 	if !c.noted {
-		if err := g.put(ctx, c, r, c.values(), redact); err != nil {
+		if err := g.putCall(ctx, c, r, redact); err != nil {
 			return g.unrecorded(c, err)
 		}
 	}
@@ -200,7 +199,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 
 func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Ruling) Verdict {
 	r.Verdict, r.Gate, r.Rule, r.Policies, r.Reason = "deny", ruling.Gate, ruling.Rule, ruling.Policies, ruling.Reason
-	if err := g.put(ctx, c, r, c.values(), ruling.Redact); err != nil {
+	if err := g.putCall(ctx, c, r, ruling.Redact); err != nil {
 		return g.unrecorded(c, err)
 	}
 	return Verdict{
@@ -241,61 +240,6 @@ func (g *Gate) unrecorded(c *Call, err error) Verdict {
 		Seq: c.Seq, Move: Deny, Reason: ruling.Reason,
 		Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, "")),
 	}
-}
-
-// subject is what a person's yes is good for: SHA-256 over what is called and what
-// asks about it.
-func (c *Call) subject(basis Basis) [32]byte {
-	digest := c.Digest()
-	return sha256.Sum256(slices.Concat(digest[:], basis.Rule[:], basis.Workflow[:]))
-}
-
-// Digest is SHA-256 over what is called: the server, the launch and the folder it
-// was started in, the definition of what is called, the method and the raw bytes of
-// params without _meta, or of the answer that a server gives, each behind its
-// length so that no two calls share one.
-func (c *Call) Digest() [32]byte {
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said()} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
-	}
-	return [32]byte(h.Sum(nil))
-}
-
-// said is what a message says beyond its envelope.
-func (c *Call) said() []byte {
-	switch c.Envelope.Kind {
-	case wire.Result:
-		return c.Envelope.Result.Of(c.Line)
-	case wire.Error:
-		return c.Envelope.Error.Of(c.Line)
-	}
-	return c.Params()
-}
-
-// Params returns the raw params with an empty _meta: progress tokens and traces
-// differ between repetitions of one call, and say nothing to a person.
-func (c *Call) Params() []byte {
-	e := &c.Envelope
-	if !e.Meta.Present() {
-		return e.Params.Of(c.Line)
-	}
-	return slices.Concat(c.Line[e.Params.Start:e.Meta.Start], []byte("{}"), c.Line[e.Meta.End:e.Params.End])
-}
-
-// values is what is kept beside the record of c: of an answer what it asks.
-func (c *Call) values() []byte {
-	e := &c.Envelope
-	switch {
-	case e.Kind == wire.Result:
-		return e.InputRequests.Of(c.Line)
-	case e.Kind == wire.Error:
-		return e.Error.Of(c.Line)
-	case e.Arguments.Present():
-		return e.Arguments.Of(c.Line)
-	}
-	return e.Params.Of(c.Line)
 }
 
 // record starts the audit record of a verdict on c.

@@ -182,9 +182,8 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 	if r.Kind, r.Verdict = record.KindHook, "changed"; c.Profile == Development {
 		r.Verdict, r.Would, r.Reason = "", wouldChange, "as "+made.hooks.names()+" would have made it"
 	}
-	var values []byte
 	if other.Envelope.Kind == wire.Request {
-		values = other.values()
+		return g.record(ctx, other, r, redact)
 	}
-	return g.Recorder.Record(ctx, r, values, redact)
+	return g.Recorder.Record(ctx, r, nil, redact)
 }

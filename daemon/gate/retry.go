@@ -38,6 +38,7 @@ type yes struct {
 	approval string
 	call     [32]byte // see roundOf
 	asked    Ruling   // what the person was asked by
+	facts    []Fact   // what they were shown with it
 	until    time.Time
 	left     int    // rounds
 	last     uint64 // seq of the round that was let through last
@@ -46,7 +47,7 @@ type yes struct {
 }
 
 // approved remembers that a person has said yes to c.
-func (r *retries) approved(c *Call, asked Ruling, approval string) {
+func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string) {
 	if r == nil || c.Envelope.Kind != wire.Request || c.Side != wire.FromAgent || !c.Modern {
 		return
 	}
@@ -56,7 +57,7 @@ func (r *retries) approved(c *Call, asked Ruling, approval string) {
 		return // it was judged anew
 	}
 	r.yeses = append(r.yeses, &yes{
-		approval: approval, call: c.round(), asked: asked, until: time.Now().Add(asked.Validity), left: mostRounds, last: c.Seq,
+		approval: approval, call: c.round(), asked: asked, facts: facts, until: time.Now().Add(asked.Validity), left: mostRounds, last: c.Seq,
 	})
 	if len(r.yeses) > mostYeses {
 		r.yeses = slices.Delete(r.yeses, 0, 1)
@@ -86,7 +87,7 @@ func (r *retries) answered(c *Call) {
 
 // carriesOn returns the approval that c carries on, and uses it up for this
 // round; it is empty when a person has to be asked, as ruling says.
-func (r *retries) carriesOn(c *Call, ruling Ruling) string {
+func (r *retries) carriesOn(c *Call, ruling Ruling, facts []Fact) string {
 	e := &c.Envelope
 	if r == nil || c.Side != wire.FromAgent || !(e.RequestState.Present() || e.InputResponses.Present()) {
 		return ""
@@ -95,7 +96,7 @@ func (r *retries) carriesOn(c *Call, ruling Ruling) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, y := range r.yeses {
-		if y.waits && y.left > 0 && y.call == call && y.state == state && now.Before(y.until) && y.covers(ruling) {
+		if y.waits && y.left > 0 && y.call == call && y.state == state && now.Before(y.until) && y.covers(ruling, facts) {
 			y.waits, y.last = false, c.Seq
 			y.left--
 			return y.approval
@@ -105,20 +106,18 @@ func (r *retries) carriesOn(c *Call, ruling Ruling) string {
 }
 
 // covers reports whether the person would be asked for the reason that they have
-// said yes to. An answer that brings a secret along is another question.
-func (y *yes) covers(r Ruling) bool {
+// said yes to, with no more true of the call. An answer that brings a secret along
+// is another question.
+func (y *yes) covers(r Ruling, facts []Fact) bool {
 	a := &y.asked
-	return a.Workflow == r.Workflow && a.Basis == r.Basis && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces) && !r.Level.Stricter(a.Level)
+	return shownWith(y.facts, facts) && a.Workflow == r.Workflow && a.Basis == r.Basis && a.Rule == r.Rule && slices.Equal(a.Policies, r.Policies) && slices.Equal(a.Surfaces, r.Surfaces) && !r.Level.Stricter(a.Level)
 }
 
 // round is what the rounds of one call have in common, to the byte: all of it but
 // the answers and the state.
 func (c *Call) round() [32]byte {
-	e := &c.Envelope
 	h := sha256.New()
-	for _, part := range [][]byte{
-		[]byte(c.Method), c.Definition[:], e.Name.Of(c.Line), e.URI.Of(c.Line), e.Arguments.Of(c.Line), e.Task.Of(c.Line),
-	} {
+	for _, part := range [][]byte{[]byte(c.Method), c.Definition[:], c.same("requestState", "inputResponses")} {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}

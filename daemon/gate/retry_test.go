@@ -97,6 +97,12 @@ func TestRetriedCalls(t *testing.T) {
 		{"with the same arguments in other bytes", state, func(r *rounds) bool { return r.callsWith("rm", `{"path": "/x"}`, state+given) }, true},
 		{"of another tool", state, func(r *rounds) bool { return r.callsWith("rmdir", `{"path":"/x"}`, state+given) }, true},
 		{"twice with one state", state, func(r *rounds) bool { r.calls(state + given); return r.calls(state + given) }, true},
+		{"with something beside it", state, func(r *rounds) bool { return r.calls(state + given + `"destination":"prod",`) }, true},
+		{"as a task", state, func(r *rounds) bool { return r.calls(state + given + `"task":{"ttl":1},`) }, true},
+		{"when more is true of it", state, func(r *rounds) bool {
+			r.h.set(func() { r.h.facts = []Fact{{Name: "secret"}} })
+			return r.calls(state + given)
+		}, true},
 		{"for another reason", state, func(r *rounds) bool {
 			r.h.set(func() { r.h.ruling.Rule = "secrets" })
 			return r.calls(state + given)

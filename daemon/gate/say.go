@@ -3,11 +3,34 @@ package gate
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
+
+// putCall is put with what is kept of the call that c is.
+func (g *Gate) putCall(ctx context.Context, c *Call, r *record.Record, redact []string) error {
+	if err := g.record(ctx, c, r, redact); err != nil {
+		return err
+	}
+	g.say(ctx, c, r)
+	return nil
+}
+
+// record writes r down with what is kept of the call that c is.
+func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []string) error {
+	values, areParams := c.values()
+	if areParams {
+		ctx = ofParams(ctx)
+		redact = slices.Clone(redact)
+		for i := range redact {
+			redact[i] = "arguments." + redact[i]
+		}
+	}
+	return g.Recorder.Record(ctx, r, values, redact)
+}
 
 // put writes a verdict on c down and tells it in the daemon's log.
 func (g *Gate) put(ctx context.Context, c *Call, r *record.Record, values []byte, redact []string) error {

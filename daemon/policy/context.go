@@ -29,6 +29,7 @@ const (
 	useTime
 	useSession
 	useResponses
+	useParams
 	useAll members = 1<<iota - 1
 
 	// useHash is no member of the context: the hash of the agent's program, which
@@ -40,6 +41,7 @@ var memberNames = map[cedar.String]members{
 	"arguments": useArguments, "lists": useLists, "ask": useAsk, "facts": useFacts, "fact_details": useFactDetails,
 	"policy_id": usePolicyID, "profile": useProfile, "method": useMethod, "annotations": useAnnotations,
 	"time": useTime, "session": useSession, "inputResponses": useResponses,
+	"params": useParams,
 }
 
 // usedBy returns the members of the context that a policy looks at: all of
@@ -76,7 +78,7 @@ func usedBy(c *cedar.Policy) members {
 // newContext builds the context of a request, as far as policies look at it.
 // Arguments are held to takes where it is known.
 // Every member is always there, so that a policy can look at each without asking
-// first; what may lack members are arguments, lists, inputResponses, fact_details
+// first; what may lack members are arguments, lists, inputResponses, params, fact_details
 // and annotations. Of what a server asks, arguments are the params.
 func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID string, policies candidates, takes *shape.Shape) (cedar.Record, error) {
 	m, used := cedar.RecordMap{}, policies.uses()
@@ -114,6 +116,17 @@ func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID 
 			return cedar.Record{}, fmt.Errorf("read inputResponses: %w", err)
 		}
 		m["inputResponses"] = responses
+	}
+	if used&useParams != 0 {
+		var raw []byte // of what a server asks all of them are the arguments
+		if s.class != asks {
+			raw = c.Beside()
+		}
+		params, _, err := convert(raw, false, nil)
+		if err != nil {
+			return cedar.Record{}, fmt.Errorf("read params beside the arguments: %w", err)
+		}
+		m["params"] = params
 	}
 	if used&(useFacts|useFactDetails) != 0 {
 		m["facts"], m["fact_details"] = factValues(facts)

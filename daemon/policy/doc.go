@@ -18,7 +18,7 @@
 //	principal  ThoughtGate::Agent::"claude-code"       in Session, in User
 //	action     ThoughtGate::Action::"github/delete_repo"  in Action::"tools/call", in Action::"call"
 //	resource   ThoughtGate::Tool::"github/delete_repo"  in Server::"github"
-//	context    arguments, lists, inputResponses, facts, fact_details, policy_id, profile, time, session, annotations
+//	context    arguments, lists, inputResponses, params, facts, fact_details, policy_id, profile, time, session, annotations
 //
 // Arguments are converted by hand from the bytes of the call. Cedar's own JSON
 // form would read {"__entity": ...} in an argument as an entity.

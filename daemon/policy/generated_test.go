@@ -164,6 +164,8 @@ func TestGeneratedSchema(t *testing.T) {
 		"asked of the context":    {group(`context has argumens`), `p.cedar:2:20: error: context has no member "argumens"; did you mean "arguments"?`},
 		"asked of the facts":      {group(`context.fact_details has secrets`), `p.cedar:2:33: error: context.fact_details has no member "secrets"; did you mean "secret"?`},
 		"what a user answered":    {group(`context.inputResponses has a.action && context.inputResponses.a.action == "accept"`), ""},
+		"beside the arguments":    {group(`context.params has _meta && context.params._meta has "acme/as" && context.params._meta["acme/as"] == "root"`), ""},
+		"... unasked":             {pay(`context.params.task == "x"`), "p.cedar:2:23: error: context.params may lack the member \"task\"; write `context.params has task && ...`"},
 		"of nobody":               {pay(`context.inputResponses.a == "accept"`), "p.cedar:2:31: error: context.inputResponses may lack the member \"a\"; write `context.inputResponses has a && ...`"},
 		"facts":                   {group(`context.facts.containsAny(["secret", "sends"]) && context.facts.contains("acts")`), ""},
 		"one fact of several":     {group(`context.facts.contains("acts") || context.facts.containsAll(["secret", "sent"])`), `p.cedar:2:50: error: there is no fact "sent"; did you mean "sends"?`},

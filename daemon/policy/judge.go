@@ -49,6 +49,10 @@ func (t *trial) context() (resolved.RecordType, []string) {
 		ty.sure = false // whoever made the first call has nothing to answer yet
 		r["inputResponses"] = resolved.Attribute{Type: ty.object(openShape, seen.at("inputResponses"), "inputResponses")}
 	}
+	if seen.whole || seen.at("params") != nil {
+		ty.sure = false // who calls need not say anything beside the arguments
+		r["params"] = resolved.Attribute{Type: ty.object(openShape, seen.at("params"), "params")}
+	}
 	return r, ty.unknown
 }
 

@@ -101,6 +101,7 @@ func (p *Partly) misses(one *policy, lacks gate.Lacks) string {
 		{lacks.Arguments, one.uses&(useArguments|useLists|useAsk) != 0, "the arguments"},
 		{lacks.Details, one.uses&useFactDetails != 0, "details of the facts"},
 		{lacks.Annotations, one.uses&useAnnotations != 0, "the tool's annotations"},
+		{lacks.Arguments, one.uses&useParams != 0, "what stands beside the arguments"},
 		{lacks.Session, one.uses&useResponses != 0, "what the user answered"},
 		{lacks.Session, one.uses&useSession != 0, "what went before in the session"},
 		{lacks.Process, sees.process, "the agent's process"},

@@ -77,7 +77,7 @@ func askedInVain(p *policy, c chain) (finding, bool) {
 		}
 		r = next
 	}
-	if _, ok := r[types.String(name)]; ok || c.path[0] == "inputResponses" || len(parent) > 0 && parent[0] == "annotations" {
+	if _, ok := r[types.String(name)]; ok || c.path[0] == "inputResponses" || c.path[0] == "params" || len(parent) > 0 && parent[0] == "annotations" {
 		return finding{}, false
 	}
 	t := trial{reading: &p.reading, situation: &situation{action: actionCall, principal: typeAgent, resource: typeMethod}}

@@ -320,7 +320,7 @@ func TestBacktestIsTheCandidate(t *testing.T) {
 				return errors.New("a record that can't be read")
 			}
 			if !r.Whole {
-				r.Values, r.Whole = log.Kept(values)
+				r.Values, r.Whole, r.Params = log.Kept(values)
 			}
 			b.Add(context.Background(), r)
 			return nil

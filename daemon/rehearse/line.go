@@ -108,7 +108,7 @@ func (l *Line) params() []byte {
 	}
 	name := "name"
 	switch {
-	case strings.HasPrefix(l.Method, "resources/"):
+	case mcp.SubjectKind(l.Method) == mcp.Resource:
 		name = "uri"
 	case l.Subject == "" && l.Arguments == nil:
 		return nil

@@ -19,6 +19,7 @@ import (
 type Recorded struct {
 	record.Record
 	Values  []byte   // what is kept of them, nil for nothing
+	Params  bool     // they are all of the params, and not the arguments alone
 	Whole   bool     // that is all of them, or there were none
 	Command []string // of the server; nil when that is not known
 }
@@ -36,6 +37,10 @@ func (r *Recorded) line() (Line, error) {
 	row := mcp.Lookup(l.side(), &wire.Envelope{Kind: wire.Request, Method: r.Method, Modern: r.Method == "subscriptions/listen"})
 	switch row.Subject {
 	case mcp.Tool, mcp.Prompt:
+		if r.Params && r.Values != nil {
+			l.Params = r.Values
+			return l, nil
+		}
 		l.Subject = r.Tool
 		if !isParams(r.Values, r.Tool) {
 			l.Arguments = r.Values

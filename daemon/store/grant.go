@@ -58,6 +58,7 @@ type Bounds struct {
 	Scope   string            // session, project or always
 	Salt    []byte            // of Members
 	Members map[string][]byte // HMAC-SHA-256 over the digest of each argument that must be equal; of all of them under ""
+	Beside  []byte            // likewise, of what stands beside the arguments, which must always be equal; nil in grants of releases that did not look at it
 
 	Approval string // the question that it was given with
 	Decider  string

@@ -62,7 +62,7 @@ type Question struct {
 	// What a grant that is made of it would go by.
 	Basis      gate.Basis
 	Definition [32]byte          // of what is called; zero where none is known
-	Members    map[string][]byte // SHA-256 over the raw bytes of each argument, and of all of them under ""; nil when the question has ended
+	Members    map[string][]byte // SHA-256 over the raw bytes of each argument; under "" of all of them, and behind it of what stands beside them; nil when the question has ended
 
 	Validity time.Duration // for how long its answer waits for a call that was parked
 	Parked   bool          // a call was told to repeat itself

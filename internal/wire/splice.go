@@ -91,6 +91,29 @@ func Elements(line []byte, s Span) (Items, error) {
 // has accepted, with its unescaped name, valid during the call, and its value.
 // It fails when there is another value, or with the first error of each.
 func Members(line []byte, s Span, each func(name []byte, value Span) error) error {
+	return eachMember(line, s, func(name []byte, _, value Span) error { return each(name, value) })
+}
+
+// CutMembers returns the edits that take those members out of the object at s in
+// line, which Read has accepted, for which drop is true, and how many stay.
+func CutMembers(line []byte, s Span, drop func(name []byte, value Span) bool) (edits []Edit, left int, err error) {
+	var items Items
+	var dropped []bool
+	err = eachMember(line, s, func(name []byte, whole, value Span) error {
+		items, dropped = append(items, whole), append(dropped, drop(name, value))
+		if !dropped[len(dropped)-1] {
+			left++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return items.Cut(func(i int) bool { return dropped[i] }), left, nil
+}
+
+// eachMember is Members; whole is a member from its name on.
+func eachMember(line []byte, s Span, each func(name []byte, whole, value Span) error) error {
 	raw := s.Of(line)
 	if len(raw) == 0 || raw[0] != '{' {
 		return errors.New("not an object")
@@ -106,6 +129,7 @@ func Members(line []byte, s Span, each func(name []byte, value Span) error) erro
 		if err != nil {
 			return faultOf(err)
 		}
+		start := s.Start + int(w.dec.InputOffset()) - len(quoted)
 		var name []byte
 		name, w.name = unquoteName(w.name, quoted)
 		value, err := w.dec.ReadValue()
@@ -113,7 +137,7 @@ func Members(line []byte, s Span, each func(name []byte, value Span) error) erro
 			return faultOf(err)
 		}
 		end := s.Start + int(w.dec.InputOffset())
-		if err := each(name, Span{end - len(value), end}); err != nil {
+		if err := each(name, Span{start, end}, Span{end - len(value), end}); err != nil {
 			return err
 		}
 	}

@@ -248,7 +248,7 @@ type Approval struct {
 	Launch        string                 `protobuf:"bytes,8,opt,name=launch,proto3" json:"launch,omitempty"`
 	Method        string                 `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
 	Tool          string                 `protobuf:"bytes,10,opt,name=tool,proto3" json:"tool,omitempty"`           // tool or prompt name, or resource URI
-	Arguments     []byte                 `protobuf:"bytes,11,opt,name=arguments,proto3" json:"arguments,omitempty"` // raw JSON of params without _meta, while the question is open; else empty
+	Arguments     []byte                 `protobuf:"bytes,11,opt,name=arguments,proto3" json:"arguments,omitempty"` // raw JSON of params but for the progress token and the trace context, while the question is open; else empty
 	Subject       []byte                 `protobuf:"bytes,12,opt,name=subject,proto3" json:"subject,omitempty"`     // SHA-256 over what is decided; a Decision must name it
 	Reason        string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`       // why a person is asked
 	Rule          string                 `protobuf:"bytes,14,opt,name=rule,proto3" json:"rule,omitempty"`           // which rule or policy asks, with its place

@@ -1,0 +1,137 @@
+package facts
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// beside walks the params of what an agent sends but for the arguments, which are
+// looked at by themselves: _meta, task, what is completed, the answers of a user, and
+// members that nobody knows. Their paths begin at params.
+type beside struct {
+	*look
+	recallOnly bool
+	kind       mcp.Subject
+}
+
+// walkBeside looks at what stands beside the arguments; recallOnly for who was sent to.
+func (l *look) walkBeside(recallOnly bool) {
+	c := l.call
+	raw := c.Envelope.Params.Of(c.Line)
+	if c.Side != wire.FromAgent || raw == nil {
+		return
+	}
+	if a := c.Envelope.Arguments; a.Present() {
+		raw = withoutArguments(c)
+	}
+	l.walk.raw = raw
+	l.around = beside{l, recallOnly, mcp.SubjectKind(c.Method)}
+	err := l.walk.run(&l.around)
+	if err != nil && !recallOnly {
+		l.add(Secret, "the params could not be read to their end", "")
+	}
+}
+
+// withoutArguments is the params of c with null in the place of the arguments.
+func withoutArguments(c *gate.Call) []byte {
+	p, a := c.Envelope.Params, c.Envelope.Arguments
+	raw := make([]byte, 0, p.Len()-a.Len()+len("null"))
+	raw = append(append(raw, c.Line[p.Start:a.Start]...), "null"...)
+	return append(raw, c.Line[a.End:p.End]...)
+}
+
+// isSubject reports whether the walk is at the member that says what the call is
+// about, which is looked at as that.
+func (b *beside) isSubject(w *walk) bool {
+	if len(w.frames) != 1 {
+		return false
+	}
+	switch name := string(w.name()); b.kind {
+	case mcp.Tool, mcp.Prompt:
+		return name == "name"
+	case mcp.Resource:
+		return name == "uri"
+	}
+	return false
+}
+
+// isURI reports whether the walk is at a URI that the call is about, one of several or
+// in a reference.
+func (b *beside) isURI(w *walk) bool {
+	switch b.kind {
+	case mcp.Listen:
+		return len(w.frames) == 3 && inMember(w, 0, "notifications")
+	case mcp.Reference:
+		return len(w.frames) == 2 && inMember(w, 0, "ref") && inMember(w, 1, "uri")
+	}
+	return false
+}
+
+// ofProtocol reports whether the walk is in a part of _meta with which MCP and tracing
+// carry the message and introduce the agent: nothing is sent to a place that is named there.
+func ofProtocol(w *walk) bool {
+	return inMeta(w) && len(w.frames) > 1 && w.frames[1].name.end > 0 && isProtocolName(unquoted(w.raw[w.frames[1].name.start:w.frames[1].name.end]))
+}
+
+// inMeta reports whether the walk is in params._meta.
+func inMeta(w *walk) bool { return inMember(w, 0, "_meta") }
+
+// inMember reports whether the walk is in the member of that name of its frame at depth.
+func inMember(w *walk, depth int, name string) bool {
+	if len(w.frames) <= depth || w.frames[depth].name.end == 0 {
+		return false
+	}
+	is := w.frames[depth].name
+	return string(unquoted(w.raw[is.start:is.end])) == name
+}
+
+func isProtocolName(name []byte) bool {
+	switch string(name) {
+	case "progressToken", "traceparent", "tracestate", "baggage",
+		"io.modelcontextprotocol/protocolVersion", "io.modelcontextprotocol/clientInfo", "io.modelcontextprotocol/clientCapabilities":
+		return true
+	}
+	return false
+}
+
+func (b *beside) member(w *walk, name span) {
+	text := unquoted(w.raw[name.start:name.end])
+	switch {
+	case len(w.frames) == 2 && inMeta(w) && isProtocolName(text):
+	case len(w.frames) > 2 && ofProtocol(w):
+		if !b.recallOnly {
+			b.text(text, manner{secrets: true}, b.path)
+		}
+	case b.recallOnly:
+		b.recall.member(w, text)
+	default:
+		b.look.member(w, name)
+	}
+}
+
+func (b *beside) value(w *walk, kind jsontext.Kind, v span) {
+	switch {
+	case b.isSubject(w):
+	case ofProtocol(w):
+		if kind == '"' && !b.recallOnly {
+			b.text(unquoted(w.raw[v.start:v.end]), manner{secrets: true, places: true}, b.path)
+		}
+	case b.recallOnly:
+		argumentsOnly{b.look}.value(w, kind, v)
+	case kind == '"' && b.isURI(w):
+		text := unquoted(w.raw[v.start:v.end])
+		b.uri(string(text), b.path)
+		b.recall.argument(w, w.name(), text, false)
+	default:
+		b.look.value(w, kind, v)
+	}
+}
+
+func (b *beside) pair(w *walk, name, value span) {
+	if !b.recallOnly {
+		b.look.pair(w, name, value)
+	}
+}

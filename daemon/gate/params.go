@@ -1,0 +1,199 @@
+package gate
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// What a person is asked about, what a yes is good for, what a grant covers and what
+// is recorded of a call is all of its params, whatever members a server or an agent
+// puts beside the arguments. Only what carries a message and says nothing of it
+// stays out: the progress token and the trace context.
+
+// The longest texts that count as what their names say. Longer ones, and what is no
+// text, are content like any other.
+const (
+	maxToken   = 128
+	maxBaggage = 8192
+	maxCallID  = 64
+)
+
+// isTransport reports whether a member of params._meta is a progress token or a
+// part of the trace context.
+func isTransport(name, value []byte) bool {
+	switch string(name) {
+	case "progressToken":
+		if value[0] == '-' || '0' <= value[0] && value[0] <= '9' {
+			return len(value) <= maxToken
+		}
+		return isWord(value, maxToken, "")
+	case "traceparent":
+		return isWord(value, maxTraceparent, "")
+	case "tracestate":
+		return isWord(value, maxTracestate, " \t")
+	case "baggage":
+		return isWord(value, maxBaggage, " \t")
+	}
+	return false
+}
+
+// isWord reports whether raw is a JSON string of printable ASCII without escapes and
+// without blanks but for those in with.
+func isWord(raw []byte, most int, with string) bool {
+	if len(raw) < 2 || len(raw) > most+2 || raw[0] != '"' {
+		return false
+	}
+	return !slices.ContainsFunc(raw[1:len(raw)-1], func(c byte) bool {
+		return c == '\\' || (c <= ' ' || c >= 0x7f) && strings.IndexByte(with, c) < 0
+	})
+}
+
+// callIDs are the members of params._meta in which known agents name a call anew each
+// time they make it, with how such a name begins. By them no call would be the same
+// as one before. They are shown, recorded and looked at like all else, and only not
+// compared; of another form, or from another agent, they are compared as well.
+var callIDs = []struct{ agent, member, prefix string }{
+	{"claude-code", "claudecode/toolUseId", "toolu_"},
+	{"vscode", "vscode.requestId", ""},
+}
+
+// isCallID reports whether a member of params._meta is the name that the agent of c
+// gives the call.
+func (c *Call) isCallID(name, value []byte) bool {
+	for _, id := range callIDs {
+		if c.Agent == id.agent && string(name) == id.member {
+			return isWord(value, maxCallID, "") && strings.HasPrefix(string(value[1:]), id.prefix) && !slices.ContainsFunc(value[1:len(value)-1], func(b byte) bool {
+				return b != '_' && b != '-' && (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'z')
+			})
+		}
+	}
+	return false
+}
+
+// Params returns the raw params without the progress token and the trace context;
+// nil for none. A _meta in which nothing else is stays out as a whole.
+func (c *Call) Params() []byte { return c.params(isTransport) }
+
+// same returns the params that are compared when it is asked whether a call is one
+// that was made before: without the members of those names.
+func (c *Call) same(without ...string) []byte {
+	return c.params(func(name, value []byte) bool { return isTransport(name, value) || c.isCallID(name, value) }, without...)
+}
+
+// params returns the raw params without the members of _meta for which drop is true
+// and those members that without names. What can't be taken apart comes back whole.
+func (c *Call) params(drop func(name, value []byte) bool, without ...string) []byte {
+	e := &c.Envelope
+	whole := e.Params.Of(c.Line)
+	if whole == nil || !e.Meta.Present() && len(without) == 0 {
+		return whole
+	}
+	emptied := false
+	var edits []wire.Edit
+	if raw := e.Meta.Of(c.Line); len(raw) > 0 && raw[0] == '{' {
+		of, left, err := wire.CutMembers(c.Line, e.Meta, func(name []byte, value wire.Span) bool { return drop(name, value.Of(c.Line)) })
+		if err != nil {
+			return whole
+		}
+		if emptied = left == 0; !emptied {
+			edits = of
+		}
+	}
+	if emptied || len(without) > 0 {
+		of, _, err := wire.CutMembers(c.Line, e.Params, func(name []byte, _ wire.Span) bool {
+			return emptied && string(name) == "_meta" || slices.Contains(without, string(name))
+		})
+		if err != nil {
+			return whole
+		}
+		edits = append(edits, of...)
+	}
+	cut, err := wire.Splice(c.Line[:e.Params.End], edits...)
+	if err != nil {
+		return whole
+	}
+	return cut[e.Params.Start:]
+}
+
+// Beside returns the members of params that are neither what the call is about nor
+// its arguments, as one raw JSON object; nil when there are none.
+func (c *Call) Beside() []byte { return nonEmpty(c.params(isTransport, argued...)) }
+
+// BesideDigest is SHA-256 over what stands beside the arguments of a call, as far as
+// it is compared: calls that differ in it are not the same, whatever their arguments.
+func (c *Call) BesideDigest() [32]byte {
+	without := argued
+	if c.Method == "completion/complete" { // its argument is called so
+		without = append(slices.Clip(argued), "argument")
+	}
+	return sha256.Sum256(nonEmpty(c.same(without...)))
+}
+
+// argued are the members of params in which a call says what it is about and how.
+var argued = []string{"name", "uri", "arguments"}
+
+// nonEmpty returns a raw JSON object, nil for one without members.
+func nonEmpty(raw []byte) []byte {
+	if len(raw) < 2 || strings.TrimSpace(string(raw[1:min(len(raw), 64)])) == "}" {
+		return nil
+	}
+	return raw
+}
+
+// subject is what a person's yes is good for: SHA-256 over what is called and what
+// asks about it.
+func (c *Call) subject(basis Basis) [32]byte {
+	digest := c.Digest()
+	return sha256.Sum256(slices.Concat(digest[:], basis.Rule[:], basis.Workflow[:]))
+}
+
+// digestVersion stands before what is digested. What was approved or parked by a
+// release that looked at less of a call is no yes to any.
+const digestVersion = "params 2"
+
+// Digest is SHA-256 over what is called: the server, the launch and the folder it
+// was started in, the definition of what is called, the method and the raw bytes of
+// params, but for the progress token, the trace context and the agent's own name of
+// the call, or of the answer that a server gives, each behind its length so that no
+// two calls share one.
+func (c *Call) Digest() [32]byte {
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(digestVersion), []byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said()} {
+		fmt.Fprintf(h, "%d:", len(part))
+		h.Write(part)
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// said is what a message says beyond its envelope.
+func (c *Call) said() []byte {
+	switch c.Envelope.Kind {
+	case wire.Result:
+		return c.Envelope.Result.Of(c.Line)
+	case wire.Error:
+		return c.Envelope.Error.Of(c.Line)
+	}
+	return c.same()
+}
+
+// values is what is kept beside the record of c: of an answer what it asks, of a
+// request its arguments. areParams reports that it is all of the params, since there
+// is more in them.
+func (c *Call) values() (raw []byte, areParams bool) {
+	e := &c.Envelope
+	switch {
+	case e.Kind == wire.Result:
+		return e.InputRequests.Of(c.Line), false
+	case e.Kind == wire.Error:
+		return e.Error.Of(c.Line), false
+	case !e.Arguments.Present():
+		return c.Params(), false
+	case c.Beside() != nil:
+		return c.Params(), true
+	}
+	return e.Arguments.Of(c.Line), false
+}
