@@ -192,7 +192,7 @@ func TestTraceOfAnApproval(t *testing.T) {
 	}
 	sent.Set(cfg)
 	w.gate.Tracer = sent
-	w.line = strings.Replace(w.line, `{"x":1}`, agentMeta, 1)
+	w.line = strings.Replace(w.line, voidMeta, agentMeta, 1)
 	a, verdicts := w.attach(nil)
 	defer a.Close(true)
 	w.submit(a, 1)

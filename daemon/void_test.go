@@ -62,7 +62,8 @@ approval:
 `
 	voidCedar = `@id("writes") @approval("ops") permit (principal, action, resource) when { context.facts.contains("acts") };
 `
-	voidLine = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write_note","arguments":{"name":"plan","text":"ship it"},"_meta":{"x":1,"progressToken":1,"claudecode/toolUseId":"toolu_01","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}}}`
+	voidLine = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write_note","arguments":{"name":"plan","text":"ship it"},"_meta":` + voidMeta + `}}`
+	voidMeta = `{"x":1,"progressToken":1,"claudecode/toolUseId":"toolu_01","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`
 )
 
 func newWorld(dir string) (*world, error) {

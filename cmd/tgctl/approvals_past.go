@@ -62,12 +62,14 @@ type pastCall struct {
 	what     display.Safe
 	short    display.Safe // its arguments
 	args     []byte       // of the approved one, as recorded; nil when they are not, or not whole
+	params   bool         // args are all of its params, since it said more than its arguments
 	kept     bool         // some of them are on record
 }
 
 // values is the line of values beside a record.
 type values struct {
 	Arguments json.RawMessage `json:"arguments"`
+	Params    json.RawMessage `json:"params"`  // in place of arguments, of a call that said more
 	Preview   string          `json:"preview"` // their beginning, of long ones
 	Bytes     int64           `json:"bytes"`
 }
@@ -119,7 +121,11 @@ func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastC
 		}
 		var v values
 		if json.Unmarshal(r.GetValues(), &v) == nil {
-			call.seq, call.args, call.kept = rec.Seq, v.Arguments, v.Arguments != nil || v.Preview != ""
+			call.seq, call.args, call.params = rec.Seq, v.Arguments, v.Params != nil
+			if call.params {
+				call.args = v.Params
+			}
+			call.kept = call.args != nil || v.Preview != ""
 		}
 		break
 	}
@@ -127,11 +133,18 @@ func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastC
 }
 
 // callsBefore finds the last calls of the session of q, or where there is no
-// session, of the attachment.
+// session, of the attachment, that were judged before q was asked.
 func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastCall, error) {
 	query := &pb.AuditQuery{Kind: string(record.KindCall), Session: q.GetSession(), Last: pastRecords}
 	if q.GetSession() == "" {
 		query.Server = literal(q.GetServer())
+	}
+	asked, err := askedAt(ctx, c, q, query)
+	if err != nil {
+		return nil, err
+	}
+	if q.GetCreated() != nil {
+		query.Until = timestamppb.New(q.GetCreated().AsTime().Add(time.Microsecond)) // exclusive
 	}
 	var calls []pastCall
 	for r, err := range c.ReadAudit(ctx, query) {
@@ -139,7 +152,7 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 			return nil, err
 		}
 		rec, err := record.Parse(r.GetLine())
-		if err != nil || rec.Kind != record.KindCall || rec.Session != q.GetSession() || rec.ID == q.GetCall() ||
+		if err != nil || rec.Kind != record.KindCall || rec.Session != q.GetSession() || rec.ID == q.GetCall() || asked > 0 && rec.Seq > asked ||
 			q.GetSession() == "" && rec.Attachment != q.GetAttachment() {
 			continue
 		}
@@ -160,8 +173,33 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 	return calls[max(0, len(calls)-pastCalls):], nil
 }
 
+// askedAt returns the seq of the record that says that q was asked, 0 when there is
+// none: clocks can be set, and the order of records can't.
+func askedAt(ctx context.Context, c *client.Client, q *pb.Approval, of *pb.AuditQuery) (uint64, error) {
+	if q.GetCreated() == nil {
+		return 0, nil
+	}
+	const around = 10 * time.Second
+	created := q.GetCreated().AsTime()
+	query := &pb.AuditQuery{
+		Kind: of.GetKind(), Session: of.GetSession(), Server: of.GetServer(),
+		Since: timestamppb.New(created.Add(-around)), Until: timestamppb.New(created.Add(around)),
+	}
+	for r, err := range c.ReadAudit(ctx, query) {
+		if err != nil {
+			return 0, err
+		}
+		if rec, err := record.Parse(r.GetLine()); err == nil && rec.ID == q.GetCall() && rec.Attachment == q.GetAttachment() && rec.Approval == q.GetId() {
+			return rec.Seq, nil
+		}
+	}
+	return 0, nil
+}
+
 func shortValues(v *values) display.Safe {
 	switch {
+	case v.Params != nil:
+		return display.JSONLine(v.Params, pastShort, "")
 	case v.Arguments != nil:
 		return display.JSONLine(v.Arguments, pastShort, "")
 	case v.Preview != "":
@@ -200,7 +238,10 @@ func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Sa
 	if p.approved == nil {
 		return display.Wrap("Of this tool no approved call is on record.", columns)
 	}
-	was, is := p.approved, comparedPart(q)
+	was, is := p.approved, q.GetArguments()
+	if !p.approved.params {
+		is = comparedPart(q)
+	}
 	name := display.Name(was.question) + ", " + display.Span(now.Sub(was.at)) + " ago"
 	see := "tgctl audit show " + display.Safe(strconv.FormatUint(was.seq, 10))
 	say := func(text display.Safe) []display.Safe { return display.Wrap(text, columns) }
@@ -217,6 +258,9 @@ func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Sa
 		return append(lines, say("Last approved: "+name+". The arguments are too long to be compared here: "+see)...)
 	}
 	diff := differing(was.args, is, columns)
+	if !was.params && q.GetMethod() == toolCall && argumentsOf(toolCall, q.GetArguments()) == nil {
+		lines = append(lines, say("Unlike the last approved call, it says more than its arguments; see its params above.")...)
+	}
 	if len(diff) == 0 {
 		return append(lines, say("The same arguments as in the last approved call, "+name+".")...)
 	}

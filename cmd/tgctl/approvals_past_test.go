@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,12 @@ func TestPast(t *testing.T) {
 		{"other params than arguments", before(`{"values":2,"arguments":{"a":1},"bytes":2}`), nil, func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"write_file","Arguments":{"a":1},"arguments":{"a":2}}`)
 		}, []string{"-   \"a\": 1\n+   \"a\": 2"}, "Arguments"},
+		{"more than arguments", before(`{"values":2,"arguments":{"a":1},"bytes":2}`), nil, func(q *pb.Approval) {
+			q.Arguments = []byte(`{"name":"write_file","arguments":{"a":1},"_meta":{"b":1}}`)
+		}, []string{"Unlike the last approved call, it says more than its arguments"}, ""},
+		{"more than before", before(`{"values":2,"params":{"name":"write_file","arguments":{"a":1},"_meta":{"b":1}},"bytes":2}`), nil, func(q *pb.Approval) {
+			q.Arguments = []byte(`{"name":"write_file","arguments":{"a":1},"_meta":{"b":2}}`)
+		}, []string{"-     \"b\": 1\n+     \"b\": 2"}, "Unlike"},
 		{"another method", before(`{"values":2,"arguments":{},"bytes":2}`), nil, func(q *pb.Approval) { q.Method = "prompts/get" }, []string{"no approved call"}, "compared"},
 		{"no session", before(""), nil, func(q *pb.Approval) { q.Session = "" }, nil, "before it in this session"},
 		{"no record", nil, client.NewError(client.ReasonNotRunning, "the log is \x1b[2J closed"), nil,
@@ -100,6 +107,30 @@ func TestPast(t *testing.T) {
 				t.Errorf("has %q:\n%s", test.not, after)
 			}
 		})
+	}
+}
+
+// A call that was judged after the question was asked did not go before it, whatever
+// the clock said then.
+func TestCallsAfterTheQuestion(t *testing.T) {
+	f, c := consoleWithQuestions(t)
+	call := func(ago time.Duration, id, tool string) record.Record {
+		r := record.Record{Kind: record.KindCall, Session: "s-5d41", Server: "filesystem", Method: "tools/call", Tool: tool, Verdict: "forward", ID: id, Time: noon.Add(-ago)}
+		if id == "c-77" {
+			r.Attachment, r.Approval = f.approvals[1].GetAttachment(), "A-3"
+		}
+		return r
+	}
+	records := []record.Record{call(time.Minute, "c-1", "before"), call(12*time.Second, "c-77", "write_file"), call(time.Hour, "c-2", "clock_was_set")}
+	for i := range 2 * pastRecords {
+		records = append(records, call(time.Second, fmt.Sprint("d-", i), "after"))
+	}
+	f.records = chained(records)
+	if code := c.run(t, "approvals", "show", "A-3"); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	if _, calls, _ := strings.Cut(c.out.String(), "before it in this session, oldest first:\n"); calls != "  11:59:00  forward  filesystem before\n" {
+		t.Errorf("got\n%s", calls)
 	}
 }
 

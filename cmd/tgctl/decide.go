@@ -189,12 +189,13 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 		answered.Grant = done.GetGrant().GetId()
 		return a.printJSON(answered)
 	}
-	return a.printDecided(d, q, done)
+	return a.printDecided(d, q, edit, done)
 }
 
-// printDecided says what was decided, from the question as it was read: a
+// printDecided says what was decided, from the question as it was read, and the
+// arguments that were put in place of those that were asked about, nil for none: a
 // decided one no longer carries its arguments.
-func (a *app) printDecided(d *decision, q *pb.Approval, done *pb.Decided) error {
+func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.Decided) error {
 	ended := done.GetApproval()
 	id := display.Name(q.GetId())
 	word, then := display.Safe("approved"), display.Safe("Good for exactly this call, once. It allows nothing else, so nothing is left\nto undo.")
@@ -218,7 +219,11 @@ func (a *app) printDecided(d *decision, q *pb.Approval, done *pb.Decided) error 
 	if w := a.width(); w > 0 {
 		room = max(w-2, 20)
 	}
-	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
+	short := shortParams(q.GetMethod(), q.GetArguments(), room, "")
+	if edit != nil {
+		line += "\n  " + display.JSONLine(edit, room, "") + "\nin place of:"
+	}
+	if short != "" {
 		line += "\n  " + short
 	}
 	if _, err := fmt.Fprintf(a.out, "%s\n", line); err != nil {

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -109,10 +110,17 @@ func endRecord(q *Question) *record.Record {
 	case store.StateRejected: // a no needs no proof
 		level = gate.LevelWatch
 	}
+	reason := q.Note
+	if q.Edited { // to know them again by in the record of the call, which has both
+		if reason != "" {
+			reason += "; "
+		}
+		reason += fmt.Sprintf("with other arguments than were asked about, of SHA-256 %x", sha256.Sum256(q.Edit))
+	}
 	return &record.Record{
 		Kind: record.KindDecision, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
 		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool,
-		Verdict: string(q.State), Gate: "ask", Rule: q.Rule, Profile: q.Profile, Reason: q.Note, Approval: q.ID,
+		Verdict: string(q.State), Gate: "ask", Rule: q.Rule, Profile: q.Profile, Reason: reason, Approval: q.ID,
 		Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Level: string(level), LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
 	}
 }

@@ -299,7 +299,7 @@ func TestRoundsOfOneCall(t *testing.T) {
 func TestWhatAYesCarriesOn(t *testing.T) {
 	given := Ruling{Workflow: "ops", Rule: "r", Policies: []string{"p"}, Surfaces: []string{"terminal"}, Level: LevelWatch, Basis: Basis{Rule: [32]byte{1}, Workflow: [32]byte{2}}}
 	y := &yes{asked: given}
-	if !y.covers(given) {
+	if !y.covers(given, nil) {
 		t.Error("nothing has changed, and it is not carried on")
 	}
 	for name, change := range map[string]func(*Ruling){
@@ -313,7 +313,7 @@ func TestWhatAYesCarriesOn(t *testing.T) {
 	} {
 		now := given
 		change(&now)
-		if y.covers(now) {
+		if y.covers(now, nil) {
 			t.Errorf("%s: carried on", name)
 		}
 	}
