@@ -42,6 +42,8 @@ type app struct {
 	editing *atomic.Bool // an editor has the terminal
 
 	skew *skew // between the daemon's version and ours
+
+	namedTold bool // it was said, or is not so, that the daemon's configuration is not the one named
 }
 
 // newApp is the app of this process.
@@ -115,7 +117,9 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 	if err == nil || !errors.Is(err, client.ErrNotRunning) || a.noStart {
 		return c, err
 	}
-	if err := a.startDaemon(ctx); err != nil {
+	// What merely needs a daemon starts it with the usual configuration: the folder
+	// that a terminal stands in may have set the variable.
+	if err := a.startDaemon(ctx, ""); err != nil {
 		return nil, err
 	}
 	return a.dialRunning(ctx)
@@ -123,5 +127,9 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 
 // dialRunning connects to the daemon and never starts one.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, client.WithEnv(a.getenv), client.WithBuild(a.skew.hear))
+	c, err := client.Dial(ctx, client.WithEnv(a.getenv), client.WithBuild(a.skew.hear))
+	if err == nil {
+		a.tellElsewhere(ctx, c)
+	}
+	return c, err
 }

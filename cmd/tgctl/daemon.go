@@ -27,7 +27,9 @@ func (a *app) daemonStartCmd() *cobra.Command {
 		Long: `Start the daemon and return when it answers: through the service manager where
 its unit is installed, otherwise as a process of its own that outlives this
 terminal. It is given HOME, PATH, LANG and the XDG variables and nothing else of
-the environment. When it cannot start, what it said is printed.`,
+the environment, and uses the configuration that THOUGHTGATE_CONFIG names, if it
+does. Commands that start it by themselves go by the usual file, and say so.
+When it cannot start, what it said is printed.`,
 		Example: "  $ tgctl daemon start",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := a.status(cmd.Context())
@@ -38,7 +40,11 @@ the environment. When it cannot start, what it said is printed.`,
 			if !errors.Is(err, client.ErrNotRunning) {
 				return err
 			}
-			return a.startDaemon(cmd.Context())
+			config, err := a.namedConfig()
+			if err != nil {
+				return err
+			}
+			return a.startDaemon(cmd.Context(), config)
 		},
 	}
 }

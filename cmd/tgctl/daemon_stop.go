@@ -48,7 +48,9 @@ func (a *app) daemonRestartCmd() *cobra.Command {
 		Short: "Start the daemon anew, as after an update",
 		Long: `Stop the daemon and start the one that is installed now; start it if none runs.
 Servers that are governed wait for it, questions stay open, and where the
-service manager holds the sockets nobody who connects is refused.`,
+service manager holds the sockets nobody who connects is refused. Nothing is
+stopped unless the program is there and takes the configuration: the one that
+THOUGHTGATE_CONFIG names, else the one that the daemon used.`,
 		Example: "  $ tgctl daemon restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.skew.told() // that is what it is for
@@ -191,52 +193,4 @@ func (a *app) endStray(ctx context.Context, managed int) error {
 		a.say("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
 		return unix.Kill(pid, unix.SIGTERM)
 	})
-}
-
-// restartDaemon ends the daemon, if one runs, and starts the one that is
-// installed.
-func (a *app) restartDaemon(ctx context.Context) error {
-	paths, err := sock.DefaultPaths(a.getenv)
-	if err != nil {
-		return err
-	}
-	if err := a.mayStart(paths); err != nil {
-		return err
-	}
-	m, st, err := a.service(ctx)
-	if err != nil && !errors.Is(err, service.ErrNone) {
-		return serviceFailure("restart "+daemonName, err)
-	}
-	if err != nil || !st.Installed() {
-		if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
-			return err
-		}
-		return a.startDaemon(ctx)
-	}
-	if err := a.mayStop(ctx, st); err != nil {
-		return err
-	}
-	return a.restartManaged(ctx, m, st)
-}
-
-// restartManaged has the service manager start the daemon anew, and says what
-// runs then.
-func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State) error {
-	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
-	defer cancel()
-	if err := a.endStray(ctx, st.PID); err != nil {
-		return err
-	}
-	if err := m.Restart(ctx); err != nil {
-		return serviceFailure("restart "+daemonName, err)
-	}
-	s, err := a.awaitOther(ctx, st.PID)
-	if err != nil {
-		return &hintError{err: err, hint: "See: " + st.Log}
-	}
-	a.say("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
-	if s.GetBuild() != release {
-		a.say("It is not the version of this tgctl, %s: %s starts %s.", release, st.Definition, st.Program)
-	}
-	return nil
 }

@@ -31,16 +31,16 @@ func (a *app) policyCheckCmd() *cobra.Command {
 		Short: "Say everything that is wrong with a configuration",
 		Long: `Read a configuration and the policies it names, and say everything that is wrong
 with them and where. Nothing is put in force. Without FILE, the configuration
-that the daemon uses is checked; a FILE called .thoughtgate.yaml is checked as a
-project's own, which may say less. Works without a daemon too. Exits 4 when
-there are errors. With --json, one object for each problem; severity is error or
-warning.`,
+that THOUGHTGATE_CONFIG names is checked, else the one that the daemon uses; a
+FILE called .thoughtgate.yaml is checked as a project's own, which may say less.
+Works without a daemon too. Exits 4 when there are errors. With --json, one
+object for each problem; severity is error or warning.`,
 		Example: `  $ tgctl policy check
   $ tgctl policy check ./thoughtgate.yaml && tgctl daemon reload`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				args = []string{""}
+				args = []string{a.getenv(configVar)}
 			}
 			return a.checkAll(cmd.Context(), args, asJSON)
 		},
@@ -104,15 +104,20 @@ func (a *app) checkAlone(ctx context.Context, path string) (*checked, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.checkWith(ctx, program, path, a.environ())
+}
+
+// checkWith runs a program with --check.
+func (a *app) checkWith(ctx context.Context, program, path string, env []string) (*checked, error) {
 	args := []string{"--check", "--json"}
 	if path != "" {
 		args = append(args, path)
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = a.environ()
+	cmd.Env = env
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitCheck) {
 		return nil, fmt.Errorf("%s --check: %w: %s", daemonName, err, strings.TrimSpace(stderr.String()))
@@ -167,6 +172,18 @@ func (a *app) printChecked(found *checked, asJSON bool) error {
 	if len(counts) > 0 {
 		line += "; " + strings.Join(counts, ", ")
 	}
+	if found.path == "" {
+		line += a.noFile()
+	}
 	_, err := fmt.Fprintln(a.out, line)
 	return err
+}
+
+// noFile says where there is no configuration.
+func (a *app) noFile() string {
+	path, err := a.configPath()
+	if err != nil {
+		return ""
+	}
+	return "; there is no " + string(display.Text(path))
 }

@@ -36,10 +36,10 @@ With - it reads JSON lines and answers each with one, in order. A call to judge:
 where method is tools/call when left out; prompt, uri or params may stand in
 place of tool. What has passed is the same with "result", as {"content":[...]},
 or for the method tools/list {"tools":[...]}; what servers said in a session is
-known to the lines after it. The answer has verdict (forward, ask, deny), rule,
-facts and, of what asks, grant: what a yes that lasts would cover. Of a list,
-ask means that a definition is held back. A line that makes no sense is answered
-with an error.`,
+known to the lines after it, as long as the session is among the 4,096 that had
+a line last. The answer has verdict (forward, ask, deny), rule, facts and, of
+what asks, grant: what a yes that lasts would cover. Of a list, ask means that a
+definition is held back. A line that makes no sense is answered with an error.`,
 		Example: `  $ tgctl policy explain --server git --tool push --args '{"force": true}'
   $ tgctl policy explain --server fs --uri file:///etc/hosts --config new.yaml
   $ tgctl policy explain - < calls.jsonl | jq -r .verdict | sort | uniq -c`,
@@ -129,6 +129,9 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 		return err
 	}
 	defer done()
+	if o.config == "" {
+		a.tellNotInForce(ctx, c)
+	}
 	asking, err := c.Explain(ctx)
 	if err != nil {
 		return err

@@ -66,8 +66,8 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 
 // configPath is where the daemon would look for its configuration.
 func (a *app) configPath() (string, error) {
-	if named := a.getenv("THOUGHTGATE_CONFIG"); named != "" {
-		return filepath.Abs(named)
+	if named, err := a.namedConfig(); named != "" || err != nil {
+		return named, err
 	}
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {

@@ -120,6 +120,9 @@ func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 		return err
 	}
 	defer done()
+	if o.config == "" {
+		a.tellNotInForce(ctx, c)
+	}
 	asking, err := c.Explain(ctx)
 	if err != nil {
 		return err

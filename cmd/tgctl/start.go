@@ -37,8 +37,9 @@ const (
 
 // startDaemon starts thoughtgated and returns when it answers: through the
 // service manager when that knows it, else as a process of its own that
-// outlives this one. What a failing daemon said is in the error.
-func (a *app) startDaemon(ctx context.Context) error {
+// outlives this one. What a failing daemon said is in the error. config is the
+// configuration to use, empty for the one in its usual place.
+func (a *app) startDaemon(ctx context.Context, config string) error {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
 		return err
@@ -50,7 +51,13 @@ func (a *app) startDaemon(ctx context.Context) error {
 	defer cancel()
 	m, st, err := a.service(ctx)
 	if errors.Is(err, service.ErrNone) || err == nil && !st.Installed() {
-		return a.startDetached(ctx, paths)
+		return a.startDetached(ctx, paths, config)
+	}
+	if err == nil && config != "" {
+		return &hintError{
+			err:  fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
+			hint: "Name it there, or unset " + configVar + ".",
+		}
 	}
 	if err == nil {
 		err = m.Start(ctx)
@@ -81,7 +88,7 @@ func (a *app) mayStart(paths sock.Paths) error {
 
 // startDetached starts the daemon in a session of its own, with nothing of this
 // process's environment but what says where things are.
-func (a *app) startDetached(ctx context.Context, paths sock.Paths) error {
+func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string) error {
 	path, err := a.sibling(daemonName)
 	if err != nil {
 		return err
@@ -95,7 +102,11 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths) error {
 	if err != nil {
 		return fmt.Errorf("open the daemon's log: %w", err)
 	}
-	cmd := exec.Command(path, "--log-format", "text") // the log is a file that people read
+	args := []string{"--log-format", "text"} // the log is a file that people read
+	if config != "" {
+		args = append(args, "--config", config)
+	}
+	cmd := exec.Command(path, args...)
 	cmd.Env = daemonEnv(a.environ())
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log

@@ -68,6 +68,7 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
 				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
 			}
+			a.namedTold = true // that is refused, see namedIsInForce
 			w, err := newWrapping(a, o, args)
 			if err == nil {
 				err = w.run(cmd.Context())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -55,6 +54,7 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	if w.dryRun || !isLeft(err) {
 		return plan, err
 	}
+	w.namedTold = true       // it is refused below, see namedIsInForce
 	c, failed := w.dial(ctx) // a daemon that is started for this puts it back first
 	if failed != nil {
 		return nil, err
@@ -174,12 +174,12 @@ func (w *wrapping) openSession(ctx context.Context) error {
 // written down: a file that the daemon could not load, or not any more.
 func (w *wrapping) checkConfiguration(ctx context.Context) error {
 	paths := []string{""}
-	if named := w.getenv("THOUGHTGATE_CONFIG"); named != "" {
-		path, err := filepath.Abs(named)
-		if err != nil {
-			return err
-		}
-		paths = append(paths, path)
+	named, err := w.namedConfig()
+	if err != nil {
+		return err
+	}
+	if named != "" {
+		paths = append(paths, named)
 	}
 	for _, path := range paths {
 		out, err := w.client.Validate(ctx, path)
@@ -200,22 +200,9 @@ func (w *wrapping) checkConfiguration(ctx context.Context) error {
 // namedIsInForce refuses to begin under other rules than those that the person
 // has named: the daemon has its own environment, and takes no file from ours.
 func (w *wrapping) namedIsInForce(inForce string) error {
-	named := w.getenv("THOUGHTGATE_CONFIG")
-	if named == "" {
+	what := w.elsewhere(inForce)
+	if what == "" {
 		return nil
 	}
-	want, err := os.Stat(named)
-	if err != nil {
-		return err
-	}
-	if have, err := os.Stat(inForce); err == nil && os.SameFile(want, have) {
-		return nil
-	}
-	if inForce == "" {
-		inForce = "its built-in default"
-	}
-	return &hintError{
-		err:  fmt.Errorf("THOUGHTGATE_CONFIG names %s, but the daemon that runs uses %s", named, inForce),
-		hint: "Stop it with `tgctl daemon stop` and start yours with `thoughtgated --config " + named + "`, or unset THOUGHTGATE_CONFIG.",
-	}
+	return &hintError{err: errors.New(what), hint: "Use yours with `tgctl daemon restart`, or unset " + configVar + "."}
 }

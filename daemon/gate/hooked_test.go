@@ -257,8 +257,8 @@ func TestHooksInDevelopment(t *testing.T) {
 		want string
 	}{
 		{goesOn, "call:forward"},
-		{changes(`{"path":"/y"}`), "hook:WOULD_CHANGE:guard call:forward:WOULD_CHANGE:guard"},
-		{changes(`{"path":"/forbidden"}`), "hook:WOULD_CHANGE:guard call:forward:WOULD_BLOCK:guard"},
+		{changes(`{"path":"/y"}`), "hook:WOULD_REDACT:guard call:forward:WOULD_REDACT:guard"},
+		{changes(`{"path":"/forbidden"}`), "hook:WOULD_REDACT:guard call:forward:WOULD_BLOCK:guard"},
 		{changes(`[`), "call:forward:WOULD_BLOCK:guard"},
 		{Hooked{Move: Deny, By: []string{"guard"}, Reason: "no"}, "call:forward:WOULD_BLOCK:guard"},
 	} {

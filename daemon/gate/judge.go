@@ -222,7 +222,7 @@ func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling 
 	case ruling.Move == Deny:
 		word = wouldBlock
 	case c.hooks != nil && c.hooks.Changed != nil:
-		word = wouldChange
+		word = wouldRedact
 	}
 	if word != "" {
 		would(r, word)

@@ -180,7 +180,7 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 	}
 	r := other.record(policy, nil, Ruling{Gate: gateExtension, Reason: "as " + said + " it"})
 	if r.Kind, r.Verdict = record.KindHook, "changed"; c.Profile == Development {
-		r.Verdict, r.Would, r.Reason = "", wouldChange, "as "+made.hooks.names()+" would have made it"
+		r.Verdict, r.Would, r.Reason = "", wouldRedact, "as "+made.hooks.names()+" would have made it"
 	}
 	if other.Envelope.Kind == wire.Request {
 		return g.record(ctx, other, r, redact)

@@ -9,9 +9,9 @@ const (
 	wouldAsk   = "WOULD_ASK"
 	wouldHide  = "WOULD_HIDE"
 	wouldHold  = "WOULD_HOLD"
-	// wouldChange: hooks would have put something else in its place, which would
+	// wouldRedact: hooks would have put something else in its place, which would
 	// have gone on.
-	wouldChange = "WOULD_CHANGE"
+	wouldRedact = "WOULD_REDACT"
 )
 
 // would notes in r what production would have done with the message, which goes

@@ -79,7 +79,7 @@ func (a *Answer) fromRecord(r *record.Record) {
 	}
 	switch r.Would {
 	case "":
-	case "WOULD_CHANGE": // by extensions; the gates let it through
+	case "WOULD_REDACT": // by extensions; the gates let it through
 	case "WOULD_ASK":
 		a.Verdict, a.Forwarded = "ask", true
 	default:

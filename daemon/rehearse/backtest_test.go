@@ -186,7 +186,7 @@ unknown x : was forward, what elicitation/create was about is not on record, 1
 		{"extensions", []*rehearse.Recorded{
 			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "production"}),
 			onRecord(record.Record{Tool: "ls", Verdict: "deny", Gate: "extension", Extensions: []string{"guard"}}),
-			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "development", Would: "WOULD_CHANGE"}),
+			onRecord(record.Record{Tool: "ls", Verdict: "forward", Gate: "rule", Extensions: []string{"guard"}, Profile: "development", Would: "WOULD_REDACT"}),
 		}, `unknown x ls: was deny, the gate extension decided, which is not tried here, 1
 unknown x ls: was forward, extensions would have changed it, and what they would have made of it was judged, 1
 3: 1 same, 0 tighter, 0 looser, 2 unknown`},

@@ -135,7 +135,7 @@ func (r *Recorded) was() (verdict, because string) {
 	switch {
 	case r.Would == "WOULD_ASK", r.Verdict == "hold", r.Approval != "", r.Would == "" && r.Verdict == "deny" && r.Gate == "ask":
 		return "ask", because
-	case r.Would != "" && r.Would != "WOULD_CHANGE", r.Verdict == "deny":
+	case r.Would != "" && r.Would != "WOULD_REDACT", r.Verdict == "deny":
 		return "deny", because
 	}
 	return "forward", because

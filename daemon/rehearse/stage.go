@@ -2,6 +2,7 @@ package rehearse
 
 import (
 	"bytes"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// mostShims is how many shims one stage plays at most. What servers said is
-// kept for each session.
-const mostShims = 4096
-
 // Stage is a gate on which calls are rehearsed. It is for one goroutine.
 type Stage struct {
 	fresh  func() gate.Gate
@@ -26,23 +23,15 @@ type Stage struct {
 	policy gate.Policy
 	hooks  gate.Hooks // nil: there are no extensions; none is asked
 	shims  map[shimKey]*shim
+	recent list.List      // of shims, the one that had a line last first
+	shares map[string]int // of a session: how many of the shims are its
+	played int            // how many there have been
 	seq    uint64
 
 	line *Line // that is being judged
 
 	mu   sync.Mutex // guards what follows
 	seen sighting
-}
-
-// shimKey tells the shims apart that a stage plays.
-type shimKey struct{ session, server, agent, project string }
-
-// shim is one that a stage plays.
-type shim struct {
-	attachment *gate.Attachment
-	last       []byte     // the params of the call judged last
-	waits      *gate.Call // that call, unless it was forwarded
-	defined    []byte     // the definition listed last
 }
 
 // sighting is what the parts of the gate said while one line was judged.
@@ -68,7 +57,7 @@ type judgement struct {
 // and what is written down are played; extensions are named and not asked. Close ends the stage.
 func New(fresh func() gate.Gate) *Stage {
 	g := fresh()
-	s := &Stage{fresh: fresh, gate: g, policy: g.Policy(), hooks: g.Hooks, shims: map[shimKey]*shim{}}
+	s := &Stage{fresh: fresh, gate: g, policy: g.Policy(), hooks: g.Hooks, shims: map[shimKey]*shim{}, shares: map[string]int{}}
 	s.gate.Policy = func() gate.Policy { return &tap{s.policy, s} }
 	if g.Scope != nil {
 		s.gate.Scope = func(project string) func(gate.Policy) gate.Policy {
@@ -99,10 +88,7 @@ func (s *Stage) Judge(ctx context.Context, l Line, why bool) (*Answer, error) {
 	if err := l.complete(); err != nil {
 		return nil, err
 	}
-	sh, err := s.shim(&l)
-	if err != nil {
-		return nil, err
-	}
+	sh := s.shim(&l)
 	s.line = &l
 	if l.Definition != nil && !bytes.Equal(l.Definition, sh.defined) {
 		sh.defined = l.Definition
@@ -195,24 +181,6 @@ func (s *Stage) submit(sh *shim, m gate.Submission) sighting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
-}
-
-// shim returns the one that l comes through.
-func (s *Stage) shim(l *Line) (*shim, error) {
-	key := shimKey{l.Session, l.Server, l.Agent, l.Project}
-	if sh := s.shims[key]; sh != nil {
-		return sh, nil
-	}
-	if len(s.shims) >= mostShims {
-		return nil, fmt.Errorf("more than %d sessions and servers; begin anew", mostShims)
-	}
-	sh := &shim{attachment: s.gate.Attach(context.Background(), gate.Shim{
-		Attachment: fmt.Sprintf("rehearsal-%d", len(s.shims)), Session: l.Session, Agent: l.Agent, Project: l.Project,
-		Server: l.Server, Command: l.Command,
-	}, nil)}
-	sh.attachment.Bind(func(v gate.Verdict) { s.note(func(seen *sighting) { seen.verdict = v }) })
-	s.shims[key] = sh
-	return sh, nil
 }
 
 func (s *Stage) note(f func(*sighting)) {

@@ -216,8 +216,13 @@ func (m *managed) analyze() {
 		out := run("security", filepath.Base(unit))
 		_, level, ok := strings.Cut(out, "Overall exposure level for "+filepath.Base(unit)+": ")
 		level, _, _ = strings.Cut(level, " ")
-		if score, err := strconv.ParseFloat(level, 64); !ok || err != nil || score > 6.5 {
-			m.t.Errorf("security of %s: %q, want 6.5 or less\n%s", filepath.Base(unit), level, out)
+		// The bounds of contrib/systemd: the daemon starts what needs more, see docs/service.md.
+		most := 6.5
+		if filepath.Base(unit) == "thoughtgated.service" {
+			most = 7.6
+		}
+		if score, err := strconv.ParseFloat(level, 64); !ok || err != nil || score > most {
+			m.t.Errorf("security of %s: %q, want %v or less\n%s", filepath.Base(unit), level, most, out)
 		}
 		m.t.Logf("security of %s: %s", filepath.Base(unit), level)
 	}

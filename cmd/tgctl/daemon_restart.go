@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/service"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// restartDaemon ends the daemon, if one runs, and starts the one that is
+// installed.
+func (a *app) restartDaemon(ctx context.Context) error {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return err
+	}
+	if err := a.mayStart(paths); err != nil {
+		return err
+	}
+	m, st, err := a.service(ctx)
+	if err != nil && !errors.Is(err, service.ErrNone) {
+		return serviceFailure("restart "+daemonName, err)
+	}
+	if err != nil || !st.Installed() {
+		config, err := a.restartConfig(ctx, paths)
+		if err != nil {
+			return err
+		}
+		program, err := a.sibling(daemonName)
+		if err != nil {
+			return err
+		}
+		if err := a.wouldStart(ctx, program, config); err != nil {
+			return err
+		}
+		if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
+			return err
+		}
+		return a.startDaemon(ctx, config)
+	}
+	if err := a.mayStop(ctx, st); err != nil {
+		return err
+	}
+	if st.Program != "" {
+		if err := a.wouldStart(ctx, st.Program, a.inForceApart(ctx, st, paths)); err != nil {
+			return err
+		}
+	}
+	return a.restartManaged(ctx, m, st)
+}
+
+// restartConfig is what the daemon is to use when it has been started anew: what the
+// environment names, else what the one that runs was given, empty for the file in its
+// usual place.
+func (a *app) restartConfig(ctx context.Context, paths sock.Paths) (string, error) {
+	config, err := a.namedConfig()
+	if err != nil || config != "" {
+		a.namedTold = true // it is about to be so
+		return config, err
+	}
+	return a.inForceApart(ctx, service.State{PID: -1}, paths), nil
+}
+
+// inForceApart is the configuration that the daemon uses if it is not the one in its
+// usual place. One that does not run, or does not answer, has none.
+func (a *app) inForceApart(ctx context.Context, st service.State, paths sock.Paths) string {
+	if st.PID == 0 {
+		return "" // to ask would start it
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	s, err := a.status(ctx)
+	if source := s.GetSet().GetSource(); err == nil && source != paths.ConfigFile() {
+		return source
+	}
+	return ""
+}
+
+// wouldStart reports what would keep the daemon from starting: that its program is
+// not there, or refuses its configuration.
+func (a *app) wouldStart(ctx context.Context, program, config string) error {
+	found, err := a.checkWith(ctx, program, config, daemonEnv(a.environ()))
+	if err != nil {
+		return &hintError{err: err, hint: "Nothing was stopped."}
+	}
+	if countErrors(found.problems) > 0 {
+		if err := printDiagnostics(a.err, found.problems, a.width()); err != nil {
+			return err
+		}
+		return &hintError{err: errors.New("the configuration has errors; nothing was stopped"), hint: "Correct it, and check with `tgctl policy check`."}
+	}
+	return nil
+}
+
+// restartManaged has the service manager start the daemon anew, and says what
+// runs then.
+func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State) error {
+	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
+	defer cancel()
+	if err := a.endStray(ctx, st.PID); err != nil {
+		return err
+	}
+	if err := m.Restart(ctx); err != nil {
+		return serviceFailure("restart "+daemonName, err)
+	}
+	s, err := a.awaitOther(ctx, st.PID)
+	if err != nil {
+		return &hintError{err: err, hint: "See: " + st.Log}
+	}
+	a.say("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
+	if s.GetBuild() != release {
+		a.say("It is not the version of this tgctl, %s: %s starts %s.", release, st.Definition, st.Program)
+	}
+	return nil
+}
