@@ -65,9 +65,12 @@ type Log struct {
 	suspect bool     // a sync failed: file is not to be written any more
 	lost    []string // what the next gap record must say
 	failed  *failure // nil when the log can be written
-	news    chan struct{}
-	buf     []byte
-	closed  bool
+	ledger  ledger
+	// Who holds what lies before it is not known yet; zero when it is.
+	uncounted place
+	news      chan struct{}
+	buf       []byte
+	closed    bool
 
 	synced  uint64    // seq up to which records are on stable storage
 	waiting time.Time // when the first one behind it was written; zero when there is none
@@ -113,7 +116,9 @@ func (l *Log) open() (*Log, error) {
 // Record appends r, and beside it what the options let be kept of values, the
 // raw JSON of arguments, or of params (gate.OfParams), or nil; redact names members of it that are never kept.
 // Secrets in the texts of r are left out as well; r itself keeps them.
-// It fills in Seq, Time, Prev and Values of r. When it returns nil, r is as safe
+// Where whoever r is about has used up most of their share of a log that may only
+// grow so large, no more is kept of values than their length and HMAC; when they have
+// used up all of it, r is refused. It fills in Seq, Time, Prev and Values of r. When it returns nil, r is as safe
 // as the options ask for; else whatever r is about must not happen.
 //
 // ctx bounds the wait for stable storage, says what was seen of the decider that
@@ -128,6 +133,11 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 	if r.Decider != "" && r.Peer == nil {
 		r.Peer = gate.PeerOf(ctx, r.Decider)
 	}
+	written := l.clean(r)
+	keep, err := l.mayKeep(written)
+	if err != nil {
+		return err
+	}
 	var members []byte
 	if len(values) > 0 {
 		room := buffers.Get().(*[]byte)
@@ -136,10 +146,9 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 		if gate.OfParams(ctx) {
 			name = ofParams
 		}
-		*room = l.members((*room)[:0], name, values, redact)
+		*room = l.members((*room)[:0], name, values, redact, keep)
 		members = *room
 	}
-	written := l.clean(r)
 	if err := l.append(written, members); err != nil {
 		return err
 	}
@@ -174,6 +183,8 @@ func (l *Log) append(r *record.Record, members []byte) error {
 		return l.fail(err)
 	}
 	l.chain = chain
+	whose := holders(r)
+	l.hold(l.segment, int64(len(buf)), whose[:]...)
 	for _, first := range []*time.Time{&l.waiting, &l.behind} {
 		if first.IsZero() {
 			*first = now

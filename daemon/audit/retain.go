@@ -28,6 +28,9 @@ func (l *Log) keep() {
 	defer every.Stop()
 	for {
 		l.publish()
+		if err := l.recount(l.o.Now()); err != nil {
+			l.o.Logger.Warn("count who holds how much of the audit log", "component", "audit", "dir", l.dir, "err", err)
+		}
 		if l.keeping().Retention > 0 || l.keeping().MaxSize > 0 {
 			if err := l.retain(l.o.Now()); err != nil {
 				l.o.Logger.Warn("drop old records of the audit log", "component", "audit", "dir", l.dir, "err", err)
@@ -75,6 +78,11 @@ func (l *Log) retain(now time.Time) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	first := l.segment
+	if drop < len(all) {
+		first = all[drop].n
+	}
+	l.age(now, first)
 	l.older = total // a segment that ended meanwhile makes keep look again
 	return err
 }

@@ -74,6 +74,9 @@ func (l *Log) rotate(now time.Time) error {
 	}
 	l.torn, l.suspect = false, false
 	l.older += size
+	if s := l.ledger.segments[segment]; s != nil {
+		s.until = now
+	}
 	l.untold = append(l.untold, record.Head{Log: l.id, Seq: past.Seq, Sum: past.Sum})
 	token(l.ending)
 	token(l.grown)

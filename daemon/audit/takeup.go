@@ -64,6 +64,7 @@ func (l *Log) takeUpFiles() error {
 			return err
 		}
 	}
+	l.uncounted = place{l.segment, l.size}
 	l.synced = l.chain.Seq // what an earlier daemon wrote is its affair
 	l.writeHead()
 	l.torn, l.suspect = false, false

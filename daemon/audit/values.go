@@ -72,11 +72,14 @@ const (
 	ofParams    = "params" // arguments among other things
 )
 
-// members appends the members of the line of values, of which name is what is kept of values,
-// how long they were, and their HMAC.
-func (l *Log) members(dst []byte, name string, values []byte, redact []string) []byte {
+// members appends the members of the line of values, of which name is what is kept of values
+// unless keep is false, how long they were, and their HMAC.
+func (l *Log) members(dst []byte, name string, values []byte, redact []string, keep bool) []byte {
 	key := l.key.Load()
-	kept := l.kept(key, values, redact)
+	var kept []byte
+	if keep {
+		kept = l.kept(key, values, redact)
+	}
 	switch {
 	case kept == nil:
 	case l.keeping().Values != ValuesFull && len(kept) > maxArguments:

@@ -22,6 +22,15 @@ type allowance struct {
 	left  uint64 // was not written
 }
 
+// rest returns how many were not written since the last that was, and forgets them.
+func (a *allowance) rest() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := a.left
+	a.left = 0
+	return left
+}
+
 // take reports whether one more may be written now, and how many were not since
 // the last that was.
 func (a *allowance) take(now time.Time) (may bool, left uint64) {

@@ -83,6 +83,7 @@ type Attachment struct {
 	hooking, hookingBytes int // lines that hooks are asked about, and their bytes
 
 	notes  allowance // of records of what was not judged
+	idle   allowance // of records of verdicts on what nobody waits for
 	spoken allowance // of lines about verdicts in the daemon's log
 }
 
@@ -124,6 +125,7 @@ func (a *Attachment) Close(gone bool) {
 	}
 	a.cancel(cause)
 	a.wait.Wait()
+	a.gate.tellLeft(context.Background(), a.about(record.KindRefused), a.idle.rest())
 	if gone {
 		a.overAll(OutcomeLost)
 	} else {
@@ -220,7 +222,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
 		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
 		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
-		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, blind: a.shim.Blind,
+		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, blind: a.shim.Blind,
 	}
 	err := wire.Read(s.Line, s.Side, &c.Envelope)
 	if err != nil {

@@ -479,6 +479,54 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 }
 
+// What a server says that nobody waits for is counted together after a while, and each
+// call goes on having a record of its own.
+func TestUnknownNotificationsAreCountedTogether(t *testing.T) {
+	for name, line := range map[string]string{
+		"unknown notification": `{"jsonrpc":"2.0","method":"notifications/nonsense","params":{"x":"y"}}`,
+		"refused ask":          `{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse()
+			h.rule = func(c *Call) Ruling {
+				if c.Side == wire.FromServer {
+					return Ruling{Move: Deny, Gate: "rule", Reason: "no"}
+				}
+				return Ruling{Move: Forward, Gate: "rule"}
+			}
+			a := h.gate.Attach(context.Background(), shimX, nil)
+			verdicts := map[Move]int{}
+			a.Bind(func(v Verdict) { verdicts[v.Move]++ })
+			seq := uint64(0)
+			submit := func(side wire.Side, line string) {
+				seq++
+				a.Submit(Submission{Seq: seq, Side: side, Line: []byte(line)})
+			}
+			for i := range 10 * notesInARow {
+				submit(wire.FromServer, line)
+				if i%notesInARow == 0 {
+					submit(wire.FromAgent, aCall)
+				}
+			}
+			kinds := map[string]int{}
+			for _, r := range h.records {
+				kinds[string(r.Kind)+" "+r.Verdict+" "+r.Direction]++
+			}
+			if kinds["call forward agent_to_server"] != 10 || kinds["call deny server_to_agent"] != notesInARow || len(h.records) != notesInARow+10 {
+				t.Errorf("records: %v", kinds)
+			}
+			if verdicts[Deny] != 10*notesInARow || verdicts[Forward] != 10 {
+				t.Errorf("verdicts: %v", verdicts)
+			}
+			a.Close(true)
+			last := h.records[len(h.records)-1]
+			if last.Kind != record.KindRefused || last.Server != shimX.Server || !strings.HasPrefix(last.Reason, fmt.Sprint(9*notesInARow, " more unknown notifications")) {
+				t.Errorf("the last record is %s: %s", last.Kind, last.Reason)
+			}
+		})
+	}
+}
+
 // counts counts refused lines.
 type counts struct {
 	unmetered

@@ -2,12 +2,16 @@ package gate
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // putCall is put with what is kept of the call that c is.
@@ -33,12 +37,52 @@ func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []s
 }
 
 // put writes a verdict on c down and tells it in the daemon's log.
+//
+// Every call has a record of its own. Of what nobody waits for, unknown notifications
+// and what a server asks and is refused, only so many in a time have one; the others
+// are counted, and one record tells how many they were.
 func (g *Gate) put(ctx context.Context, c *Call, r *record.Record, values []byte, redact []string) error {
+	if c.isIdle(r) {
+		may, left := c.idle.take(time.Now())
+		if left > 0 {
+			count := *r
+			g.tellLeft(ctx, &count, left)
+		}
+		if !may {
+			return nil
+		}
+	}
 	if err := g.Recorder.Record(ctx, r, values, redact); err != nil {
 		return err
 	}
 	g.say(ctx, c, r)
 	return nil
+}
+
+// isIdle reports whether the verdict r on c is one on which nobody waits.
+func (c *Call) isIdle(r *record.Record) bool {
+	switch c.Envelope.Kind {
+	case wire.Notification:
+		return mcp.Lookup(c.Side, &c.Envelope).Unknown
+	case wire.Request:
+		return c.Side == wire.FromServer && r.Verdict == "deny"
+	}
+	return false
+}
+
+// tellLeft writes down how many verdicts have no record of their own, if there are any.
+// Of r only who it is about counts.
+func (g *Gate) tellLeft(ctx context.Context, r *record.Record, left uint64) {
+	if left == 0 {
+		return
+	}
+	told := record.Record{
+		Kind: record.KindRefused, Attachment: r.Attachment, Session: r.Session, Agent: r.Agent, Server: r.Server, Launch: r.Launch, Profile: r.Profile,
+		Reason: fmt.Sprintf("%d more unknown notifications, and requests of the server that were refused, have no record of their own", left),
+	}
+	if err := g.Recorder.Record(ctx, &told, nil, nil); err != nil && !errors.Is(err, context.Canceled) {
+		g.Logger.Error("record", "kind", told.Kind, "server_id", told.Server, "err", err)
+	}
 }
 
 // say tells a verdict in the daemon's log, with the fields that NFR-002 names: what
