@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // lookAtAgents tells which agents are found, and what of them passes us by.
@@ -82,6 +83,11 @@ func unique(all []string) []string {
 	return slices.Compact(all)
 }
 
+// rewrote reports whether the wrap of a session has rewritten the file at path.
+func rewrote(s *pb.Session, path string) bool {
+	return slices.ContainsFunc(s.GetSpec().GetFiles(), func(f *pb.ConfigFile) bool { return f.GetPath() == path })
+}
+
 // leftoverIDs are the ailments of what earlier runs have left.
 var leftoverIDs = map[agentconf.LeftoverKind]string{
 	agentconf.StaleBackup: "leftovers.backup", agentconf.StaleLock: "leftovers.lock",
@@ -94,6 +100,13 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 	for _, session := range w.orphans {
 		for _, f := range session.GetSpec().GetFiles() {
 			x.find("leftovers.wrap", f.GetPath(), "a wrap that is gone has rewritten %s, and it could not be put back: %s", f.GetPath(), session.GetProblem())
+		}
+	}
+	for _, path := range agentconf.Strays(x.paths.Rewrites()) {
+		known := slices.ContainsFunc(w.agents, func(s agentconf.Survey) bool { return slices.Contains(s.Files, path) }) ||
+			slices.ContainsFunc(w.orphans, func(s *pb.Session) bool { return rewrote(s, path) })
+		if !known {
+			x.find("leftovers.wrap", path, "a wrap that is gone has rewritten %s, and has not put it back", path)
 		}
 	}
 	for _, s := range w.agents {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,8 +25,9 @@ what was done. Works without a daemon: by what stands in the file, and by the
 backups beside it. A file that is gone comes back from its backup. One that is
 in the hands of a wrap that runs is left alone.
 
-With --all, every file that the known agents read from this folder, and the
-copies of configurations that killed sessions left. Files that are protected
+With --all, every file that the known agents read from this folder, any other
+that a wrap has rewritten and not put back, and the copies of configurations
+that killed sessions left. Files that are protected
 stay as they are: see tgctl unprotect.`,
 		Example: `  $ tgctl unwrap ~/.claude.json
   $ tgctl unwrap --all`,
@@ -46,12 +48,12 @@ stay as they are: see tgctl unprotect.`,
 			return errors.Join(a.sweepSessions(), a.unwrap(cmd.Context(), paths, true))
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every file that the known agents read from here")
+	cmd.Flags().BoolVar(&all, "all", false, "every file that the known agents read from here, and that wraps have left")
 	return cmd
 }
 
 // knownConfigs are the files that agents started here would read, and that are
-// there, or were.
+// there, or were, and those that wraps have rewritten and not put back.
 func (a *app) knownConfigs() ([]string, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
@@ -61,7 +63,13 @@ func (a *app) knownConfigs() ([]string, error) {
 		value := a.getenv(name)
 		return value, value != ""
 	}}
-	return agentconf.Known(env), nil
+	paths := agentconf.Known(env)
+	for _, path := range agentconf.Strays(a.rewrites()) {
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
 }
 
 // sweepSessions removes the copies that killed sessions left.
@@ -107,7 +115,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 		a.printUnwrapped(full, report)
 	}
 	if touched == 0 {
-		a.say("nothing of ours is in any file that the known agents read from here")
+		a.say("nothing of ours is in any file that the known agents read from here, or that a wrap has rewritten")
 	}
 	if failed > 0 {
 		return &exitError{code: exitFailed}

@@ -18,9 +18,18 @@ import (
 func (w *wrapping) lookAtShipped(ctx context.Context) error {
 	var waiting []*pb.ServerStart
 	for _, s := range w.plan.Shipped() {
+		if s.Later != "" {
+			w.tell("server %s comes with this project, and what it would run is known only when it is started (%s): it is withheld until you agree then; see `tgctl servers`",
+				display.Name(s.ID), display.Text(s.Later))
+			continue
+		}
 		start, err := w.client.Look(ctx, &pb.LookRequest{Server: s.ID, From: s.From, Cwd: s.Cwd, Command: s.Command, Sets: s.Sets})
 		if err != nil {
 			return fmt.Errorf("look at server %s of the project: %w", s.ID, err)
+		}
+		if start == nil {
+			w.tell("server %s comes with this project, and there is no program %s: it is withheld until there is one and you agree",
+				display.Name(s.ID), display.Text(s.Command[0]))
 		}
 		again := slices.ContainsFunc(waiting, func(other *pb.ServerStart) bool {
 			return other.GetServer() == start.GetServer() && slices.Equal(other.GetDigest(), start.GetDigest())

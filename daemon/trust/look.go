@@ -58,8 +58,9 @@ func sorted(names []string) []string {
 
 // program looks at one program of a command line, and at what it runs itself.
 func (v *sight) program(words []string, path string, hops int) {
-	v.add(Program, path)
 	name := words[0]
+	found := v.found(name, path)
+	v.add(Program, path, found)
 	if inside := v.inside(path); inside && !filepath.IsAbs(name) {
 		v.in = true
 		if strings.Contains(name, "/") {
@@ -70,7 +71,7 @@ func (v *sight) program(words []string, path string, hops int) {
 	} else if inside {
 		v.alarm("the program %s is a file of the project", path)
 	}
-	v.shebang(path, hops)
+	v.shebang(path, hops, found)
 	v.arguments(words, path, hops)
 }
 
@@ -79,8 +80,9 @@ func (v *sight) inside(path string) bool {
 	return v.planted && (within(v.root, path) || within(v.root, realPath(path)))
 }
 
-// shebang looks at what runs a script that names its interpreter.
-func (v *sight) shebang(path string, hops int) {
+// shebang looks at what runs a script that names its interpreter. of says that the
+// script was found; see [File].
+func (v *sight) shebang(path string, hops int, of bool) {
 	words := firstLine(path)
 	if len(words) == 0 {
 		return
@@ -98,12 +100,13 @@ func (v *sight) shebang(path string, hops int) {
 		v.gap("%s is run by %s, which was not found", path, name)
 		return
 	}
-	v.add(Interpreter, found)
+	of = of && !v.inside(found) || v.found(name, found)
+	v.add(Interpreter, found, of)
 	if !filepath.IsAbs(name) && v.inside(found) {
 		v.in = true
 		v.alarm("%s is run by %s, which is a file of the project", path, found)
 	}
-	v.shebang(found, hops+1)
+	v.shebang(found, hops+1, of)
 }
 
 // firstLine returns the words after #! of a script, nil for anything else.
@@ -211,10 +214,10 @@ func (v *sight) argument(arg string, script bool) {
 		}
 		return
 	case script:
-		v.add(Script, path)
+		v.add(Script, path, false)
 		v.gap("what %s loads was not looked at", path)
 	case isCode(path) || info.Mode()&0o111 != 0 && isProgram(path):
-		v.add(Argument, path)
+		v.add(Argument, path, false)
 	default:
 		return
 	}
@@ -222,7 +225,7 @@ func (v *sight) argument(arg string, script bool) {
 }
 
 // add adds a file, once.
-func (v *sight) add(role Role, path string) {
+func (v *sight) add(role Role, path string, found bool) {
 	same := func(f File) bool { return f.at == path }
 	if slices.ContainsFunc(v.start.Files, same) {
 		return
@@ -231,7 +234,7 @@ func (v *sight) add(role Role, path string) {
 		v.gap("more than %d files have to do with it; the others were not looked at", maxFiles)
 		return
 	}
-	v.start.Files = append(v.start.Files, File{Role: role, Path: text(path), at: path})
+	v.start.Files = append(v.start.Files, File{Role: role, Path: text(path), Found: found, at: path})
 }
 
 // digest reads a file. One that can't be read has no digest, and can be accepted

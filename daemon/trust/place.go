@@ -1,8 +1,11 @@
 package trust
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
@@ -21,6 +24,21 @@ func (b *Book) project(l Launch) (root string, planted bool) {
 	root = config.Root(folder)
 	home := realPath(b.o.Home)
 	return root, b.o.Home == "" || !within(root, home)
+}
+
+// found reports whether PATH leads from a bare name to path, which neither the
+// project nor another user can write.
+func (v *sight) found(name, path string) bool {
+	return !strings.Contains(name, "/") && !v.inside(path) && othersKeepOut(realPath(path)) && othersKeepOut(filepath.Dir(realPath(path)))
+}
+
+// othersKeepOut reports whether only this user and the superuser can change path.
+func othersKeepOut(path string) bool {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return false
+	}
+	return (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && st.Mode&0o002 == 0
 }
 
 // within reports whether path is dir or lies in it. Both are clean and absolute.

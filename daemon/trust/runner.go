@@ -144,7 +144,7 @@ func (v *sight) module(name string) {
 	path := filepath.Join(v.launch.Cwd, strings.ReplaceAll(name, ".", "/"))
 	for _, path := range []string{path + ".py", path + "/__init__.py", path + "/__main__.py"} {
 		if isFile(path) && v.inside(path) {
-			v.add(Script, path)
+			v.add(Script, path, false)
 			v.in = true
 			v.alarm("%s is run in place of a module that is installed: it is a file of the project", path)
 		}
@@ -165,7 +165,7 @@ var pinned = regexp.MustCompile(`(?:@v?|==)\d+\.\d+(?:\.\d+)?[\w.+-]*$|@sha256:[
 
 func (f fetcher) find(v *sight, args []string) int {
 	for path := range v.upwards(strings.Fields(f.reads)...) {
-		v.add(Argument, path)
+		v.add(Argument, path, false)
 		v.in = true
 		v.alarm("%s may say where packages come from, and what is run with them: it is a file of the project", path)
 	}
@@ -214,7 +214,7 @@ func (v *sight) fetched(name string) {
 func (v *sight) packageScripts() {
 	v.gap("it runs what package.json says; what that starts was not looked at")
 	if path := filepath.Join(v.launch.Cwd, "package.json"); isFile(path) {
-		v.add(Argument, path)
+		v.add(Argument, path, false)
 		v.in = v.in || v.inside(path)
 	}
 }
@@ -227,7 +227,7 @@ func (v *sight) local(name string) {
 		return
 	}
 	for path := range v.upwards("node_modules/.bin/"+name, ".venv/bin/"+name) {
-		v.add(Argument, path)
+		v.add(Argument, path, false)
 		v.in = true
 		v.alarm("%s may be run in place of the package: it is a file of the project", path)
 	}

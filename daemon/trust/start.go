@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash"
+	"slices"
 )
 
 // Launch is what is about to be started.
@@ -55,6 +56,10 @@ type File struct {
 	Path   string `json:"path"`   // absolute, as it was found
 	Digest string `json:"digest"` // hex SHA-256 of what is in it; empty when it could not be read
 
+	// Found says that the path is the agent's doing and not the project's: PATH leads
+	// there from a bare name, out of the project, or from there an interpreter.
+	Found bool `json:"found,omitempty"`
+
 	at string // Path in the bytes that it has on disk, which need not be text
 }
 
@@ -74,6 +79,37 @@ func (s *Start) digest() [32]byte {
 		puts(h, []string{string(f.Role), f.Path, f.Digest})
 	}
 	return [32]byte(h.Sum(nil))
+}
+
+// covers reports whether who agreed to s has agreed to what is now: all is the same
+// but for programs that PATH leads to from a bare name, and that lie in no project.
+// Agents change PATH (they are started by npx, by nvm, by pyenv), and which program
+// bears a name there is for whoever set it up. One at the same path is the same only
+// with the same content.
+func (s *Start) covers(now *Start) bool {
+	if !slices.Equal(s.Command, now.Command) || !slices.Equal(s.Sets, now.Sets) || !slices.Equal(s.Loaders, now.Loaders) ||
+		slices.Contains(s.Sets, "PATH") {
+		return false
+	}
+	var shown, files []string
+	known := map[string]string{}
+	for _, f := range s.Files {
+		if f.Found {
+			known[f.Path] = f.Digest
+		} else {
+			shown = append(shown, string(f.Role), f.Path, f.Digest)
+		}
+	}
+	for _, f := range now.Files {
+		digest, same := known[f.Path]
+		switch {
+		case !f.Found:
+			files = append(files, string(f.Role), f.Path, f.Digest)
+		case f.Digest == "" || same && digest != f.Digest:
+			return false
+		}
+	}
+	return slices.Equal(shown, files)
 }
 
 func put(h hash.Hash, part string) { fmt.Fprintf(h, "%d:%s", len(part), part) }

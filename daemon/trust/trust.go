@@ -21,6 +21,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -150,7 +151,11 @@ func (b *Book) Look(ctx context.Context, l Launch) (*Kept, error) {
 	k := &Kept{Start: s, Digest: s.digest(), Noticed: b.now()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if have := b.starts[k.key()]; have != nil {
+	have := b.starts[k.key()]
+	if have == nil || have.Accepted.IsZero() {
+		have = cmp.Or(b.covering(k, true), have, b.covering(k, false))
+	}
+	if have != nil {
 		copied := *have
 		return &copied, nil
 	}
@@ -159,6 +164,18 @@ func (b *Book) Look(ctx context.Context, l Launch) (*Kept, error) {
 	}
 	copied := *k
 	return &copied, nil
+}
+
+// covering returns the latest start, accepted or waiting, that covers k; nil for
+// none. b.mu is held.
+func (b *Book) covering(k *Kept, accepted bool) (best *Kept) {
+	for _, other := range b.starts {
+		if other.Project == k.Project && other.Server == k.Server && other.Accepted.IsZero() != accepted && other.covers(&k.Start) &&
+			(best == nil || other.Noticed.After(best.Noticed)) {
+			best = other
+		}
+	}
+	return best
 }
 
 // Name says which start is meant.

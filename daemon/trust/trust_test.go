@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -227,6 +228,91 @@ func TestAChangeAsksAgain(t *testing.T) {
 			t.Errorf("%s is what it was: %s", path, got)
 		}
 	}
+}
+
+// Agents change PATH: they are started by npx, nvm or pyenv. Which program bears a
+// name there is not the project's doing, so a yes holds, and so does the id that was
+// shown before.
+func TestAnAgentChangesPATH(t *testing.T) {
+	base := func(d *desk) Launch {
+		l := d.shipped("python3", "server.py")
+		l.Sets, l.Env = []string{"TOKEN"}, append(l.Env, "TOKEN=x")
+		return l
+	}
+	with := func(d *desk, l Launch, dir string) Launch {
+		l.Env = slices.Clone(l.Env)
+		l.Env[1] = "PATH=" + dir + ":" + filepath.Join(d.home, ".local", "bin")
+		return d.resolved(l)
+	}
+	tests := []struct {
+		name   string
+		change func(*desk, Launch) Launch
+		want   string
+	}{
+		{"a folder without the program", func(d *desk, l Launch) Launch { return with(d, l, d.home) }, "agreed"},
+		{"another program of the name", func(d *desk, l Launch) Launch {
+			return with(d, l, filepath.Dir(d.file(filepath.Join(d.home, ".pyenv", "versions", "3", "bin", "python3"), "\x7fELF 3", 0o755)))
+		}, "agreed"},
+		{"a script that finds the program", func(d *desk, l Launch) Launch {
+			d.bin("bash")
+			return with(d, l, filepath.Dir(d.file(filepath.Join(d.home, ".pyenv", "shims", "python3"), "#!/usr/bin/env bash\nexec pyenv", 0o755)))
+		}, "agreed"},
+		{"a program of the project", func(d *desk, l Launch) Launch {
+			return with(d, l, filepath.Dir(d.file(filepath.Join(d.repo, "node_modules", ".bin", "python3"), "\x7fELF evil", 0o755)))
+		}, "changed"},
+		{"a program that anybody can write", func(d *desk, l Launch) Launch {
+			path := d.file(filepath.Join(d.home, "shared", "python3"), "\x7fELF evil", 0o755)
+			if err := os.Chmod(path, 0o777); err != nil {
+				d.t.Fatal(err)
+			}
+			return with(d, l, filepath.Dir(path))
+		}, "changed"},
+		{"the same program with other content", func(d *desk, l Launch) Launch {
+			d.file(filepath.Join(d.home, ".local", "bin", "python3"), "\x7fELF other", 0o755)
+			return d.resolved(l)
+		}, "changed"},
+		{"a PATH that the project sets", func(d *desk, l Launch) Launch {
+			l = with(d, l, filepath.Dir(d.file(filepath.Join(d.home, "v3", "python3"), "\x7fELF 3", 0o755)))
+			l.Sets = []string{"PATH", "TOKEN"}
+			return l
+		}, "changed"},
+		{"another script, too", func(d *desk, l Launch) Launch {
+			d.file("server.py", "evil()", 0o644)
+			return with(d, l, filepath.Dir(d.file(filepath.Join(d.home, "v3", "python3"), "\x7fELF 3", 0o755)))
+		}, "changed"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			d := newDesk(t)
+			d.t = t
+			d.bin("python3")
+			d.file("server.py", "serve()", 0o644)
+			l := base(d)
+			d.agree(l)
+			if got := d.ask(test.change(d, l)); got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+	t.Run("the id that was shown", func(t *testing.T) {
+		d := newDesk(t)
+		d.bin("python3")
+		d.file("server.py", "serve()", 0o644)
+		shown, err := d.Look(t.Context(), base(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := with(d, base(d), filepath.Dir(d.file(filepath.Join(d.home, "v3", "python3"), "\x7fELF 3", 0o755)))
+		if k, err := d.Judge(t.Context(), asked); err == nil || k.ID() != shown.ID() {
+			t.Errorf("%v, %v; want the id %s", k, err, shown.ID())
+		}
+		if _, err := d.Accept(t.Context(), Name{shown.Project, shown.Server, shown.Digest[:]}, By{Decider: "ana"}); err != nil {
+			t.Error(err)
+		}
+		if got := d.ask(asked); got != "agreed" {
+			t.Errorf("%s after the yes", got)
+		}
+	})
 }
 
 // In another project nobody has agreed to anything.

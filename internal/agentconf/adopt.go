@@ -45,7 +45,7 @@ func (p *Plan) adoptable(e *Entry, n edit.Node) bool {
 	s, t := formed(n), &taker{shim: p.shim}
 	words, id := shimWords(s.behind())
 	damaged := t.starts(s) || t.marked(s) || words > 0 && id == e.ID
-	return e.Ungoverned == "" && !damaged && !isShim(e.vars.expand(e.Command, p.env), p.shim, p.env)
+	return e.Ungoverned == "" && !damaged && !isShim(e.vars.word(e.Command, p.env), p.shim, p.env)
 }
 
 func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error {
@@ -103,7 +103,7 @@ func (p *Plan) takeLocked(f *planned, found *file) error {
 	if !bytes.Equal(f.file.data, found.data) {
 		return errChanged
 	}
-	if f.backup, err = f.file.backUp(f.display(), p.notes()); err != nil {
+	if f.backup, err = p.backUp(f.file, f.display()); err != nil {
 		return err
 	}
 	p.step("backed up")

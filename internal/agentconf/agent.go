@@ -110,7 +110,7 @@ type Entry struct {
 	limits []limit   // what has to be raised in it
 	vars   variables // how its texts refer to variables
 	ours   *ourLine  // what of ours stands in the entry, nil when nothing does
-	sets   []string  // names of the variables that From sets for it
+	sets   setFor    // the variables that are set for it where From has a word in that
 	offers bool      // it is the tools of an extension
 }
 

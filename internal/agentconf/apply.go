@@ -72,7 +72,7 @@ func (p *Plan) Unlock() {
 // there already serves if it is the same; a different one stays, and is told of.
 func (p *Plan) Backup() error {
 	for _, f := range p.files {
-		path, err := f.base().backUp(f.display(), p.notes())
+		path, err := p.backUp(f.base(), f.display())
 		if err != nil {
 			return fmt.Errorf("back up %s: %w", f.path, err)
 		}

@@ -20,12 +20,14 @@ func (f *file) copyBeside(suffix string, notes notebook) (string, error) {
 	return f.copyFor(f.path, suffix, notes)
 }
 
-// backUp keeps a copy of f beside it, which is rewritten next and which the agent
-// knows as path.
-func (f *file) backUp(path string, notes notebook) (string, error) {
+// backUp keeps a copy of f, a file of p that the agent knows as path, beside it.
+func (p *Plan) backUp(f *file, path string) (string, error) {
+	notes := p.notes()
 	copied, err := f.copyBeside(backupSuffix, notes)
 	if err == nil && !notes.made(&file{path: copied, data: f.data}, f.path) {
-		notes.put(&note{Kind: noteBackup, Target: f.path, Path: path, Name: filepath.Base(copied), After: digest(f.data)})
+		notes.put(&note{
+			Kind: noteBackup, Target: f.path, Path: path, Name: filepath.Base(copied), After: digest(f.data), Lasts: p.env.Renew != "",
+		})
 	}
 	return copied, err
 }

@@ -74,7 +74,7 @@ const elsewhereWarning = "servers on the other host or in the container that is 
 // editorVariables are those of the editors that are made of VS Code. folder is
 // what they take for the workspace.
 func editorVariables(env Env, folder string) variables {
-	return variables{editorPattern, map[string]string{
+	return variables{pattern: editorPattern, own: map[string]string{
 		"${userHome}": env.Home, "${workspaceFolder}": folder, "${workspaceFolderBasename}": filepath.Base(folder),
 		"${pathSeparator}": "/", "${/}": "/",
 	}}

@@ -17,6 +17,7 @@ import (
 type variables struct {
 	pattern *regexp.Regexp    // its groups: the name, whether there is a default, the default; the name again where it can stand without braces
 	own     map[string]string // references that the agent resolves itself, whole, to their values
+	tilde   bool              // ~ at the begin of a command or an argument is the home folder
 }
 
 // reference is one reference to a variable.
@@ -78,6 +79,29 @@ func (v variables) expand(text string, env Env) string {
 		}
 		return match
 	})
+}
+
+// word is expand for a command, an argument or a folder.
+func (v variables) word(text string, env Env) string {
+	text = v.expand(text, env)
+	if rest, ok := strings.CutPrefix(text, "~"); v.tilde && ok && (rest == "" || rest[0] == '/') {
+		return env.Home + rest
+	}
+	return text
+}
+
+// laterPattern are references that an editor resolves when it starts a server: it
+// asks the person, or its settings.
+var laterPattern = regexp.MustCompile(`\$\{(?:input|command|config):[^}]*\}`)
+
+// later returns the first such reference in words, empty for none.
+func (v variables) later(words []string) string {
+	for _, word := range words {
+		if ref := laterPattern.FindString(word); v.own != nil && ref != "" {
+			return ref
+		}
+	}
+	return ""
 }
 
 // unset returns the variables that an entry, which is n, refers to and that have

@@ -39,6 +39,7 @@ type note struct {
 	After  string      `json:"after,omitempty"`  // and of what the file holds once it is whole
 	ID     identity    `json:"id,omitzero"`      // of the file once it is whole
 	Locks  []agentLock `json:"locks,omitempty"`
+	Lasts  bool        `json:"lasts,omitempty"` // the rewrite is a protection
 
 	file string // that holds the note
 }
@@ -141,4 +142,20 @@ func (b notebook) forget(target, backup string) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// Strays returns the configurations that a wrap has rewritten, or copied to do so,
+// and that nobody holds any more, as their agents know them. They are found by the
+// notes in the folder, whatever any daemon knows.
+func Strays(folder string) []string {
+	var paths []string
+	for _, n := range notebook(folder).all() {
+		if n.Kind != noteBackup || n.Lasts || !filepath.IsAbs(n.Path) || slices.Contains(paths, n.Path) {
+			continue
+		}
+		if isLocked(lockPath(n.Target), n.Path) == nil && Concerned(n.Path) {
+			paths = append(paths, n.Path)
+		}
+	}
+	return paths
 }

@@ -28,7 +28,7 @@ func markOffered(found *Found, env Env) {
 // nothing else: another program of the name, or another daemon's socket, could be
 // anything, and so could our shim with variables that change what a program does.
 func (e *Entry) offered(n server, env Env) bool {
-	if len(e.Args) != 2 || e.Args[0] != "--extension" || e.Args[1] == "" || !isThis(e.vars.expand(e.Command, env), env.Shim) {
+	if len(e.Args) != 2 || e.Args[0] != "--extension" || e.Args[1] == "" || !isThis(e.vars.word(e.Command, env), env.Shim) {
 		return false
 	}
 	for name, value := range n.env().Members() {

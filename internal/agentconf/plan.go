@@ -150,7 +150,7 @@ func (p *Plan) add(s *Source) {
 func (p *Plan) refuseWrapped() error {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
-			if e.ours != nil && !e.ours.renewed || isShim(e.vars.expand(e.Command, p.env), p.shim, p.env) {
+			if e.ours != nil && !e.ours.renewed || isShim(e.vars.word(e.Command, p.env), p.shim, p.env) {
 				return fmt.Errorf("%w: server %q in %s starts %s; put it back with `tgctl unwrap %s`, or start the agent directly",
 					ErrWrapped, e.ID, f.path, e.starts(), f.path)
 			}

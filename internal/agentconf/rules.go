@@ -30,7 +30,7 @@ func (e *Entry) candidate(url string, env Env) candidate {
 	written := append([]string{e.Command}, e.Args...)
 	var expanded []string
 	for _, word := range written {
-		expanded = append(expanded, e.vars.expand(word, env))
+		expanded = append(expanded, e.vars.word(word, env))
 	}
 	c.commands = [][]string{written, expanded}
 	return c

@@ -2,6 +2,7 @@ package agentconf
 
 import (
 	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ type Shipped struct {
 	Cwd     string            // absolute, where the agent will start it, as far as that can be told
 	Command []string          // and arguments, as the agent will expand them
 	Sets    map[string]string // variables that the file sets for it, likewise
+	Later   string            // what in Command only the agent knows, when it starts it; empty for nothing
 }
 
 // Shipped returns the governed servers that files of a project name and that the
@@ -32,11 +34,12 @@ func (p *Plan) Shipped() []Shipped {
 				}
 				one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
 				for _, word := range append([]string{e.Command}, e.Args...) {
-					one.Command = append(one.Command, e.vars.expand(word, p.env))
+					one.Command = append(one.Command, e.vars.word(word, p.env))
 				}
-				for name, value := range e.form.of(s.doc.At(e.Path)).env().Members() {
-					one.Sets[name.Text()] = e.vars.expand(value.Text(), p.env)
+				for name, value := range e.sets {
+					one.Sets[name] = e.vars.expand(value, p.env)
 				}
+				one.Later = e.vars.later(one.Command)
 				out = append(out, one)
 			}
 		}
@@ -51,25 +54,31 @@ func (p *Plan) cwdOf(s *Source, e *Entry) string {
 	if slices.Contains(upwards(p.env.Cwd), project) || e.From != s.Path {
 		project = p.env.Cwd
 	}
-	said := e.vars.expand(s.doc.At(e.Path).Member("cwd").Text(), p.env)
+	said := e.vars.word(s.doc.At(e.Path).Member("cwd").Text(), p.env)
 	if said == "" || p.agent.Name() == (claudeCode{}).Name() { // which does not heed it
 		return project
 	}
 	return absolute(said, project)
 }
 
+// setFor are the variables that files set for a server: names, and values as written.
+type setFor map[string]string
+
+// add takes up what an environment says, over what was there.
+func (s setFor) add(env edit.Node) {
+	for name, value := range env.Members() {
+		s[name.Text()] = value.Text()
+	}
+}
+
 // markShipped notes for each entry of a source whether it comes with a project,
 // and which variables are set for it: both travel in the shim's own arguments.
 func (s *Source) markShipped(env Env) {
 	for _, e := range s.Entries {
-		if !s.isShipped(e.Scope, env) {
-			continue
+		if s.isShipped(e.Scope, env) {
+			e.From, e.sets = s.Path, setFor{}
+			e.sets.add(e.form.of(s.doc.At(e.Path)).env())
 		}
-		e.From, e.sets = s.Path, nil
-		for name := range e.form.of(s.doc.At(e.Path)).env().Members() {
-			e.sets = append(e.sets, name.Text())
-		}
-		slices.Sort(e.sets)
 	}
 }
 
@@ -77,12 +86,13 @@ func (s *Source) markShipped(env Env) {
 // member, and where these stand: in them a project can add to a server of the
 // user's own.
 var merging = []struct {
-	agent   string
-	servers []string
-	env     string // what a server's variables stand under
+	agent          string
+	servers        []string
+	env            string // what a server's variables stand under
+	strongestFirst bool   // are the sources
 }{
-	{codex{}.Name(), []string{codexKey}, "env"},
-	{opencode{}.Name(), opencodeServers, "environment"},
+	{codex{}.Name(), []string{codexKey}, "env", false},
+	{opencode{}.Name(), opencodeServers, "environment", true},
 }
 
 // shareShipped makes what a project says of a server hold for every entry of that
@@ -92,7 +102,11 @@ func (p *Plan) shareShipped(sources []*Source) {
 		if m.agent != p.agent.Name() {
 			continue
 		}
-		for _, s := range sources {
+		weakestFirst := slices.Clone(sources)
+		if m.strongestFirst {
+			slices.Reverse(weakestFirst)
+		}
+		for _, s := range weakestFirst {
 			if !s.inProject(p.env) {
 				continue
 			}
@@ -111,12 +125,10 @@ func shareWith(sources []*Source, id, from string, env edit.Node) {
 			if e.ID != id {
 				continue
 			}
-			e.From = cmp.Or(e.From, from)
-			for name := range env.Members() {
-				e.sets = append(e.sets, name.Text())
+			if e.From = cmp.Or(e.From, from); e.sets == nil {
+				e.sets = setFor{}
 			}
-			slices.Sort(e.sets)
-			e.sets = slices.Compact(e.sets)
+			e.sets.add(env)
 		}
 	}
 }
@@ -163,6 +175,6 @@ func repository(dir string) (string, bool) {
 
 // of is line for one entry.
 func (l Line) of(e *Entry) Line {
-	l.From, l.Sets = e.From, e.sets
+	l.From, l.Sets = e.From, slices.Sorted(maps.Keys(e.sets))
 	return l
 }

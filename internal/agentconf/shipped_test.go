@@ -25,8 +25,8 @@ func TestShipped(t *testing.T) {
 		"web":{"type":"http","url":"https://example.test"}}}`)
 	p := w.prepared()
 	want := []Shipped{
-		{"files", w.project(), w.cwd, []string{"/opt/tools/files", "-v", "/"}, map[string]string{"TOKEN": "s3cr3t", "MODE": "/opt/tools"}},
-		{"both", w.project(), w.cwd, []string{"z"}, map[string]string{}}, // not approved yet
+		{"files", w.project(), w.cwd, []string{"/opt/tools/files", "-v", "/"}, map[string]string{"TOKEN": "s3cr3t", "MODE": "/opt/tools"}, ""},
+		{"both", w.project(), w.cwd, []string{"z"}, map[string]string{}, ""}, // not approved yet
 	}
 	if diff := cmp.Diff(want, p.Shipped()); diff != "" {
 		t.Errorf("shipped (-want +got):\n%s", diff)
@@ -134,6 +134,29 @@ func TestWhereShippedIsStarted(t *testing.T) {
 	}
 }
 
+// VS Code puts the home folder in the place of ~, and asks for what ${input:x} stands
+// for when it starts the server: who is asked before can't be shown that.
+func TestShippedByAnEditor(t *testing.T) {
+	w := newWorld(t)
+	w.write(filepath.Join(w.cwd, ".vscode", "mcp.json"), `{"servers":{
+		"home":{"command":"~/bin/x","args":["~/y","a~/z","~u"]},
+		"input":{"command":"x","args":["--token=${input:token}"]}}}`)
+	env := w.env()
+	env.Command = []string{"code", w.cwd}
+	p, err := NewPlan(vscode{}, env, w.shim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := filepath.Join(w.cwd, ".vscode", "mcp.json")
+	want := []Shipped{
+		{"home", from, w.cwd, []string{w.home + "/bin/x", w.home + "/y", "a~/z", "~u"}, map[string]string{}, ""},
+		{"input", from, w.cwd, []string{"x", "--token=${input:token}"}, map[string]string{}, "${input:token}"},
+	}
+	if diff := cmp.Diff(want, p.Shipped()); diff != "" {
+		t.Errorf("shipped (-want +got):\n%s", diff)
+	}
+}
+
 // Where an agent makes one entry of several, a project can add to a server of the
 // user's own, which comes with the project then.
 func TestShippedInPart(t *testing.T) {
@@ -164,9 +187,14 @@ func TestShippedInPart(t *testing.T) {
 			if len(all) == 0 {
 				t.Fatal("nothing comes with the project")
 			}
+			var sets []string
 			for _, s := range all {
-				if s.ID != "files" || s.From != filepath.Join(w.home, test.project) {
+				// What a person is asked about is what the shim says of the server.
+				if s.ID != "files" || s.From != filepath.Join(w.home, test.project) || s.Sets["NODE_OPTIONS"] != "--require ./evil.js" {
 					t.Errorf("%+v", s)
+				}
+				for name := range s.Sets {
+					sets = append(sets, `"--sets","`+name+`"`)
 				}
 			}
 			way, why, err := p.Point(w.sessions())
@@ -181,6 +209,14 @@ func TestShippedInPart(t *testing.T) {
 			if !strings.Contains(told, `"--server-id","files","--from","`+filepath.Join(w.home, test.project)+`"`) || !strings.Contains(told, `"--sets","NODE_OPTIONS"`) ||
 				!strings.Contains(told, `"--server-id","own","--","y"`) {
 				t.Errorf("told:\n%s", told)
+			}
+			for _, set := range sets {
+				if !strings.Contains(told, set) {
+					t.Errorf("%s was shown, and is not in\n%s", set, told)
+				}
+			}
+			if strings.Count(told, `"--sets"`) != len(sets) {
+				t.Errorf("%q was shown, and told is\n%s", sets, told)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func governedBy(s *Source, e *Entry, env Env) Governed {
 	switch {
 	case e.offers:
 		return ByItself
-	case e.ours == nil && !isShim(e.vars.expand(e.Command, env), "", env):
+	case e.ours == nil && !isShim(e.vars.word(e.Command, env), "", env):
 		return NotGoverned
 	case e.ours != nil && env.lasting(e.ours, "") != nil:
 		return ByProtect

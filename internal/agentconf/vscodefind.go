@@ -62,6 +62,7 @@ func (f *Found) addVSCode(env Env, file vscodeFile) ([]*Entry, error) {
 		return nil, err
 	}
 	s.vars = editorVariables(env, file.folder)
+	s.vars.tilde = true
 	for _, list := range file.lists {
 		s.addServers(file.scope, list, portableType)
 	}
