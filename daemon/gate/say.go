@@ -15,7 +15,20 @@ import (
 )
 
 // putCall is put with what is kept of the call that c is.
+//
+// Every call has a record of its own. Of what nobody waits for, unknown notifications
+// and what a server asks and is refused, only so many in a time have one; the others
+// are counted, and one record tells how many they were.
 func (g *Gate) putCall(ctx context.Context, c *Call, r *record.Record, redact []string) error {
+	if c.isIdle(r) {
+		may, left := c.idle.take(time.Now())
+		if left > 0 {
+			g.tellLeft(ctx, r, left)
+		}
+		if !may {
+			return nil
+		}
+	}
 	if err := g.record(ctx, c, r, redact); err != nil {
 		return err
 	}
@@ -37,21 +50,7 @@ func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []s
 }
 
 // put writes a verdict on c down and tells it in the daemon's log.
-//
-// Every call has a record of its own. Of what nobody waits for, unknown notifications
-// and what a server asks and is refused, only so many in a time have one; the others
-// are counted, and one record tells how many they were.
 func (g *Gate) put(ctx context.Context, c *Call, r *record.Record, values []byte, redact []string) error {
-	if c.isIdle(r) {
-		may, left := c.idle.take(time.Now())
-		if left > 0 {
-			count := *r
-			g.tellLeft(ctx, &count, left)
-		}
-		if !may {
-			return nil
-		}
-	}
 	if err := g.Recorder.Record(ctx, r, values, redact); err != nil {
 		return err
 	}
