@@ -101,11 +101,13 @@ func (f *file) bringIn(name string, next []byte) error {
 // syncOpen makes sure that what was created, renamed or removed in a folder stays
 // so. Some file systems can't be asked for that.
 func syncOpen(dir int, path string) error {
-	if err := unix.Fsync(dir); err != nil && !errors.Is(err, unix.EINVAL) {
+	if err := fsync(dir); err != nil && !errors.Is(err, unix.EINVAL) {
 		return &os.PathError{Op: "sync", Path: path, Err: err}
 	}
 	return nil
 }
+
+var fsync = unix.Fsync // tests watch it, and let it fail
 
 // openFolder opens a folder for the calls that take names relative to it.
 func openFolder(path string) (int, error) {
