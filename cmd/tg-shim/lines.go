@@ -59,6 +59,9 @@ func (p *proxy) unread(side wire.Side, line []byte, err error) error {
 	if id := refusal.ID.Of(line); id != nil {
 		p.tellOfRefusal(side, id, refusal, refusal.Answer)
 	}
+	if wire.KindOf(refusal.Reason) == wire.KindBatch {
+		wire.Batch(line, side, func(id []byte, asks bool) { p.tellOfRefusal(side, id, refusal, asks) })
+	}
 	return nil
 }
 

@@ -192,13 +192,21 @@ func (s *shim) decline(code int, text string) {
 		reader := wire.NewReader(s.stdin, wire.MaxMessage)
 		var line wire.Line
 		for reader.Next(&line) == nil {
-			var e wire.Envelope
-			if line.TooLong || wire.Read(line.Data, wire.FromAgent, &e) != nil || e.Kind != wire.Request {
-				continue
+			answer := func(id []byte, asks bool) {
+				if asks {
+					out.Lock()
+					fmt.Fprintf(s.stdout, "%s\n", mcp.RefuseUnread(id, code, text))
+					out.Unlock()
+				}
 			}
-			out.Lock()
-			fmt.Fprintf(s.stdout, "%s\n", mcp.RefuseUnread(e.ID.Of(line.Data), code, text))
-			out.Unlock()
+			var e wire.Envelope
+			switch {
+			case line.TooLong:
+			case wire.Read(line.Data, wire.FromAgent, &e) != nil:
+				wire.Batch(line.Data, wire.FromAgent, answer)
+			default:
+				answer(e.ID.Of(line.Data), e.Kind == wire.Request)
+			}
 		}
 	}()
 	select {

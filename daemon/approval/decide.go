@@ -168,7 +168,7 @@ func editable(q *Question, d *Decision) error {
 // argumentsIn are the raw arguments in params as they are shown; nil for none.
 func argumentsIn(params []byte) []byte {
 	span, err := wire.Member(params, wire.Span{End: len(params)}, "arguments")
-	if err != nil {
+	if err != nil || string(span.Of(params)) == "null" {
 		return nil
 	}
 	return span.Of(params)

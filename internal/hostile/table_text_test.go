@@ -74,7 +74,7 @@ func framingCases() []*Case {
 	const f = "framing"
 	evil := `{"jsonrpc":"2.0","id":299,"method":"tools/call","params":{"name":"mark-evil"}}`
 	return []*Case{
-		agent(f, "batch", "["+evil+"]", dropped, note("EC-STDIO-035")),
+		agent(f, "batch", "["+evil+"]", refused("299", -32600), note("EC-STDIO-035")),
 		agent(f, "batch-of-two", "["+call("301", `"v":"mark-bat1"`)+","+evil+"]", dropped),
 		agent(f, "empty-batch", "[]", silent),
 		agent(f, "batch-of-batches", "[["+evil+"]]", dropped),

@@ -183,7 +183,13 @@ func spansPlain(t *testing.T, line []byte, e *Envelope) string {
 	if e.Method != "" {
 		method = plainForm(t, e.Method)
 	}
-	return strings.Join([]string{spanPlain(t, line, e.ID), method, spanPlain(t, line, e.Name), spanPlain(t, line, e.Arguments)}, " ")
+	arguments := spanPlain(t, line, e.Arguments)
+	if !e.Arguments.Present() && e.Params.Present() { // null is read as none
+		if s, err := Member(line, e.Params, "arguments"); err == nil && string(s.Of(line)) == "null" {
+			arguments = "null"
+		}
+	}
+	return strings.Join([]string{spanPlain(t, line, e.ID), method, spanPlain(t, line, e.Name), arguments}, " ")
 }
 
 func spanPlain(t *testing.T, line []byte, s Span) string {

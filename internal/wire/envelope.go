@@ -68,7 +68,7 @@ type Envelope struct {
 	// Within params.
 	Name           Span // params.name
 	URI            Span // params.uri
-	Arguments      Span // params.arguments, an object when present
+	Arguments      Span // params.arguments, an object; absent when it is null
 	Meta           Span // params._meta
 	ProgressToken  Span // params._meta.progressToken
 	Version        Span // params._meta["io.modelcontextprotocol/protocolVersion"], a string

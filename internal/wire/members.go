@@ -60,7 +60,11 @@ func (w *walker) paramMember(index int) error {
 		if err := w.value(&e.Arguments); err != nil {
 			return err
 		}
-		if w.line[e.Arguments.Start] != '{' {
+		switch w.line[e.Arguments.Start] {
+		case '{':
+		case 'n': // the Go SDK writes null for a nil map
+			e.Arguments = Span{}
+		default:
 			return errArguments
 		}
 		return nil

@@ -258,7 +258,7 @@ var readCases = []readCase{
 	{row: "over 10 MB", name: "just above", from: both, line: long(MaxMessage + 1), fault: errTooLong, id: "71"},
 
 	{row: "arguments", name: "an array", from: both, line: call(`[1]`), fault: errArguments, id: "71"},
-	{row: "arguments", name: "null", from: both, line: call(`null`), fault: errArguments, id: "71"},
+	{row: "arguments", name: "null", from: both, line: call(`null`)},
 	{row: "arguments", name: "a string", from: both, line: call(`"{}"`), fault: errArguments, id: "71"},
 	{row: "arguments", name: "empty", from: both, line: call(`{}`)},
 	{row: "arguments", name: "a version that is no string", from: FromAgent, line: `{"jsonrpc":"2.0","id":71,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":20260728}}}`, fault: errMetaVersion, id: "71"},
