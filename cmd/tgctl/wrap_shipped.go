@@ -18,6 +18,9 @@ import (
 func (w *wrapping) lookAtShipped(ctx context.Context) error {
 	var waiting []*pb.ServerStart
 	for _, s := range w.plan.Shipped() {
+		if s.ID == "" {
+			continue // which the plan has told of; tg-shim starts nothing without a name
+		}
 		if s.Later != "" {
 			w.tell("server %s comes with this project, and what it would run is known only when it is started (%s): it is withheld until you agree then; see `tgctl servers`",
 				display.Name(s.ID), display.Text(s.Later))

@@ -260,7 +260,7 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 		e.Ungoverned = "not a server: it is no object"
 	case kind.Exists() && kind.Text() != "stdio" && !slices.Contains(types, kind.Text()):
 		e.Ungoverned = "a remote server (" + kind.Text() + ")"
-	case command.Kind() != edit.String && (n.Member("url").Exists() || n.Member("serverUrl").Exists()):
+	case command.Kind() != edit.String && (n.Member("url").Exists() || n.Member("serverUrl").Exists() || n.Member("httpUrl").Exists()):
 		e.Ungoverned = "a remote server"
 	case e.fixed != "": // whatever else it is
 	case command.Kind() != edit.String || command.Text() == "":

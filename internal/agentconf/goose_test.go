@@ -82,7 +82,7 @@ func TestGooseRefuses(t *testing.T) {
 	}
 	tests := []struct{ name, command, config, want string }{
 		{"a server on the command line", "goose session --with-extension npx", entry("    cmd: x\n"), "--with-extension spells servers out"},
-		{"an anchor", "goose", entry("    cmd: &x npx\n"), `server "a" in ~/.config/goose/config.yaml cannot be governed as it is written: line 4, column 10: it has an anchor or a tag`},
+		{"an anchor", "goose", entry("    cmd: &x npx\n"), `~/.config/goose/config.yaml (a is written in a way that can't be changed: line 4, column 10: it has an anchor or a tag`},
 		{"a tag", "goose", entry("    cmd: !!str npx\n"), "line 4, column 10: it has an anchor or a tag"},
 		{"an alias", "goose", "x: &x npx\n" + entry("    cmd: *x\n"), "line 5, column 10: it is an alias"},
 		{"an alias of the arguments", "goose", "x: &x [a]\n" + entry("    cmd: npx\n    args: *x\n"), "line 6, column 11: it is an alias"},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
@@ -57,7 +58,8 @@ type entryWas struct {
 }
 
 // envWas is what an entry's environment was, without what was in it: one of
-// these, or the text of a null.
+// these, or the text of a null. Only of one that sets our own variables, which we
+// put ours in the place of, is it the whole text.
 type envWas string
 
 const (
@@ -91,6 +93,9 @@ func (e *Entry) was(doc *edit.Document) entryWas {
 	switch n.env().Kind() {
 	case edit.Object:
 		w.Env = envObject
+		if setsOurs(n) {
+			w.Env = envWas(n.env().Written())
+		}
 	case edit.Null:
 		w.Env = envWas(n.env().Written())
 	}
@@ -99,6 +104,14 @@ func (e *Entry) was(doc *edit.Document) entryWas {
 	}
 	return w
 }
+
+// setsOurs reports whether an entry that is not ours sets variables that are.
+func setsOurs(n server) bool {
+	return n.env().Member(envSocket).Exists() || n.env().Member(envSession).Exists()
+}
+
+// whole reports whether all of the environment is known.
+func (w envWas) whole() bool { return strings.HasPrefix(string(w), "{") }
 
 // TryLock takes the lock of the file that a journal is about, without waiting.
 // held reports that another process has it: a wrap that lives, or one that is

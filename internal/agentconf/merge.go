@@ -73,9 +73,7 @@ func (t *taker) traces(n server) bool {
 }
 
 // marked reports whether variables of ours are in the environment of n.
-func (t *taker) marked(n server) bool {
-	return n.env().Member(envSession).Exists() || n.env().Member(envSocket).Exists()
-}
+func (t *taker) marked(n server) bool { return setsOurs(n) }
 
 // starts reports whether n starts the shim.
 func (t *taker) starts(n server) bool {
@@ -157,6 +155,8 @@ func (t *taker) clearEnv(n server, path []string, w *entryWas) []string {
 	at := append(slices.Clone(path), n.form.Env)
 	switch {
 	case len(ours) == 0:
+	case w != nil && w.Env.whole():
+		t.ops = append(t.ops, edit.Set(at, string(w.Env)))
 	case others == 0 && n.env().Implied():
 		return []string{n.form.Env}
 	case others > 0 || w == nil || w.Env == envObject:

@@ -112,6 +112,7 @@ func (p *Plan) read() error {
 		}
 	}
 	p.warnUnset()
+	p.warnOurs()
 	if text := asksAgain[p.agent.Name()]; text != "" {
 		p.warnings = append(p.warnings, text)
 	}
@@ -132,6 +133,7 @@ func (p *Plan) find() (*Found, error) {
 		s.markShipped(p.env)
 	}
 	p.shareShipped(found.Sources)
+	found.leaveFixed()
 	return found, nil
 }
 
@@ -150,7 +152,10 @@ func (p *Plan) add(s *Source) {
 func (p *Plan) refuseWrapped() error {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
-			if e.ours != nil && !e.ours.renewed || isShim(e.vars.word(e.Command, p.env), p.shim, p.env) {
+			// What a project calls tg-shim is a program like others, which a person is
+			// asked about.
+			theirs := e.From != "" && filepath.Base(e.Command) == shimName
+			if e.ours != nil && !e.ours.renewed || !theirs && isShim(e.vars.word(e.Command, p.env), p.shim, p.env) {
 				return fmt.Errorf("%w: server %q in %s starts %s; put it back with `tgctl unwrap %s`, or start the agent directly",
 					ErrWrapped, e.ID, f.path, e.starts(), f.path)
 			}
@@ -159,7 +164,8 @@ func (p *Plan) refuseWrapped() error {
 	return nil
 }
 
-// refuseFixed finds entries that are written in a way that cannot be rewritten.
+// refuseFixed finds entries of a project that are written in a way that cannot be
+// rewritten: the agent would start them, and nobody has agreed to that.
 func (p *Plan) refuseFixed() error {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
@@ -202,20 +208,6 @@ func (p *Plan) refuseEmpty(found *Found) error {
 		return empty("%s: %s", allDisabled, where)
 	}
 	return nil
-}
-
-// warnUnset tells of references that nobody will be able to resolve. They stay
-// as they are: whoever expands them is told the same by them.
-func (p *Plan) warnUnset() {
-	for _, f := range p.files {
-		for _, s := range f.sources {
-			for _, e := range s.Entries {
-				if names := e.unset(s.doc.At(e.Path), p.env); e.Ungoverned == "" && e.Off == Starts && len(names) > 0 {
-					p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s refers to %s, which is not set; left as written", e.ID, s.Path, strings.Join(names, ", ")))
-				}
-			}
-		}
-	}
 }
 
 // Agent returns the type of the agent.

@@ -169,7 +169,12 @@ func TestReferences(t *testing.T) {
 func TestOwnVariablesInTheWay(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), `{"mcpServers":{"a":{"command":"x","env":{"THOUGHTGATE_SESSION":"mine"}}}}`)
-	wantError(t, w.plan().Prepare(w.line()), "rewrite "+w.state(), `has a member "THOUGHTGATE_SESSION" already`)
+	p, _ := w.wrapped()
+	if now := w.read(w.state()); strings.Contains(now, "mine") || !strings.Contains(now, w.line().Session) || !strings.Contains(strings.Join(p.Warnings(), " "), "server a in "+w.state()+" sets") {
+		t.Errorf("wrapped it is %s; warnings %q", now, p.Warnings())
+	}
+	w.restore(p)
+	w.wantFile(w.state(), `{"mcpServers":{"a":{"command":"x","env":{"THOUGHTGATE_SESSION":"mine"}}}}`)
 }
 
 // What could not be kept in a journal is not touched.

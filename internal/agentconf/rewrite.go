@@ -53,6 +53,15 @@ func (e *Entry) insert(line Line, w entryWas, doc *edit.Document) []edit.Op {
 	env := line.env(syntax)
 	switch n.env().Kind() {
 	case edit.Object:
+		if w.Env.whole() {
+			for name, value := range n.env().Members() {
+				if name.Text() != envSocket && name.Text() != envSession {
+					env = append(env, edit.Member{Name: name.Text(), Value: value.Written()})
+				}
+			}
+			ops = append(ops, edit.Set(below(n.form.Env), syntax.Table(env)))
+			break
+		}
 		ops = append(ops, edit.Add(below(n.form.Env), env...))
 	case edit.Null:
 		ops = append(ops, edit.Set(below(n.form.Env), syntax.Table(env)))

@@ -46,6 +46,11 @@ func (s Syntax) Parse(src []byte) (*edit.Document, error) {
 		return nil, p.errorAt(at, "nested deeper than %d levels", MaxDepth)
 	}
 	root, err := hujson.Parse(p.text)
+	if err != nil && s.Comments { // the parser wants a comment in the last line to end
+		if ended, failed := hujson.Parse(append(bytes.Clone(p.text), '\n')); failed == nil {
+			root, err = ended, nil
+		}
+	}
 	if err != nil {
 		return nil, p.parseError(err)
 	}

@@ -12,6 +12,7 @@ package yamledit
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -39,6 +40,7 @@ func (s Syntax) Parse(src []byte) (*edit.Document, error) {
 	if blank(src[d.Base():]) {
 		return d.SetRoot(&edit.Value{Kind: edit.Object, Start: d.Base(), End: d.Base(), Fixed: "the file is empty"}), nil
 	}
+	src = withoutVersion(src, d.Base())
 	b := &builder{doc: d, src: src, lines: lineStarts(d)}
 	var document yaml.Node
 	if err := yaml.Load(src[d.Base():], &document); err != nil {
@@ -69,6 +71,22 @@ func checkCharacters(d *edit.Document) error {
 		i += size
 	}
 	return nil
+}
+
+// versionLine is a directive that says what we take a file for anyway. The library
+// knows 1.1 only.
+var versionLine = regexp.MustCompile(`^(?:[ \t]*(?:#[^\n]*)?\r?\n)*%YAML[ \t]+1\.[0-9]+[ \t]*(?:#[^\n]*)?\r?\n`)
+
+// withoutVersion returns src with such a directive made a comment, of the same
+// length.
+func withoutVersion(src []byte, base int) []byte {
+	at := versionLine.FindIndex(src[base:])
+	if at == nil {
+		return src
+	}
+	src = bytes.Clone(src)
+	src[base+bytes.LastIndexByte(src[base:base+at[1]], '%')] = '#'
+	return src
 }
 
 // blank reports whether text holds nothing but blanks and comments.

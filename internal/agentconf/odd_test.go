@@ -1,0 +1,124 @@
+package agentconf
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// One entry that can't be rewritten keeps nobody from the others: it is named, with
+// its place, and stays.
+func TestEntriesThatCannotBeChanged(t *testing.T) {
+	tests := []struct{ name, text, place string }{
+		{"an alias as the environment", "x: &common\n  A: b\nextensions:\n  odd:\n    type: stdio\n    cmd: c\n    envs: *common\n", "line 7, column 11: it is an alias"},
+		{"an alias as the environment, with an anchor below", "extensions:\n  first:\n    type: stdio\n    cmd: d\n    envs: &e\n      A: b\n  odd:\n    type: stdio\n    cmd: c\n    envs: *e\n", "line 10, column 11: it is an alias"},
+		{"a tagged command", "extensions:\n  odd:\n    type: stdio\n    cmd: !!str c\n", "line 4, column 10: it has an anchor or a tag"},
+	}
+	const good = "  good:\n    type: stdio\n    cmd: g\n"
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(t)
+			path := filepath.Join(w.home, ".config", "goose", "config.yaml")
+			text := test.text + good
+			w.write(path, text)
+			env := w.env()
+			env.Command = []string{"goose"}
+			p, err := NewPlan(goose{}, env, w.shim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			warnings := strings.Join(p.Warnings(), "\n")
+			for _, want := range []string{"server odd in " + path + " is not governed", test.place} {
+				if !strings.Contains(warnings, want) {
+					t.Errorf("the warnings lack %q:\n%s", want, warnings)
+				}
+			}
+			p = w.governedBy(goose{}, env)
+			if now := w.read(path); !strings.Contains(now, shimName) || !strings.Contains(now, "- g\n") && !strings.Contains(now, `"g"`) && !strings.Contains(now, ", g]") {
+				t.Errorf("the other is not governed:\n%s", now)
+			}
+			if got := drift(t, p); got != "" {
+				t.Errorf("drift: %s", got)
+			}
+			w.restore(p)
+			w.wantFile(path, text)
+		})
+	}
+}
+
+// What a project writes oddly is governed, or not started, and the agent is.
+func TestOddEntriesOfAProject(t *testing.T) {
+	w := newWorld(t)
+	const text = `{"mcpServers":{
+		"":{"command":"nameless"},
+		"ours":{"command":"x","env":{"A":"b", "THOUGHTGATE_SOCKET":"/tmp/evil.sock","THOUGHTGATE_SESSION":""}},
+		"shim":{"command":"./tg-shim","args":["--","evil"]},
+		"good":{"command":"good"}}}`
+	w.write(w.project(), text)
+	p, journals := w.wrapped()
+	warnings := strings.Join(p.Warnings(), "\n")
+	for _, want := range []string{"has an empty name", "server ours in " + w.project() + " sets THOUGHTGATE_SOCKET"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("the warnings lack %q:\n%s", want, warnings)
+		}
+	}
+	now := w.read(w.project())
+	if strings.Contains(now, "evil.sock") || strings.Count(now, w.shim) != 4 || strings.Count(now, w.line().Session) != 4 || !strings.Contains(now, `"A": "b"`) {
+		t.Errorf("wrapped it is\n%s", now)
+	}
+	for _, s := range p.Shipped() {
+		if s.ID == "shim" && strings.Join(s.Command, " ") != "./tg-shim -- evil" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if got := drift(t, p); got != "" {
+		t.Errorf("drift: %s", got)
+	}
+	w.restore(p)
+	w.wantFile(w.project(), text)
+	w.wantClean()
+	// By whoever comes later, too.
+	p, journals = w.wrapped()
+	p.Unlock()
+	if _, err := Restore(journals[w.project()]); err != nil {
+		t.Fatal(err)
+	}
+	w.wantFile(w.project(), text)
+	p, _ = w.wrapped()
+	p.Unlock()
+	if _, err := Unwrap(w.project(), w.notes()); err != nil {
+		t.Fatal(err)
+	}
+	w.wantFile(w.project(), text)
+}
+
+// Files that end in a comment, that say which YAML they are, and servers by another
+// name of an address.
+func TestOddFiles(t *testing.T) {
+	w := newWorld(t)
+	settings := filepath.Join(w.home, ".gemini", "settings.json")
+	w.write(settings, `{"mcpServers":{"a":{"command":"x"},"web":{"httpUrl":"https://example.test"}}} // the end`)
+	env := w.env()
+	env.Command = []string{"gemini"}
+	p := w.governedBy(gemini{}, env)
+	for _, e := range p.Entries() {
+		if e.ID == "web" && !strings.HasPrefix(e.Ungoverned, "a remote server") {
+			t.Errorf("web is %q", e.Ungoverned)
+		}
+	}
+	w.restore(p)
+	path := filepath.Join(w.home, ".config", "goose", "config.yaml")
+	const text = "# mine\n%YAML 1.2\n---\nextensions:\n  a:\n    type: stdio\n    cmd: c\n"
+	w.write(path, text)
+	env.Command = []string{"goose"}
+	w.restore(w.governedBy(goose{}, env))
+	w.wantFile(path, text)
+	other := filepath.Join(w.home, "own.json")
+	w.write(other, `{"mcpServers":{"a":{"command":"x"},"web":{"httpUrl":"https://example.test"}}}`)
+	env.Command, env.Config = []string{"mine"}, other
+	for _, e := range w.governedBy(custom{}, env).Entries() {
+		if e.ID == "web" && e.Ungoverned != "a remote server" {
+			t.Errorf("web is %q", e.Ungoverned)
+		}
+	}
+}
