@@ -109,6 +109,7 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	}
 	l.json(c.Arguments())
 	l.walkBeside(false)
+	l.inParts()
 	l.joined()
 	l.recall.conclude()
 	return l.facts
@@ -146,6 +147,7 @@ type kept struct {
 	parts []string // what may be names within them
 	led   map[begun]leads
 
+	pieces pieces
 	walk   walk
 	around beside
 	path   where // of walk
@@ -179,6 +181,7 @@ func (f *Finder) looked(l *look) {
 	l.walk, l.around = walk{}, beside{}
 	*l = look{kept: l.kept}
 	l.roots, l.parts = l.roots[:0], l.parts[:0]
+	l.pieces.reset()
 	f.looks.Put(l)
 }
 
@@ -208,20 +211,6 @@ func (l *look) addFact(new gate.Fact) (more bool) {
 		l.facts = append(l.facts, new)
 	}
 	return n+1 < mostOf
-}
-
-func (l *look) toolName() {
-	name := new(cleaner).clean([]byte(l.call.Subject))
-	switch d, w, at := deedIn(name); d {
-	case acts:
-		l.add(Acts, "its name says "+string(w.word(at)), "")
-	case sends:
-		l.add(Sends, "its name says "+string(w.word(at)), "")
-	}
-	if word, is := namedForSecrets(name); is {
-		l.add(SecretPlace, "its name says "+word, "")
-	}
-	l.removes = takesAway(name)
 }
 
 func (l *look) json(raw []byte) {
@@ -267,6 +256,7 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 		prose := isOneOf(proseNames, name)
 		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
 		l.ours(text, prose, l.path)
+		l.pieces.add(text, v)
 		if read, ok := tidied(text); ok && read.Text != string(text) {
 			l.text([]byte(read.Text), manner{places: true, prose: prose}, l.path)
 			l.ours([]byte(read.Text), prose, l.path)

@@ -2,7 +2,7 @@ package facts
 
 import (
 	"bytes"
-	"encoding/base64"
+	"html"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,7 +19,8 @@ type readAs uint8
 const (
 	asWritten readAs = iota // the text itself
 	unfolded                // with disguises taken off
-	decoded                 // what a run of base64 stands for
+	decoded                 // what a run of base64 or of hex digits stands for
+	rejoined                // with what parts it taken out: only forms that prose can't make count
 )
 
 // eachReading calls look with each way that text can be read, until look says
@@ -36,10 +37,57 @@ func eachReading(text []byte, look func(reading []byte, as readAs) (more bool)) 
 	if percent, ok := percentDecoded(plain); ok && !look(percent, unfolded) {
 		return
 	}
+	if read, ok := unescaped(plain); ok && !look(read, unfolded) {
+		return
+	}
 	more := true
-	base64Runs(plain, func(run []byte) {
+	left := len(plain) + mostRecoded
+	found := func(run []byte) {
 		more = more && look(run, decoded)
-	})
+	}
+	base64Runs(plain, 0, &left, found)
+	if whole, ok := withoutBreaks(plain); ok && more && look(whole, rejoined) {
+		base64Runs(whole, 0, &left, found)
+	}
+}
+
+// unescaped returns text with the character references of HTML and the escapes of
+// JSON and of programs read, and whether there were any.
+func unescaped(text []byte) ([]byte, bool) {
+	if bytes.IndexByte(text, '&') < 0 && bytes.IndexByte(text, '\\') < 0 {
+		return text, false
+	}
+	read := string(text)
+	for range 3 { // &amp;amp;#103;
+		next := html.UnescapeString(read)
+		if next == read {
+			break
+		}
+		read = next
+	}
+	out := new(cleaner).clean([]byte(read))
+	return out, !bytes.Equal(out, text)
+}
+
+// withoutBreaks returns text with the line breaks taken out that stand within what
+// could be one token, and the blanks that begin the next line, and whether there
+// were any.
+func withoutBreaks(text []byte) ([]byte, bool) {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+		return text, false
+	}
+	out := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		if c := text[i]; c != '\n' && c != '\r' {
+			out = append(out, c)
+			continue
+		}
+		for i+1 < len(text) && text[i+1] <= ' ' {
+			i++
+		}
+		out = bytes.TrimRight(out, " \t\\")
+	}
+	return out, true
 }
 
 // folded returns text with terminal escapes, control and format characters
@@ -167,83 +215,4 @@ func hexValue(c byte) byte {
 		return c - 'A' + 10
 	}
 	return 255
-}
-
-const (
-	shortestBase64 = 24   // shorter runs hold no secret worth the time
-	mixedBase64    = 4096 // up to here a run may begin in the middle of a longer one
-)
-
-// base64Runs calls found with what each run of base64 in the text decodes to,
-// when that could be text.
-func base64Runs(text []byte, found func(decoded []byte)) {
-	var buffer []byte
-	for i := 0; i < len(text); {
-		if base64Value[text[i]] == 0 {
-			i++
-			continue
-		}
-		start := i
-		for i < len(text) && base64Value[text[i]] != 0 {
-			i++
-		}
-		if i-start < shortestBase64 {
-			continue
-		}
-		run := text[start:i]
-		shifts := 1
-		if len(run) <= mixedBase64 {
-			shifts = 4
-		}
-		for shift := range shifts {
-			buffer = decodeBase64(buffer[:0], run[shift:])
-			if len(run) > mixedBase64 || looksLikeText(buffer) {
-				found(buffer)
-			}
-		}
-	}
-}
-
-// base64Value is 1 + the value of a letter of either alphabet, 0 for others.
-var base64Value = func() (table [256]uint8) {
-	for _, alphabet := range []string{base64.StdEncoding.EncodeToString(sextets()), base64.URLEncoding.EncodeToString(sextets())} {
-		for i := range len(alphabet) {
-			table[alphabet[i]] = uint8(i + 1)
-		}
-	}
-	return table
-}()
-
-// sextets returns the 48 bytes that encode to the 64 letters in order.
-func sextets() []byte {
-	out := make([]byte, 0, 48)
-	for i := byte(0); i < 64; i += 4 {
-		out = append(out, i<<2|(i+1)>>4, (i+1)<<4|(i+2)>>2, (i+2)<<6|(i+3))
-	}
-	return out
-}
-
-func decodeBase64(dst, run []byte) []byte {
-	var bits uint32
-	have := 0
-	for _, c := range run {
-		bits = bits<<6 | uint32(base64Value[c]-1)
-		if have += 6; have >= 8 {
-			have -= 8
-			dst = append(dst, byte(bits>>have))
-		}
-	}
-	return dst
-}
-
-// looksLikeText reports whether nearly all of b is printable ASCII: of bytes
-// that were never text about a third is.
-func looksLikeText(b []byte) bool {
-	printable := 0
-	for _, c := range b {
-		if c-' ' <= '~'-' ' || c == '\n' || c == '\t' || c == '\r' {
-			printable++
-		}
-	}
-	return printable*10 >= len(b)*9
 }

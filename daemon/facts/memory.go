@@ -9,6 +9,7 @@ import (
 type memory struct {
 	mu      sync.Mutex // guards what follows
 	servers []string   // by number; the first is number 1
+	read    bool       // a server has said more than what it offers
 	agents  ledger[struct{}]
 	said    ledger[uint16] // places that a server said first, and which
 	named   ledger[naming] // tools that servers named
@@ -159,6 +160,14 @@ func (m *memory) namer(keys [2]uint64, server string, reads, used bool) (by stri
 		}
 	}
 	return "", false
+}
+
+// hasRead reports whether the agent may have read something of a server's beyond
+// what it offers.
+func (m *memory) hasRead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.read
 }
 
 func (m *memory) has(l *ledger[struct{}], key uint64) bool {

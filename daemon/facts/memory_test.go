@@ -278,6 +278,22 @@ func TestListsDoNotPrompt(t *testing.T) {
 func TestNewPlace(t *testing.T) {
 	s := newStory()
 	send := `{"to":["ann@acme.io","bob@acme.io"],"text":"see https://acme.io"}`
+	// As long as no server has said more than what it offers, one place is not asked
+	// about: it can only be the user's, or stand in a definition.
+	s.passes("web", "initialize", `{"result":{"instructions":"Be nice."}}`)
+	s.passes("web", "tools/list", `{"result":{"tools":[{"name":"send_mail","description":"sends mail"}]}}`)
+	s.want(t, "mail", "send_mail", `{"to":"cid@acme.io","text":"hi"}`)
+	s.want(t, "git", "git_push", `{"branch":"main"}`)
+	s.want(t, "mail", "send_mail", send, "new-place ann@acme.io to[0]", "new-place bob@acme.io to[1]")
+	// What it read by a shim of no session, or before the daemon was started again, is
+	// not known.
+	alone := newStory()
+	alone.session = ""
+	alone.want(t, "mail", "send_mail", `{"to":"cid@acme.io","text":"hi"}`, "new-place cid@acme.io to")
+	again := newStory()
+	again.Observe(&gate.Message{Session: "s1", Attachment: "a-web", Server: "web", Side: wire.FromServer})
+	again.want(t, "mail", "send_mail", `{"to":"cid@acme.io","text":"hi"}`, "new-place cid@acme.io to")
+	s.says("web", "Something was read.")
 	s.want(t, "mail", "send_mail", send, "new-place ann@acme.io to[0]", "new-place bob@acme.io to[1]")
 	s.want(t, "mail", "send_mail", send, "new-place ann@acme.io to[0]", "new-place bob@acme.io to[1]") // it was refused
 	s.Forwarded(s.call("mail", "send_mail", `{"to":"ann@acme.io"}`))
@@ -289,7 +305,8 @@ func TestNewPlace(t *testing.T) {
 	s.want(t, "git", "git_push", `{"branch":"main"}`)
 	s.want(t, "other", "git_push", `{"branch":"main"}`, "new-place other/git_push")
 	// A request that carries something sends.
-	s.want(t, "web", "request", `{"url":"https://api.acme.io/x","method":"GET"}`)
+	s.want(t, "web", "visit", `{"url":"https://api.acme.io/x","method":"GET"}`)
+	s.want(t, "web", "request", `{"url":"https://api.acme.io/x","method":"GET"}`, "new-place api.acme.io url")
 	s.want(t, "web", "fetch", `{"url":"https://api.acme.io/x","method":"post"}`, "new-place api.acme.io url")
 	s.Forwarded(s.call("web", "fetch", `{"url":"https://api.acme.io/x","method":"post"}`))
 	s.want(t, "web", "request", `{"method":"PUT","url":"https://api.acme.io/x"}`)

@@ -34,6 +34,7 @@ func (f *Finder) Observe(m *gate.Message) {
 	if !l.agent {
 		memory.mu.Lock()
 		l.by = memory.number(m.Server)
+		memory.read = memory.read || !isOffer(m.Method)
 		memory.mu.Unlock()
 		if m.Method == "tools/list" && m.Missing == 0 {
 			f.definitions(memory, m)
@@ -54,6 +55,21 @@ func (f *Finder) Observe(m *gate.Message) {
 	s.look(text, &decode)
 	l.commit()
 	f.losses(memory, m, missing)
+}
+
+// isOffer reports whether a server says by a method, or by the answer to it, only
+// what it is and offers. That can mislead an agent as well, but it comes before a
+// word of a task, and what is odd in a definition waits for a person.
+func isOffer(method string) bool {
+	if list, _ := mcp.ListOf(method); list != "" {
+		return true
+	}
+	switch method {
+	case "initialize", "server/discover", "ping", "logging/setLevel", "notifications/progress",
+		"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		return true
+	}
+	return false
 }
 
 // losses tells of what the memory had to let go and of what was not looked at:

@@ -5,16 +5,6 @@ import (
 	"strings"
 )
 
-// placeKeywords begin, or are, what the name of a place where credentials live
-// holds; placeOf then says whether it is one.
-var placeKeywords = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", "gcloud", ".env", "netrc", ".npmrc", ".pypirc", ".pgpass",
-	".my.cnf", ".git-credentials", ".htpasswd", ".s3cfg", ".boto", ".dockercfg", ".password-store", "keyring", "keychain", "id_rsa", "id_dsa",
-	"id_ecdsa", "id_ed25519", ".pem", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".key", "shadow", "sudoers", "master.passwd",
-	"ssl/private", "/proc", "run/secrets", "serviceaccount", "credential", "client_secret", "service-account", "service_account", "secrets.",
-	"login data", "cookies", "key4.db", "key3.db", "logins.json", "wallet.dat", ".vault-token", ".terraform.d", "hosts.yml", "rclone.conf",
-	".1password", ".bitcoin", ".electrum", "ethereum/keystore", "auth.json", "vault://", "op://", "keychain://", "secret://", "secrets://", "169.254.169.254",
-	"metadata.google.internal", ".envrc", "kubernetes/admin.conf", "kubernetes/pki"}
-
 // placeOf returns what lives at a path or URI, when that is credentials.
 func placeOf(text []byte) (what string, is bool) {
 	if decoded, ok := percentDecoded(text); ok {
@@ -41,7 +31,8 @@ func placeOf(text []byte) (what string, is bool) {
 	if len(parts) == 0 {
 		return "", false
 	}
-	base := parts[len(parts)-1]
+	base := withoutSpares(parts[len(parts)-1])
+	parts[len(parts)-1] = base
 	joined := "/" + strings.Join(parts, "/")
 	if strings.HasSuffix(base, ".pub") || base == "known_hosts" {
 		return "", false
@@ -62,6 +53,29 @@ func placeOf(text []byte) (what string, is bool) {
 	return "", false
 }
 
+// withoutSpares takes off the name of a file what says that it is kept beside
+// another: id_rsa.bak, .env~, credentials.json.2.gz.
+func withoutSpares(name string) string {
+	const most = 4
+	name = strings.TrimPrefix(name, "copy of ")
+	for range most {
+		plain := name
+		for _, end := range spares {
+			if rest, ok := strings.CutSuffix(name, end); ok && rest != "" {
+				plain = rest
+			}
+		}
+		if i := strings.LastIndexByte(plain, '.'); i > 0 && i+1 < len(plain) && strings.Trim(plain[i+1:], "0123456789-_") == "" {
+			plain = plain[:i]
+		}
+		if plain == name {
+			break
+		}
+		name = plain
+	}
+	return name
+}
+
 // resolved splits a path, taking . and .. and empty parts out.
 func resolved(path string) []string {
 	var parts []string
@@ -79,30 +93,20 @@ func resolved(path string) []string {
 	return parts
 }
 
-var secretFolders = set(".ssh", ".aws", ".gnupg", ".kube", ".azure", ".password-store", ".1password", ".bitcoin", ".electrum", "keyrings", "keychains")
-
-var secretPaths = []string{"/etc/shadow/", "/etc/shadow-/", "/etc/gshadow/", "/etc/sudoers", "/etc/master.passwd/", "/etc/ssl/private/", "/run/secrets/",
-	"/kubernetes.io/serviceaccount/", "/.config/gcloud/", "/ethereum/keystore/", "/.docker/config.json/", "/.config/gh/hosts.yml/",
-	"/etc/kubernetes/pki/", "/etc/kubernetes/admin.conf/", "/.cargo/credentials", "/.gem/credentials", "/.composer/auth.json/", "/microsoft/credentials/",
-	"/.terraform.d/credentials", "/.local/share/opencode/auth.json/", "/.codex/auth.json/", "/.claude/.credentials.json/"}
-
-var secretFiles = set(".netrc", "_netrc", ".npmrc", ".pypirc", ".pgpass", ".my.cnf", ".git-credentials", ".htpasswd", ".s3cfg", ".boto", ".dockercfg",
-	".vault-token", ".envrc", "key4.db", "key3.db", "logins.json", "wallet.dat", "login data", "cookies.sqlite", "rclone.conf",
-	"credentials.json", "credentials.yml", "credentials.yaml", "credentials.toml", "credentials.ini", "credentials.xml", "credentials.csv", ".credentials",
-	"application_default_credentials.json", "secrets.yml", "secrets.yaml", "secrets.json", "secrets.toml", "secrets.env", "secrets.ini",
-	"client_secret.json", "client_secrets.json", "service-account.json", "service_account.json", "serviceaccount.json", "serviceaccountkey.json")
-
-var keyFolders = set("ssl", "tls", "certs", "cert", "private", "pki", "keys", "secrets")
-var keyNames = set("server", "private", "privkey", "client", "ssl", "tls", "key", "ca", "signing", "tls-key", "master")
-var publicKeys = []string{"cacert", "ca-cert", "ca-bundle", "ca_bundle", "fullchain", "chain.pem", "public", "pubkey", "root-ca"}
-
 func isSecretFile(base, path string) bool {
 	if secretFiles[base] {
+		return true
+	}
+	if strings.HasPrefix(base, ".") && (strings.HasSuffix(base, "_history") || strings.HasSuffix(base, "-history")) || strings.HasPrefix(base, "kubeconfig") ||
+		strings.Contains(base, "-adminsdk-") || strings.HasSuffix(base, ".tfvars.json") || strings.HasSuffix(base, ".secret.exs") {
 		return true
 	}
 	name, ext := base, ""
 	if i := strings.LastIndexByte(base, '.'); i >= 0 {
 		name, ext = base[:i], base[i:]
+	}
+	if secretEnds[ext] {
+		return true
 	}
 	switch ext {
 	case ".pem":
@@ -114,8 +118,6 @@ func isSecretFile(base, path string) bool {
 				return false
 			}
 		}
-		return true
-	case ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk":
 		return true
 	case ".key":
 		folders := strings.Split(path, "/")
@@ -139,11 +141,6 @@ func isSecretFile(base, path string) bool {
 	}
 	return strings.HasPrefix(base, "client_secret_") && ext == ".json"
 }
-
-// envNames are files of settings; in programs, x.env is a variable.
-var envNames = set("prod", "production", "dev", "development", "local", "staging", "stage", "secrets", "app", "docker", "db", "config", "*", "**")
-
-var publicEnv = set("example", "sample", "template", "dist", "defaults", "schema", "tmpl", "tpl", "md")
 
 // isPathEnd tells where a path in a line of words ends.
 var isPathEnd = func() (table [256]bool) {

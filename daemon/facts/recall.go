@@ -91,8 +91,8 @@ func (l *look) recalls(claims bool) {
 	l.recall = r
 	r.sight.to, r.sight.tools = r, false
 	if c.Method == "tools/call" { // the rest reads, and gets what a server prepared
-		r.deed = deedOf(r.sight.clean([]byte(c.Subject)))
-		r.sends = r.deed == sends
+		said := deedsIn(r.sight.clean([]byte(c.Subject)))
+		r.deed, r.sends = said.deed, said.sends
 		r.tool = f.ownTool(c.Server, c.Subject)
 	}
 }
@@ -233,14 +233,7 @@ func (r *recall) conclude() {
 		}
 	}
 	if r.sends && c.Profile != gate.Development {
-		for _, to := range r.destinations() {
-			if !r.memory.has(&r.memory.sent, to.key) {
-				l.addFact(gate.Fact{
-					Name: NewPlace, Detail: fmt.Sprintf("nothing was sent to %s before in this session", to.name),
-					Member: to.member, Place: to.name,
-				})
-			}
-		}
+		r.newPlaces()
 	}
 }
 
@@ -256,22 +249,6 @@ func (r *recall) counts(a *argued) bool {
 		return a.addressed || strong && !(a.prose && publicHosts[a.name])
 	}
 	return (strong || a.isTo) && !a.counter
-}
-
-// destinations returns where the call sends to: the addresses among its
-// arguments, else what the tool itself stands for.
-func (r *recall) destinations() []argued {
-	var to []argued
-	for i := range r.all {
-		if a := &r.all[i]; a.addressed && r.counts(a) {
-			to = append(to, *a)
-		}
-	}
-	if len(to) == 0 {
-		c := r.look.call
-		to = []argued{{key: r.tool, name: c.Server + "/" + c.Subject}}
-	}
-	return to
 }
 
 // prompted notes whether the text of a server named the tool.

@@ -37,7 +37,7 @@ func Redact(values []byte, paths []string, mask func(secret []byte) string) []by
 
 func (r *redactor) redacted(values []byte) []byte {
 	r.walk.raw = values
-	if err := r.walk.run(r); err != nil {
+	if err := r.walk.run(r); err != nil || !r.inParts() {
 		return quoted(r.mask(values), true)
 	}
 	return r.spliced(values)
@@ -51,10 +51,12 @@ type redactor struct {
 	budget int
 	edits  []edit
 
-	walk walk
+	walk   walk
+	pieces pieces
 
 	// Of the string at hand.
 	scan      scan
+	said      []byte // itself
 	as        readAs // how it is being read
 	found     []span
 	disguised bool
@@ -80,6 +82,8 @@ func (r *redactor) release() {
 		clear(r.edits)
 		kept.edits, kept.found = r.edits[:0], r.found[:0]
 	}
+	r.pieces.reset()
+	kept.pieces = r.pieces
 	*r = kept
 	redactors.Put(r)
 }
@@ -116,7 +120,9 @@ func (r *redactor) value(w *walk, kind jsontext.Kind, v span) {
 	}
 	switch kind {
 	case '"':
-		if _, is := judgeMember(w.name(), unquoted(w.raw[v.start:v.end])); is {
+		said := unquoted(w.raw[v.start:v.end])
+		r.pieces.add(said, v)
+		if _, is := judgeMember(w.name(), said); is {
 			r.whole(w, v)
 			return
 		}
@@ -154,9 +160,9 @@ func (r *redactor) text(w *walk, v span) {
 	if len(text) < 6 {
 		return
 	}
-	r.found, r.disguised = r.found[:0], false
+	r.said, r.found, r.disguised = text, r.found[:0], false
 	eachReading(text, r.reading)
-	r.scan = scan{}
+	r.said, r.scan = nil, scan{}
 	if r.disguised {
 		r.whole(w, v)
 		return
@@ -175,14 +181,17 @@ func (r *redactor) text(w *walk, v span) {
 // reading looks at one way to read the string at hand.
 func (r *redactor) reading(reading []byte, as readAs) bool {
 	r.as = as
-	r.scan = scan{engine: theEngine(), text: reading, budget: &r.budget, secret: r.secret}
+	r.scan = scan{engine: theEngine(), text: reading, budget: &r.budget, secret: r.secret, joined: as == rejoined}
 	r.disguised = !r.scan.run() || r.disguised
 	return !r.disguised
 }
 
 // note takes a secret down.
 func (r *redactor) note(f find) (more bool) {
-	r.disguised = r.disguised || r.as != asWritten
+	if r.as != asWritten {
+		r.disguised = !r.isFound(r.scan.text[f.start:f.end])
+		return !r.disguised
+	}
 	r.found = append(r.found, span{f.start, f.end})
 	return !r.disguised
 }

@@ -75,6 +75,7 @@ type scan struct {
 	named  int             // end of the name judged last
 	done   int             // end of the secret found last
 	prose  bool            // the text is for people
+	joined bool            // the text was put together: only forms count that this can't make
 	over   bool            // the budget ran out
 	work   int             // bytes looked at for forms
 }
@@ -104,6 +105,9 @@ func (s *scan) run() bool {
 func (s *scan) look(u use, start, end int) {
 	var f find
 	var ok bool
+	if s.joined && u.kind != useRule && u.kind != useKey {
+		return
+	}
 	switch u.kind {
 	case useRule:
 		s.try(u.rule, start)
@@ -150,7 +154,7 @@ func (s *scan) try(n, start int) {
 		s.wait[n] = w
 		return
 	}
-	if r.boundary && start > 0 && isWord(s.text[start-1]) || !r.begins(s.text[start:]) {
+	if r.boundary && !s.joined && start > 0 && isWord(s.text[start-1]) || !r.begins(s.text[start:]) {
 		return
 	}
 	size := r.reach + 1

@@ -47,12 +47,12 @@ func (t *texts) found(f find) (more bool) {
 // something to look for.
 func (t *texts) reading(reading []byte, as readAs) bool {
 	l, s, p := t.look, &t.scan, &t.places
-	*s = scan{engine: theEngine(), text: reading, budget: &l.budget, prose: t.manner.prose}
+	*s = scan{engine: theEngine(), text: reading, budget: &l.budget, prose: t.manner.prose, joined: as == rejoined}
 	if t.manner.secrets {
 		s.secret = t.secret
 	}
 	*p = placeSearch{text: reading, alone: t.manner.prose}
-	if t.manner.places && as != decoded {
+	if t.manner.places && as != decoded && as != rejoined {
 		s.place = t.place
 	}
 	if !s.run() {

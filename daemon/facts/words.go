@@ -1,55 +1,81 @@
 package facts
 
-// A tool's name is split into words; the first verb that is known decides what
-// it does: `get_deleted_files` reads, `file_delete` does not. Words that may be
-// nouns as well count only where they can't be: first in the name, or as what a
-// verb like create makes.
+// A tool's name is split into words. One that acts decides wherever it stands,
+// else one that sends, else the first that reads: `get_and_delete` deletes, and
+// `get_deleted_files` reads. Words that may be nouns as well count only where they
+// can't be: what stands behind a verb that reads is what is read, up to a word like
+// and (`get_workflow_run` reads, `get_and_run` runs).
 
 type deed uint8
 
 const (
 	noDeed deed = iota
 	reads       // and so neither acts nor sends
-	acts        // deletes, executes, pays, installs or grants
-	sends       // sends, posts, publishes, uploads, shares
+	sends       // sends, posts, publishes, uploads, shares, or asks a host for something
+	acts        // deletes, executes, pays, installs, grants, or stops something
 )
 
 // verbs decide wherever they stand.
 var verbs = deeds(map[deed][]string{
 	reads: {"get", "list", "read", "search", "find", "fetch", "show", "describe", "view", "check", "count", "query", "lookup", "browse", "watch",
-		"inspect", "explain", "preview", "download", "export", "validate", "verify", "summarize", "analyze", "compare", "diff",
+		"inspect", "explain", "preview", "download", "validate", "verify", "summarize", "analyze", "compare", "diff",
 		"is", "has", "can", "estimate", "cat", "ls", "grep", "glob", "retrieve", "receive", "detect", "extract", "monitor", "track",
 		"subscribe", "unsubscribe", "wait", "dry"},
 	acts: {"delete", "remove", "rm", "rmdir", "unlink", "destroy", "drop", "truncate", "purge", "wipe", "erase", "clear", "flushall", "flushdb",
-		"discard", "trash", "prune", "uninstall", "kill", "terminate", "shutdown", "reboot", "cancel", "revoke", "detach", "deprovision",
-		"exec", "execute", "run", "eval", "evaluate", "invoke", "spawn", "launch", "deploy", "rollback", "trigger", "bash", "shell",
-		"powershell", "sudo", "sh", "zsh", "cmd", "repl", "interpreter", "terminal", "kubectl", "terraform", "ansible", "execution", "deletion",
-		"pay", "purchase", "buy", "checkout", "refund", "charge", "withdraw", "deposit", "transfer", "sell", "trade", "swap", "donate", "invest",
-		"install", "npx", "pip", "brew", "grant", "authorize", "approve", "impersonate", "chmod", "chown", "escalate", "permit"},
-	sends: {"send", "publish", "upload", "share", "tweet", "retweet", "broadcast", "reply", "push", "submit", "notify", "announce", "dm",
-		"invite", "respond", "post"},
+		"discard", "trash", "prune", "uninstall", "kill", "killall", "pkill", "terminate", "shutdown", "reboot", "cancel", "revoke", "detach", "deprovision",
+		"overwrite", "shred", "disable", "deactivate", "suspend", "ban", "halt", "abort", "stop", "restart", "reset", "merge", "revert",
+		"exec", "execute", "eval", "evaluate", "invoke", "spawn", "rollback", "sudo", "execution", "deletion",
+		"withdraw", "sell", "donate", "invest", "pay", "buy", "npx", "uvx", "authorize", "approve", "impersonate", "chmod", "chown", "escalate"},
+	sends: {"send", "publish", "upload", "tweet", "retweet", "broadcast", "submit", "notify", "announce", "invite", "respond",
+		"transmit", "relay", "deliver", "dispatch", "export", "exfiltrate", "curl", "wget"},
+})
+
+// nouns decide like verbs, but for what is read.
+var nouns = deeds(map[deed][]string{
+	acts: {"run", "launch", "deploy", "trigger", "transfer", "purchase", "checkout", "refund", "charge", "deposit", "trade", "swap", "install",
+		"grant", "permit", "format", "bash", "shell", "powershell", "pwsh", "sh", "zsh", "cmd", "repl", "interpreter", "terminal", "python", "python3",
+		"nodejs", "deno", "bun", "perl", "ruby", "php", "javascript", "osascript", "applescript", "kubectl", "helm", "terraform", "ansible", "docker", "podman",
+		"ssh", "scp", "rsync", "sftp", "systemctl", "crontab", "sql", "psql", "mysql", "pip", "brew", "apt"},
+	sends: {"share", "reply", "push", "dm", "post", "webhook"},
 })
 
 // starters decide as the first word of a name.
 var starters = deeds(map[deed][]string{
-	acts:  {"book", "reserve", "order", "command"},
+	acts:  {"book", "reserve", "order", "command", "node"},
 	sends: {"email", "mail", "message", "comment", "sms", "forward"},
 })
 
 // makers are verbs that say what they do only with their object.
 var makers = set("create", "make", "do", "add", "set", "update", "put", "new", "start", "process", "place", "assign", "apply", "insert",
-	"modify", "change", "write", "issue", "open")
+	"modify", "change", "write", "issue", "open", "call", "http", "https", "api", "rest", "raw", "web", "url")
 
 // creators are makers whose object is a thing even where it might be a verb: who
 // creates a view or writes a query does not read.
 var creators = set("create", "add", "set", "update", "put", "new", "insert", "modify", "change", "write", "assign")
 
+// changers are makers that alter what is there: who changes an order does not
+// place one.
+var changers = set("set", "update", "modify", "change", "write")
+
 // objects decide after a maker.
 var objects = deeds(map[deed][]string{
-	acts: {"payment", "payments", "payout", "order", "orders", "booking", "reservation", "permission", "permissions", "role", "roles", "acl",
-		"collaborator", "command", "script", "process"},
-	sends: {"comment", "message", "email", "mail", "sms", "gist", "webhook", "notification", "newsletter"},
+	acts: {"payment", "payments", "payout", "permission", "permissions", "role", "roles", "acl", "collaborator", "command", "script", "process"},
+	sends: {"comment", "message", "email", "mail", "sms", "gist", "webhook", "notification", "newsletter",
+		"api", "endpoint", "request", "requests", "call", "put", "patch"},
 })
+
+// placed are objects of those makers that are no changers.
+var placed = set("order", "orders", "booking", "reservation")
+
+// joins are words behind which a name begins anew.
+var joins = set("and", "or", "then", "plus")
+
+// clients are names of tools that are nothing but a client of HTTP.
+var clients = set("http", "https", "request", "requests", "axios", "httpie")
+
+// queues are words before request that make it a thing of a program's, and no
+// message to a host.
+var queues = set("pull", "merge", "feature", "change", "access", "review", "service", "payment", "refund", "support")
 
 // hosted are what a headless agent asks of its host about a command that runs: the
 // command was judged when it was started, as terminal/create, and these start none.
@@ -65,37 +91,67 @@ func deeds(lists map[deed][]string) map[string]deed {
 	return m
 }
 
-// deedOf says what a tool of this name does.
-func deedOf(name []byte) deed {
-	d, _, _ := deedIn(name)
-	return d
+// said is what the name of a tool says that it does.
+type said struct {
+	deed   deed
+	sends  bool // also where it acts
+	words  wordList
+	at     int // the word that says deed
+	sentAt int // the one that says sends
 }
 
-// deedIn also says which word of the name says so.
-func deedIn(name []byte) (d deed, w wordList, at int) {
+// deedsIn says what a tool of this name does.
+func deedsIn(name []byte) said {
+	var s said
 	if hosted[string(name)] {
-		return noDeed, w, 0
+		return s
 	}
-	w = split(name)
-	made, created := false, false
-	for i := range w.n {
-		this := w.word(i)
-		if d = verbs[string(this)]; d == noDeed && i == 0 {
-			d = starters[string(this)]
-		}
-		if d == reads && created {
-			d = noDeed
-		}
-		if d == noDeed && made {
-			d = objects[string(this)]
-		}
-		if d != noDeed {
-			return d, w, i
-		}
-		made = made || makers[string(this)]
-		created = created || creators[string(this)]
+	s.words = split(name)
+	if s.words.n == 1 && clients[string(s.words.word(0))] {
+		return said{deed: sends, sends: true, words: s.words}
 	}
-	return noDeed, w, 0
+	var n namedDeeds
+	for i := range s.words.n {
+		this := n.word(&s.words, i)
+		if this == sends && !s.sends {
+			s.sends, s.sentAt = true, i
+		}
+		if this > s.deed {
+			s.deed, s.at = this, i
+		}
+	}
+	return s
+}
+
+// namedDeeds goes through the words of a name.
+type namedDeeds struct {
+	made, created, changed bool // a word of these has been
+	reading                bool // what follows is what is read
+}
+
+// word says what the i-th word says by itself and by those before it.
+func (n *namedDeeds) word(w *wordList, i int) deed {
+	this := string(w.word(i))
+	d := verbs[this]
+	switch {
+	case d == reads && n.created:
+		d = noDeed
+	case d == noDeed && !n.reading:
+		d = nouns[this]
+	}
+	if d == noDeed && i == 0 {
+		d = starters[this]
+	}
+	if d == noDeed && n.made && !(i > 0 && queues[string(w.word(i-1))]) {
+		if d = objects[this]; d == noDeed && placed[this] && !n.changed {
+			d = acts
+		}
+	}
+	n.reading = (n.reading || d == reads) && !joins[this]
+	n.made = n.made || makers[this]
+	n.created = n.created || creators[this]
+	n.changed = n.changed || changers[this]
+	return d
 }
 
 var (
@@ -139,3 +195,18 @@ func takesAway(name []byte) bool {
 var removers = set("delete", "remove", "rm", "rmdir", "destroy", "purge", "wipe", "erase", "trash", "move", "mv", "rename", "replace", "unlink",
 	// Written over is as good as taken away.
 	"copy", "cp", "extract", "unzip", "untar", "unpack", "restore", "sync")
+
+func (l *look) toolName() {
+	name := new(cleaner).clean([]byte(l.call.Subject))
+	said := deedsIn(name)
+	if said.deed == acts {
+		l.add(Acts, "its name says "+string(said.words.word(said.at)), "")
+	}
+	if said.sends {
+		l.add(Sends, "its name says "+string(said.words.word(said.sentAt)), "")
+	}
+	if word, is := namedForSecrets(name); is {
+		l.add(SecretPlace, "its name says "+word, "")
+	}
+	l.removes = takesAway(name)
+}

@@ -264,3 +264,25 @@ func TestRepository(t *testing.T) {
 		}
 	}
 }
+
+// hears is told of what is said.
+type hears struct {
+	forwards
+	said map[string]string // by server: the method
+}
+
+func (h hears) Observe(m *gate.Message) { h.said[m.Server] = m.Method + string(m.Text) }
+
+// What a server said to an earlier daemon is not known, and the memory is told so.
+func TestReturningIsHeard(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	h := hears{said: map[string]string{}}
+	r.gate.Policy, r.gate.Facts = func() gate.Policy { return forwards{} }, h
+	joinUs(t, r, one, Hello{Shim: gate.Shim{Server: "new"}, Parent: us(t)})
+	joinUs(t, r, two, Hello{Shim: gate.Shim{Server: "back"}, Parent: us(t), Reattach: true})
+	if said, ok := h.said["back"]; len(h.said) != 1 || !ok || said != "" {
+		t.Errorf("got %q", h.said)
+	}
+}

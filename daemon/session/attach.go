@@ -9,6 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Hello is what a shim tells of itself, and what the kernel tells of it.
@@ -83,6 +84,7 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 		var earlier map[uint64]record.Record
 		if h.Reattach {
 			earlier = r.earlier(id)
+			r.unknown(&h.Shim)
 		}
 		j = &Joined{shim: h.Shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts}
 		r.belong(j)
@@ -116,6 +118,14 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 		r.log.Error("record the attachment", "server_id", j.shim.Server, "err", err)
 	}
 	return j, stream, nil
+}
+
+// unknown tells the memory that a server has said something to an earlier daemon
+// that nobody knows any more.
+func (r *Registry) unknown(s *gate.Shim) {
+	if r.gate.Facts != nil {
+		r.gate.Facts.Observe(&gate.Message{Session: s.Session, Attachment: s.Attachment, Server: s.Server, Side: wire.FromServer})
+	}
 }
 
 // same refuses a shim that comes back as something else than it was: what it is

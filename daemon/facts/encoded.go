@@ -1,0 +1,113 @@
+package facts
+
+import "encoding/base64"
+
+const (
+	shortestBase64 = 24   // shorter runs hold no secret worth the time
+	mixedBase64    = 4096 // up to here a run may begin in the middle of a longer one
+	mostNested     = 3    // base64 of base64 of base64
+	mostRecoded    = 64 << 10
+)
+
+// base64Runs calls found with what each run of base64, or of hex digits, in the
+// text decodes to, when that could be text, and with what is encoded in that again.
+// left is how many more bytes are decoded.
+func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
+	var buffer []byte
+	decode := func(by func(dst, run []byte) []byte, run []byte) {
+		if *left -= len(run); *left < 0 && depth > 0 {
+			return
+		}
+		buffer = by(buffer[:0], run)
+		if len(run) > mixedBase64 || looksLikeText(buffer) {
+			found(buffer)
+			if depth+1 < mostNested {
+				base64Runs(buffer, depth+1, left, found)
+			}
+		}
+	}
+	for i := 0; i < len(text); {
+		if base64Value[text[i]] == 0 {
+			i++
+			continue
+		}
+		start := i
+		for i < len(text) && base64Value[text[i]] != 0 {
+			i++
+		}
+		if i-start < shortestBase64 {
+			continue
+		}
+		run := text[start:i]
+		shifts := 1
+		if len(run) <= mixedBase64 {
+			shifts = 4
+		}
+		for shift := range shifts {
+			decode(decodeBase64, run[shift:])
+		}
+		if len(run)%2 == 0 && isHex(run) {
+			decode(decodeHex, run)
+		}
+	}
+}
+
+func isHex(run []byte) bool {
+	for _, c := range run {
+		if hexValue(c) > 15 {
+			return false
+		}
+	}
+	return true
+}
+
+func decodeHex(dst, run []byte) []byte {
+	for i := 0; i+1 < len(run); i += 2 {
+		dst = append(dst, hexValue(run[i])<<4|hexValue(run[i+1]))
+	}
+	return dst
+}
+
+// base64Value is 1 + the value of a letter of either alphabet, 0 for others.
+var base64Value = func() (table [256]uint8) {
+	for _, alphabet := range []string{base64.StdEncoding.EncodeToString(sextets()), base64.URLEncoding.EncodeToString(sextets())} {
+		for i := range len(alphabet) {
+			table[alphabet[i]] = uint8(i + 1)
+		}
+	}
+	return table
+}()
+
+// sextets returns the 48 bytes that encode to the 64 letters in order.
+func sextets() []byte {
+	out := make([]byte, 0, 48)
+	for i := byte(0); i < 64; i += 4 {
+		out = append(out, i<<2|(i+1)>>4, (i+1)<<4|(i+2)>>2, (i+2)<<6|(i+3))
+	}
+	return out
+}
+
+func decodeBase64(dst, run []byte) []byte {
+	var bits uint32
+	have := 0
+	for _, c := range run {
+		bits = bits<<6 | uint32(base64Value[c]-1)
+		if have += 6; have >= 8 {
+			have -= 8
+			dst = append(dst, byte(bits>>have))
+		}
+	}
+	return dst
+}
+
+// looksLikeText reports whether nearly all of b is printable ASCII: of bytes
+// that were never text about a third is.
+func looksLikeText(b []byte) bool {
+	printable := 0
+	for _, c := range b {
+		if c-' ' <= '~'-' ' || c == '\n' || c == '\t' || c == '\r' {
+			printable++
+		}
+	}
+	return printable*10 >= len(b)*9
+}

@@ -1,0 +1,111 @@
+package facts
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A secret may be passed in parts: a list of lines, or one argument after
+// another. So what short strings say together, in order, is looked at as well.
+
+const (
+	longestPiece = 512
+	mostPieces   = 64 << 10 // bytes of them
+)
+
+// pieces are the short strings of a JSON text, put together.
+type pieces struct {
+	text []byte
+	each []piece
+}
+
+// piece is a string: where it begins in what is put together, and where it stands
+// in the JSON.
+type piece struct {
+	at int
+	in span
+}
+
+// add puts a string behind those before it. One that is too long to be a part
+// parts them.
+func (p *pieces) add(said []byte, in span) {
+	switch {
+	case len(said) == 0 || len(p.text)+len(said) > mostPieces:
+	case len(said) > longestPiece:
+		p.text = append(p.text, '\n')
+	default:
+		p.each = append(p.each, piece{len(p.text), in})
+		p.text = append(p.text, said...)
+	}
+}
+
+// reset empties p, and keeps its room.
+func (p *pieces) reset() {
+	clear(p.text)
+	p.text, p.each = p.text[:0], p.each[:0]
+}
+
+// of returns the pieces that a find takes up, if they are more than one.
+func (p *pieces) of(f find) []piece {
+	first, last := 0, 0
+	for i := range p.each {
+		if p.each[i].at <= f.start {
+			first = i
+		}
+		if p.each[i].at < f.end {
+			last = i
+		}
+	}
+	if first == last {
+		return nil
+	}
+	return p.each[first : last+1]
+}
+
+// look calls found with each secret that is in no piece alone, until it returns
+// false, and reports whether all was looked at that had to be.
+func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
+	if len(p.each) < 2 {
+		return true
+	}
+	s := scan{engine: theEngine(), text: p.text, budget: budget, joined: true, secret: func(f find) bool {
+		return len(p.of(f)) == 0 || found(f)
+	}}
+	return s.run()
+}
+
+// inParts looks for secrets that no string holds alone.
+func (l *look) inParts() {
+	whole := l.pieces.look(&l.budget, func(f find) bool {
+		l.add(Secret, describe(f.kind)+", in parts", "")
+		return false
+	})
+	if !whole {
+		l.add(Secret, "there is more that looks like credentials than could be looked at", "")
+	}
+}
+
+// inParts replaces the strings that only together are a secret.
+func (r *redactor) inParts() (whole bool) {
+	return r.pieces.look(&r.budget, func(f find) bool {
+		for _, p := range r.pieces.of(f) {
+			r.whole(&r.walk, p.in)
+		}
+		return true
+	})
+}
+
+// isFound reports whether a secret that another reading shows has been found as it
+// is written, but for blanks and escapes.
+func (r *redactor) isFound(secret []byte) bool {
+	bare := func(text []byte) []byte {
+		return bytes.Map(func(c rune) rune {
+			if c <= ' ' || c == '\\' {
+				return -1
+			}
+			return c
+		}, text)
+	}
+	secret = bare(secret)
+	return slices.ContainsFunc(r.found, func(f span) bool { return bytes.Contains(bare(r.said[f.start:f.end]), secret) })
+}
