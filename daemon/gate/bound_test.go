@@ -318,3 +318,89 @@ func TestWhatAYesCarriesOn(t *testing.T) {
 		}
 	}
 }
+
+// A text of _meta carries the message and says nothing of it only where it can't say
+// much: all else is shown and compared.
+func TestWhatOnlyCarriesAMessage(t *testing.T) {
+	text := func(n int) string { return `"` + strings.Repeat("x", n) + `"` }
+	for _, test := range []struct {
+		name, value string
+		want        bool
+	}{
+		{"progressToken", text(maxToken), true},
+		{"progressToken", text(maxToken + 1), false},
+		{"progressToken", strings.Repeat("1", maxToken), true},
+		{"progressToken", strings.Repeat("1", maxToken+1), false},
+		{"progressToken", `"a\u0062"`, false},
+		{"progressToken", `"a b"`, false},
+		{"progressToken", `"café"`, false},
+		{"progressToken", `"a"`, false},
+		{"progressToken", `["a"]`, false},
+		{"traceparent", text(maxTraceparent), true},
+		{"traceparent", text(maxTraceparent + 1), false},
+		{"tracestate", text(maxTracestate), true},
+		{"tracestate", text(maxTracestate + 1), false},
+		{"baggage", text(maxBaggage), true},
+		{"baggage", text(maxBaggage + 1), false},
+		{"baggage", `1`, false},
+		{"other", `"a"`, false},
+	} {
+		if got := isTransport([]byte(test.name), []byte(test.value)); got != test.want {
+			t.Errorf("%s of %d bytes, %.20s: %v", test.name, len(test.value), test.value, got)
+		}
+	}
+	for _, test := range []struct {
+		agent, name, value string
+		want               bool
+	}{
+		{"claude-code", "claudecode/toolUseId", `"toolu_1-aB"`, true},
+		{"claude-code", "claudecode/toolUseId", `"delete everything"`, false},
+		{"claude-code", "claudecode/toolUseId", `"rm"`, false},
+		{"claude-code", "claudecode/toolUseId", `"toolu_` + strings.Repeat("x", maxCallID) + `"`, false},
+		{"claude-code", "claudecode/toolUseId", `"toolu_/etc"`, false},
+		{"claude-code", "vscode.requestId", `"1"`, false},
+		{"cursor", "claudecode/toolUseId", `"toolu_1"`, false},
+		{"", "claudecode/toolUseId", `"toolu_1"`, false},
+		{"vscode", "vscode.requestId", `"1-2"`, true},
+	} {
+		c := &Call{Agent: test.agent}
+		if got := c.isCallID([]byte(test.name), []byte(test.value)); got != test.want {
+			t.Errorf("%s of %q, %s: %v", test.name, test.agent, test.value, got)
+		}
+	}
+}
+
+// What stands beside the arguments tells calls apart, and the arguments do not: also
+// those of a completion, which has them under another name.
+func TestBesideTheArguments(t *testing.T) {
+	beside := func(method, params string) [32]byte {
+		c := &Call{Method: method, Side: wire.FromAgent, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`)}
+		if err := wire.Read(c.Line, c.Side, &c.Envelope); err != nil {
+			t.Fatal(err)
+		}
+		return c.BesideDigest()
+	}
+	const ref = `"ref":{"type":"ref/prompt","name":"p"}`
+	if beside("completion/complete", `{`+ref+`,"argument":{"name":"a","value":"x"}}`) != beside("completion/complete", `{`+ref+`,"argument":{"name":"a","value":"y"}}`) {
+		t.Error("another argument of a completion is another thing beside it")
+	}
+	if beside("tools/call", `{"name":"t","argument":{"value":"x"}}`) == beside("tools/call", `{"name":"t","argument":{"value":"y"}}`) {
+		t.Error("a member of a tool's call is taken for an argument, since completions call theirs so")
+	}
+	if beside("completion/complete", `{`+ref+`,"context":{"a":"x"}}`) == beside("completion/complete", `{`+ref+`,"context":{"a":"y"}}`) {
+		t.Error("the context of a completion counts for nothing")
+	}
+}
+
+// A name that its server lists in another case is refused by what is built in, and
+// looking at it does not help.
+func TestANameThatIsNone(t *testing.T) {
+	p := Pinned{Held: "there is none", Final: true}
+	if r := p.over(Ruling{Move: Forward}); r.Move != Deny || r.Gate != "rule" || r.Rule != "built in: names" {
+		t.Errorf("got %+v", r)
+	}
+	p.Final = false
+	if r := p.over(Ruling{Move: Forward}); r.Move != Deny || r.Gate != gatePin {
+		t.Errorf("got %+v", r)
+	}
+}

@@ -1,0 +1,50 @@
+package audit
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Whose share is filled is refused, and so is, when little is left, whoever does not
+// hold little.
+func TestWhoIsRefusedWhen(t *testing.T) {
+	const most = 1 << 20
+	who := holder{"server", "s"}
+	for _, test := range []struct {
+		name    string
+		strict  bool
+		n, all  int64
+		bare    bool
+		refused string
+	}{
+		{"little of an empty log", true, 1, 1, false, ""},
+		{"less than half of a share", true, most/8 - 1, most / 8, false, ""},
+		{"half of a share", true, most / 8, most / 8, true, ""},
+		{"less than a share", true, most/4 - 1, most / 4, true, ""},
+		{"a share", true, most / 4, most / 4, true, "has filled its share"},
+		{"little when little is left", true, most/32 - 1, most * 3 / 4, false, ""},
+		{"not little when little is left", true, most / 32, most * 3 / 4, true, "is kept for those who hold little"},
+		{"not little when there is more", true, most / 32, most*3/4 - 1, false, ""},
+		{"a share of a log that drops what is old", false, most, most, false, ""},
+	} {
+		l := newLog(t.TempDir(), Options{MaxSize: most, Strict: test.strict})
+		l.ledger.young.all = test.all
+		bare, refused := l.standing(who, test.n)
+		if bare != test.bare || (refused != "") != (test.refused != "") || !strings.Contains(refused, test.refused) {
+			t.Errorf("%s: without values %v, refused %q", test.name, bare, refused)
+		}
+	}
+}
+
+// Those who are too many to be told apart have one share together.
+func TestThoseWhoAreTooManyHaveOneShare(t *testing.T) {
+	var h holding
+	for i := range mostKeys + 10 {
+		h.add(holder{"server", fmt.Sprint(i)}, 3)
+	}
+	h.add(holder{"server", "0"}, 1)
+	if len(h.by) > mostKeys+1 || h.by[others] != 30 || h.by[holder{"server", "0"}] != 4 {
+		t.Errorf("%d are told apart, the others hold %d", len(h.by), h.by[others])
+	}
+}
