@@ -62,10 +62,18 @@ func (c *Client) PolicySet(ctx context.Context) (*pb.PolicySet, error) {
 }
 
 // ListApprovals returns the open questions, oldest first; with all the decided
-// ones too, newest first.
+// ones too, newest first. Of long arguments there are only the beginnings: see
+// ArgumentsBytes, and GetApproval.
 func (c *Client) ListApprovals(ctx context.Context, all bool) ([]*pb.Approval, error) {
 	out, err := c.approvals.List(ctx, &pb.ListApprovalsRequest{All: all})
 	return out.GetApprovals(), FromStatus(err)
+}
+
+// DenyFrom says no to every open question of a server. It returns those questions,
+// and why others could not be denied.
+func (c *Client) DenyFrom(ctx context.Context, server, note, surface string) (denied []*pb.Approval, failed []string, err error) {
+	out, err := c.approvals.DenyFrom(ctx, &pb.DenyFromRequest{Server: server, Note: note, Surface: surface})
+	return out.GetDenied(), out.GetFailed(), FromStatus(err)
 }
 
 // GetApproval returns one question, [ErrNotFound] when there never was one of

@@ -141,7 +141,7 @@ func (d *Daemon) openState(path string, named bool) error {
 	d.policies.current.Store(&inForce{first, problems, time.Now(), "start"})
 	d.policies.applied = func(c *config.Config) {
 		d.audit.Apply(auditOptions(c, d.log))
-		d.queue.SetLimits(c.Limits.PendingPerServer, c.Limits.Pending)
+		d.queue.SetLimits(c.Limits.PendingPerServer, c.Limits.Pending, int64(c.Limits.PendingBytes))
 		d.pins.SetMode(c.Pins.Mode)
 		d.sessions.Refresh()
 		d.writeMetrics(c)

@@ -34,7 +34,7 @@ func (d *Daemon) open(path string, named bool) error {
 		return err
 	}
 	if d.queue, err = approval.New(d.store, approval.Options{
-		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Recorder: recorder, Logger: d.log,
+		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Bytes: int64(cfg.Limits.PendingBytes), Recorder: recorder, Logger: d.log,
 		Approves: d.policies.approves, Redact: d.audit.Redacted, Prover: d.presence,
 	}); err != nil {
 		return fmt.Errorf("take up open questions: %w", err)

@@ -43,9 +43,10 @@ type approvalJSON struct {
 	Server     string          `json:"server"`
 	Launch     string          `json:"launch,omitempty"` // hex SHA-256 over the server's command
 	Method     string          `json:"method"`
-	Tool       string          `json:"tool,omitempty"`   // tool or prompt name, or resource URI
-	Params     json.RawMessage `json:"params,omitempty"` // what is asked about, while the question is open
-	Subject    string          `json:"subject"`          // hex SHA-256 of what a yes is good for
+	Tool       string          `json:"tool,omitempty"`         // tool or prompt name, or resource URI
+	Params     json.RawMessage `json:"params,omitempty"`       // what is asked about, while the question is open
+	ParamsSize uint64          `json:"params_bytes,omitempty"` // in a list: how long the params are of which only the beginnings are shown
+	Subject    string          `json:"subject"`                // hex SHA-256 of what a yes is good for
 	Reason     string          `json:"reason,omitempty"`
 	Rule       string          `json:"rule,omitempty"`
 	Workflow   string          `json:"workflow,omitempty"`
@@ -70,7 +71,7 @@ func approvalToJSON(q *pb.Approval) approvalJSON {
 	return approvalJSON{
 		ID: q.GetId(), State: approvalState(q), Created: stamp(q.GetCreated()), Expires: stamp(q.GetExpires()),
 		Session: q.GetSession(), Agent: q.GetAgent(), Server: q.GetServer(), Launch: q.GetLaunch(),
-		Method: q.GetMethod(), Tool: q.GetTool(), Params: rawJSON(q.GetArguments()),
+		Method: q.GetMethod(), Tool: q.GetTool(), Params: rawJSON(q.GetArguments()), ParamsSize: q.GetArgumentsBytes(),
 		Subject: hex.EncodeToString(q.GetSubject()), Reason: q.GetReason(), Rule: q.GetRule(), Workflow: q.GetWorkflow(), Level: q.GetLevel(),
 		Facts: q.GetFacts(), Call: q.GetCall(), Attachment: q.GetAttachment(), Decided: stamp(q.GetDecided()),
 		Decider: q.GetDecider(), Surface: q.GetSurface(), Approver: q.GetApprover(), Note: q.GetNote(),
@@ -90,7 +91,7 @@ func (a *app) approvalsListCmd() *cobra.Command {
 		Short: "List the questions that are open",
 		Long: `List the questions that are open, oldest first: how long each has waited, how
 much time it has left, and in short what the agent wants to do and why you are
-asked. What is too long for the screen is cut, and says so.`,
+asked. What is too long is cut, and says so, also with --json; "show" shows all.`,
 		Example: `  $ tgctl approvals list
   $ tgctl approvals list --all --json | jq -r 'select(.note) | .id'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -105,14 +105,11 @@ func (a *app) decide(ctx context.Context, d *decision, ids []string) error {
 		return err
 	}
 	defer c.Close()
+	if d.from != "" && d.subject != "" {
+		return &usageError{err: errors.New("--subject is for one question"), path: "tgctl approvals"}
+	}
 	if d.from != "" {
-		if ids, err = openFrom(ctx, c, d.from); err != nil {
-			return err
-		}
-		if len(ids) == 0 {
-			a.say("No question of %s is open.", display.Name(d.from))
-			return nil
-		}
+		return a.denyFrom(ctx, c, d)
 	}
 	ids = distinct(ids)
 	terms, err := d.grant.terms()
@@ -232,19 +229,35 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 	return a.printLines(folded(then, a.width()))
 }
 
-// openFrom returns the ids of the open questions of one server.
-func openFrom(ctx context.Context, c *client.Client, server string) ([]string, error) {
-	questions, err := c.ListApprovals(ctx, false)
-	if err != nil {
-		return nil, err
+// denyFrom says no to all open questions of one server.
+func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error {
+	denied, failed, err := c.DenyFrom(ctx, d.from, d.note, a.surface())
+	switch {
+	case errors.Is(err, client.ErrForbidden):
+		return approvalFailure(d.from, err)
+	case err != nil:
+		return err
+	case len(denied)+len(failed) == 0:
+		a.say("No question of %s is open.", display.Name(d.from))
+		return nil
 	}
-	var ids []string
-	for _, q := range questions {
-		if q.GetServer() == server && isOpen(q) {
-			ids = append(ids, q.GetId())
+	for _, q := range denied {
+		if d.json {
+			err = a.printJSON(approvalToJSON(q))
+		} else {
+			err = a.printDecided(d, q, nil, &pb.Decided{Approval: q})
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return ids, nil
+	for _, why := range failed {
+		a.complain(errors.New(why))
+	}
+	if len(failed) > 0 {
+		return &exitError{code: exitFailed}
+	}
+	return nil
 }
 
 // approvalID is the id that a person meant: a-17 is A-17.

@@ -216,6 +216,22 @@ func (f fakeApprovals) Report(_ context.Context, r *pb.ReportRequest) (*pb.Repor
 	return &pb.ReportResponse{}, nil
 }
 
+func (f fakeApprovals) DenyFrom(ctx context.Context, r *pb.DenyFromRequest) (*pb.DenyFromResponse, error) {
+	out := &pb.DenyFromResponse{}
+	open, err := f.List(ctx, &pb.ListApprovalsRequest{})
+	for _, q := range open.GetApprovals() {
+		if q.GetServer() != r.GetServer() {
+			continue
+		}
+		done, err := f.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_DENY, Note: r.GetNote(), Surface: r.GetSurface()})
+		if err != nil {
+			return nil, err
+		}
+		out.Denied = append(out.Denied, done.GetApproval())
+	}
+	return out, err
+}
+
 func (f fakeApprovals) Decide(_ context.Context, d *pb.Decision) (*pb.Decided, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

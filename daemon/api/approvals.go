@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -24,7 +27,79 @@ type approvalsService struct {
 func (v approvalsService) List(_ context.Context, req *pb.ListApprovalsRequest) (*pb.ListApprovalsResponse, error) {
 	resp := &pb.ListApprovalsResponse{}
 	for _, q := range v.s.Approvals.List(req.GetAll()) {
-		resp.Approvals = append(resp.Approvals, questionTo(q))
+		m := questionTo(q)
+		if short := preview(q.Params); len(short) != len(q.Params) {
+			m.Arguments, m.ArgumentsBytes = short, uint64(len(q.Params))
+		}
+		resp.Approvals = append(resp.Approvals, m)
+	}
+	return resp, nil
+}
+
+const (
+	// longestPreview is how much of a question's params a list shows, in bytes: many
+	// of them have to go into one message.
+	longestPreview = 4 << 10
+	longestShown   = 256 // of a string in a preview
+)
+
+// preview returns params, JSON, in short: long strings are cut, and say how long they
+// are, and what comes after longestPreview is left out.
+func preview(params []byte) []byte {
+	if len(params) <= longestPreview {
+		return params
+	}
+	var out bytes.Buffer
+	anyhow := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
+	from, to := jsontext.NewDecoder(bytes.NewBuffer(params), anyhow...), jsontext.NewEncoder(&out, anyhow...)
+	for to.OutputOffset() < longestPreview {
+		token, err := from.ReadToken()
+		if err != nil {
+			break
+		}
+		if token.Kind() == '"' && len(token.String()) > longestShown {
+			text := token.String()
+			token = jsontext.String(fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:longestShown], ""), len(text)))
+		}
+		if to.WriteToken(token) != nil {
+			break
+		}
+	}
+	for to.StackDepth() > 0 {
+		kind, n := to.StackIndex(to.StackDepth())
+		end := jsontext.EndArray
+		if kind == '{' {
+			if end = jsontext.EndObject; n%2 == 1 {
+				_ = to.WriteToken(jsontext.String("…")) // can't fail: a value is due
+			}
+		}
+		if to.WriteToken(end) != nil {
+			break
+		}
+	}
+	return bytes.TrimSpace(out.Bytes())
+}
+
+func (v approvalsService) DenyFrom(ctx context.Context, req *pb.DenyFromRequest) (*pb.DenyFromResponse, error) {
+	ctx, who, err := v.s.decider(ctx, "an answer to all questions of "+req.GetServer())
+	if err != nil {
+		return nil, err
+	}
+	resp := &pb.DenyFromResponse{}
+	for _, q := range v.s.Approvals.List(false) {
+		if q.Server != req.GetServer() {
+			continue
+		}
+		denied, err := v.s.Approvals.Decide(ctx, approval.Decision{
+			ID: q.ID, Subject: q.Subject[:], Note: req.GetNote(), Decider: who, Surface: surfaceOf(ctx, who, req.GetSurface()),
+		})
+		if err != nil {
+			resp.Failed = append(resp.Failed, err.Error())
+			continue
+		}
+		m := questionTo(denied)
+		m.Arguments = preview(q.Params)
+		resp.Denied = append(resp.Denied, m)
 	}
 	return resp, nil
 }

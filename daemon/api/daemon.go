@@ -24,12 +24,13 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 	s := v.s
 	sessions, ungoverned := count(s.Sessions.List())
 	attached := s.Sessions.Attachments()
+	open, _ := s.Approvals.Counts()
 	resp := &pb.StatusResponse{
 		Build: s.Build, Protocol: client.Protocol, Pid: int32(os.Getpid()), Started: timestamppb.New(s.Started),
 		Activated: s.Activated, ControlSocket: s.Control, ShimSocket: s.Shim,
 		Set:      setTo(s.Policies.Describe()),
 		Sessions: sessions, Ungoverned: ungoverned, Attachments: uint32(len(attached)), OtherShims: otherBuilds(attached, s.Build),
-		Pending: uint32(len(s.Approvals.List(false))), HeldDefinitions: uint32(s.Pins.Waiting()),
+		Pending: uint32(open), HeldDefinitions: uint32(s.Pins.Waiting()),
 		WithheldStarts: uint32(s.Trust.Waiting()), Kept: s.countKept(),
 		AuditDir: s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(), Presence: presenceTo(s.Presence.State()),
 	}

@@ -42,7 +42,7 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 		}
 		return q.hold(a), nil
 	}
-	if err := q.room(asked.Call.Server); err != nil {
+	if err := q.room(asked.Call); err != nil {
 		return nil, err
 	}
 	if e := equal(q.open, asked); e != nil {
@@ -66,7 +66,7 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 	if err := q.pace(asked.Call.Server, now); err != nil {
 		return err
 	}
-	e := &entry{q: describe(asked, now), done: make(chan struct{})}
+	e := &entry{q: describe(asked, now), done: make(chan struct{}), size: len(asked.Call.Line)}
 	timeout := asked.Ruling.Timeout
 	if timeout <= 0 {
 		timeout = defaultTimeout
@@ -178,12 +178,13 @@ func (q *Queue) find(ctx context.Context, c call) (*asker, error) {
 }
 
 // room refuses a call past the limits. Every call that waits takes a place, and
-// so does a question that none waits for, since it was parked.
-func (q *Queue) room(server string) error {
-	ofServer, all := 0, 0
+// so does a question that none waits for, since it was parked; each holds its bytes.
+func (q *Queue) room(c *gate.Call) error {
+	server, ofServer, all, held := c.Server, 0, 0, int64(0)
 	for _, e := range q.open {
 		places := max(1, e.waiting())
 		all += places
+		held += int64(places) * int64(e.size)
 		if e.q.Server == server {
 			ofServer += places
 		}
@@ -191,6 +192,8 @@ func (q *Queue) room(server string) error {
 	switch {
 	case all >= q.total:
 		return fmt.Errorf("%w: %d for all servers", gate.ErrFull, all)
+	case held > 0 && held+int64(len(c.Line)) > q.bytes:
+		return fmt.Errorf("%w: they hold %d bytes", gate.ErrFull, held)
 	case ofServer >= q.perServer:
 		return fmt.Errorf("%w: %d for server %q", gate.ErrFull, ofServer, server)
 	}

@@ -102,7 +102,7 @@ func shown(params []byte, redact []string) []byte {
 		return []byte("{}")
 	}
 	if len(redact) == 0 {
-		return append([]byte(nil), params...)
+		return params[:len(params):len(params)] // of the line, which waits as long: a long one is there once
 	}
 	paths := make([]string, len(redact))
 	for i, path := range redact {

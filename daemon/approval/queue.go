@@ -48,6 +48,7 @@ const (
 type Options struct {
 	PerServer int           // how many may be open for one server; 16 when zero
 	Total     int           // how many may be open; 256 when zero
+	Bytes     int64         // how much the calls that wait may hold together; 64 MiB when zero
 	Recorder  gate.Recorder // where ends are written down
 	Prover    Prover        // checks proofs of presence; nil: none can be given
 	// Approves reports whether a user of that id answers what a workflow asks on a
@@ -76,6 +77,7 @@ type Queue struct {
 	mu        sync.Mutex // guards what follows
 	perServer int
 	total     int
+	bytes     int64
 	open      map[string]*entry // by id
 	ready     map[string]*entry // by id: ended ones whose answer waits for a call
 	calls     map[call]*asker   // of open ones, and the last of those that have ended
@@ -100,6 +102,7 @@ type entry struct {
 	due  time.Time     // until when it is open, or its answer waits; with the monotonic clock
 	done chan struct{} // closed when the question has ended
 	asks []*asker      // oldest first
+	size int           // bytes of the call, or of what is kept of it
 }
 
 // ended is a question that has ended, with the calls that have learned of it.
@@ -127,7 +130,7 @@ func New(db *store.DB, o Options) (*Queue, error) {
 		open: map[string]*entry{}, ready: map[string]*entry{}, calls: map[call]*asker{}, filed: map[string]*burst{}, grants: map[string]*given{}, uses: map[call]past{},
 		watchers: map[*watcher]struct{}{},
 	}
-	q.SetLimits(o.PerServer, o.Total)
+	q.SetLimits(o.PerServer, o.Total, o.Bytes)
 	ctx := context.Background() // what is done here is local and short
 	if err := errors.Join(db.PruneQuestions(ctx, kept), db.PruneGrants(ctx, endedGrants)); err != nil {
 		return nil, err
@@ -165,7 +168,7 @@ func (q *Queue) takeUp(ctx context.Context) error {
 	}
 	for i := range open {
 		old := &open[i]
-		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Expires, old.Created)), done: make(chan struct{})}
+		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Expires, old.Created)), done: make(chan struct{}), size: len(old.Params)}
 		asks, err := q.db.Askers(ctx, e.q.ID)
 		if err != nil {
 			return err
@@ -183,12 +186,16 @@ func (q *Queue) takeUp(ctx context.Context) error {
 	return nil
 }
 
-// SetLimits changes how many questions may be open for one server and in all;
-// zero stands for the default. Questions that are open stay so.
-func (q *Queue) SetLimits(perServer, total int) {
+// SetLimits changes how many questions may be open for one server and in all, and how
+// many bytes their calls may hold; zero stands for the default. Questions that are open
+// stay so.
+func (q *Queue) SetLimits(perServer, total int, bytes int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.perServer, q.total = perServer, total
+	q.perServer, q.total, q.bytes = perServer, total, bytes
+	if bytes <= 0 {
+		q.bytes = 64 << 20
+	}
 	if perServer <= 0 {
 		q.perServer = 16
 	}

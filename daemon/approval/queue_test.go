@@ -384,8 +384,38 @@ func TestLimits(t *testing.T) {
 	if err := other(5); err != nil {
 		t.Errorf("after one has ended: %v", err)
 	}
-	h.q.SetLimits(0, 0)
+	h.q.SetLimits(0, 0, 0)
 	h.ask("a", 3)
+}
+
+// Calls that wait hold so many bytes together and no more, however few they are.
+func TestLimitOfBytes(t *testing.T) {
+	h := newHouse(t, Options{Bytes: 1000})
+	defer h.close()
+	long := func(seq uint64, n int) *gate.Question {
+		q := asked("a", seq)
+		line := q.Call.Line
+		q.Call.Line = append(line[:len(line)-2:len(line)-2], `,"pad":"`+strings.Repeat("x", n)+`"}}`...)
+		q.Call.Envelope.Params.End = len(q.Call.Line) - 1
+		q.Call.Envelope.Meta = wire.Span{}
+		q.Subject = q.Call.Digest()
+		return q
+	}
+	if _, err := h.q.Ask(ctx, long(1, 2000)); err != nil {
+		t.Errorf("one alone: %v", err)
+	}
+	if _, err := h.q.Ask(ctx, long(2, 1)); !errors.Is(err, gate.ErrFull) {
+		t.Errorf("the second: %v", err)
+	}
+	h.q.Withdraw("a", 1)
+	for seq := range uint64(2) {
+		if _, err := h.q.Ask(ctx, long(3+seq, 300)); err != nil {
+			t.Errorf("what fits: %v", err)
+		}
+	}
+	if _, err := h.q.Ask(ctx, long(5, 300)); !errors.Is(err, gate.ErrFull) {
+		t.Errorf("what does not fit: %v", err)
+	}
 }
 
 func TestExpiry(t *testing.T) {

@@ -181,9 +181,10 @@ type Shim struct {
 
 // Limits is how much may wait for people, and how much may run.
 type Limits struct {
-	PendingPerServer int `yaml:"pending_per_server" min:"1" max:"65536" doc:"questions a server, at most"`
-	Pending          int `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
-	Runs             int `yaml:"runs" min:"1" max:"1024" doc:"headless agents at once, at most"`
+	PendingPerServer int  `yaml:"pending_per_server" min:"1" max:"65536" doc:"questions a server, at most"`
+	Pending          int  `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
+	PendingBytes     Size `yaml:"pending_bytes" min:"16MiB" max:"16GiB" doc:"that the calls of all questions hold, at most"`
+	Runs             int  `yaml:"runs" min:"1" max:"1024" doc:"headless agents at once, at most"`
 }
 
 // Metrics is where metrics are put beside the control socket.

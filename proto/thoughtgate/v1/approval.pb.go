@@ -237,38 +237,39 @@ func (GrantScope) EnumDescriptor() ([]byte, []int) {
 }
 
 type Approval struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // as A-17; a name, never used again
-	State         ApprovalState          `protobuf:"varint,2,opt,name=state,proto3,enum=thoughtgate.v1.ApprovalState" json:"state,omitempty"`
-	Created       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
-	Expires       *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
-	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
-	Agent         string                 `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
-	Server        string                 `protobuf:"bytes,7,opt,name=server,proto3" json:"server,omitempty"`
-	Launch        string                 `protobuf:"bytes,8,opt,name=launch,proto3" json:"launch,omitempty"`
-	Method        string                 `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
-	Tool          string                 `protobuf:"bytes,10,opt,name=tool,proto3" json:"tool,omitempty"`           // tool or prompt name, or resource URI
-	Arguments     []byte                 `protobuf:"bytes,11,opt,name=arguments,proto3" json:"arguments,omitempty"` // raw JSON of params but for the progress token and the trace context, while the question is open; else empty
-	Subject       []byte                 `protobuf:"bytes,12,opt,name=subject,proto3" json:"subject,omitempty"`     // SHA-256 over what is decided; a Decision must name it
-	Reason        string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`       // why a person is asked
-	Rule          string                 `protobuf:"bytes,14,opt,name=rule,proto3" json:"rule,omitempty"`           // which rule or policy asks, with its place
-	Workflow      string                 `protobuf:"bytes,15,opt,name=workflow,proto3" json:"workflow,omitempty"`
-	Facts         []string               `protobuf:"bytes,16,rep,name=facts,proto3" json:"facts,omitempty"`
-	Call          string                 `protobuf:"bytes,17,opt,name=call,proto3" json:"call,omitempty"` // correlation id of the call, as in the record
-	Attachment    string                 `protobuf:"bytes,18,opt,name=attachment,proto3" json:"attachment,omitempty"`
-	Decided       *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=decided,proto3" json:"decided,omitempty"`
-	Decider       string                 `protobuf:"bytes,20,opt,name=decider,proto3" json:"decider,omitempty"` // who, as the kernel saw them
-	Surface       string                 `protobuf:"bytes,21,opt,name=surface,proto3" json:"surface,omitempty"` // where, as they said
-	Note          string                 `protobuf:"bytes,22,opt,name=note,proto3" json:"note,omitempty"`
-	Waiting       uint32                 `protobuf:"varint,60,opt,name=waiting,proto3" json:"waiting,omitempty"`  // calls that wait for the answer; a yes lets the oldest through
-	Parked        bool                   `protobuf:"varint,61,opt,name=parked,proto3" json:"parked,omitempty"`    // a call was told to repeat itself, since its agent would not wait longer
-	Good          *timestamppb.Timestamp `protobuf:"bytes,62,opt,name=good,proto3" json:"good,omitempty"`         // until when the answer waits for such a call; absent: it waits for none
-	Spent         bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`      // a call has the answer
-	Edited        bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`    // it was approved with other arguments
-	Level         string                 `protobuf:"bytes,65,opt,name=level,proto3" json:"level,omitempty"`       // what a yes has to show: watch, presence
-	Approver      string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"` // who, as the surface said: a user's id on Slack
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // as A-17; a name, never used again
+	State          ApprovalState          `protobuf:"varint,2,opt,name=state,proto3,enum=thoughtgate.v1.ApprovalState" json:"state,omitempty"`
+	Created        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created,proto3" json:"created,omitempty"`
+	Expires        *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=expires,proto3" json:"expires,omitempty"`
+	Session        string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
+	Agent          string                 `protobuf:"bytes,6,opt,name=agent,proto3" json:"agent,omitempty"`
+	Server         string                 `protobuf:"bytes,7,opt,name=server,proto3" json:"server,omitempty"`
+	Launch         string                 `protobuf:"bytes,8,opt,name=launch,proto3" json:"launch,omitempty"`
+	Method         string                 `protobuf:"bytes,9,opt,name=method,proto3" json:"method,omitempty"`
+	Tool           string                 `protobuf:"bytes,10,opt,name=tool,proto3" json:"tool,omitempty"`           // tool or prompt name, or resource URI
+	Arguments      []byte                 `protobuf:"bytes,11,opt,name=arguments,proto3" json:"arguments,omitempty"` // raw JSON of params but for the progress token and the trace context, while the question is open; else empty
+	Subject        []byte                 `protobuf:"bytes,12,opt,name=subject,proto3" json:"subject,omitempty"`     // SHA-256 over what is decided; a Decision must name it
+	Reason         string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`       // why a person is asked
+	Rule           string                 `protobuf:"bytes,14,opt,name=rule,proto3" json:"rule,omitempty"`           // which rule or policy asks, with its place
+	Workflow       string                 `protobuf:"bytes,15,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	Facts          []string               `protobuf:"bytes,16,rep,name=facts,proto3" json:"facts,omitempty"`
+	Call           string                 `protobuf:"bytes,17,opt,name=call,proto3" json:"call,omitempty"` // correlation id of the call, as in the record
+	Attachment     string                 `protobuf:"bytes,18,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Decided        *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=decided,proto3" json:"decided,omitempty"`
+	Decider        string                 `protobuf:"bytes,20,opt,name=decider,proto3" json:"decider,omitempty"` // who, as the kernel saw them
+	Surface        string                 `protobuf:"bytes,21,opt,name=surface,proto3" json:"surface,omitempty"` // where, as they said
+	Note           string                 `protobuf:"bytes,22,opt,name=note,proto3" json:"note,omitempty"`
+	Waiting        uint32                 `protobuf:"varint,60,opt,name=waiting,proto3" json:"waiting,omitempty"`                                     // calls that wait for the answer; a yes lets the oldest through
+	Parked         bool                   `protobuf:"varint,61,opt,name=parked,proto3" json:"parked,omitempty"`                                       // a call was told to repeat itself, since its agent would not wait longer
+	Good           *timestamppb.Timestamp `protobuf:"bytes,62,opt,name=good,proto3" json:"good,omitempty"`                                            // until when the answer waits for such a call; absent: it waits for none
+	Spent          bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`                                         // a call has the answer
+	Edited         bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`                                       // it was approved with other arguments
+	Level          string                 `protobuf:"bytes,65,opt,name=level,proto3" json:"level,omitempty"`                                          // what a yes has to show: watch, presence
+	ArgumentsBytes uint64                 `protobuf:"varint,66,opt,name=arguments_bytes,json=argumentsBytes,proto3" json:"arguments_bytes,omitempty"` // in a list: how long the arguments are of which only the beginnings are there; 0: they are whole
+	Approver       string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"`                                    // who, as the surface said: a user's id on Slack
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Approval) Reset() {
@@ -497,11 +498,130 @@ func (x *Approval) GetLevel() string {
 	return ""
 }
 
+func (x *Approval) GetArgumentsBytes() uint64 {
+	if x != nil {
+		return x.ArgumentsBytes
+	}
+	return 0
+}
+
 func (x *Approval) GetApprover() string {
 	if x != nil {
 		return x.Approver
 	}
 	return ""
+}
+
+type DenyFromRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        string                 `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	Note          string                 `protobuf:"bytes,2,opt,name=note,proto3" json:"note,omitempty"`       // the reason, shown to the agents
+	Surface       string                 `protobuf:"bytes,3,opt,name=surface,proto3" json:"surface,omitempty"` // terminal, script, ...: a claim
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenyFromRequest) Reset() {
+	*x = DenyFromRequest{}
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenyFromRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenyFromRequest) ProtoMessage() {}
+
+func (x *DenyFromRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenyFromRequest.ProtoReflect.Descriptor instead.
+func (*DenyFromRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DenyFromRequest) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *DenyFromRequest) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *DenyFromRequest) GetSurface() string {
+	if x != nil {
+		return x.Surface
+	}
+	return ""
+}
+
+type DenyFromResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Denied        []*Approval            `protobuf:"bytes,1,rep,name=denied,proto3" json:"denied,omitempty"` // with the beginnings of their arguments
+	Failed        []string               `protobuf:"bytes,2,rep,name=failed,proto3" json:"failed,omitempty"` // why others could not be denied
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DenyFromResponse) Reset() {
+	*x = DenyFromResponse{}
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DenyFromResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DenyFromResponse) ProtoMessage() {}
+
+func (x *DenyFromResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DenyFromResponse.ProtoReflect.Descriptor instead.
+func (*DenyFromResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DenyFromResponse) GetDenied() []*Approval {
+	if x != nil {
+		return x.Denied
+	}
+	return nil
+}
+
+func (x *DenyFromResponse) GetFailed() []string {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
 }
 
 type ListApprovalsRequest struct {
@@ -513,7 +633,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[1]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -525,7 +645,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[1]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -538,7 +658,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{1}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ListApprovalsRequest) GetAll() bool {
@@ -557,7 +677,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +689,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[2]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +702,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{2}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -601,7 +721,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +733,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[3]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +746,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{3}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetApprovalRequest) GetId() string {
@@ -644,7 +764,7 @@ type WatchApprovalsRequest struct {
 
 func (x *WatchApprovalsRequest) Reset() {
 	*x = WatchApprovalsRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -656,7 +776,7 @@ func (x *WatchApprovalsRequest) String() string {
 func (*WatchApprovalsRequest) ProtoMessage() {}
 
 func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[4]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -669,7 +789,7 @@ func (x *WatchApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*WatchApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{4}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{6}
 }
 
 type ApprovalEvent struct {
@@ -681,7 +801,7 @@ type ApprovalEvent struct {
 
 func (x *ApprovalEvent) Reset() {
 	*x = ApprovalEvent{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +813,7 @@ func (x *ApprovalEvent) String() string {
 func (*ApprovalEvent) ProtoMessage() {}
 
 func (x *ApprovalEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[5]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +826,7 @@ func (x *ApprovalEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalEvent.ProtoReflect.Descriptor instead.
 func (*ApprovalEvent) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{5}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ApprovalEvent) GetApproval() *Approval {
@@ -733,7 +853,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +865,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[6]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +878,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{6}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Decision) GetId() string {
@@ -834,7 +954,7 @@ type Decided struct {
 
 func (x *Decided) Reset() {
 	*x = Decided{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +966,7 @@ func (x *Decided) String() string {
 func (*Decided) ProtoMessage() {}
 
 func (x *Decided) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +979,7 @@ func (x *Decided) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decided.ProtoReflect.Descriptor instead.
 func (*Decided) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{7}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Decided) GetApproval() *Approval {
@@ -890,7 +1010,7 @@ type GrantTerms struct {
 
 func (x *GrantTerms) Reset() {
 	*x = GrantTerms{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1022,7 @@ func (x *GrantTerms) String() string {
 func (*GrantTerms) ProtoMessage() {}
 
 func (x *GrantTerms) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1035,7 @@ func (x *GrantTerms) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantTerms.ProtoReflect.Descriptor instead.
 func (*GrantTerms) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{8}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GrantTerms) GetFor() *durationpb.Duration {
@@ -987,7 +1107,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1119,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1132,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{9}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Grant) GetId() string {
@@ -1201,7 +1321,7 @@ type ReportRequest struct {
 
 func (x *ReportRequest) Reset() {
 	*x = ReportRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1333,7 @@ func (x *ReportRequest) String() string {
 func (*ReportRequest) ProtoMessage() {}
 
 func (x *ReportRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1346,7 @@ func (x *ReportRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportRequest.ProtoReflect.Descriptor instead.
 func (*ReportRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReportRequest) GetId() string {
@@ -1258,7 +1378,7 @@ type ReportResponse struct {
 
 func (x *ReportResponse) Reset() {
 	*x = ReportResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1390,7 @@ func (x *ReportResponse) String() string {
 func (*ReportResponse) ProtoMessage() {}
 
 func (x *ReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1403,7 @@ func (x *ReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportResponse.ProtoReflect.Descriptor instead.
 func (*ReportResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{13}
 }
 
 type ListGrantsRequest struct {
@@ -1295,7 +1415,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1427,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1440,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListGrantsRequest) GetAll() bool {
@@ -1339,7 +1459,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1351,7 +1471,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1364,7 +1484,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -1383,7 +1503,7 @@ type RevokeGrantRequest struct {
 
 func (x *RevokeGrantRequest) Reset() {
 	*x = RevokeGrantRequest{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1515,7 @@ func (x *RevokeGrantRequest) String() string {
 func (*RevokeGrantRequest) ProtoMessage() {}
 
 func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1528,7 @@ func (x *RevokeGrantRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantRequest.ProtoReflect.Descriptor instead.
 func (*RevokeGrantRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RevokeGrantRequest) GetId() string {
@@ -1427,7 +1547,7 @@ type RevokeGrantResponse struct {
 
 func (x *RevokeGrantResponse) Reset() {
 	*x = RevokeGrantResponse{}
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1559,7 @@ func (x *RevokeGrantResponse) String() string {
 func (*RevokeGrantResponse) ProtoMessage() {}
 
 func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_approval_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_approval_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1572,7 @@ func (x *RevokeGrantResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeGrantResponse.ProtoReflect.Descriptor instead.
 func (*RevokeGrantResponse) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_approval_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RevokeGrantResponse) GetGrant() *Grant {
@@ -1466,7 +1586,7 @@ var File_thoughtgate_v1_approval_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\n" +
-	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/presence.proto\"\xd1\x06\n" +
+	"\x1dthoughtgate/v1/approval.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dthoughtgate/v1/presence.proto\"\xfa\x06\n" +
 	"\bApproval\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x123\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1d.thoughtgate.v1.ApprovalStateR\x05state\x124\n" +
@@ -1498,8 +1618,16 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x04good\x18> \x01(\v2\x1a.google.protobuf.TimestampR\x04good\x12\x14\n" +
 	"\x05spent\x18? \x01(\bR\x05spent\x12\x16\n" +
 	"\x06edited\x18@ \x01(\bR\x06edited\x12\x14\n" +
-	"\x05level\x18A \x01(\tR\x05level\x12\x1a\n" +
-	"\bapprover\x18P \x01(\tR\bapprover\"(\n" +
+	"\x05level\x18A \x01(\tR\x05level\x12'\n" +
+	"\x0farguments_bytes\x18B \x01(\x04R\x0eargumentsBytes\x12\x1a\n" +
+	"\bapprover\x18P \x01(\tR\bapprover\"W\n" +
+	"\x0fDenyFromRequest\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
+	"\x04note\x18\x02 \x01(\tR\x04note\x12\x18\n" +
+	"\asurface\x18\x03 \x01(\tR\asurface\"\\\n" +
+	"\x10DenyFromResponse\x120\n" +
+	"\x06denied\x18\x01 \x03(\v2\x18.thoughtgate.v1.ApprovalR\x06denied\x12\x16\n" +
+	"\x06failed\x18\x02 \x03(\tR\x06failed\"(\n" +
 	"\x14ListApprovalsRequest\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\"O\n" +
 	"\x15ListApprovalsResponse\x126\n" +
@@ -1591,12 +1719,13 @@ const file_thoughtgate_v1_approval_proto_rawDesc = "" +
 	"\x17GRANT_SCOPE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13GRANT_SCOPE_SESSION\x10\x01\x12\x17\n" +
 	"\x13GRANT_SCOPE_PROJECT\x10\x02\x12\x16\n" +
-	"\x12GRANT_SCOPE_ALWAYS\x10\x032\xa9\x04\n" +
+	"\x12GRANT_SCOPE_ALWAYS\x10\x032\xf8\x04\n" +
 	"\tApprovals\x12S\n" +
 	"\x04List\x12$.thoughtgate.v1.ListApprovalsRequest\x1a%.thoughtgate.v1.ListApprovalsResponse\x12C\n" +
 	"\x03Get\x12\".thoughtgate.v1.GetApprovalRequest\x1a\x18.thoughtgate.v1.Approval\x12O\n" +
 	"\x05Watch\x12%.thoughtgate.v1.WatchApprovalsRequest\x1a\x1d.thoughtgate.v1.ApprovalEvent0\x01\x12;\n" +
-	"\x06Decide\x12\x18.thoughtgate.v1.Decision\x1a\x17.thoughtgate.v1.Decided\x12G\n" +
+	"\x06Decide\x12\x18.thoughtgate.v1.Decision\x1a\x17.thoughtgate.v1.Decided\x12M\n" +
+	"\bDenyFrom\x12\x1f.thoughtgate.v1.DenyFromRequest\x1a .thoughtgate.v1.DenyFromResponse\x12G\n" +
 	"\x06Report\x12\x1d.thoughtgate.v1.ReportRequest\x1a\x1e.thoughtgate.v1.ReportResponse\x12S\n" +
 	"\n" +
 	"ListGrants\x12!.thoughtgate.v1.ListGrantsRequest\x1a\".thoughtgate.v1.ListGrantsResponse\x12V\n" +
@@ -1615,74 +1744,79 @@ func file_thoughtgate_v1_approval_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_approval_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_thoughtgate_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_thoughtgate_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_thoughtgate_v1_approval_proto_goTypes = []any{
 	(ApprovalState)(0),            // 0: thoughtgate.v1.ApprovalState
 	(Answer)(0),                   // 1: thoughtgate.v1.Answer
 	(GrantMatch)(0),               // 2: thoughtgate.v1.GrantMatch
 	(GrantScope)(0),               // 3: thoughtgate.v1.GrantScope
 	(*Approval)(nil),              // 4: thoughtgate.v1.Approval
-	(*ListApprovalsRequest)(nil),  // 5: thoughtgate.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil), // 6: thoughtgate.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),    // 7: thoughtgate.v1.GetApprovalRequest
-	(*WatchApprovalsRequest)(nil), // 8: thoughtgate.v1.WatchApprovalsRequest
-	(*ApprovalEvent)(nil),         // 9: thoughtgate.v1.ApprovalEvent
-	(*Decision)(nil),              // 10: thoughtgate.v1.Decision
-	(*Decided)(nil),               // 11: thoughtgate.v1.Decided
-	(*GrantTerms)(nil),            // 12: thoughtgate.v1.GrantTerms
-	(*Grant)(nil),                 // 13: thoughtgate.v1.Grant
-	(*ReportRequest)(nil),         // 14: thoughtgate.v1.ReportRequest
-	(*ReportResponse)(nil),        // 15: thoughtgate.v1.ReportResponse
-	(*ListGrantsRequest)(nil),     // 16: thoughtgate.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),    // 17: thoughtgate.v1.ListGrantsResponse
-	(*RevokeGrantRequest)(nil),    // 18: thoughtgate.v1.RevokeGrantRequest
-	(*RevokeGrantResponse)(nil),   // 19: thoughtgate.v1.RevokeGrantResponse
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*Proof)(nil),                 // 21: thoughtgate.v1.Proof
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*DenyFromRequest)(nil),       // 5: thoughtgate.v1.DenyFromRequest
+	(*DenyFromResponse)(nil),      // 6: thoughtgate.v1.DenyFromResponse
+	(*ListApprovalsRequest)(nil),  // 7: thoughtgate.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil), // 8: thoughtgate.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),    // 9: thoughtgate.v1.GetApprovalRequest
+	(*WatchApprovalsRequest)(nil), // 10: thoughtgate.v1.WatchApprovalsRequest
+	(*ApprovalEvent)(nil),         // 11: thoughtgate.v1.ApprovalEvent
+	(*Decision)(nil),              // 12: thoughtgate.v1.Decision
+	(*Decided)(nil),               // 13: thoughtgate.v1.Decided
+	(*GrantTerms)(nil),            // 14: thoughtgate.v1.GrantTerms
+	(*Grant)(nil),                 // 15: thoughtgate.v1.Grant
+	(*ReportRequest)(nil),         // 16: thoughtgate.v1.ReportRequest
+	(*ReportResponse)(nil),        // 17: thoughtgate.v1.ReportResponse
+	(*ListGrantsRequest)(nil),     // 18: thoughtgate.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 19: thoughtgate.v1.ListGrantsResponse
+	(*RevokeGrantRequest)(nil),    // 20: thoughtgate.v1.RevokeGrantRequest
+	(*RevokeGrantResponse)(nil),   // 21: thoughtgate.v1.RevokeGrantResponse
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*Proof)(nil),                 // 23: thoughtgate.v1.Proof
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
 }
 var file_thoughtgate_v1_approval_proto_depIdxs = []int32{
 	0,  // 0: thoughtgate.v1.Approval.state:type_name -> thoughtgate.v1.ApprovalState
-	20, // 1: thoughtgate.v1.Approval.created:type_name -> google.protobuf.Timestamp
-	20, // 2: thoughtgate.v1.Approval.expires:type_name -> google.protobuf.Timestamp
-	20, // 3: thoughtgate.v1.Approval.decided:type_name -> google.protobuf.Timestamp
-	20, // 4: thoughtgate.v1.Approval.good:type_name -> google.protobuf.Timestamp
-	4,  // 5: thoughtgate.v1.ListApprovalsResponse.approvals:type_name -> thoughtgate.v1.Approval
-	4,  // 6: thoughtgate.v1.ApprovalEvent.approval:type_name -> thoughtgate.v1.Approval
-	1,  // 7: thoughtgate.v1.Decision.answer:type_name -> thoughtgate.v1.Answer
-	12, // 8: thoughtgate.v1.Decision.grant:type_name -> thoughtgate.v1.GrantTerms
-	21, // 9: thoughtgate.v1.Decision.proof:type_name -> thoughtgate.v1.Proof
-	4,  // 10: thoughtgate.v1.Decided.approval:type_name -> thoughtgate.v1.Approval
-	13, // 11: thoughtgate.v1.Decided.grant:type_name -> thoughtgate.v1.Grant
-	22, // 12: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
-	2,  // 13: thoughtgate.v1.GrantTerms.match:type_name -> thoughtgate.v1.GrantMatch
-	3,  // 14: thoughtgate.v1.GrantTerms.scope:type_name -> thoughtgate.v1.GrantScope
-	20, // 15: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
-	20, // 16: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
-	20, // 17: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
-	2,  // 18: thoughtgate.v1.Grant.match:type_name -> thoughtgate.v1.GrantMatch
-	3,  // 19: thoughtgate.v1.Grant.scope:type_name -> thoughtgate.v1.GrantScope
-	13, // 20: thoughtgate.v1.ListGrantsResponse.grants:type_name -> thoughtgate.v1.Grant
-	13, // 21: thoughtgate.v1.RevokeGrantResponse.grant:type_name -> thoughtgate.v1.Grant
-	5,  // 22: thoughtgate.v1.Approvals.List:input_type -> thoughtgate.v1.ListApprovalsRequest
-	7,  // 23: thoughtgate.v1.Approvals.Get:input_type -> thoughtgate.v1.GetApprovalRequest
-	8,  // 24: thoughtgate.v1.Approvals.Watch:input_type -> thoughtgate.v1.WatchApprovalsRequest
-	10, // 25: thoughtgate.v1.Approvals.Decide:input_type -> thoughtgate.v1.Decision
-	14, // 26: thoughtgate.v1.Approvals.Report:input_type -> thoughtgate.v1.ReportRequest
-	16, // 27: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
-	18, // 28: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
-	6,  // 29: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
-	4,  // 30: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
-	9,  // 31: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
-	11, // 32: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
-	15, // 33: thoughtgate.v1.Approvals.Report:output_type -> thoughtgate.v1.ReportResponse
-	17, // 34: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
-	19, // 35: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
-	29, // [29:36] is the sub-list for method output_type
-	22, // [22:29] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	22, // 1: thoughtgate.v1.Approval.created:type_name -> google.protobuf.Timestamp
+	22, // 2: thoughtgate.v1.Approval.expires:type_name -> google.protobuf.Timestamp
+	22, // 3: thoughtgate.v1.Approval.decided:type_name -> google.protobuf.Timestamp
+	22, // 4: thoughtgate.v1.Approval.good:type_name -> google.protobuf.Timestamp
+	4,  // 5: thoughtgate.v1.DenyFromResponse.denied:type_name -> thoughtgate.v1.Approval
+	4,  // 6: thoughtgate.v1.ListApprovalsResponse.approvals:type_name -> thoughtgate.v1.Approval
+	4,  // 7: thoughtgate.v1.ApprovalEvent.approval:type_name -> thoughtgate.v1.Approval
+	1,  // 8: thoughtgate.v1.Decision.answer:type_name -> thoughtgate.v1.Answer
+	14, // 9: thoughtgate.v1.Decision.grant:type_name -> thoughtgate.v1.GrantTerms
+	23, // 10: thoughtgate.v1.Decision.proof:type_name -> thoughtgate.v1.Proof
+	4,  // 11: thoughtgate.v1.Decided.approval:type_name -> thoughtgate.v1.Approval
+	15, // 12: thoughtgate.v1.Decided.grant:type_name -> thoughtgate.v1.Grant
+	24, // 13: thoughtgate.v1.GrantTerms.for:type_name -> google.protobuf.Duration
+	2,  // 14: thoughtgate.v1.GrantTerms.match:type_name -> thoughtgate.v1.GrantMatch
+	3,  // 15: thoughtgate.v1.GrantTerms.scope:type_name -> thoughtgate.v1.GrantScope
+	22, // 16: thoughtgate.v1.Grant.created:type_name -> google.protobuf.Timestamp
+	22, // 17: thoughtgate.v1.Grant.expires:type_name -> google.protobuf.Timestamp
+	22, // 18: thoughtgate.v1.Grant.ended:type_name -> google.protobuf.Timestamp
+	2,  // 19: thoughtgate.v1.Grant.match:type_name -> thoughtgate.v1.GrantMatch
+	3,  // 20: thoughtgate.v1.Grant.scope:type_name -> thoughtgate.v1.GrantScope
+	15, // 21: thoughtgate.v1.ListGrantsResponse.grants:type_name -> thoughtgate.v1.Grant
+	15, // 22: thoughtgate.v1.RevokeGrantResponse.grant:type_name -> thoughtgate.v1.Grant
+	7,  // 23: thoughtgate.v1.Approvals.List:input_type -> thoughtgate.v1.ListApprovalsRequest
+	9,  // 24: thoughtgate.v1.Approvals.Get:input_type -> thoughtgate.v1.GetApprovalRequest
+	10, // 25: thoughtgate.v1.Approvals.Watch:input_type -> thoughtgate.v1.WatchApprovalsRequest
+	12, // 26: thoughtgate.v1.Approvals.Decide:input_type -> thoughtgate.v1.Decision
+	5,  // 27: thoughtgate.v1.Approvals.DenyFrom:input_type -> thoughtgate.v1.DenyFromRequest
+	16, // 28: thoughtgate.v1.Approvals.Report:input_type -> thoughtgate.v1.ReportRequest
+	18, // 29: thoughtgate.v1.Approvals.ListGrants:input_type -> thoughtgate.v1.ListGrantsRequest
+	20, // 30: thoughtgate.v1.Approvals.RevokeGrant:input_type -> thoughtgate.v1.RevokeGrantRequest
+	8,  // 31: thoughtgate.v1.Approvals.List:output_type -> thoughtgate.v1.ListApprovalsResponse
+	4,  // 32: thoughtgate.v1.Approvals.Get:output_type -> thoughtgate.v1.Approval
+	11, // 33: thoughtgate.v1.Approvals.Watch:output_type -> thoughtgate.v1.ApprovalEvent
+	13, // 34: thoughtgate.v1.Approvals.Decide:output_type -> thoughtgate.v1.Decided
+	6,  // 35: thoughtgate.v1.Approvals.DenyFrom:output_type -> thoughtgate.v1.DenyFromResponse
+	17, // 36: thoughtgate.v1.Approvals.Report:output_type -> thoughtgate.v1.ReportResponse
+	19, // 37: thoughtgate.v1.Approvals.ListGrants:output_type -> thoughtgate.v1.ListGrantsResponse
+	21, // 38: thoughtgate.v1.Approvals.RevokeGrant:output_type -> thoughtgate.v1.RevokeGrantResponse
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_approval_proto_init() }
@@ -1697,7 +1831,7 @@ func file_thoughtgate_v1_approval_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_approval_proto_rawDesc), len(file_thoughtgate_v1_approval_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

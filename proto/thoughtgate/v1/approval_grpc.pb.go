@@ -23,6 +23,7 @@ const (
 	Approvals_Get_FullMethodName         = "/thoughtgate.v1.Approvals/Get"
 	Approvals_Watch_FullMethodName       = "/thoughtgate.v1.Approvals/Watch"
 	Approvals_Decide_FullMethodName      = "/thoughtgate.v1.Approvals/Decide"
+	Approvals_DenyFrom_FullMethodName    = "/thoughtgate.v1.Approvals/DenyFrom"
 	Approvals_Report_FullMethodName      = "/thoughtgate.v1.Approvals/Report"
 	Approvals_ListGrants_FullMethodName  = "/thoughtgate.v1.Approvals/ListGrants"
 	Approvals_RevokeGrant_FullMethodName = "/thoughtgate.v1.Approvals/RevokeGrant"
@@ -43,6 +44,8 @@ type ApprovalsClient interface {
 	// caller descends from an agent, and with Unauthenticated when a yes needs a
 	// proof of presence and has none that counts; a no never needs one.
 	Decide(ctx context.Context, in *Decision, opts ...grpc.CallOption) (*Decided, error)
+	// DenyFrom says no to every open question of a server. Refused like Decide.
+	DenyFrom(ctx context.Context, in *DenyFromRequest, opts ...grpc.CallOption) (*DenyFromResponse, error)
 	// Report writes down an answer that a surface was given and did not believe,
 	// as a button that a program pressed. Refused like Decide when the caller
 	// descends from an agent.
@@ -110,6 +113,16 @@ func (c *approvalsClient) Decide(ctx context.Context, in *Decision, opts ...grpc
 	return out, nil
 }
 
+func (c *approvalsClient) DenyFrom(ctx context.Context, in *DenyFromRequest, opts ...grpc.CallOption) (*DenyFromResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DenyFromResponse)
+	err := c.cc.Invoke(ctx, Approvals_DenyFrom_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *approvalsClient) Report(ctx context.Context, in *ReportRequest, opts ...grpc.CallOption) (*ReportResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReportResponse)
@@ -155,6 +168,8 @@ type ApprovalsServer interface {
 	// caller descends from an agent, and with Unauthenticated when a yes needs a
 	// proof of presence and has none that counts; a no never needs one.
 	Decide(context.Context, *Decision) (*Decided, error)
+	// DenyFrom says no to every open question of a server. Refused like Decide.
+	DenyFrom(context.Context, *DenyFromRequest) (*DenyFromResponse, error)
 	// Report writes down an answer that a surface was given and did not believe,
 	// as a button that a program pressed. Refused like Decide when the caller
 	// descends from an agent.
@@ -184,6 +199,9 @@ func (UnimplementedApprovalsServer) Watch(*WatchApprovalsRequest, grpc.ServerStr
 }
 func (UnimplementedApprovalsServer) Decide(context.Context, *Decision) (*Decided, error) {
 	return nil, status.Error(codes.Unimplemented, "method Decide not implemented")
+}
+func (UnimplementedApprovalsServer) DenyFrom(context.Context, *DenyFromRequest) (*DenyFromResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DenyFrom not implemented")
 }
 func (UnimplementedApprovalsServer) Report(context.Context, *ReportRequest) (*ReportResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Report not implemented")
@@ -280,6 +298,24 @@ func _Approvals_Decide_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Approvals_DenyFrom_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DenyFromRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalsServer).DenyFrom(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Approvals_DenyFrom_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalsServer).DenyFrom(ctx, req.(*DenyFromRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Approvals_Report_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReportRequest)
 	if err := dec(in); err != nil {
@@ -352,6 +388,10 @@ var Approvals_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Decide",
 			Handler:    _Approvals_Decide_Handler,
+		},
+		{
+			MethodName: "DenyFrom",
+			Handler:    _Approvals_DenyFrom_Handler,
 		},
 		{
 			MethodName: "Report",
