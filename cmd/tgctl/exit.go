@@ -83,5 +83,15 @@ func (a *app) complain(err error) {
 		a.say("See `%s --help`.", usage.path)
 	case errors.As(err, &hint):
 		a.talk(string(display.Lines(hint.hint)))
+	case errors.Is(err, client.ErrNotRunning):
+		a.tellDaemonElsewhere()
+	}
+}
+
+// tellDaemonElsewhere leads to a daemon that runs, but not where it is looked for.
+func (a *app) tellDaemonElsewhere() {
+	if what, hint := a.daemonElsewhere(); what != "" {
+		a.say("%s.", display.Text(what))
+		a.talk(string(display.Lines(hint)))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -80,6 +81,7 @@ func (w *wrapping) runAgent(program string) (ended, error) {
 	}
 	defer release()
 	argv, environ := w.plan.Launch(w.argv, agentEnviron(w.environ(), w.id))
+	w.detail("starting %s as %s", program, strings.Join(argv, " "))
 	process, err := startAgent(program, argv, environ, files)
 	if err != nil {
 		return ended{}, err
@@ -89,6 +91,7 @@ func (w *wrapping) runAgent(program string) (ended, error) {
 	watch := &watch{wrapping: w, process: process, events: w.session.Events(), lost: w.session.Done()}
 	how := watch.agent()
 	w.step("ended")
+	w.detail("the agent has ended, with exit code %d", how.code())
 	if how.code() == 0 && !how.forced {
 		watch.linger()
 	}

@@ -83,7 +83,32 @@ func (a *app) mayStart(paths sock.Paths) error {
 			hint: "A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL.",
 		}
 	}
+	if what, hint := a.daemonElsewhere(); what != "" {
+		return &hintError{err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), hint: hint}
+	}
 	return nil
+}
+
+// daemonElsewhere says that a daemon with our state listens at another place than
+// the one where we look for it, and how to speak to that; empty where none does.
+func (a *app) daemonElsewhere() (what, hint string) {
+	paths, err := sock.DefaultPaths(a.getenv)
+	if err != nil {
+		return "", ""
+	}
+	looked := paths.ControlSocket()
+	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" {
+		looked = filepath.Clean(named)
+	}
+	pid, socket := sock.Named(paths.StateLock())
+	if pid == 0 || socket == "" || socket == looked {
+		return "", ""
+	}
+	if p, err := sock.ProcessOf(int32(pid)); err != nil || p.Name != daemonName {
+		return "", "" // it has ended
+	}
+	return fmt.Sprintf("nobody listens at %s; the daemon that has %s, pid %d, listens at %s", looked, paths.State, pid, socket),
+		"XDG_RUNTIME_DIR differs from that of the terminal it was started in. To speak to it: export THOUGHTGATE_CONTROL=" + socket
 }
 
 // startDetached starts the daemon in a session of its own, with nothing of this

@@ -29,6 +29,7 @@ type wrapOptions struct {
 	wait    bool
 	adopt   bool
 	verbose bool
+	version bool
 }
 
 func (a *app) wrapCmd() *cobra.Command {
@@ -59,12 +60,15 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
   $ tgctl wrap --dry-run -- claude
   $ tgctl wrap --agent-type custom --config-path ./mcp.json -- my-agent`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			if len(args) == 0 && !o.version {
 				return errors.New("COMMAND is missing: name the agent after --")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.version {
+				return a.printVersion(false)
+			}
 			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
 				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
 			}
@@ -86,7 +90,8 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
 	flags.BoolVar(&o.wait, "wait", false, "COMMAND returns at once: go on until the last server it started has gone")
 	flags.BoolVar(&o.adopt, "adopt", false, "govern servers too that are added or changed while the agent runs; implies --rewrite")
-	flags.BoolVar(&o.verbose, "verbose", false, "say what is done")
+	flags.BoolVar(&o.verbose, "verbose", false, "say each step: daemon, session, files, servers and what they start")
+	flags.BoolVar(&o.version, "version", false, "say which version this is and exit")
 	return cmd
 }
 

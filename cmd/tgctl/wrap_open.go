@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,6 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	if w.dryRun || !isLeft(err) {
 		return plan, err
 	}
-	w.namedTold = true       // it is refused below, see namedIsInForce
 	c, failed := w.dial(ctx) // a daemon that is started for this puts it back first
 	if failed != nil {
 		return nil, err
@@ -166,6 +166,8 @@ func (w *wrapping) openSession(ctx context.Context) error {
 		return err
 	}
 	w.profile = opened.GetProfile()
+	w.detail("the daemon is thoughtgated %s, pid %d, its configuration %s", status.GetBuild(), status.GetPid(), cmp.Or(opened.GetConfig(), "the built-in default"))
+	w.detail("session %s is open; servers report to %s through %s", w.id[:8], opened.GetShimSocket(), w.shim)
 	w.warn(opened.GetWarnings())
 	return nil
 }

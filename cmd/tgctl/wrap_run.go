@@ -143,6 +143,9 @@ func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
 		return ended{}, err
 	}
 	w.applied = true
+	for _, path := range w.plan.Paths() {
+		w.detail("rewritten: %s", path)
+	}
 	w.step("applied")
 	w.announce()
 	w.follower = w.follow(context.WithoutCancel(ctx))
@@ -194,6 +197,8 @@ func (w *wrapping) close(ctx context.Context) {
 		w.detail("the daemon did not close the session: %v", err)
 	case resp.GetRemaining() > 0:
 		w.tell("%d servers did not leave in time", resp.GetRemaining())
+	default:
+		w.detail("session %s is closed", w.id[:8])
 	}
 	w.step("closed")
 }

@@ -55,6 +55,7 @@ func (w *wrapping) announce() {
 			left = append(left, string(display.Name(e.ID))+": "+string(safe(e.Ungoverned)))
 		case e.Offers() || e.Off == agentconf.Starts || e.Off == agentconf.Pending:
 			governed = append(governed, string(display.Name(e.ID)))
+			w.detail("%s, of %s in %s: %s", e.ID, e.Scope, e.File, strings.Join(append([]string{e.Command}, e.Args...), " "))
 		default:
 			w.detail("%s in %s does not start: %s", e.ID, e.Scope, e.NotStarted())
 		}

@@ -21,7 +21,7 @@ type listeners struct {
 	paths         sock.Paths
 	control, shim net.Listener
 	activated     bool
-	lock          *os.File
+	lock, state   *os.File
 	log           *slog.Logger
 }
 
@@ -37,6 +37,11 @@ func listen(getenv func(string) string, log *slog.Logger) (*listeners, error) {
 	}
 	l := &listeners{paths: paths, log: log}
 	if l.lock, err = sock.Lock(paths.LockFile()); err != nil {
+		return nil, fmt.Errorf("one daemon serves a user: %w", err)
+	}
+	// Another $XDG_RUNTIME_DIR is another lock, for the same record and questions.
+	if l.state, err = sock.LockFor(paths.StateLock(), paths.ControlSocket()); err != nil {
+		l.close()
 		return nil, fmt.Errorf("one daemon serves a user: %w", err)
 	}
 	if err := l.open(); err != nil {
@@ -112,7 +117,7 @@ func (l *listeners) check(control, shim net.Listener) error {
 }
 
 func (l *listeners) close() {
-	for _, c := range []io.Closer{l.control, l.shim, l.lock} {
+	for _, c := range []io.Closer{l.control, l.shim, l.state, l.lock} {
 		if c != nil {
 			_ = c.Close() // the process is ending
 		}

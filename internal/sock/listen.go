@@ -82,13 +82,16 @@ func clearStale(path string) error {
 // Lock takes the lock that says who the user's one daemon is. It is held until
 // the file is closed or the process ends, however it ends. When another holds
 // it the error is [ErrInUse] and says who, from what that one wrote into it.
-func Lock(path string) (*os.File, error) {
+func Lock(path string) (*os.File, error) { return LockFor(path, "") }
+
+// LockFor is Lock by one who listens at socket, which the lock names.
+func LockFor(path, socket string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		held, err := lockFile(f, path)
+		held, err := lockFile(f, path, socket)
 		if held {
 			return f, nil
 		}
@@ -100,7 +103,7 @@ func Lock(path string) (*os.File, error) {
 }
 
 // lockFile returns false and no error when the file was replaced meanwhile.
-func lockFile(f *os.File, path string) (bool, error) {
+func lockFile(f *os.File, path, socket string) (bool, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
@@ -110,7 +113,7 @@ func lockFile(f *os.File, path string) (bool, error) {
 	}
 	err = flock(f)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return false, fmt.Errorf("lock %s: %w%s; `tgctl daemon stop` ends it", path, ErrInUse, holder(f))
+		return false, fmt.Errorf("lock %s: %w%s", path, ErrInUse, holder(f, socket))
 	} else if err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
@@ -123,7 +126,11 @@ func lockFile(f *os.File, path string) (bool, error) {
 	if err := f.Truncate(0); err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if _, err := f.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0); err != nil {
+	text := strconv.Itoa(os.Getpid())
+	if socket != "" {
+		text += "\n" + socket
+	}
+	if _, err := f.WriteAt([]byte(text), 0); err != nil {
 		return false, fmt.Errorf("lock %s: %w", path, err)
 	}
 	return true, nil
@@ -146,23 +153,40 @@ func flock(f *os.File) error {
 	return errors.Join(err, lockErr)
 }
 
-// holder is " by pid 123", or nothing when the holder has not written it yet.
-func holder(f *os.File) string {
-	if pid := holderPID(f); pid != 0 {
-		return fmt.Sprintf(" by pid %d", pid)
+// holder is " by pid 123; `tgctl daemon stop` ends it", with what it takes to reach
+// one that listens elsewhere than at ours. It may not have written yet who it is.
+func holder(f *os.File, ours string) string {
+	pid, socket := holderOf(f)
+	switch {
+	case pid == 0:
+		return "; `tgctl daemon stop` ends it"
+	case socket == "" || socket == ours:
+		return fmt.Sprintf(" by pid %d; `tgctl daemon stop` ends it", pid)
 	}
-	return ""
+	return fmt.Sprintf(" by pid %d, which listens at %s; `THOUGHTGATE_CONTROL=%s tgctl daemon stop` ends it", pid, socket, socket)
 }
 
-// holderPID is what a holder has written, 0 when it has not yet.
-func holderPID(f *os.File) int {
-	b := make([]byte, 32)
+// holderOf is what a holder has written, 0 and "" where it has not yet.
+func holderOf(f *os.File) (pid int, socket string) {
+	b := make([]byte, 4096)
 	n, _ := f.ReadAt(b, 0)
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b[:n])))
-	if err != nil {
-		return 0
+	first, rest, _ := strings.Cut(string(b[:n]), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err != nil || pid <= 0 {
+		return 0, ""
 	}
-	return pid
+	return pid, strings.TrimSpace(rest)
+}
+
+// Named is who holds the lock at path, and where that one listens, by what the file
+// says: it may have ended. It touches the lock of nobody who is just beginning.
+func Named(path string) (pid int, socket string) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return 0, ""
+	}
+	defer f.Close()
+	return holderOf(f)
 }
 
 // Holder returns the process that holds the lock at path, as far as it has said
@@ -181,7 +205,7 @@ func Holder(path string) (pid int, err error) {
 	case !errors.Is(err, unix.EWOULDBLOCK):
 		return 0, fmt.Errorf("look who holds %s: %w", path, err)
 	}
-	if pid = holderPID(f); pid == 0 {
+	if pid, _ = holderOf(f); pid == 0 {
 		return 0, fmt.Errorf("%s is held, and who holds it has not said who they are", path)
 	}
 	return pid, nil

@@ -50,6 +50,10 @@ func (p Paths) ShimSocket() string { return filepath.Join(p.Runtime, "shim.sock"
 // LockFile is what the daemon holds a lock on as long as it runs.
 func (p Paths) LockFile() string { return filepath.Join(p.Runtime, "thoughtgated.lock") }
 
+// StateLock is what the daemon holds a lock on likewise: of those that keep what they
+// know in the same folder there is one, wherever their sockets are.
+func (p Paths) StateLock() string { return filepath.Join(p.State, "thoughtgated.lock") }
+
 // AuditDir is where the record of calls and verdicts is written.
 func (p Paths) AuditDir() string { return filepath.Join(p.State, "audit") }
 
