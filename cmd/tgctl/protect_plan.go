@@ -126,6 +126,7 @@ func (p *protecting) prepare(names []string) error {
 	}
 	env.Config = p.config
 	if p.all {
+		env.OwnOnly = true // what two agents read is protected for the one it belongs to
 		for _, name := range agentconf.Names() {
 			if agent, err := agentconf.AgentFor(name, nil); err == nil && agentconf.HasOwn(agent, env) {
 				names = append(names, name)

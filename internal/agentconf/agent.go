@@ -34,8 +34,7 @@ import (
 
 // Env is where an agent is about to be started. Paths are absolute.
 type Env struct {
-	Home      string
-	Cwd       string
+	Home, Cwd string
 	LookupEnv func(string) (string, bool) // of the environment the agent will get
 	Command   []string                    // of the agent, its program first
 	Config    string                      // the only file to look at; empty for those that the agent reads
@@ -45,6 +44,7 @@ type Env struct {
 	Socket    string                      // of the daemon, for shims
 	Lasting   []*Protection               // rewrites that last: entries with their lines are governed already
 	Notes     string                      // folder of notes on what is made beside configurations, in the state folder; empty: nothing there is taken for ours
+	OwnOnly   bool                        // leave out files that belong to another agent, which this one reads as well
 	Renew     string                      // id of the one that is being made, or made again; empty for a wrap
 }
 

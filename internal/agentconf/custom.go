@@ -1,14 +1,46 @@
 package agentconf
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
 
 // custom is any agent that is told by the person: one file, which lists its
-// servers in the usual form under one of the usual names. The file's ending says
+// servers in the usual form under one of the usual names; see customLists. The file's ending says
 // whether it is JSON, TOML or YAML.
 type custom struct{}
 
 // customKeys are the names that lists of servers go by.
 var customKeys = []string{"mcpServers", "servers", "context_servers", "mcp_servers"}
+
+// customLists are the paths of the lists in a file: a member of such a name, or of
+// one that ends in it behind a dot ("amp.mcpServers"), at the top or in an object
+// there.
+func customLists(root edit.Node) [][]string {
+	var lists [][]string
+	for _, key := range customKeys {
+		if root.Member(key).Exists() {
+			lists = append(lists, []string{key})
+		}
+	}
+	for name, value := range root.Members() {
+		if slices.Contains(customKeys, name.Text()) {
+			continue // what stands in it are servers
+		}
+		for _, key := range customKeys {
+			if strings.HasSuffix(name.Text(), "."+key) {
+				lists = append(lists, []string{name.Text()})
+			}
+			if value.Member(key).Exists() {
+				lists = append(lists, []string{name.Text(), key})
+			}
+		}
+	}
+	return lists
+}
 
 func (custom) Name() string { return "custom" }
 
@@ -29,8 +61,8 @@ func (custom) Find(env Env) (*Found, error) {
 		return found, err
 	}
 	found.Sources = append(found.Sources, s)
-	for _, key := range customKeys {
-		for _, e := range s.addServers("file", []string{key}) {
+	for _, list := range customLists(s.doc.Root()) {
+		for _, e := range s.addServers("file", list) {
 			n := s.doc.At(e.Path)
 			if n.Member("disabled").IsTrue() || n.Member("enabled").IsFalse() {
 				e.Off = Disabled

@@ -35,6 +35,7 @@ type Where struct {
 	Config string            `json:"config,omitempty"` // the only file, as of --config-path
 	Vars   map[string]string `json:"vars,omitempty"`
 	Notes  string            `json:"notes,omitempty"` // see [Env]
+	Own    bool              `json:"own,omitempty"`   // OwnOnly of Env
 }
 
 // NewProtection returns a protection of no file yet: see [Plan.Protect]. Of env
@@ -55,7 +56,7 @@ func NewProtection(id string, agent Agent, env Env, line Line) *Protection {
 	line.Session = id
 	return &Protection{
 		Version: protectionVersion, ID: id, Agent: agent.Name(), Line: line,
-		Where: Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes},
+		Where: Where{Home: env.Home, Config: env.Config, Vars: vars, Notes: env.Notes, Own: env.OwnOnly},
 	}
 }
 
@@ -109,7 +110,7 @@ func (p *Protection) wrote(shim string) bool {
 // lookup is asked for variables that the protection does not know.
 func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	return Env{
-		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes,
+		Home: p.Where.Home, Cwd: anywhere, Config: p.Where.Config, Lasting: []*Protection{p}, Renew: p.ID, Socket: p.Line.Socket, Notes: p.Where.Notes, OwnOnly: p.Where.Own,
 		LookupEnv: func(name string) (string, bool) {
 			if value, set := p.Where.Vars[name]; set {
 				return value, true

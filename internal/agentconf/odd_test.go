@@ -2,6 +2,7 @@ package agentconf
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -121,4 +122,29 @@ func TestOddFiles(t *testing.T) {
 			t.Errorf("web is %q", e.Ungoverned)
 		}
 	}
+}
+
+// The list of a file may be a member of an object, or of a dotted name.
+func TestCustomLists(t *testing.T) {
+	w := newWorld(t)
+	path := filepath.Join(w.home, "settings.json")
+	const text = `{"amp.mcpServers":{"dotted":{"command":"a"}},"amp":{"url":"x","mcpServers":{"nested":{"command":"b"}}},
+		"mcpServers":{"servers":{"command":"c"}},"mcp":{"servers":{"editor":{"command":"d"}}}}`
+	w.write(path, text)
+	env := w.env()
+	env.Command, env.Config = []string{"amp"}, path
+	p := w.governedBy(custom{}, env)
+	var ids []string
+	for _, e := range p.Entries() {
+		ids = append(ids, e.ID+e.Ungoverned)
+	}
+	slices.Sort(ids)
+	if got := strings.Join(ids, " "); got != "dotted editor nested servers" {
+		t.Errorf("governed: %s", got)
+	}
+	if n := strings.Count(w.read(path), w.shim); n != 4 {
+		t.Errorf("%d servers start the shim:\n%s", n, w.read(path))
+	}
+	w.restore(p)
+	w.wantFile(path, text)
 }

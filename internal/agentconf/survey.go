@@ -74,6 +74,7 @@ func Look(env Env) []Survey {
 
 func look(agent Agent, env Env) Survey {
 	s := Survey{Agent: agent.Name()}
+	env.OwnOnly = true
 	paths := agent.Files(env)
 	if len(paths) == 0 {
 		return s // told by the person each time
@@ -172,7 +173,7 @@ func leftoverKind(suffix string) LeftoverKind {
 // HasOwn reports whether the agent has a configuration of its own: one that it
 // reads wherever it is started.
 func HasOwn(agent Agent, env Env) bool {
-	env.Cwd = anywhere
+	env.Cwd, env.OwnOnly = anywhere, true
 	return slices.ContainsFunc(agent.Files(env), func(path string) bool {
 		_, err := os.Lstat(path)
 		return !errors.Is(err, fs.ErrNotExist)

@@ -115,6 +115,9 @@ func (v vscode) user(env Env, in invocation, dir string) []vscodeFile {
 	for _, id := range foldersIn(filepath.Join(user, "profiles")) {
 		profile(filepath.Join(user, "profiles", id), scopeProfile, active != id)
 	}
+	if env.OwnOnly {
+		return files
+	}
 	copilot := filepath.Join(env.Home, ".copilot")
 	if home, _ := env.LookupEnv("COPILOT_HOME"); home != "" {
 		copilot = absolute(home, env.Cwd)
