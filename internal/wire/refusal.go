@@ -60,7 +60,7 @@ var (
 	errID           = fault(KindShape, CodeInvalid, "an id that is neither a string of at most 1024 bytes nor an integer of 64 bits")
 	errMethod       = fault(KindShape, CodeInvalid, "a method that is not a name in visible ASCII")
 	errParams       = fault(KindShape, CodeInvalidParams, "params that are not an object")
-	errArguments    = fault(KindShape, CodeInvalidParams, "arguments that are neither an object nor null")
+	errArguments    = fault(KindShape, CodeInvalidParams, "arguments that are not an object")
 	errMetaVersion  = fault(KindShape, CodeInvalidParams, "a protocol version that is not a string")
 	errErrorShape   = fault(KindShape, CodeInvalid, "an error without an integer code and a string message")
 	errMixed        = fault(KindShape, CodeInvalid, "members of a request and of an answer together")
