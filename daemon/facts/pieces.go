@@ -2,7 +2,7 @@ package facts
 
 import (
 	"bytes"
-	"slices"
+	"sort"
 )
 
 // A secret may be passed in parts: a list of lines, or one argument after
@@ -47,15 +47,10 @@ func (p *pieces) reset() {
 
 // of returns the pieces that a find takes up, if they are more than one.
 func (p *pieces) of(f find) []piece {
-	first, last := 0, 0
-	for i := range p.each {
-		if p.each[i].at <= f.start {
-			first = i
-		}
-		if p.each[i].at < f.end {
-			last = i
-		}
+	behind := func(at int) int {
+		return sort.Search(len(p.each), func(i int) bool { return p.each[i].at >= at })
 	}
+	first, last := behind(f.start+1)-1, behind(f.end)-1
 	if first == last {
 		return nil
 	}
@@ -98,14 +93,20 @@ func (r *redactor) inParts() (whole bool) {
 // isFound reports whether a secret that another reading shows has been found as it
 // is written, but for blanks and escapes.
 func (r *redactor) isFound(secret []byte) bool {
-	bare := func(text []byte) []byte {
-		return bytes.Map(func(c rune) rune {
-			if c <= ' ' || c == '\\' {
-				return -1
-			}
-			return c
-		}, text)
+	if r.known == nil {
+		r.known = make(map[string]bool, len(r.found))
+		for _, f := range r.found {
+			r.known[bare(r.said[f.start:f.end])] = true
+		}
 	}
-	secret = bare(secret)
-	return slices.ContainsFunc(r.found, func(f span) bool { return bytes.Contains(bare(r.said[f.start:f.end]), secret) })
+	return r.known[bare(secret)]
+}
+
+func bare(text []byte) string {
+	return string(bytes.Map(func(c rune) rune {
+		if c <= ' ' || c == '\\' {
+			return -1
+		}
+		return c
+	}, text))
 }

@@ -56,8 +56,9 @@ type redactor struct {
 
 	// Of the string at hand.
 	scan      scan
-	said      []byte // itself
-	as        readAs // how it is being read
+	said      []byte          // itself
+	known     map[string]bool // what was found in it, once another reading shows some
+	as        readAs          // how it is being read
 	found     []span
 	disguised bool
 	secret    func(find) bool // note, made once
@@ -160,9 +161,9 @@ func (r *redactor) text(w *walk, v span) {
 	if len(text) < 6 {
 		return
 	}
-	r.said, r.found, r.disguised = text, r.found[:0], false
+	r.said, r.known, r.found, r.disguised = text, nil, r.found[:0], false
 	eachReading(text, r.reading)
-	r.said, r.scan = nil, scan{}
+	r.said, r.known, r.scan = nil, nil, scan{}
 	if r.disguised {
 		r.whole(w, v)
 		return
