@@ -52,7 +52,7 @@ func (p *proxy) unread(side wire.Side, line []byte, err error) error {
 		refusal = &wire.Refusal{Reason: err.Error(), Code: wire.CodeParse}
 	}
 	if refusal.Shapeless && p.profile == pb.Profile_PROFILE_DEVELOPMENT {
-		p.refused(side, line, "WOULD_DROP: "+refusal.Reason)
+		p.tellOfLine(side, line, "line forwarded that production would drop", "WOULD_DROP: "+refusal.Reason)
 		return p.pass(side, line, &pb.Observe{Unrecorded: true})
 	}
 	p.refused(side, line, refusal.Reason)
@@ -90,12 +90,17 @@ func (p *proxy) tellOfRefusal(side wire.Side, id []byte, refusal *wire.Refusal, 
 
 // refused logs and records a line that does not cross.
 func (p *proxy) refused(side wire.Side, line []byte, reason string) {
+	p.tellOfLine(side, line, "line refused", reason)
+}
+
+// tellOfLine logs and records what became of a line that is no message.
+func (p *proxy) tellOfLine(side wire.Side, line []byte, what, reason string) {
 	prefix := blurred(line[:min(len(line), refusedPrefix)])
 	level := slog.LevelWarn
 	if p.complaints.Add(1) > maxComplaints {
 		level = slog.LevelDebug
 	}
-	p.log.Log(context.Background(), level, "line refused", "direction", directionName(side), "reason", reason, "prefix", hex.EncodeToString(prefix))
+	p.log.Log(context.Background(), level, what, "direction", directionName(side), "reason", reason, "prefix", hex.EncodeToString(prefix))
 	p.link.observe(&pb.Observe{Direction: direction(side), Refused: reason, Line: prefix})
 }
 

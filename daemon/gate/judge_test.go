@@ -471,11 +471,16 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 	a.notes.since = a.notes.since.Add(-2 * notesRefill)
 	a.Refused(context.Background(), wire.FromServer, "WOULD_DROP: not JSON", []byte("x"))
-	if want := 10*notesInARow + 1; counted.n != want || counted.kind != wire.KindJSON {
+	if want := 10 * notesInARow; counted.n != want || counted.kind != wire.KindJSON {
 		t.Errorf("%d refused lines were counted, the last as %q; want %d as %q", counted.n, counted.kind, want, wire.KindJSON)
 	}
 	if got := h.records[notesInARow].Reason; !strings.HasPrefix(got, fmt.Sprint(9*notesInARow)) {
 		t.Errorf("what was left out: got %q", got)
+	}
+	// What development lets pass is no refusal, and counts as none.
+	r := h.records[notesInARow+1]
+	if r.Verdict != "forward" || r.Would != "WOULD_DROP" || !r.Forwarded || r.Reason != "not JSON" {
+		t.Errorf("let pass: verdict %q, would %q, forwarded %v, reason %q", r.Verdict, r.Would, r.Forwarded, r.Reason)
 	}
 }
 

@@ -137,14 +137,22 @@ func (a *Attachment) Read(side wire.Side, method string, n uint64) { a.meter.Mes
 // pass.
 const wouldDrop = "WOULD_DROP: "
 
-// Refused writes down a line that the shim's strict reader refused.
+// Refused writes down a line that the shim's strict reader refused, or in development
+// let pass.
 func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string, prefix []byte) {
-	a.meter.Refused(wire.KindOf(strings.TrimPrefix(reason, wouldDrop)))
+	reason, passed := strings.CutPrefix(reason, wouldDrop)
+	if !passed {
+		a.meter.Refused(wire.KindOf(reason))
+	}
 	if !a.mayNote(ctx) {
 		return
 	}
 	r := a.about(record.KindRefused)
 	r.Direction, r.Reason, r.Verdict = Direction(side), reason, "deny"
+	if passed {
+		r.Verdict = "forward"
+		would(r, strings.TrimSuffix(wouldDrop, ": "))
+	}
 	r.Digest = fmt.Sprintf("prefix:%x", prefix)
 	a.write(ctx, r, nil)
 }
