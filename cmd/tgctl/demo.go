@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +31,13 @@ read or changed, nothing goes over a network, and nothing is left behind. When
 stdin is not a terminal the demo answers for you, and says so.`,
 		Example: `  $ tgctl demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.demo(cmd.Context())
+			ctx := cmd.Context()
+			if !signal.Ignored(syscall.SIGHUP) { // the terminal is closed: nothing is left behind either
+				var stop context.CancelFunc
+				ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+				defer stop()
+			}
+			return a.demo(ctx)
 		},
 	}
 	cmd.AddCommand(a.demoAgentCmd(), a.demoServerCmd())

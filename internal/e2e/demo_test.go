@@ -163,7 +163,7 @@ func TestDemoBrokenOff(t *testing.T) {
 		"SIGTERM": func(d *demoRun) { _ = d.cmd.Process.Signal(syscall.SIGTERM) },
 		"the terminal closes": func(d *demoRun) {
 			d.keys.Close()
-			_ = d.cmd.Process.Signal(syscall.SIGTERM)
+			_ = d.cmd.Process.Signal(syscall.SIGHUP)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
