@@ -196,14 +196,6 @@ func (l *Log) append(r *record.Record, members []byte) error {
 	return nil
 }
 
-// token lets whoever waits for c go on, now or when it comes to wait.
-func token(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // stamp is now as records have it.
 func stamp(now time.Time) time.Time { return now.UTC().Truncate(time.Microsecond) }
 
