@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -80,7 +81,12 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 			return ours(err)
 		},
 	}
-	flags := cmd.Flags()
+	o.flags(cmd.Flags())
+	return cmd
+}
+
+// flags declares them.
+func (o *wrapOptions) flags(flags *pflag.FlagSet) {
 	flags.SetInterspersed(false)
 	flags.StringVar(&o.agent, "agent-type", "", "the agent's `TYPE`, where its command does not tell: "+strings.Join(agentconf.Names(), ", "))
 	flags.StringVar(&o.config, "config-path", "", "rewrite this `FILE` instead of those that the agent reads")
@@ -92,7 +98,6 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 	flags.BoolVar(&o.adopt, "adopt", false, "govern servers too that are added or changed while the agent runs; implies --rewrite")
 	flags.BoolVar(&o.verbose, "verbose", false, "say each step: daemon, session, files, servers and what they start")
 	flags.BoolVar(&o.version, "version", false, "say which version this is and exit")
-	return cmd
 }
 
 func profileNamed(name string) pb.Profile {
