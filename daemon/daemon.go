@@ -189,6 +189,17 @@ func (d *Daemon) lost(l facts.Loss) {
 	}
 }
 
+// steered writes down that a server has said what is worded to steer a model.
+func (d *Daemon) steered(s facts.Steer) {
+	err := d.recorder.Record(context.Background(), &record.Record{
+		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Method: s.Method, Facts: []string{facts.Steered},
+		Reason: fmt.Sprintf("what the server said is worded to steer a model (%q); messages of that kind in this session: %d", s.Quote, s.Count),
+	}, nil, nil)
+	if err != nil {
+		d.log.Error("record what is worded to steer a model", "server_id", s.Server, "err", err)
+	}
+}
+
 // Reload puts the configuration on disk in force, or logs why not.
 func (d *Daemon) Reload(ctx context.Context, by string) {
 	_, problems, err := d.policies.Reload(ctx, by)

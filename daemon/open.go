@@ -68,7 +68,7 @@ func (d *Daemon) open(path string, named bool) error {
 // openGate builds what judges, and the sessions that bring it calls.
 func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 	o := d.options
-	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost})
+	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost, Steer: d.steered})
 	d.judge = &gate.Gate{
 		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
 		Recorder: recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter, Tracer: d.traces, Hooks: d.extensions,

@@ -132,10 +132,11 @@ func alike(q *Question, asked *gate.Question) bool {
 }
 
 // covers reports whether everything that is true of a call was shown with a
-// question, as far as names go: details may differ in their wording only.
+// question, as far as names go: details may differ in their wording only. That a
+// text steered the session is no reason to ask, and none to ask again.
 func covers(shown []string, facts []gate.Fact) bool {
 	for _, f := range facts {
-		if !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name }) {
+		if f.Name != "steered" && !slices.ContainsFunc(shown, func(text string) bool { return factName(text) == f.Name }) {
 			return false
 		}
 	}

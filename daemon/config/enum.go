@@ -79,7 +79,7 @@ type Fact string
 func (Fact) words() []string {
 	return []string{
 		"secret", "secret-place", "planted", "prompted", "acts", "sends",
-		"new-place", "changed", "smelly", "unlisted", "outside", "ours",
+		"new-place", "changed", "smelly", "unlisted", "steered", "outside", "ours",
 	}
 }
 

@@ -52,6 +52,7 @@ const (
 	Prompted    = "prompted"
 	NewPlace    = "new-place"
 	Outside     = "outside"
+	Steered     = "steered"
 )
 
 const (
@@ -75,12 +76,17 @@ type Options struct {
 	// could not look at all of a message: at first, and then each time that has
 	// doubled. It must be safe for concurrent use. Nil: nobody is told.
 	Loss func(Loss)
+	// Steer is told when a server has said what is worded to steer a model: in a
+	// session at first, and then each time that there were twice as many. It must be
+	// safe for concurrent use. Nil: nobody is told.
+	Steer func(Steer)
 }
 
 // Finder finds facts. It is safe for concurrent use.
 type Finder struct {
 	own      *own
 	loss     func(Loss)
+	steer    func(Steer)
 	seed     maphash.Seed
 	sessions sessions
 	sights   sync.Pool
@@ -89,7 +95,7 @@ type Finder struct {
 
 // New returns a Finder that remembers nothing yet.
 func New(o Options) *Finder {
-	return &Finder{own: newOwn(o), loss: o.Loss, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
+	return &Finder{own: newOwn(o), loss: o.Loss, steer: o.Steer, seed: maphash.MakeSeed(), sessions: sessions{each: map[owner]*memory{}}}
 }
 
 // Of returns what is true of c; what the memory knows comes last, before it the

@@ -23,8 +23,11 @@ type memory struct {
 	let     uint64  // how much had to go
 	unread  uint64  // bytes of messages that were not looked at
 
+	steered uint16 // the first server that said what is worded to steer a model
+	steers  uint64 // how many messages were
+
 	// What of these has been told.
-	toldLet, toldUnread uint64
+	toldLet, toldUnread, toldSteers uint64
 }
 
 // How much of what a session remembers. Beyond, the oldest goes.
@@ -124,6 +127,17 @@ func (m *memory) claim(key uint64) (by string) {
 	}
 	m.agents.put(key, struct{}{})
 	return ""
+}
+
+// steerer returns the first server that said what is worded to steer a model, empty
+// for none.
+func (m *memory) steerer() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.steered == 0 {
+		return ""
+	}
+	return m.server(m.steered)
 }
 
 // sayer returns the server that said a place first, empty for none.

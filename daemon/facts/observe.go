@@ -45,6 +45,9 @@ func (f *Finder) Observe(m *gate.Message) {
 	// The definitions of tools name tools, their own above all.
 	list, _ := mcp.ListOf(m.Method)
 	s.to, s.tools = &l, !l.agent && list == ""
+	if !l.agent {
+		f.steers(memory, l.by, m, &s.steerer)
+	}
 	missing, decode := m.Missing, mostDecoded
 	text := m.Text
 	if len(text) > mostHeard {

@@ -235,6 +235,9 @@ func (r *recall) conclude() {
 	if r.sends && c.Profile != gate.Development {
 		r.newPlaces()
 	}
+	if by := r.memory.steerer(); by != "" {
+		l.addFact(gate.Fact{Name: Steered, Detail: fmt.Sprintf("a text of server %s in this session is worded to steer a model", by), By: by})
+	}
 }
 
 // counts decides whether a place is one that the call may carry something to. Of

@@ -55,7 +55,8 @@ const keptBuffer = 256 << 10
 
 func (f *Finder) release(s *sight) {
 	s.text, s.to = nil, nil
-	if cap(s.cleaner.out) <= keptBuffer && cap(s.decoded) <= keptBuffer {
+	s.steerer.name = nil
+	if cap(s.steerer.joined)+cap(s.steerer.glued)+cap(s.steerer.rest)+cap(s.steerer.cleaner.out) <= keptBuffer && cap(s.cleaner.out) <= keptBuffer && cap(s.decoded) <= keptBuffer {
 		f.sights.Put(s)
 	}
 }

@@ -68,6 +68,8 @@ type sight struct {
 	cleaner cleaner
 	decoder cleaner // for what base64 stood for
 	decoded []byte
+
+	steerer steerer
 }
 
 // Bits say what a word is made of.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/phrases"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -68,12 +69,16 @@ type nose struct {
 	members  map[string]bool // names of members: a word that is one names no tool
 	mentions map[string]bool
 	budget   *int // bytes that may still be looked at
+	tries    int  // and those that expressions may still be tried on
 }
+
+// means is what it is to say each kind of phrase.
+var means = map[phrases.Kind]string{phrases.Orders: orders, phrases.Credentials: credentials}
 
 // sniff finds out what is to be known of a definition. budget bounds, over many
 // of them, how many bytes are looked at; when it is spent that is a smell.
 func sniff(name string, raw []byte, budget *int) about {
-	n := nose{about: about{Size: len(raw)}, members: map[string]bool{}, mentions: map[string]bool{}, budget: budget}
+	n := nose{about: about{Size: len(raw)}, members: map[string]bool{}, mentions: map[string]bool{}, budget: budget, tries: lookBudget}
 	n.name(name)
 	switch {
 	case len(raw) > maxKept:
@@ -175,10 +180,12 @@ func (n *nose) text(text string, where func() string) {
 
 // told looks for what a model is told in folded text.
 func (n *nose) told(folded string, where func() string) {
-	for i := range phrases {
-		if found := phrases[i].find(folded); found != "" {
-			n.smell(phrases[i].what, found, where())
-		}
+	whole := phrases.Find(folded, &n.tries, func(what phrases.Kind, quote string) bool {
+		n.smell(means[what], quote, where())
+		return true
+	})
+	if !whole {
+		n.smell(tooLong, "there is more that looks like orders than is looked at", "")
 	}
 }
 

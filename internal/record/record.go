@@ -45,7 +45,7 @@ const (
 	KindHook      Kind = "hook"      // extensions changed what was judged: the version that was not, or in development would have been
 	KindOutcome   Kind = "outcome"   // what became of a forwarded call
 	KindMessage   Kind = "message"   // a message that passed and is worth a record
-	KindMemory    Kind = "memory"    // the memory of what a session's servers said is not whole
+	KindMemory    Kind = "memory"    // the memory of what a session's servers said is not whole, or holds what is worded to steer a model
 	KindRefused   Kind = "refused"   // a line the strict reader refused
 	KindDenied    Kind = "denied"    // a caller of the control socket was refused
 	KindPin       Kind = "pin"       // a definition or a server was accepted, is held, or was not seen before
