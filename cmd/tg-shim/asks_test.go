@@ -332,6 +332,20 @@ func TestPagesAreAsks(t *testing.T) {
 	}
 }
 
+// A form goes through where no rule names forms, unless it asks for credentials by
+// name: a person is asked about that one first.
+func TestFormForCredentials(t *testing.T) {
+	t.Parallel()
+	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: approve", 1))
+	const form = `{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{%q:{"type":"string"}}}}}`
+	d.returns(fmt.Sprintf(form, 1, "branch"))
+	d.server(fmt.Sprintf(form, 2, "github_password"))
+	if q := d.decide("elicitation/create", pb.Answer_ANSWER_DENY); !strings.Contains(strings.Join(q.GetFacts(), "; "), "asks the user for credentials by name (password)") {
+		t.Errorf("the question knows %q", q.GetFacts())
+	}
+	d.serverReads(`{"jsonrpc":"2.0","id":2,"result":{"action":"decline"}}`)
+}
+
 // A retried call asks the person once; with another requestState, again; under a
 // changed policy it is refused.
 func TestRetriedCallAsksOnce(t *testing.T) {

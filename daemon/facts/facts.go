@@ -39,6 +39,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // The names of the facts.
@@ -53,6 +54,7 @@ const (
 	NewPlace    = "new-place"
 	Outside     = "outside"
 	Steered     = "steered"
+	Smelly      = "smelly" // of a form; of a definition it is the pins' word
 )
 
 const (
@@ -118,6 +120,9 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 	l.inParts()
 	l.joined()
 	l.recall.conclude()
+	if c.Side == wire.FromServer && c.Method == "elicitation/create" {
+		l.form()
+	}
 	return l.facts
 }
 

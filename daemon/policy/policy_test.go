@@ -279,12 +279,14 @@ func TestBuiltInDefault(t *testing.T) {
 		facts []gate.Fact
 		want  string
 	}{
-		"nothing":    {toolCall(t, "fs", "read_file", `{}`), nil, "forward; rule; defaults.action (built-in default:5)"},
-		"secret":     {toolCall(t, "fs", "x", `{}`), []gate.Fact{{Name: "secret"}}, ask(7, "secret")},
-		"acts":       {toolCall(t, "fs", "delete", `{}`), []gate.Fact{{Name: "acts"}}, ask(12, "acts")},
-		"sends only": {toolCall(t, "fs", "send", `{}`), []gate.Fact{{Name: "sends"}}, "forward; rule; defaults.action (built-in default:5)"},
-		"sampling":   {fromServer(t, "fs", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, "ask; rule; defaults.asks (built-in default:5); ask default"},
-		"form":       {fromServer(t, "fs", "elicitation/create", `{"message":"m","requestedSchema":{}}`), nil, "forward; rule; "},
+		"nothing":     {toolCall(t, "fs", "read_file", `{}`), nil, "forward; rule; defaults.action (built-in default:5)"},
+		"secret":      {toolCall(t, "fs", "x", `{}`), []gate.Fact{{Name: "secret"}}, ask(7, "secret")},
+		"acts":        {toolCall(t, "fs", "delete", `{}`), []gate.Fact{{Name: "acts"}}, ask(12, "acts")},
+		"sends only":  {toolCall(t, "fs", "send", `{}`), []gate.Fact{{Name: "sends"}}, "forward; rule; defaults.action (built-in default:5)"},
+		"sampling":    {fromServer(t, "fs", "sampling/createMessage", `{"messages":[],"maxTokens":1}`), nil, "ask; rule; defaults.asks (built-in default:5); ask default"},
+		"form":        {fromServer(t, "fs", "elicitation/create", `{"message":"m","requestedSchema":{}}`), nil, "forward; rule; "},
+		"smelly form": {fromServer(t, "fs", "elicitation/create", `{"message":"m","requestedSchema":{}}`), []gate.Fact{{Name: "smelly"}}, "ask; rule; defaults.asks (built-in default:5); ask default"},
+		"steered":     {toolCall(t, "fs", "x", `{}`), []gate.Fact{{Name: "steered"}}, "forward; rule; defaults.action (built-in default:5)"},
 	} {
 		if got := judge(s, test.call, test.facts...); got != test.want {
 			t.Errorf("%s: got %s, want %s", name, got, test.want)

@@ -131,7 +131,7 @@ func (s *Set) ruleFor(ctx context.Context, sub *subject, name string, c *gate.Ca
 	case acts:
 		return s.apply(&s.defaults, sub, name, c, facts)
 	case asks:
-		if sub.free {
+		if sub.free && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }) {
 			return s.apply(&rule{action: config.Forward}, sub, name, c, facts)
 		}
 		return s.apply(&s.forAsks, sub, name, c, facts)

@@ -1,0 +1,111 @@
+package facts
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// A form that a server has the agent show asks its user for whatever the server
+// likes, and what is filled in goes back to the server. MCP forbids forms for
+// credentials, and a user can't tell who asks. So a form that names one is smelly.
+
+// form looks at the form that a server asks the user to fill in.
+func (l *look) form() {
+	c := l.call
+	schema, err := wire.Member(c.Line, c.Envelope.Params, "requestedSchema")
+	if err != nil || !schema.Present() {
+		return
+	}
+	f := formLook{look: l}
+	l.walk.raw = schema.Of(c.Line)
+	if err := l.walk.run(&f); err != nil {
+		f.names("more than could be looked at", "")
+	}
+}
+
+// formLook is told of what a schema holds.
+type formLook struct {
+	look    *look
+	cleaner cleaner
+}
+
+func (f *formLook) names(what, member string) {
+	f.look.addFact(gate.Fact{
+		Name: Smelly, Detail: fmt.Sprintf("its form asks the user for credentials by name (%s)", what), Member: member, By: f.look.call.Server,
+	})
+}
+
+func (f *formLook) member(w *walk, name span) {
+	text := f.cleaner.clean(unquoted(w.raw[name.start:name.end]))
+	if kind, what := judgeName(text); kind != plainName {
+		f.names(what, w.path())
+	} else if what := credentialIn(text); what != "" {
+		f.names(what, w.path())
+	}
+}
+
+func (f *formLook) enter(*walk) bool { return true }
+
+// labels are members of a schema that the user reads.
+var labels = set("title", "description", "enumnames", "enum", "const", "default", "format")
+
+func (f *formLook) value(w *walk, kind jsontext.Kind, v span) {
+	if kind != '"' || !isOneOf(labels, w.name()) {
+		return
+	}
+	if what := credentialIn(f.cleaner.clean(unquoted(w.raw[v.start:v.end]))); what != "" {
+		f.names(what, w.path())
+	}
+}
+
+func (f *formLook) pair(*walk, span, span) {}
+
+// What names a credential to a person: words that do alone, and words that do behind
+// one of others.
+var (
+	credentialWords = set("password", "passwords", "passwd", "passphrase", "passcode", "passwort", "credential", "credentials", "apikey",
+		"otp", "totp", "cvv", "cvc", "mnemonic", "jwt")
+	credentialBehind = map[string]map[string]bool{
+		"key":    set("api", "access", "secret", "private", "signing", "encryption", "ssh", "license"),
+		"keys":   set("api", "access", "secret", "private", "signing", "encryption", "ssh", "license"),
+		"token":  set("access", "api", "auth", "bearer", "refresh", "session", "security", "personal", "github", "bot", "oauth"),
+		"tokens": set("access", "api", "auth", "bearer", "refresh", "session", "security", "personal", "github", "bot", "oauth"),
+		"secret": set("client", "app", "api", "shared", "your"),
+		"phrase": set("seed", "recovery", "backup", "pass"),
+		"code":   set("security", "recovery", "backup", "pin", "2fa", "mfa", "otp", "time", "verification", "authenticator"),
+		"pin":    set("your", "card", "account", "user", "bank"),
+		"number": set("card"),
+	}
+)
+
+// credentialIn returns what in a text for a person names a credential, empty for
+// nothing.
+func credentialIn(text []byte) string {
+	var before []byte
+	for len(text) > 0 {
+		n := bytes.IndexFunc(text, func(r rune) bool { return r < 0x80 && !isWord(byte(r)) || r == '_' })
+		if n < 0 {
+			n = len(text)
+		}
+		if n > 0 {
+			words := split(text[:n])
+			for i := range words.n {
+				word := bytes.Clone(words.word(i))
+				if credentialWords[string(word)] {
+					return string(word)
+				}
+				if of := credentialBehind[string(word)]; of[string(before)] {
+					return string(before) + " " + string(word)
+				}
+				before = word
+			}
+		}
+		text = text[min(n+1, len(text)):]
+	}
+	return ""
+}
