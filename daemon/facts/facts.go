@@ -31,7 +31,6 @@ import (
 	"bytes"
 	"context"
 	"hash/maphash"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -282,24 +281,4 @@ func (l *look) pair(w *walk, name, value span) {
 		v = unquoted(v)
 	}
 	l.judged(w, unquoted(w.raw[name.start:name.end]), v)
-}
-
-// judged says whether the name of a member tells that its value is a secret.
-func (l *look) judged(w *walk, name, value []byte) bool {
-	what, is := judgeMember(name, value)
-	if is {
-		l.add(Secret, describe(what), w.path())
-	}
-	return is
-}
-
-func describe(kind string) string {
-	noun := strings.ReplaceAll(kind, "-", " ")
-	switch {
-	case strings.HasSuffix(noun, "s"):
-		return "looks like " + noun
-	case strings.ContainsAny(noun[:1], "aeio8"):
-		return "looks like an " + noun
-	}
-	return "looks like a " + noun
 }

@@ -1,5 +1,7 @@
 package facts
 
+import "strings"
+
 // manner says how a text is to be looked at.
 type manner struct {
 	secrets bool
@@ -66,4 +68,24 @@ func (t *texts) reading(reading []byte, as readAs) bool {
 		t.manner.places = false
 	}
 	return t.manner.secrets || t.manner.places
+}
+
+// judged says whether the name of a member tells that its value is a secret.
+func (l *look) judged(w *walk, name, value []byte) bool {
+	what, is := judgeMember(name, value)
+	if is {
+		l.add(Secret, describe(what), w.path())
+	}
+	return is
+}
+
+func describe(kind string) string {
+	noun := strings.ReplaceAll(kind, "-", " ")
+	switch {
+	case strings.HasSuffix(noun, "s"):
+		return "looks like " + noun
+	case strings.ContainsAny(noun[:1], "aeio8"):
+		return "looks like an " + noun
+	}
+	return "looks like a " + noun
 }

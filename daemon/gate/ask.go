@@ -195,10 +195,11 @@ func lapsed(r Ruling, answer Answer, why string) Ruling {
 	}
 }
 
-// shownWith reports whether each of facts was among shown, as far as names go.
+// shownWith reports whether each of facts was among shown, as far as names go. That
+// a text steered the session is no reason to ask, and none to ask again.
 func shownWith(shown, facts []Fact) bool {
 	return !slices.ContainsFunc(facts, func(f Fact) bool {
-		return !slices.ContainsFunc(shown, func(s Fact) bool { return s.Name == f.Name })
+		return f.Name != "steered" && !slices.ContainsFunc(shown, func(s Fact) bool { return s.Name == f.Name })
 	})
 }
 

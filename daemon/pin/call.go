@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -14,6 +13,17 @@ import (
 // listed says what kind of thing a list is of, for the lists that are pinned.
 // Resources come and go with what they hold; they are not.
 var listed = map[string]Kind{"tools/list": Tool, "prompts/list": Prompt, "resources/templates/list": Template}
+
+// methodOf is how records say what kind of thing a name is: a tool's needs no
+// word.
+func methodOf(kind Kind) string {
+	for method, k := range listed {
+		if k == kind && k != Tool {
+			return method
+		}
+	}
+	return ""
+}
 
 // called returns what a call is made of.
 func called(c *gate.Call) (thing, bool) {
@@ -47,60 +57,6 @@ func (b *Book) Of(c *gate.Call) gate.Pinned {
 		p.Facts = append(p.Facts, gate.Fact{Name: "acts", Detail: "its definition says that it destroys", By: c.Server})
 	}
 	return p
-}
-
-// named says what is to be said of a call by a name that no list of its server's has.
-// b.mu is held.
-func (b *Book) named(c *gate.Call, t thing, p *gate.Pinned) {
-	if t.kind == Template {
-		return
-	}
-	v := b.view(c)
-	if _, shown := v.shown(t); shown || v != nil && v.hidden[t] {
-		return
-	}
-	if other, is := b.otherCase(c, v, t); is {
-		p.Final = true
-		p.Held = fmt.Sprintf("its server lists no %s of this name, and one whose name differs only in case", t.kind)
-		if other != "" {
-			p.Held = fmt.Sprintf("its server lists no %s of this name, but %q: call it by the name that is listed", t.kind, other)
-		}
-		return
-	}
-	if t.kind == Tool && v != nil && slices.Contains(v.whole, Tool) {
-		p.Facts = append(p.Facts, gate.Fact{Name: "unlisted", Detail: "its server lists no tool of this name", By: c.Server})
-	}
-}
-
-// otherCase reports whether the server of c has listed a thing whose name differs
-// from that of t only in case, and what it is called, if the agent may know. What
-// it had listed to others counts where the name of t is none of these. b.mu is held.
-func (b *Book) otherCase(c *gate.Call, v *view, t thing) (name string, is bool) {
-	differs := func(other thing) bool {
-		return other.kind == t.kind && other.name != t.name && strings.EqualFold(other.name, t.name)
-	}
-	if v != nil {
-		for other := range v.offers {
-			if differs(other) {
-				return other.name, true
-			}
-		}
-		for other := range v.hidden {
-			if differs(other) {
-				return "", true
-			}
-		}
-	}
-	l := b.launches[launchID{c.Server, c.Launch}]
-	if l == nil || l.pins[t] != nil || b.mode == config.PinOff {
-		return "", false
-	}
-	for other := range l.pins {
-		if differs(other) {
-			return "", true
-		}
-	}
-	return "", false
 }
 
 // Holds implements gate.Pins.

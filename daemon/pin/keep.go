@@ -9,6 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
 // keep writes down and puts on disk what was seen. Nothing of it counts before.
@@ -27,6 +28,14 @@ func (s *sight) keep(ctx context.Context) error {
 	}
 	s.makeRoom(ctx)
 	return s.b.db.KeepPins(ctx, change)
+}
+
+// record begins a record about the server of this list.
+func (s *sight) record(verdict string) *record.Record {
+	return &record.Record{
+		Kind: record.KindPin, Verdict: verdict, Attachment: s.c.Attachment, Session: s.c.Session, Agent: s.c.Agent,
+		Server: s.id.server, Launch: s.id.launch, Method: s.c.Method, Profile: string(s.c.Profile),
+	}
 }
 
 // change is what is to be put on disk.

@@ -11,7 +11,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // sight is one look at one page of a list: what was known before, and what is
@@ -67,13 +66,6 @@ func (b *Book) Listed(ctx context.Context, c *gate.Call, offered []gate.Offered)
 		}
 	}
 	return answer, nil
-}
-
-// isLast reports whether no page comes behind the one that c is.
-func isLast(c *gate.Call) bool {
-	next, err := wire.Member(c.Line, c.Envelope.Result, "nextCursor")
-	raw := string(next.Of(c.Line))
-	return err == nil && (raw == "" || raw == "null" || raw == `""`)
 }
 
 // sight begins a look at a list.
@@ -299,23 +291,4 @@ func (b *Book) shows(but string, id launchID, t thing, d *definition) bool {
 		}
 	}
 	return false
-}
-
-// methodOf is how records say what kind of thing a name is: a tool's needs no
-// word.
-func methodOf(kind Kind) string {
-	for method, k := range listed {
-		if k == kind && k != Tool {
-			return method
-		}
-	}
-	return ""
-}
-
-// record begins a record about the server of this list.
-func (s *sight) record(verdict string) *record.Record {
-	return &record.Record{
-		Kind: record.KindPin, Verdict: verdict, Attachment: s.c.Attachment, Session: s.c.Session, Agent: s.c.Agent,
-		Server: s.id.server, Launch: s.id.launch, Method: s.c.Method, Profile: string(s.c.Profile),
-	}
 }
