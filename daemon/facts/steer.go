@@ -143,7 +143,8 @@ func (s *steerer) value(said []byte) {
 	clean := s.cleaner.clean(said)
 	if n := min(len(clean), s.decode); n >= shortestBase64 {
 		s.decode -= n
-		base64Runs(clean[:n], func(run []byte) {
+		left := mostRecoded
+		base64Runs(clean[:n], 0, &left, func(run []byte) {
 			if looksLikeText(run) {
 				s.rest = append(say(s.rest, run), " . "...)
 			}
