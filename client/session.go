@@ -134,10 +134,32 @@ func (s *Session) currentSpec() *pb.SessionSpec {
 // seconds, and ends the session. Restoring the files is then up to the caller,
 // whether or not there was an error. Close may be called again.
 func (s *Session) Close(ctx context.Context) (*pb.CloseSessionResponse, error) {
-	out, err := s.client.sessions.Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId()})
+	out, err := s.Drain(ctx)
 	s.cancel(errClosed)
 	<-s.done
+	return out, err
+}
+
+// Drain has the daemon drain the session's shims, which takes up to ten seconds. The
+// session goes on, and its end tells the daemon to put the files back, unless
+// Finish ends it.
+func (s *Session) Drain(ctx context.Context) (*pb.CloseSessionResponse, error) {
+	out, err := s.client.sessions.Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId()})
 	return out, FromStatus(err)
+}
+
+// Finish ends a drained session. With restored the files have been put back, and
+// their locks must be held still: the session is over then when Finish returns. Else,
+// or after an error, the daemon puts back what is to be put back once it gets the
+// locks.
+func (s *Session) Finish(ctx context.Context, restored bool) error {
+	var err error
+	if restored {
+		_, err = s.client.sessions.Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId(), Restored: true})
+	}
+	s.cancel(errClosed)
+	<-s.done
+	return FromStatus(err)
 }
 
 // open opens the stream and reads the daemon's first word.

@@ -86,6 +86,7 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 		},
 		Protected: d.guard.Of,
 		Patience:  agentconf.Patience,
+		Windowed:  agentconf.Windowed,
 	})
 	return err
 }

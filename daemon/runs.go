@@ -55,7 +55,7 @@ func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, e
 	var id [16]byte
 	rand.Read(id[:])
 	process := session.Process{PID: p.PID, Start: p.Start}
-	opened, err := d.sessions.Open(ctx, process, session.Spec{ID: s.Session, Agent: s.Agent, Command: s.Command, Project: s.Cwd})
+	opened, err := d.sessions.Open(ctx, process, session.Spec{ID: s.Session, Agent: s.Agent, Command: s.Command, Project: s.Cwd, Headless: true})
 	if err != nil {
 		return nil, err
 	}

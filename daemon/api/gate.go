@@ -118,7 +118,7 @@ func checkHello(h *pb.Hello) error {
 }
 
 func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, error) {
-	line, err := lineOf(ctx)
+	line, programs, err := lineAndPrograms(ctx)
 	if err != nil {
 		return session.Hello{}, err
 	}
@@ -131,7 +131,7 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 			Server: h.GetServer(), Launch: launch(h), Command: command(h), Requested: profileOf(h.GetProfile()),
 			Patience: max(0, h.GetPatience().AsDuration()), Blind: !h.GetInspects(),
 		},
-		Unclaimed: h.GetExtension() != "", Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line,
+		Unclaimed: h.GetExtension() != "", Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line, Programs: programs,
 	}
 	if len(line) > 1 && !reaper(line[1].PID) {
 		hello.Parent = line[1]

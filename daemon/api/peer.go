@@ -86,22 +86,29 @@ func peerOf(ctx context.Context) (*sock.Peer, error) {
 // lineOf returns the caller's process and its ancestors, nearest first. It is
 // an error when the caller has ended meanwhile: its pid proves nothing then.
 func lineOf(ctx context.Context) ([]session.Process, error) {
+	line, _, err := lineAndPrograms(ctx)
+	return line, err
+}
+
+// lineAndPrograms is lineOf with the program that each of them runs, empty for the
+// caller and where it may not be seen.
+func lineAndPrograms(ctx context.Context) ([]session.Process, []string, error) {
 	p, err := peerOf(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	ancestors, err := sock.Ancestors(p.PID)
 	if err == nil && !p.Alive() {
 		err = errors.New("it has ended")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
+		return nil, nil, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
 	}
-	line := []session.Process{{PID: p.PID, Start: p.Start}}
+	line, programs := []session.Process{{PID: p.PID, Start: p.Start}}, []string{""}
 	for _, a := range ancestors {
-		line = append(line, session.Process{PID: a.PID, Start: a.Start})
+		line, programs = append(line, session.Process{PID: a.PID, Start: a.Start}), append(programs, a.Exe)
 	}
-	return line, nil
+	return line, programs, nil
 }
 
 // processOf identifies a process and names its parent.

@@ -39,6 +39,11 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	if err != nil {
 		return err
 	}
+	if !v.s.Sessions.Owns(line[0], spec.ID) { // it was looked at when it came first
+		if err := v.outside(ctx); err != nil {
+			return err
+		}
+	}
 	opened, err := v.s.Sessions.Open(ctx, line[0], spec)
 	if err != nil {
 		return err
@@ -63,7 +68,7 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 				return nil
 			case e := <-opened.Events():
 				err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{
-					Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached),
+					Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached), Pid: e.Agent.PID, Start: e.Agent.Start,
 				}}})
 				if err != nil {
 					return err
@@ -71,6 +76,25 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 			}
 		}
 	})
+}
+
+// outside checks that a session is not opened from within another, or by anything
+// else that an agent has started: the agent could choose another type and folder for
+// itself, and with that other rules and grants.
+func (v sessionsService) outside(ctx context.Context) error {
+	const what = "a session within another"
+	c, err := look(ctx)
+	if err != nil {
+		return err
+	}
+	// That it began while a wrap lived which was killed does not speak against it: a
+	// wrap that starts a daemon does so before that daemon knows when it was.
+	why := v.s.below(c, true)
+	if why == "" {
+		return passes(ctx, c)
+	}
+	v.s.refused(ctx, c, what, why)
+	return fmt.Errorf("%s: %w to an agent, and %s; open it from a terminal that the agent did not start", what, gate.ErrForbidden, why)
 }
 
 // projectWarnings tells of the files that a project says something in.
@@ -96,7 +120,7 @@ func specOf(m *pb.SessionSpec) (session.Spec, error) {
 	}
 	spec := session.Spec{
 		ID: m.GetId(), Agent: m.GetAgent(), Command: m.GetCommand(), Project: m.GetProject(),
-		Profile: profileOf(m.GetProfile()), Keep: m.GetKeep(),
+		Profile: profileOf(m.GetProfile()), Keep: m.GetKeep(), Outlasting: m.GetOutlasting(),
 	}
 	spec.Files, spec.Ungoverned = filesOf(m.GetFiles()), ungovernedOf(m.GetUngoverned())
 	return spec, nil
@@ -142,8 +166,12 @@ func (v sessionsService) Close(ctx context.Context, req *pb.CloseSessionRequest)
 			return nil, err
 		}
 	}
+	if req.GetRestored() {
+		return &pb.CloseSessionResponse{}, v.s.Sessions.Restored(line[0], req.GetId())
+	}
+	served := v.s.Sessions.Served(req.GetId())
 	drained, remaining, err := v.s.Sessions.Drain(ctx, req.GetId(), own)
-	return &pb.CloseSessionResponse{Drained: uint32(drained), Remaining: uint32(remaining)}, err
+	return &pb.CloseSessionResponse{Drained: uint32(drained), Remaining: uint32(remaining), Served: uint32(served)}, err
 }
 
 func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsResponse, error) {

@@ -22,13 +22,7 @@ var marks = []string{"THOUGHTGATE_ACTIVE=", "THOUGHTGATE_SESSION=", "THOUGHTGATE
 // suspect says why a caller is taken for an agent; it is empty when nothing
 // speaks for that.
 func (s *Server) suspect(c *caller) string {
-	if why := s.Sessions.Agent(c.line); why != "" {
-		return why
-	}
-	if slices.Contains(c.line[1:], session.Process{PID: s.self.PID, Start: s.self.Start}) {
-		return "the daemon itself has started it"
-	}
-	if why := marked(c); why != "" {
+	if why := s.below(c, c.TTY != ""); why != "" {
 		return why
 	}
 	if why := elsewhere(c.PID); !c.known && why != "" {
@@ -38,6 +32,19 @@ func (s *Server) suspect(c *caller) string {
 		return "it runs in the transient unit " + unit + ", which anything can have started"
 	}
 	return s.beside(c)
+}
+
+// below says why a caller is taken for something that an agent has started; it is
+// empty when nothing speaks for that. terminal says whether it counts as somebody at
+// a terminal.
+func (s *Server) below(c *caller, terminal bool) string {
+	if why := s.Sessions.Agent(c.line, terminal); why != "" {
+		return why
+	}
+	if slices.Contains(c.line[1:], session.Process{PID: s.self.PID, Start: s.self.Start}) {
+		return "the daemon itself has started it"
+	}
+	return marked(c)
 }
 
 // marked reports why the environment of a process, or of one above it, shows
@@ -124,6 +131,12 @@ func transient(cgroup string, uid int) string {
 func (s *Server) beside(c *caller) string {
 	var cgroups []string // of the caller and each process above it
 	for _, running := range s.Sessions.Agents() {
+		if running.Ended != 0 {
+			if why := leftInGroup(c, running, &cgroups); why != "" {
+				return why
+			}
+			continue
+		}
 		p, err := sock.ProcessOf(running.PID)
 		if err != nil || p.Start != running.Start {
 			continue // it has ended
@@ -147,6 +160,23 @@ func (s *Server) beside(c *caller) string {
 		if top.Start >= p.Start && reaper(top.PPID) && !above(p.PID, &caller{Process: top}) {
 			return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, running.What)
 		}
+	}
+	return ""
+}
+
+// leftInGroup reports why a caller was left behind in the control group of a wrap
+// that was killed: the topmost of its line there began while the wrap lived, and
+// whoever started it has ended.
+func leftInGroup(c *caller, killed session.Running, cgroups *[]string) string {
+	if killed.Cgroup == "" || killed.Cgroup == "/" || killed.Cgroup != c.seen.Cgroup {
+		return ""
+	}
+	if *cgroups == nil {
+		*cgroups = c.cgroups()
+	}
+	top := c.topmost(killed.Cgroup, *cgroups)
+	if top.Start > killed.Start && top.Start <= killed.Ended && reaper(top.PPID) {
+		return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, killed.What)
 	}
 	return ""
 }

@@ -123,6 +123,9 @@ func (q *Queue) admits(g *Grant, asked *gate.Question, members map[string][]byte
 		slices.ContainsFunc(asked.Facts, func(f gate.Fact) bool { return f.Name == "ours" }) {
 		return false
 	}
+	if c.Claimed && g.Scope != InSession {
+		return false // anybody can name an agent and a project to be covered
+	}
 	switch g.Scope {
 	case InSession:
 		if c.Session == "" || c.Session != g.Session {

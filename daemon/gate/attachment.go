@@ -29,6 +29,7 @@ type Shim struct {
 	Blind      bool          // it can't submit the results that hooks want to see
 	Shared     bool          // its server is not its own: the daemon looks at what it writes
 	Host       bool          // it is no shim: a run submits what its agent asks of us
+	Claimed    bool          // it says of itself where it belongs: grants given elsewhere do not count for it
 }
 
 // Submission is one line that a shim wants judged.
@@ -222,7 +223,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
 		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
 		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
-		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, blind: a.shim.Blind,
+		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, blind: a.shim.Blind, Claimed: a.shim.Claimed,
 	}
 	err := wire.Read(s.Line, s.Side, &c.Envelope)
 	if err != nil {

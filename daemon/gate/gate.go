@@ -52,6 +52,7 @@ type Call struct {
 	// Patience is after how long the agent gives a call up; 0 where nobody knows.
 	Patience time.Duration
 	Limit    Profile // the loosest profile of the session; empty: that of the set in force
+	Claimed  bool    // where it belongs is its own word: see Shim
 	Profile  Profile // what the shim asked for; Judge makes it what is in force
 
 	Side     wire.Side

@@ -69,7 +69,7 @@ func (r *Registry) Known(attachment string) (Known, bool) {
 // when the shim came. Of a process that can't be looked at nothing is known.
 func (r *Registry) behind(h *Hello) *agent {
 	r.mu.Lock()
-	shim, _ := r.member(*h)
+	shim, _, _ := r.member(*h)
 	wrapped := r.sessions[shim.Session] != nil
 	r.mu.Unlock()
 	a := &agent{}

@@ -6,25 +6,32 @@ import (
 )
 
 // Agent reports why the process with these ancestors (itself first) may not
-// decide anything: it descends from a wrapped agent, from the parent of a
-// shim, or from something that a shim started. It is empty for anybody else.
-func (r *Registry) Agent(line []Process) string {
+// decide anything: it descends from a wrapped agent, from the agent behind a
+// shim, from something that a shim started, or from what a wrap that is over has
+// left. It is empty for anybody else. terminal says whether it has one.
+func (r *Registry) Agent(line []Process, terminal bool) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(line) == 0 {
 		return ""
 	}
 	for _, s := range r.sessions {
-		if slices.Contains(line[1:], s.Wrap) {
+		if slices.Contains(line[1:], s.Wrap) || slices.ContainsFunc(s.apps, func(app Process) bool { return slices.Contains(line, app) }) {
 			return fmt.Sprintf("it runs below the wrapped agent %s", s.Spec.Agent)
 		}
 	}
 	for _, j := range r.joined {
-		for _, p := range []Process{j.parent, j.peer, j.server} {
+		for _, p := range []Process{j.whole, j.parent, j.peer, j.server} {
 			if p.PID != 0 && slices.Contains(line, p) {
 				return fmt.Sprintf("it runs below the agent that uses server %s", j.shim.Server)
 			}
 		}
+	}
+	switch g, p, left := r.leftBy(line, terminal); {
+	case left && g.Ended == 0:
+		return fmt.Sprintf("process %d was left behind by the wrapped agent %s, whose wrap is over", p.PID, g.Agent)
+	case left:
+		return fmt.Sprintf("process %d began while the wrapped agent %s ran, whose wrap was killed; start it anew, or use a terminal", p.PID, g.Agent)
 	}
 	return ""
 }
@@ -32,26 +39,39 @@ func (r *Registry) Agent(line []Process) string {
 // Running is a process that is an agent, or has started one.
 type Running struct {
 	Process
-	What string // to a person, as "the wrapped agent codex"
+	What   string // to a person, as "the wrapped agent codex"
+	Cgroup string // of a wrap that was killed; empty for what runs, and is looked at
+	Ended  uint64 // when it was; 0 for what runs
 }
 
-// Agents returns the wraps that are there, and the processes that started shims,
-// each once. Some may have ended meanwhile.
+// Agents returns the wraps that are there or were killed, and what counts as the
+// agent of shims, each once. Some may have ended meanwhile.
 func (r *Registry) Agents() []Running {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := map[Process]bool{{}: true}
 	var all []Running
+	add := func(p Process, what string) {
+		if !seen[p] {
+			seen[p] = true
+			all = append(all, Running{Process: p, What: what})
+		}
+	}
 	for _, s := range r.sessions {
-		if s.present && !seen[s.Wrap] {
-			seen[s.Wrap] = true
-			all = append(all, Running{s.Wrap, "the wrapped agent " + s.Spec.Agent})
+		if s.present {
+			add(s.Wrap, "the wrapped agent "+s.Spec.Agent)
+		}
+		for _, app := range s.apps {
+			add(app, "the wrapped agent "+s.Spec.Agent)
 		}
 	}
 	for _, j := range r.joined {
-		if !seen[j.parent] {
-			seen[j.parent] = true
-			all = append(all, Running{j.parent, "the agent that uses server " + j.shim.Server})
+		add(j.whole, "the agent that uses server "+j.shim.Server)
+		add(j.parent, "the agent that uses server "+j.shim.Server)
+	}
+	for _, g := range r.gone {
+		if g.Ended != 0 {
+			all = append(all, Running{g.Wrap, "the wrapped agent " + g.Agent + ", whose wrap was killed", g.Cgroup, g.Ended})
 		}
 	}
 	return all

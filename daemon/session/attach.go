@@ -19,7 +19,8 @@ type Hello struct {
 	Build    string
 	Peer     Process
 	Parent   Process   // the agent; zero when it has gone
-	Line     []Process // the peer's ancestors, nearest first
+	Line     []Process // the peer and its ancestors, nearest first
+	Programs []string  // of those in Line; empty where they may not be seen
 
 	// Unclaimed says that the line which started the shim could name no session,
 	// since a person wrote it.
@@ -38,8 +39,10 @@ type Joined struct {
 	since  time.Time
 	agent  *agent
 	run    *run
-	key    string // of the run
-	lasts  string // the protection whose line started it, empty for another
+	key    string  // of the run
+	lasts  string  // the protection whose line started it, empty for another
+	claims string  // the wrap's session that it counts for without descending from the wrap, empty for another
+	whole  Process // of the agent: see agentOf
 
 	// The registry's mutex guards what follows.
 	server   Process
@@ -76,8 +79,8 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 		}
 		again = true
 	} else {
-		lasts := ""
-		h.Shim, lasts = r.member(h)
+		lasts, claims := "", ""
+		h.Shim, lasts, claims = r.member(h)
 		if h.Shim.Patience == 0 && h.Shim.Agent != "" && r.patience != nil {
 			h.Shim.Patience = r.patience(h.Shim.Agent)
 		}
@@ -86,8 +89,10 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 			earlier = r.earlier(id)
 			r.unknown(&h.Shim)
 		}
-		j = &Joined{shim: h.Shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts}
+		j = &Joined{shim: h.Shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts, claims: claims}
+		j.whole = r.agentOf(&h, j)
 		r.belong(j)
+		r.serve(j)
 		j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
 		r.joined[id] = j
 	}
@@ -142,18 +147,18 @@ func (j *Joined) same(h *Hello) error {
 
 // tell informs the session of j, if it has one. r.mu is held.
 func (r *Registry) tell(j *Joined, gone bool) {
-	s := r.sessions[j.shim.Session]
+	s := r.wrapOf(j)
 	if s == nil {
 		return
 	}
 	n := 0
-	for _, other := range r.of(j.shim.Session) {
+	for _, other := range r.of(s.Spec.ID) {
 		if !gone || other != j {
 			n++
 		}
 	}
 	select {
-	case s.events <- Event{Attachment: j.shim.Attachment, Server: j.shim.Server, Gone: gone, Attached: n}:
+	case s.events <- Event{Attachment: j.shim.Attachment, Server: j.shim.Server, Gone: gone, Attached: n, Agent: j.whole}:
 	default: // nobody listens; the next one carries the count
 	}
 }
@@ -166,7 +171,7 @@ func (r *Registry) Started(j *Joined, server Process) {
 		return
 	}
 	j.server = server
-	if s := r.sessions[j.shim.Session]; s != nil {
+	if s := r.wrapOf(j); s != nil {
 		if err := r.save(r.ctx, s); err != nil {
 			r.log.Error("note the server process", "server_id", j.shim.Server, "err", err)
 		}
@@ -229,12 +234,15 @@ func (r *Registry) detach(j *Joined, how string) {
 	r.tell(j, true)
 	delete(r.joined, j.shim.Attachment)
 	r.leave(j)
-	if s := r.sessions[j.shim.Session]; s != nil && j.server.PID != 0 {
+	if s := r.wrapOf(j); s != nil && j.server.PID != 0 {
 		if err := r.save(r.ctx, s); err != nil {
 			r.log.Error("note the end of a server", "server_id", j.shim.Server, "err", err)
 		}
 	}
 	r.over(j.shim.Session, j.shim.Attachment)
+	if j.claims != "" {
+		r.over(j.claims, "")
+	}
 	r.changed.Broadcast()
 	r.mu.Unlock()
 	err := r.recorder.Record(context.WithoutCancel(r.ctx), &record.Record{

@@ -69,6 +69,8 @@ type stat struct {
 	state byte
 	group int
 	start uint64
+
+	threads int
 }
 
 // readStat reads what is needed of /proc/PID/stat. The name in it may hold
@@ -84,11 +86,13 @@ func readStat(pid int) (stat, bool) {
 	}
 	group, err1 := strconv.Atoi(string(fields[2]))
 	start, err2 := strconv.ParseUint(string(fields[19]), 10, 64)
-	return stat{fields[0][0], group, start}, err1 == nil && err2 == nil
+	threads, err3 := strconv.Atoi(string(fields[17]))
+	return stat{fields[0][0], group, start, threads}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// alive reports whether p runs still.
+// alive reports whether p runs still. Its first thread may have ended before the
+// others, which have its files and locks.
 func alive(p Process) bool {
 	s, ok := readStat(int(p.PID))
-	return ok && s.start == p.Start && s.state != 'Z'
+	return ok && s.start == p.Start && (s.state != 'Z' || s.threads > 1)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // member fills in what holds for a shim because of where it belongs. What it
@@ -20,18 +21,31 @@ import (
 // server said is remembered when another is called. One that could name none
 // belongs to the nearest wrap that it descends from. Any other belongs to none.
 //
-// lasts is the protection whose line started the shim, empty for another. r.mu
-// is held.
-func (r *Registry) member(h Hello) (shim gate.Shim, lasts string) {
+// A wrap that outlasts its command has shims that do not descend from it: of an
+// instance of the agent that ran before, or that the system has started. Who names
+// its session is believed as far as that makes rules hold: agent and project are
+// those of the wrap. The session is one of its own, so that nothing granted in that
+// of the wrap counts, and its profile is that of the set in force.
+//
+// lasts is the protection whose line started the shim, empty for another; claims is
+// the session of the wrap that it counts for without being of it. r.mu is held.
+func (r *Registry) member(h Hello) (shim gate.Shim, lasts, claims string) {
 	shim = h.Shim
-	if s := r.sessions[shim.Session]; s != nil && slices.Contains(h.Line, s.Wrap) {
-		return s.takes(shim), ""
+	if s := r.sessions[shim.Session]; s != nil {
+		if slices.Contains(h.Line, s.Wrap) {
+			return s.takes(shim), "", ""
+		}
+		if s.Spec.Outlasting {
+			shim.Agent, shim.Project, shim.Claimed = s.Spec.Agent, s.Spec.Project, true
+			shim.Session = sessionOf("claimed "+s.Spec.ID, h.whole(Process{}))
+			return shim, "", s.Spec.ID
+		}
 	}
 	if h.Unclaimed {
 		for _, above := range h.Line {
 			for _, s := range r.sessions {
 				if s.Wrap == above {
-					return s.takes(shim), ""
+					return s.takes(shim), "", ""
 				}
 			}
 		}
@@ -42,13 +56,13 @@ func (r *Registry) member(h Hello) (shim gate.Shim, lasts string) {
 	}
 	if !ok {
 		shim.Session = ""
-		return shim, ""
+		return shim, "", ""
 	}
 	lasts = shim.Session
 	for _, above := range h.Line {
 		for _, s := range r.sessions {
 			if s.Wrap == above && s.Spec.Agent == agent {
-				return s.takes(shim), lasts
+				return s.takes(shim), lasts, ""
 			}
 		}
 	}
@@ -57,7 +71,75 @@ func (r *Registry) member(h Hello) (shim gate.Shim, lasts string) {
 		run = h.Peer
 	}
 	shim.Agent, shim.Session = agent, sessionOf(lasts, run)
-	return shim, lasts
+	for _, s := range r.sessions { // a wrap that waits for an instance that ran before
+		if s.Spec.Outlasting && s.Spec.Agent == agent {
+			claims = s.Spec.ID
+		}
+	}
+	return shim, lasts, claims
+}
+
+// wrapOf is the wrap's session that a shim is of or counts for, nil for none. r.mu is
+// held.
+func (r *Registry) wrapOf(j *Joined) *Session {
+	if s := r.sessions[j.shim.Session]; s != nil {
+		return s
+	}
+	return r.sessions[j.claims]
+}
+
+// whole is the process that stands for the agent as a whole where that is an
+// application of several processes: the topmost one above the shim, but below a wrap,
+// that runs the same program as the shim's parent. Where the parent is not known it
+// is the shim itself.
+func (h *Hello) whole(wrap Process) Process {
+	if h.Parent.PID <= 1 {
+		return h.Peer
+	}
+	top := h.Parent
+	if len(h.Programs) != len(h.Line) || len(h.Line) < 2 {
+		return top
+	}
+	for i, p := range h.Line[1:] {
+		if p == wrap {
+			break
+		}
+		if sock.SameApplication(h.Programs[i+1], h.Programs[1]) {
+			top = p
+		}
+	}
+	return top
+}
+
+// agentOf is the process that counts for the agent behind a shim, with all below it:
+// the shim's parent, and of an application with windows the application. r.mu is
+// held.
+func (r *Registry) agentOf(h *Hello, j *Joined) Process {
+	s := r.wrapOf(j)
+	switch {
+	case h.Parent.PID <= 1:
+		return h.Parent
+	case s != nil && (s.Spec.Outlasting || r.isWindowed(s.Spec.Agent)):
+		return h.whole(s.Wrap)
+	case r.isWindowed(j.shim.Agent):
+		return h.whole(Process{})
+	}
+	return h.Parent
+}
+
+func (r *Registry) isWindowed(agent string) bool { return r.windowed != nil && r.windowed(agent) }
+
+// serve notes that a shim has come to a wrap, and whom it serves: what has used a
+// session's servers counts as its agent as long as the session lasts. r.mu is held.
+func (r *Registry) serve(j *Joined) {
+	s := r.wrapOf(j)
+	if s == nil {
+		return
+	}
+	s.served++
+	if j.whole.PID != 0 && len(s.apps) < maxServers && !slices.Contains(s.apps, j.whole) {
+		s.apps = append(s.apps, j.whole)
+	}
 }
 
 // takes makes a shim one of the session.

@@ -104,6 +104,9 @@ func (r *Registry) forget(s *Session) {
 		return
 	}
 	delete(r.sessions, s.Spec.ID)
+	if _, known := r.gone[s.Spec.ID]; !known {
+		r.vanish(s)
+	}
 	r.endRun(s.Spec.ID)
 	if err := r.store.DeleteSession(r.ctx, s.Spec.ID); err != nil {
 		r.log.Error("forget session", "session", s.Spec.ID, "err", err)

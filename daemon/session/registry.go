@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // Registry is the one list of sessions and attachments. It is safe for
@@ -27,10 +30,13 @@ type Registry struct {
 	forgets  func(session, attachment string)
 	covers   func(protection, server string) (agent string, ok bool)
 	patience func(agent string) time.Duration
+	windowed func(agent string) bool
 
 	ctx    context.Context // the registry's lifetime
 	cancel context.CancelFunc
 	wait   sync.WaitGroup
+
+	self int32 // our own process, which a wrap may have started
 
 	hangUps sync.WaitGroup // those under way, which are over by themselves
 
@@ -43,6 +49,7 @@ type Registry struct {
 	sessions map[string]*Session
 	joined   map[string]*Joined
 	runs     map[string]*run
+	gone     map[string]store.Gone // wraps that are over, by their session
 	closing  bool
 }
 
@@ -67,6 +74,9 @@ type Options struct {
 	// Patience is after how long an agent of a type gives up a call, 0 where
 	// nobody knows; nil: nobody ever does.
 	Patience func(agent string) time.Duration
+	// Windowed reports whether agents of a type are applications of several
+	// processes; nil: none is.
+	Windowed func(agent string) bool
 }
 
 // New returns a registry that has taken up what an earlier daemon left: the
@@ -76,9 +86,9 @@ func New(o Options) (*Registry, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Registry{
 		gate: o.Gate, recorder: o.Recorder, store: o.Store, restorer: o.Restorer, log: o.Logger,
-		earlier: o.Earlier, withdraw: o.Withdraw, forgets: o.Forget, covers: o.Protected, patience: o.Patience, ctx: ctx, cancel: cancel,
-		sessions: map[string]*Session{}, joined: map[string]*Joined{}, runs: map[string]*run{}, programs: newPrograms(ctx),
-		refresh: make(chan struct{}, 1),
+		earlier: o.Earlier, withdraw: o.Withdraw, forgets: o.Forget, covers: o.Protected, patience: o.Patience, windowed: o.Windowed, ctx: ctx, cancel: cancel,
+		sessions: map[string]*Session{}, joined: map[string]*Joined{}, runs: map[string]*run{}, gone: map[string]store.Gone{}, programs: newPrograms(ctx),
+		refresh: make(chan struct{}, 1), self: int32(os.Getpid()),
 	}
 	r.changed.L = &r.mu
 	saved, err := o.Store.Sessions(ctx)
@@ -86,12 +96,24 @@ func New(o Options) (*Registry, error) {
 		cancel()
 		return nil, fmt.Errorf("read the sessions of an earlier daemon: %w", err)
 	}
+	left, err := o.Store.Gone(ctx)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("read the wraps of an earlier daemon: %w", err)
+	}
+	for _, g := range left {
+		r.gone[g.Session] = g
+	}
 	for _, old := range saved {
 		s := newSession(Spec{
 			ID: old.ID, Agent: old.Agent, Command: old.Command, Project: old.Project,
 			Profile: gate.Profile(old.Profile), Files: old.Files, Keep: old.Keep,
 		}, old.Wrap, old.Opened)
 		r.sessions[s.Spec.ID] = s
+		s.cgroup, _ = sock.Cgroup(s.Wrap.PID)
+		if !alive(s.Wrap) {
+			r.vanish(s)
+		}
 		for _, server := range old.Servers {
 			r.wait.Go(func() { r.endServer(server) })
 		}

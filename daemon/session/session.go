@@ -11,11 +11,13 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // drainLimit is how long a session's shims may take to leave.
@@ -32,13 +34,17 @@ type File = store.File
 
 // Spec is what a wrap tells of itself.
 type Spec struct {
-	ID      string
-	Agent   string
-	Command []string
-	Project string
-	Profile gate.Profile // empty: what the configuration says
-	Files   []File
-	Keep    bool // leave the files as they are
+	ID       string
+	Agent    string
+	Command  []string
+	Project  string
+	Profile  gate.Profile // empty: what the configuration says
+	Files    []File
+	Keep     bool // leave the files as they are
+	Headless bool // a run of the daemon's own, which ends what is left of it
+	// Outlasting: what the command started, or an instance that ran before, starts
+	// servers once the command has returned. See member.
+	Outlasting bool
 	// Ungoverned are the servers that came up before the session was taken up again.
 	Ungoverned []Ungoverned
 }
@@ -55,6 +61,9 @@ type Store interface {
 	PutSession(context.Context, *store.Session) error
 	DeleteSession(ctx context.Context, id string) error
 	Sessions(context.Context) ([]store.Session, error)
+	KeepGone(context.Context, *store.Gone) error
+	DropGone(ctx context.Context, session string) error
+	Gone(context.Context) ([]store.Gone, error)
 }
 
 // Event tells that a shim of a session came or went.
@@ -62,7 +71,8 @@ type Event struct {
 	Attachment string
 	Server     string
 	Gone       bool
-	Attached   int // how many there are now
+	Attached   int     // how many there are now
+	Agent      Process // that counts for the agent; zero where none is known
 }
 
 // Session is one wrapped run of an agent.
@@ -71,15 +81,19 @@ type Session struct {
 	Wrap   Process
 	Opened time.Time
 
-	terminal int // that the wrap belongs to, or noTerminal
+	terminal int    // that the wrap belongs to, or noTerminal
+	cgroup   string // of the wrap
 	events   chan Event
 	ended    chan struct{} // closed when the stream that opened it has ended
 
 	// The registry's mutex guards what follows.
-	present    bool   // the wrap's stream is open
-	closed     bool   // the wrap asked for the end
-	problem    string // why the files could not be put back yet
-	files      []File // those of Spec, and what was amended since
+	present    bool      // the wrap's stream is open
+	closed     bool      // the wrap asked for the end
+	settled    bool      // what it leaves running is known: see leaves
+	problem    string    // why the files could not be put back yet
+	served     int       // shims that have joined
+	apps       []Process // what counts as the agent besides what descends from the wrap: see agentOf
+	files      []File    // those of Spec, and what was amended since
 	ungoverned []Ungoverned
 }
 
@@ -108,11 +122,16 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 	}
 	s := newSession(spec, wrap, opened)
 	s.terminal = terminalOf(wrap)
+	s.cgroup, _ = sock.Cgroup(wrap.PID)
 	if err := r.save(ctx, s); err != nil {
 		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
 	}
+	if old := r.sessions[spec.ID]; old != nil {
+		s.served, s.apps = old.served, old.apps
+	}
 	s.present = true
 	r.sessions[spec.ID] = s
+	r.isBack(spec.ID)
 	verdict := "opened"
 	if again {
 		verdict = "reopened"
@@ -124,6 +143,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 		// Nobody will leave a session that was not opened; what an earlier stream
 		// of it has rewritten is to be put back all the same.
 		s.present = false
+		r.vanish(s)
 		close(s.ended)
 		r.wait.Go(func() { r.adopt(s) })
 		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
@@ -154,7 +174,7 @@ func (r *Registry) save(ctx context.Context, s *Session) error {
 		Keep: s.Spec.Keep, Wrap: s.Wrap, Opened: s.Opened, Files: s.files,
 	}
 	for _, j := range r.joined {
-		if j.shim.Session == s.Spec.ID && j.server.PID != 0 {
+		if j.of(s.Spec.ID) && j.server.PID != 0 {
 			saved.Servers = append(saved.Servers, store.Server{Shim: j.peer, Leader: j.server})
 		}
 	}
@@ -170,7 +190,7 @@ func (r *Registry) note(ctx context.Context, s *Session, verdict, reason string)
 }
 
 // Drain asks the session's shims to leave and waits until they have, for ten
-// seconds at most.
+// seconds at most. byWrap says that the wrap asks, which is about to end.
 func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, remaining int, err error) {
 	r.mu.Lock()
 	if r.sessions[id] == nil {
@@ -178,7 +198,7 @@ func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, 
 		return 0, 0, fmt.Errorf("close session %s: %w", id, gate.ErrNotFound)
 	}
 	r.sessions[id].closed = r.sessions[id].closed || byWrap
-	mine := r.of(id)
+	mine := r.drains(id)
 	for _, j := range mine {
 		j.drain("the session is closing")
 	}
@@ -186,8 +206,37 @@ func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, 
 
 	ctx, cancel := context.WithTimeout(ctx, drainLimit)
 	defer cancel()
-	remaining = r.until(ctx, func() int { return len(r.of(id)) })
+	remaining = r.until(ctx, func() int { return len(r.drains(id)) })
+	if byWrap {
+		r.leaves(id)
+	}
 	return max(0, len(mine)-remaining), remaining, nil
+}
+
+// Served is how many shims a session has had, as far as this daemon knows.
+func (r *Registry) Served(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sessions[id]; s != nil {
+		return s.served
+	}
+	return 0
+}
+
+// Restored ends a session whose wrap has put its files back and has their locks
+// still. Nobody else needs to look at them then: the next wrap may have them at
+// once, and would keep a session open that is over.
+func (r *Registry) Restored(wrap Process, id string) error {
+	r.mu.Lock()
+	s := r.sessions[id]
+	if s == nil || s.Wrap != wrap {
+		r.mu.Unlock()
+		return fmt.Errorf("end session %s: it is not that of process %d: %w", id, wrap.PID, gate.ErrForbidden)
+	}
+	s.present, s.closed, s.files = false, true, nil
+	r.mu.Unlock()
+	r.forget(s)
+	return nil
 }
 
 // Owns reports whether the process is the wrap that opened the session.
@@ -202,11 +251,20 @@ func (r *Registry) Owns(p Process, id string) bool {
 func (r *Registry) of(session string) []*Joined {
 	var mine []*Joined
 	for _, j := range r.joined {
-		if j.shim.Session == session {
+		if j.of(session) {
 			mine = append(mine, j)
 		}
 	}
 	return mine
+}
+
+// of reports whether a shim is of a session, or counts for it.
+func (j *Joined) of(session string) bool { return j.shim.Session == session || j.claims == session }
+
+// drains are the attachments of a session that end with it. What a protection's line
+// started that does not descend from the wrap goes on without. r.mu is held.
+func (r *Registry) drains(session string) []*Joined {
+	return slices.DeleteFunc(r.of(session), func(j *Joined) bool { return j.claims == session && j.lasts != "" })
 }
 
 // until waits until count is zero or ctx ends, and returns it.
@@ -231,7 +289,10 @@ func (r *Registry) Leave(s *Session) {
 	r.mu.Lock()
 	s.present = false
 	closing := r.closing
-	for _, j := range r.of(s.Spec.ID) {
+	if r.sessions[s.Spec.ID] == s && !closing {
+		r.vanish(s)
+	}
+	for _, j := range r.drains(s.Spec.ID) {
 		if !closing { // a daemon that stops leaves the shims to its successor
 			j.drain("the wrap has ended")
 		}

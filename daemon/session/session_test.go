@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,6 +24,7 @@ import (
 type world struct {
 	mu       sync.Mutex
 	saved    map[string]store.Session
+	gone     map[string]store.Gone
 	held     bool  // the lock of every file is held
 	broken   error // restoring fails
 	restored []string
@@ -30,7 +33,9 @@ type world struct {
 	forgot   []string // sessions/attachments of which nothing is remembered any more
 }
 
-func newWorld() *world { return &world{saved: map[string]store.Session{}} }
+func newWorld() *world {
+	return &world{saved: map[string]store.Session{}, gone: map[string]store.Gone{}}
+}
 
 func (w *world) set(change func()) {
 	w.mu.Lock()
@@ -56,6 +61,22 @@ func (w *world) Sessions(context.Context) ([]store.Session, error) {
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+func (w *world) KeepGone(_ context.Context, g *store.Gone) error {
+	w.set(func() { w.gone[g.Session] = *g })
+	return nil
+}
+
+func (w *world) DropGone(_ context.Context, session string) error {
+	w.set(func() { delete(w.gone, session) })
+	return nil
+}
+
+func (w *world) Gone(context.Context) ([]store.Gone, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Values(w.gone)), nil
 }
 
 func (w *world) Restore(journal []byte) (string, bool, error) {
@@ -323,7 +344,7 @@ func TestMembership(t *testing.T) {
 		{{PID: 50}, shim}:               true,
 		{{PID: 50}, {PID: 1, Start: 1}}: false,
 	} {
-		if got := r.Agent(*line) != ""; got != want {
+		if got := r.Agent(*line, false) != ""; got != want {
 			t.Errorf("Agent(%v): got %v, want %v", *line, got, want)
 		}
 	}

@@ -213,6 +213,16 @@ var migrations = []string{
 		size      INTEGER NOT NULL
 	) STRICT;
 	CREATE INDEX extension_memory_of ON extension_memory (extension, n, size);`,
+	`CREATE TABLE gone (
+		session TEXT    PRIMARY KEY,
+		agent   TEXT    NOT NULL,
+		pid     INTEGER NOT NULL,
+		started INTEGER NOT NULL,
+		cgroup  TEXT    NOT NULL,
+		ended   INTEGER NOT NULL, -- 0: in order
+		left    TEXT    NOT NULL, -- JSON
+		boot    TEXT    NOT NULL
+	) STRICT;`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.

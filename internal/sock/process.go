@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 )
 
 // Process is what the system says of a running process. A pid and a start
@@ -82,4 +83,58 @@ func Ancestors(pid int32) ([]Process, error) {
 		child = parent
 	}
 	return line, nil
+}
+
+// Processes returns every process that can be seen, in no order, without its
+// program and directory, which [ProcessOf] has. One that comes or goes meanwhile may
+// be missing, or still be there.
+func Processes() ([]Process, error) {
+	pids, err := listProcesses()
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	all := make([]Process, 0, len(pids))
+	for _, pid := range pids {
+		if p, err := readProcess(pid); err == nil && !p.zombie {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// Below returns those of all that descend from pid.
+func Below(all []Process, pid int32) []Process {
+	parents := make(map[int32]int32, len(all))
+	for _, p := range all {
+		parents[p.PID] = p.PPID
+	}
+	var found []Process
+	for _, p := range all {
+		above := p.PPID
+		for tries := 0; above > 0 && above != pid && tries < maxAncestors; tries++ {
+			above = parents[above]
+		}
+		if above == pid {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// SameApplication reports whether two programs are one application: the same file,
+// or for macOS two of one bundle, whose helpers are programs of their own. Programs
+// that can't be seen are none.
+func SameApplication(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	return a == b || bundleOf(a) != "" && bundleOf(a) == bundleOf(b)
+}
+
+// bundleOf is the outermost bundle that a program lies in.
+func bundleOf(path string) string {
+	if i := strings.Index(path, ".app/"); i >= 0 {
+		return path[:i]
+	}
+	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -75,3 +76,19 @@ func Cgroup(int32) (string, error) { return "", nil }
 
 // SameUserNamespace is always so: macOS has no user namespaces.
 func SameUserNamespace(int32) (bool, error) { return true, nil }
+
+// listProcesses returns the numbers of all processes.
+func listProcesses() ([]int32, error) {
+	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil, err
+	}
+	pids := make([]int32, len(all))
+	for i, k := range all {
+		pids[i] = k.Proc.P_pid
+	}
+	return pids, nil
+}
+
+// Now is this moment as [Process].Start counts: in microseconds of the clock.
+func Now() uint64 { return uint64(time.Now().UnixMicro()) }

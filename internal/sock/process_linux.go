@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func procFile(pid int32, name string) string {
@@ -134,4 +136,31 @@ func SameUserNamespace(pid int32) (bool, error) {
 		return false, fmt.Errorf("look at our user namespace: %w", err)
 	}
 	return os.SameFile(theirs, ours), nil
+}
+
+// listProcesses returns the numbers of all processes.
+func listProcesses() ([]int32, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	var pids []int32
+	for _, name := range names {
+		if pid, err := strconv.ParseInt(name, 10, 32); err == nil {
+			pids = append(pids, int32(pid))
+		}
+	}
+	return pids, err
+}
+
+// Now is this moment as [Process].Start counts: in hundredths of a second since the
+// system was started.
+func Now() uint64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return uint64(t.Nano() / 1e7)
 }

@@ -68,15 +68,20 @@ func (x *OpenSessionRequest) GetSpec() *SessionSpec {
 
 // SessionSpec is what a wrap tells of itself before it changes anything.
 type SessionSpec struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                        // chosen by the wrap, random
-	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`                                  // agent type, as `claude-code`
-	Command       []string               `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`                              // what is launched
-	Project       string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`                              // absolute folder of the wrap
-	Profile       Profile                `protobuf:"varint,5,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // unspecified: the configuration's
-	Files         []*ConfigFile          `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
-	Keep          bool                   `protobuf:"varint,7,opt,name=keep,proto3" json:"keep,omitempty"`            // --no-restore: leave the rewritten files
-	Ungoverned    []*UngovernedServer    `protobuf:"bytes,8,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // that came up since, see Amend
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                        // chosen by the wrap, random
+	Agent      string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`                                  // agent type, as `claude-code`
+	Command    []string               `protobuf:"bytes,3,rep,name=command,proto3" json:"command,omitempty"`                              // what is launched
+	Project    string                 `protobuf:"bytes,4,opt,name=project,proto3" json:"project,omitempty"`                              // absolute folder of the wrap
+	Profile    Profile                `protobuf:"varint,5,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // unspecified: the configuration's
+	Files      []*ConfigFile          `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
+	Keep       bool                   `protobuf:"varint,7,opt,name=keep,proto3" json:"keep,omitempty"`            // --no-restore: leave the rewritten files
+	Ungoverned []*UngovernedServer    `protobuf:"bytes,8,rep,name=ungoverned,proto3" json:"ungoverned,omitempty"` // that came up since, see Amend
+	// outlasting: what the command starts, or an instance that ran before, starts the
+	// servers when the command has returned. A shim that names the session without
+	// descending from the wrap is then judged by the session's rules, without its
+	// looser profile and its grants.
+	Outlasting    bool `protobuf:"varint,9,opt,name=outlasting,proto3" json:"outlasting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -165,6 +170,13 @@ func (x *SessionSpec) GetUngoverned() []*UngovernedServer {
 		return x.Ungoverned
 	}
 	return nil
+}
+
+func (x *SessionSpec) GetOutlasting() bool {
+	if x != nil {
+		return x.Outlasting
+	}
+	return false
 }
 
 // UngovernedServer is a server that the agent of a session starts past us.
@@ -438,6 +450,8 @@ type ShimEvent struct {
 	Server        string                 `protobuf:"bytes,2,opt,name=server,proto3" json:"server,omitempty"`
 	Gone          bool                   `protobuf:"varint,3,opt,name=gone,proto3" json:"gone,omitempty"`
 	Attached      uint32                 `protobuf:"varint,4,opt,name=attached,proto3" json:"attached,omitempty"` // how many are attached now
+	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`           // of the agent's process that counts for it, 0 where none is known
+	Start         uint64                 `protobuf:"varint,6,opt,name=start,proto3" json:"start,omitempty"`       // when that was started, as the platform counts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -500,9 +514,27 @@ func (x *ShimEvent) GetAttached() uint32 {
 	return 0
 }
 
+func (x *ShimEvent) GetPid() int32 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *ShimEvent) GetStart() uint64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
 type CloseSessionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// restored: the wrap that opened the session has put its files back and still has
+	// their locks, so that nothing is left to do and the session is over. Nobody else
+	// is believed that.
+	Restored      bool `protobuf:"varint,2,opt,name=restored,proto3" json:"restored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -544,10 +576,18 @@ func (x *CloseSessionRequest) GetId() string {
 	return ""
 }
 
+func (x *CloseSessionRequest) GetRestored() bool {
+	if x != nil {
+		return x.Restored
+	}
+	return false
+}
+
 type CloseSessionResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Drained       uint32                 `protobuf:"varint,1,opt,name=drained,proto3" json:"drained,omitempty"`     // shims that left in time
 	Remaining     uint32                 `protobuf:"varint,2,opt,name=remaining,proto3" json:"remaining,omitempty"` // shims that were still there after ten seconds
+	Served        uint32                 `protobuf:"varint,3,opt,name=served,proto3" json:"served,omitempty"`       // shims that were there at any time, as far as this daemon knows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -592,6 +632,13 @@ func (x *CloseSessionResponse) GetDrained() uint32 {
 func (x *CloseSessionResponse) GetRemaining() uint32 {
 	if x != nil {
 		return x.Remaining
+	}
+	return 0
+}
+
+func (x *CloseSessionResponse) GetServed() uint32 {
+	if x != nil {
+		return x.Served
 	}
 	return 0
 }
@@ -1368,7 +1415,7 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"\x1cthoughtgate/v1/session.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19thoughtgate/v1/gate.proto\"E\n" +
 	"\x12OpenSessionRequest\x12/\n" +
-	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\xa2\x02\n" +
+	"\x04spec\x18\x01 \x01(\v2\x1b.thoughtgate.v1.SessionSpecR\x04spec\"\xc2\x02\n" +
 	"\vSessionSpec\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x18\n" +
@@ -1379,7 +1426,10 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\x04keep\x18\a \x01(\bR\x04keep\x12@\n" +
 	"\n" +
 	"ungoverned\x18\b \x03(\v2 .thoughtgate.v1.UngovernedServerR\n" +
-	"ungoverned\"P\n" +
+	"ungoverned\x12\x1e\n" +
+	"\n" +
+	"outlasting\x18\t \x01(\bR\n" +
+	"outlasting\"P\n" +
 	"\x10UngovernedServer\x12\x16\n" +
 	"\x06server\x18\x01 \x01(\tR\x06server\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x10\n" +
@@ -1397,19 +1447,23 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"shimSocket\x121\n" +
 	"\aprofile\x18\x02 \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\tR\x06config\x12\x1a\n" +
-	"\bwarnings\x18\x04 \x03(\tR\bwarnings\"s\n" +
+	"\bwarnings\x18\x04 \x03(\tR\bwarnings\"\x9b\x01\n" +
 	"\tShimEvent\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x01 \x01(\tR\n" +
 	"attachment\x12\x16\n" +
 	"\x06server\x18\x02 \x01(\tR\x06server\x12\x12\n" +
 	"\x04gone\x18\x03 \x01(\bR\x04gone\x12\x1a\n" +
-	"\battached\x18\x04 \x01(\rR\battached\"%\n" +
+	"\battached\x18\x04 \x01(\rR\battached\x12\x10\n" +
+	"\x03pid\x18\x05 \x01(\x05R\x03pid\x12\x14\n" +
+	"\x05start\x18\x06 \x01(\x04R\x05start\"A\n" +
 	"\x13CloseSessionRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"N\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
+	"\brestored\x18\x02 \x01(\bR\brestored\"f\n" +
 	"\x14CloseSessionResponse\x12\x18\n" +
 	"\adrained\x18\x01 \x01(\rR\adrained\x12\x1c\n" +
-	"\tremaining\x18\x02 \x01(\rR\tremaining\"\x99\x01\n" +
+	"\tremaining\x18\x02 \x01(\rR\tremaining\x12\x16\n" +
+	"\x06served\x18\x03 \x01(\rR\x06served\"\x99\x01\n" +
 	"\x13AmendSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x05files\x18\x02 \x03(\v2\x1a.thoughtgate.v1.ConfigFileR\x05files\x12@\n" +

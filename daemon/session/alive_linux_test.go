@@ -1,0 +1,59 @@
+package session
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// headless is set for a process whose first thread is to end, and no other.
+const headless = "TG_TEST_HEADLESS"
+
+func init() {
+	if os.Getenv(headless) == "" {
+		return
+	}
+	go func() {
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+		os.Exit(0)
+	}()
+	fmt.Println("ready")
+	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // of the thread that init runs on, the first
+}
+
+// A process lives, and has its locks, as long as one of its threads does.
+func TestAliveWithoutItsFirstThread(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), headless+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	first := newWorld()
+	first.eventually(t, "its first thread has ended", func() bool {
+		s, ok := readStat(cmd.Process.Pid)
+		return ok && s.state == 'Z'
+	})
+	s, _ := readStat(cmd.Process.Pid)
+	p := Process{PID: int32(cmd.Process.Pid), Start: s.start}
+	if !alive(p) {
+		t.Error("it lives, and is taken for dead")
+	}
+	in.Close() // and the last one ends
+	first.eventually(t, "the process ends", func() bool { return !alive(p) })
+	if _, err := sock.ProcessOf(p.PID); err == nil {
+		t.Error("it is a zombie, and described")
+	}
+}

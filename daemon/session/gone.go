@@ -1,0 +1,102 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// A wrap that is over knows its agent no more: whoever descended from it has another
+// parent then. What was its agent may still not decide, and an agent that kills its
+// wrap to that end least of all. So the daemon remembers what it can.
+//
+// Of a wrap that ended in order that is what it left running, which it has taken in
+// until then. Of one that vanished nobody could look at that in time; what is known
+// is when it lived, and so when all was started that it left.
+
+// vanish remembers a wrap that is not there any more, unless it ended in order. r.mu
+// is held.
+func (r *Registry) vanish(s *Session) {
+	if s.settled || s.Spec.Headless {
+		return
+	}
+	r.remember(store.Gone{
+		Session: s.Spec.ID, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Ended: sock.Now(), Left: slices.Clone(s.apps),
+	})
+}
+
+// leaves remembers what a wrap leaves running that is about to end in order. One that
+// is killed while it does so has vanished.
+func (r *Registry) leaves(id string) {
+	r.mu.Lock()
+	s := r.sessions[id]
+	r.mu.Unlock()
+	if s == nil {
+		return
+	}
+	all, err := sock.Processes()
+	if err != nil {
+		r.log.Error("look at what a wrap leaves", "session", id, "err", err)
+	}
+	below := sock.Below(all, r.self)
+	var left []Process
+	for _, p := range sock.Below(all, s.Wrap.PID) {
+		if p.PID == r.self || slices.ContainsFunc(below, func(b sock.Process) bool { return b.PID == p.PID }) {
+			continue
+		}
+		left = append(left, Process{PID: p.PID, Start: p.Start})
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range s.apps {
+		if !slices.Contains(left, p) {
+			left = append(left, p)
+		}
+	}
+	if err != nil || !s.present || !alive(s.Wrap) { // what was its child may be another's by now
+		return
+	}
+	s.settled = true
+	if left = slices.DeleteFunc(left, func(p Process) bool { return !alive(p) }); len(left) > 0 {
+		r.remember(store.Gone{Session: id, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Left: left})
+	}
+}
+
+// remember keeps g, on disk too. r.mu is held.
+func (r *Registry) remember(g store.Gone) {
+	r.gone[g.Session] = g
+	if err := r.store.KeepGone(r.ctx, &g); err != nil {
+		r.log.Error("remember a wrap that is over", "session", g.Session, "err", err)
+	}
+}
+
+// isBack forgets that a wrap was over. r.mu is held.
+func (r *Registry) isBack(id string) {
+	if _, there := r.gone[id]; !there {
+		return
+	}
+	delete(r.gone, id)
+	if err := r.store.DropGone(r.ctx, id); err != nil {
+		r.log.Error("forget that a wrap was over", "session", id, "err", err)
+	}
+}
+
+// leftBy returns the wrap that is over of whose agent one of line is, and that one.
+// Without a terminal, what began while a wrap lived that vanished is taken for its
+// agent's: a person has one. r.mu is held.
+func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, bool) {
+	for id, g := range r.gone {
+		if g.Ended == 0 && !slices.ContainsFunc(g.Left, alive) {
+			r.isBack(id) // nothing is left of it
+			continue
+		}
+		for i, p := range line {
+			began := p.Start > g.Wrap.Start && p.Start <= g.Ended
+			if slices.Contains(g.Left, p) || i > 0 && p == g.Wrap || began && !terminal {
+				return g, p, true
+			}
+		}
+	}
+	return store.Gone{}, Process{}, false
+}
