@@ -1,18 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/aymanbagabas/go-udiff"
-	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -229,94 +225,6 @@ func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe 
 	for _, c := range p.calls {
 		line := display.Safe(fmt.Sprintf("  %s  %-*s  %s", shortTime(c.at, now), widest, c.verdict, c.what)) + spaced(c.short)
 		lines = append(lines, hanging(line, columns, 4)...)
-	}
-	return lines
-}
-
-// compared says what differs between q and the call that was approved last.
-func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Safe {
-	if p.approved == nil {
-		return display.Wrap("Of this tool no approved call is on record.", columns)
-	}
-	was, is := p.approved, q.GetArguments()
-	if !p.approved.params {
-		is = comparedPart(q)
-	}
-	name := display.Name(was.question) + ", " + display.Span(now.Sub(was.at)) + " ago"
-	see := "tgctl audit show " + display.Safe(strconv.FormatUint(was.seq, 10))
-	say := func(text display.Safe) []display.Safe { return display.Wrap(text, columns) }
-	var lines []display.Safe
-	if was.launch != q.GetLaunch() {
-		lines = say("The server was started by another command when a call was approved last.")
-	}
-	switch {
-	case !was.kept:
-		return append(lines, say("Last approved: "+name+". Its arguments are not on record.")...)
-	case was.args == nil:
-		return append(lines, say("Last approved: "+name+". Only the beginning of its arguments is on record: "+see)...)
-	case len(was.args)+len(is) > compareMost:
-		return append(lines, say("Last approved: "+name+". The arguments are too long to be compared here: "+see)...)
-	}
-	diff := differing(was.args, is, columns)
-	if !was.params && q.GetMethod() == toolCall && argumentsOf(toolCall, q.GetArguments()) == nil {
-		lines = append(lines, say("Unlike the last approved call, it says more than its arguments; see its params above.")...)
-	}
-	if len(diff) == 0 {
-		return append(lines, say("The same arguments as in the last approved call, "+name+".")...)
-	}
-	lines = append(lines, say("compared with the last approved call, "+name+", as recorded:")...)
-	if bytes.Contains(was.args, []byte(`"hmac:`)) {
-		lines = append(lines, say("(a secret is recorded as hmac:..., so it differs here even if it is the same)")...)
-	}
-	return append(lines, diff...)
-}
-
-// comparedPart is what of a question the record keeps of a call: its arguments, or
-// all params where there are none.
-func comparedPart(q *pb.Approval) []byte {
-	dec := jsontext.NewDecoder(bytes.NewReader(q.GetArguments()))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return q.GetArguments()
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			break
-		}
-		wanted := name.String() == "arguments" // before the name's buffer is used again
-		value, err := dec.ReadValue()
-		if err != nil {
-			break
-		}
-		if wanted {
-			return bytes.Clone(value)
-		}
-	}
-	return q.GetArguments()
-}
-
-// differing lays out the lines in which two JSON values differ, with a few
-// around them; none when they are shown alike.
-func differing(was, is []byte, columns int) []display.Safe {
-	room := 0
-	if columns > 0 {
-		room = max(columns-2, 20)
-	}
-	text := func(raw []byte) string { return string(display.JSON(raw, room)) + "\n" }
-	unified := udiff.Unified("", "", text(was), text(is))
-	if unified == "" {
-		return nil
-	}
-	var lines []display.Safe
-	for line := range strings.Lines(unified) {
-		line = strings.TrimSuffix(line, "\n")
-		switch {
-		case len(lines) == 0 && (line == "--- " || line == "+++ "): // no files are compared
-		case strings.HasPrefix(line, "@@"):
-			lines = append(lines, display.Safe(line))
-		default:
-			lines = append(lines, display.Safe(line[:1]+" "+line[1:]))
-		}
 	}
 	return lines
 }

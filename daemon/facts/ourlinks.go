@@ -1,0 +1,64 @@
+package facts
+
+import (
+	"time"
+)
+
+// followed returns which of our paths p leads to when its links are followed
+// beginning at the folder from. It is none of those that the path as it is written
+// names, clean.
+func (c *candidate) followed(from, p, clean string) string {
+	known := from == "/" || from == c.look.call.Project
+	to, ok := c.look.led[begun{from, p}]
+	if !ok {
+		to = c.follow(from, p)
+		if c.look.led == nil {
+			c.look.led = map[begun]leads{}
+		}
+		c.look.led[begun{from, p}] = to
+	}
+	if to.named != "" {
+		return to.named
+	}
+	if known {
+		c.outside(p, to.end)
+	}
+	if to.end != clean {
+		if named := c.compare(to.end); named != "" {
+			return named
+		}
+	}
+	if !to.exists {
+		return ""
+	}
+	return c.linked(to.end)
+}
+
+// follow finds out where p leads, once for a call.
+func (c *candidate) follow(from, p string) leads {
+	if c.look.follow++; c.look.follow > mostFollowed {
+		return leads{named: "one of more paths than can be followed"}
+	}
+	select {
+	case c.own.slots <- struct{}{}:
+	default:
+		patience := time.NewTimer(slotPatience)
+		defer patience.Stop()
+		select {
+		case c.own.slots <- struct{}{}:
+		case <-c.look.ctx.Done():
+			return leads{}
+		case <-patience.C:
+			return leads{named: "a path whose links could not be followed in time"}
+		}
+	}
+	defer func() { <-c.own.slots }()
+	if from != "/" {
+		from = c.own.project(c.look.ctx, from)
+	}
+	end, exists := follow(c.look.ctx, from, p)
+	if throughSelf(end) {
+		return leads{named: "a path through /proc/self, which only the server can follow"}
+	}
+	return leads{end: end, exists: exists}
+}
