@@ -17,6 +17,9 @@ func agentAttributes(group bool) *syscall.SysProcAttr {
 	return attr
 }
 
+// adoptsOrphans says that adoptOrphans does something.
+const adoptsOrphans = true
+
 // adoptOrphans makes this process the parent of whatever the agent starts and
 // leaves behind, so that who descends from the agent stays visible.
 func adoptOrphans() error {

@@ -82,17 +82,23 @@ func (w *wrapping) runAgent(program string) (ended, error) {
 	defer release()
 	argv, environ := w.plan.Launch(w.argv, agentEnviron(w.environ(), w.id))
 	w.detail("starting %s as %s", program, strings.Join(argv, " "))
+	app := newApplication(w)
 	process, err := startAgent(program, argv, environ, files)
 	if err != nil {
 		return ended{}, err
 	}
 	defer process.release()
 	w.step("started")
-	watch := &watch{wrapping: w, process: process, events: w.session.Events(), lost: w.session.Done()}
+	w.started = true
+	watch := &watch{wrapping: w, process: process, events: w.session.Events(), lost: w.session.Done(), app: app}
 	how := watch.agent()
 	w.step("ended")
 	w.detail("the agent has ended, with exit code %d", how.code())
-	if how.code() == 0 && !how.forced {
+	switch {
+	case how.forced:
+	case w.outlasts():
+		watch.outlast(how)
+	case how.code() == 0:
 		watch.linger()
 	}
 	return how, nil
@@ -106,6 +112,7 @@ type watch struct {
 	lost     <-chan struct{}
 	attached uint32 // servers
 	seen     bool   // there was one
+	app      *application
 }
 
 // agent returns when the agent has ended.
@@ -156,6 +163,10 @@ func (w *watch) note(ev *pb.SessionEvent, ok bool) {
 	if shim := ev.GetShim(); shim != nil {
 		w.attached = shim.GetAttached()
 		w.seen = w.seen || w.attached > 0
+		if !shim.GetGone() && shim.GetServer() != "" {
+			w.came[shim.GetServer()] = true
+		}
+		w.app.serves(shim)
 	}
 }
 
@@ -195,8 +206,8 @@ func (w *watch) linger() {
 	for {
 		w.process.reap()
 		w.catchUp()
-		over := w.attached == 0 && (w.seen || !w.wait)
-		if over && !w.wait && time.Since(began) < lingerSettle {
+		over := w.attached == 0
+		if over && time.Since(began) < lingerSettle {
 			return // an agent that ends takes its servers with it
 		}
 		if !over {

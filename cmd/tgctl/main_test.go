@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 		os.Exit(playServer())
 	case "fake-outsider":
 		os.Exit(playOutsider())
+	case "fake-window":
+		os.Exit(playWindow())
 	case "fake-agent":
 		os.Exit(playAgent())
 	case "fake-acp":

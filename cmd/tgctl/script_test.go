@@ -40,7 +40,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return dir, err
 	}
-	for _, role := range []string{"fake-agent", "fake-server", "fake-outsider", "fake-extension", "fake-acp", "fake-typed", "eventually"} { // TestMain plays them
+	for _, role := range []string{"fake-agent", "fake-server", "fake-outsider", "fake-extension", "fake-acp", "fake-typed", "fake-window", "eventually"} { // TestMain plays them
 		if err := os.Symlink(self, filepath.Join(dir, role)); err != nil {
 			return dir, err
 		}

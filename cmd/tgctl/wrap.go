@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,6 +29,8 @@ type wrapOptions struct {
 	rewrite bool
 	dryRun  bool
 	wait    bool
+	noWait  bool
+	waitFor time.Duration // for a first server or process, once COMMAND has returned
 	adopt   bool
 	verbose bool
 	version bool
@@ -50,6 +53,12 @@ the agent ends: byte for byte, or where the agent or you have written to it
 meanwhile, entry by entry. If tgctl is killed, the daemon puts it back; without
 either, tgctl unwrap does.
 
+The command of an application with windows (Cursor, VS Code, Windsurf, Zed,
+Claude Desktop) returns at once, and what it launched starts the servers. Then
+the session goes on until the application has ended and its last server has
+left, or until you press Ctrl-C. --wait does that for other commands, --no-wait
+for none.
+
 A server that is added while the agent runs, by whoever, is not governed until
 the next session, unless you say --adopt: then its entry is rewritten as soon as
 that is seen. Either way you are told at the end, and tgctl sessions tells while
@@ -59,6 +68,7 @@ Exits as the agent did, 128+N when a signal N ended it, 125 when wrap itself
 failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 		Example: `  $ tgctl wrap -- claude
   $ tgctl wrap --dry-run -- claude
+  $ tgctl wrap -- cursor .
   $ tgctl wrap --agent-type custom --config-path ./mcp.json -- my-agent`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !o.version {
@@ -74,6 +84,9 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
 			}
 			a.namedTold = true // that is refused, see namedIsInForce
+			if o.waitFor <= 0 {
+				return &usageError{fmt.Errorf("--wait-for is a time to wait, not %v; --no-wait does not wait", o.waitFor), cmd.CommandPath()}
+			}
 			w, err := newWrapping(a, o, args)
 			if err == nil {
 				err = w.run(cmd.Context())
@@ -82,6 +95,7 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 		},
 	}
 	o.flags(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	return cmd
 }
 
@@ -94,7 +108,9 @@ func (o *wrapOptions) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.rewrite, "rewrite", false, "rewrite the files even of an agent that could be told otherwise")
 	flags.BoolVar(&o.keep, "no-restore", false, "rewrite the configuration and leave it so")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print what would be changed as a diff, and change nothing")
-	flags.BoolVar(&o.wait, "wait", false, "COMMAND returns at once: go on until the last server it started has gone")
+	flags.BoolVar(&o.wait, "wait", false, "COMMAND only launches the agent: go on until that and its last server have gone")
+	flags.BoolVar(&o.noWait, "no-wait", false, "end when COMMAND has returned and no server is in use, whatever the agent")
+	flags.DurationVar(&o.waitFor, "wait-for", comeWithin, "where nothing is to be found once COMMAND has returned, wait `DURATION` for a server")
 	flags.BoolVar(&o.adopt, "adopt", false, "govern servers too that are added or changed while the agent runs; implies --rewrite")
 	flags.BoolVar(&o.verbose, "verbose", false, "say each step: daemon, session, files, servers and what they start")
 	flags.BoolVar(&o.version, "version", false, "say which version this is and exit")

@@ -150,7 +150,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	}
 	spec := &pb.SessionSpec{
 		Id: w.id, Agent: w.plan.Agent(), Command: w.argv, Project: w.cwd,
-		Profile: profileNamed(w.wrapOptions.profile), Keep: w.keep,
+		Profile: profileNamed(w.wrapOptions.profile), Keep: w.keep, Outlasting: w.outlasts(),
 	}
 	for _, j := range journals {
 		spec.Files = append(spec.Files, &pb.ConfigFile{Path: j.Path, Journal: j.Text})

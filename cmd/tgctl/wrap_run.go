@@ -21,6 +21,9 @@ import (
 // seconds, and some to say so.
 const closePatience = 15 * time.Second
 
+// finishPatience is how long it may take to note that a session is over.
+const finishPatience = 3 * time.Second
+
 // wrapping is one run of wrap.
 type wrapping struct {
 	*app
@@ -39,13 +42,18 @@ type wrapping struct {
 	applied bool
 	signals *signals
 
+	governed []string        // ids of the servers that the agent would start
+	came     map[string]bool // those that have come, by their ids
+	taken    bool            // an instance that ran before has taken over
+	started  bool            // the agent was
+
 	follower *follower     // nil until the agent is about to be started
 	grace    time.Duration // how long an agent that was told to end may take
 	step     func(string)  // told of each step that was taken, in tests
 }
 
 func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
-	w := &wrapping{app: a, wrapOptions: o, argv: argv, grace: killAfter, step: func(string) {}}
+	w := &wrapping{app: a, wrapOptions: o, argv: argv, came: map[string]bool{}, grace: killAfter, step: func(string) {}}
 	var err error
 	if w.agent, err = agentconf.AgentFor(o.agent, argv); err != nil {
 		return nil, err
@@ -112,7 +120,9 @@ func (w *wrapping) run(ctx context.Context) error {
 	defer w.plan.Unlock()
 	w.step("locked")
 	how, err := w.govern(ctx, program)
-	if failed := w.putBack(); failed != nil {
+	failed := w.putBack()
+	w.finish(context.WithoutCancel(ctx), failed == nil)
+	if failed != nil {
 		return &exitError{cmp.Or(how.code(), exitOurs), errors.Join(err, failed)}
 	}
 	if err != nil {
@@ -135,7 +145,7 @@ func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
 	if sig := w.signals.pending(ctx); sig != nil {
 		err = sig
 	}
-	defer w.close(context.WithoutCancel(ctx))
+	defer w.drain(context.WithoutCancel(ctx))
 	if err != nil {
 		return ended{}, err
 	}
@@ -177,12 +187,8 @@ func (w *wrapping) line(socket string) agentconf.Line {
 	return agentconf.Line{Shim: w.shim, Socket: socket, Session: w.id, Profile: w.wrapOptions.profile}
 }
 
-// close has the daemon drain what is left of the session, and ends it.
-func (w *wrapping) close(ctx context.Context) {
-	if w.client == nil {
-		return
-	}
-	defer w.client.Close()
+// drain has the daemon drain what is left of the session.
+func (w *wrapping) drain(ctx context.Context) {
 	if w.follower != nil {
 		w.follower.tell()
 	}
@@ -191,7 +197,7 @@ func (w *wrapping) close(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, closePatience)
 	defer cancel()
-	resp, err := w.session.Close(ctx)
+	resp, err := w.session.Drain(ctx)
 	switch {
 	case err != nil:
 		w.detail("the daemon did not close the session: %v", err)
@@ -200,7 +206,28 @@ func (w *wrapping) close(ctx context.Context) {
 	default:
 		w.detail("session %s is closed", w.id[:8])
 	}
+	if w.started {
+		w.tellCame(resp.GetServed() > 0)
+	}
 	w.step("closed")
+}
+
+// finish ends the session. restored says that the files are as they should be, so
+// that the daemon need not look at them: the next wrap may have their locks before it
+// could, for as long as that runs.
+func (w *wrapping) finish(ctx context.Context, restored bool) {
+	if w.client == nil {
+		return
+	}
+	defer w.client.Close()
+	if w.session == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, finishPatience)
+	defer cancel()
+	if err := w.session.Finish(ctx, restored); err != nil {
+		w.detail("the daemon did not note that the session is over: %v", err)
+	}
 }
 
 // putBack restores what was rewritten, and says what a person should know of.

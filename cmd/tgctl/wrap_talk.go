@@ -45,9 +45,6 @@ func (w *wrapping) tellWay(tell func(string, ...any)) {
 // announce says in one line what is governed, and in another what is not.
 func (w *wrapping) announce() {
 	w.warn(w.plan.Warnings())
-	if w.getenv("THOUGHTGATE_ACTIVE") != "" {
-		w.tell("warning: this runs inside a wrapped agent already")
-	}
 	var governed, left []string
 	for _, e := range w.plan.Entries() {
 		switch {
@@ -56,12 +53,15 @@ func (w *wrapping) announce() {
 		case e.Offers() || e.Off == agentconf.Starts || e.Off == agentconf.Pending:
 			governed = append(governed, string(display.Name(e.ID)))
 			w.detail("%s, of %s in %s: %s", e.ID, e.Scope, e.File, strings.Join(append([]string{e.Command}, e.Args...), " "))
+			w.governed = append(w.governed, e.ID)
 		default:
 			w.detail("%s in %s does not start: %s", e.ID, e.Scope, e.NotStarted())
 		}
 	}
 	slices.Sort(governed)
 	governed = slices.Compact(governed)
+	slices.Sort(w.governed)
+	w.governed = slices.Compact(w.governed)
 	plural := "s"
 	if len(governed) == 1 {
 		plural = ""
@@ -78,4 +78,37 @@ func (w *wrapping) announce() {
 		w.tell("%s is protected: what it starts is part of this session, and those entries stay when it ends", w.plan.Agent())
 	}
 	w.tellWay(w.detail)
+}
+
+// tellCame tells of servers that should have come and did not, at the end. served
+// says that the daemon knows of one that we may not have heard of.
+func (w *wrapping) tellCame(served bool) {
+	var missing []string
+	for _, id := range w.governed {
+		if !w.came[id] {
+			missing = append(missing, string(display.Name(id)))
+		}
+	}
+	switch {
+	case len(w.came) == 0 && !served:
+		w.tell("warning: nothing was governed: no server of %s came to this session", w.plan.Agent())
+	case w.taken && len(w.came) > 0 && len(missing) > 0:
+		w.tell("warning: %s never came to this session; what the instance that ran before had started of them was not governed", strings.Join(missing, ", "))
+	}
+}
+
+// tellTaken tells that the command has handed over to an instance that ran before, as
+// far as that is known.
+func (w *wrapping) tellTaken(pids []int32) {
+	w.taken = true
+	which := "an instance that ran before has taken over"
+	if len(pids) > 0 {
+		which += fmt.Sprintf(" (process %d)", pids[0])
+	}
+	names := make([]string, len(w.governed))
+	for i, id := range w.governed {
+		names[i] = string(display.Name(id))
+	}
+	w.tell("warning: %s has left nothing running: %s, whose servers stay ungoverned until it starts them anew: %s",
+		safe(w.argv[0]), which, strings.Join(names, ", "))
 }

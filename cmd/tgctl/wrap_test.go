@@ -75,6 +75,7 @@ type wrapHouse struct {
 	opened   []*pb.SessionSpec
 	amended  []*pb.AmendSessionRequest
 	closed   int
+	finished int
 	slow     bool // Status hangs
 	orphans  int  // how often List is asked until the first session is restored
 	restored []string
@@ -227,10 +228,14 @@ func (h *wrapHouse) List(context.Context, *pb.ListSessionsRequest) (*pb.ListSess
 	return resp, nil
 }
 
-func (h *wrapHouse) Close(context.Context, *pb.CloseSessionRequest) (*pb.CloseSessionResponse, error) {
+func (h *wrapHouse) Close(_ context.Context, req *pb.CloseSessionRequest) (*pb.CloseSessionResponse, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.closed++
+	if req.GetRestored() {
+		h.finished++
+	} else {
+		h.closed++
+	}
 	return &pb.CloseSessionResponse{}, nil
 }
 
@@ -382,13 +387,14 @@ func TestWrap(t *testing.T) {
 	want := "thoughtgate: warning: a warning\\u{1b}[2J\n" +
 		"thoughtgate: governing 2 servers of custom (clock, files); answer questions with `tgctl approvals`\n" +
 		"thoughtgate: not governed: web: a remote server (http)\n" +
-		"agent talks\n"
+		"agent talks\n" +
+		"thoughtgate: warning: nothing was governed: no server of custom came to this session\n"
 	if got := r.err; got != want {
 		t.Errorf("talk\n got %q\nwant %q", got, want)
 	}
 	h.mu.Lock()
-	if h.closed != 1 {
-		t.Errorf("closed %d times", h.closed)
+	if h.closed != 1 || h.finished != 1 {
+		t.Errorf("closed %d times, finished %d", h.closed, h.finished)
 	}
 	h.mu.Unlock()
 	h.wantAsBefore()

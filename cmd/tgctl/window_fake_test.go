@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/fake"
+)
+
+// windowSocket is where the application that is played listens, in the folder that it
+// was started in.
+const windowSocket = "window.sock"
+
+// playWindow is an application with windows. `open CONFIG SCRIPT` is its launcher: it
+// hands over to the instance that runs, or starts one without our marks in a
+// session of its own, out of a double fork, and returns at once. The instance starts
+// the servers half a second later, from a process of its own, and once more after
+// that has ended. `sh FILE` has it run a shell, and `quit` ends it.
+func playWindow() int {
+	err := func() error {
+		switch os.Args[1] {
+		case "detach":
+			cmd := exec.Command("fake-window", append([]string{"main"}, os.Args[2:]...)...)
+			cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "THOUGHTGATE_") })
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			return cmd.Start()
+		case "main":
+			return runWindow(os.Args[2:])
+		case "host":
+			return hostWindow(os.Args[2], os.Args[3])
+		}
+		c, err := net.Dial("unix", windowSocket)
+		if err != nil && os.Args[1] == "open" {
+			return exec.Command("fake-window", append([]string{"detach"}, os.Args[2:]...)...).Run()
+		}
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := fmt.Fprintln(c, strings.Join(os.Args[1:], " ")); err != nil {
+			return err
+		}
+		_, err = bufio.NewReader(c).ReadString('\n') // it has done so
+		return err
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// runWindow is the application itself.
+func runWindow(open []string) error {
+	l, err := net.Listen("unix", windowSocket)
+	if err != nil {
+		return err
+	}
+	if len(open) > 0 {
+		go openWindow(open)
+	}
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		line, err := bufio.NewReader(c).ReadString('\n')
+		words := strings.Fields(line)
+		if err != nil || len(words) == 0 {
+			c.Close()
+			continue
+		}
+		switch words[0] {
+		case "open": // and the launcher returns
+			go openWindow(words[1:])
+		case "sh":
+			cmd := exec.Command("sh", words[1:]...)
+			if err := cmd.Run(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+			}
+		}
+		fmt.Fprintln(c, "done")
+		c.Close()
+		if words[0] == "quit" {
+			return l.Close() // which removes it
+		}
+	}
+}
+
+// openWindow starts the servers twice, and says so in the file rounds.
+func openWindow(args []string) {
+	for round := 1; round <= 2; round++ {
+		time.Sleep(500 * time.Millisecond) // an editor takes its time
+		if err := exec.Command("fake-window", append([]string{"host"}, args...)...).Run(); err != nil {
+			_ = os.WriteFile("rounds", []byte(err.Error()+"\n"), 0o600)
+			return
+		}
+		_ = os.WriteFile("rounds", fmt.Appendf(nil, "round %d\n", round), 0o600)
+	}
+}
+
+// hostWindow is the process of the application that uses servers. What came of the
+// script is added to the file results.
+func hostWindow(config, script string) error {
+	text, err := os.ReadFile(script)
+	if err != nil {
+		return err
+	}
+	steps, err := fake.ReadScript(string(text))
+	if err != nil {
+		return err
+	}
+	results, err := os.OpenFile("results", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer results.Close()
+	return fake.RunAgent(context.Background(), fake.AgentOptions{Config: config, Steps: steps, Stderr: results, Report: func(r fake.Result) {
+		fmt.Fprintf(results, "%s: error %v, %v: %s\n", r.Tool, r.IsError, r.Err, strings.ReplaceAll(r.Text, "\n", " "))
+	}})
+}
