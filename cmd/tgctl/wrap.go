@@ -84,19 +84,24 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
 			}
 			a.namedTold = true // that is refused, see namedIsInForce
-			if o.waitFor <= 0 {
-				return &usageError{fmt.Errorf("--wait-for is a time to wait, not %v; --no-wait does not wait", o.waitFor), cmd.CommandPath()}
-			}
-			w, err := newWrapping(a, o, args)
-			if err == nil {
-				err = w.run(cmd.Context())
-			}
-			return ours(err)
+			return a.wrap(cmd, o, args)
 		},
 	}
 	o.flags(cmd.Flags())
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	return cmd
+}
+
+// wrap runs an agent wrapped.
+func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
+	if o.waitFor <= 0 {
+		return &usageError{fmt.Errorf("--wait-for is a time to wait, not %v; --no-wait does not wait", o.waitFor), cmd.CommandPath()}
+	}
+	w, err := newWrapping(a, o, args)
+	if err == nil {
+		err = w.run(cmd.Context())
+	}
+	return ours(err)
 }
 
 // flags declares them.

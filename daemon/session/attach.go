@@ -90,9 +90,8 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 			r.unknown(&h.Shim)
 		}
 		j = &Joined{shim: h.Shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts, claims: claims}
-		j.whole = r.agentOf(&h, j)
 		r.belong(j)
-		r.serve(j)
+		r.serve(&h, j)
 		j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
 		r.joined[id] = j
 	}

@@ -1,8 +1,10 @@
 package session
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -99,4 +101,30 @@ func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, b
 		}
 	}
 	return store.Gone{}, Process{}, false
+}
+
+// Served is how many shims a session has had, as far as this daemon knows.
+func (r *Registry) Served(id string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.sessions[id]; s != nil {
+		return s.served
+	}
+	return 0
+}
+
+// Restored ends a session whose wrap has put its files back and has their locks
+// still. Nobody else needs to look at them then: the next wrap may have them at
+// once, and would keep a session open that is over.
+func (r *Registry) Restored(wrap Process, id string) error {
+	r.mu.Lock()
+	s := r.sessions[id]
+	if s == nil || s.Wrap != wrap {
+		r.mu.Unlock()
+		return fmt.Errorf("end session %s: it is not that of process %d: %w", id, wrap.PID, gate.ErrForbidden)
+	}
+	s.present, s.closed, s.files = false, true, nil
+	r.mu.Unlock()
+	r.forget(s)
+	return nil
 }

@@ -213,32 +213,6 @@ func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, 
 	return max(0, len(mine)-remaining), remaining, nil
 }
 
-// Served is how many shims a session has had, as far as this daemon knows.
-func (r *Registry) Served(id string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.sessions[id]; s != nil {
-		return s.served
-	}
-	return 0
-}
-
-// Restored ends a session whose wrap has put its files back and has their locks
-// still. Nobody else needs to look at them then: the next wrap may have them at
-// once, and would keep a session open that is over.
-func (r *Registry) Restored(wrap Process, id string) error {
-	r.mu.Lock()
-	s := r.sessions[id]
-	if s == nil || s.Wrap != wrap {
-		r.mu.Unlock()
-		return fmt.Errorf("end session %s: it is not that of process %d: %w", id, wrap.PID, gate.ErrForbidden)
-	}
-	s.present, s.closed, s.files = false, true, nil
-	r.mu.Unlock()
-	r.forget(s)
-	return nil
-}
-
 // Owns reports whether the process is the wrap that opened the session.
 func (r *Registry) Owns(p Process, id string) bool {
 	r.mu.Lock()
