@@ -72,9 +72,8 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	for _, text := range asked.Facts {
 		g.Facts = append(g.Facts, factName(text))
 	}
-	beside := ofBeside(asked.Members)
 	switch {
-	case len(beside) == 0:
+	case len(ofBeside(asked.Members)) == 0:
 		return refuse("it was asked by an earlier release, which did not look at what stands beside the arguments; answer it without a grant")
 	case t.For <= 0 || t.For > LongestGrant:
 		return refuse("for %v: it can be in force for 30 days at most", t.For)
@@ -99,22 +98,33 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	default:
 		return refuse("match %q: it can be tool, args or some", match)
 	}
+	if missing, err := bind(g, asked, names); err != nil {
+		return nil, err
+	} else if missing != "" {
+		return refuse("the call has no argument %q", missing)
+	}
+	return g, nil
+}
+
+// bind binds g to the named arguments of q, "" for all of them, and to what
+// stands beside them. It returns the name that q has no argument of.
+func bind(g *Grant, q *Question, names []string) (missing string, err error) {
 	g.Salt, g.Members = make([]byte, 16), map[string][]byte{}
 	if _, err := rand.Read(g.Salt); err != nil {
-		return nil, err
+		return "", err
 	}
-	g.Beside = salted(g.Salt, beside)
+	g.Beside = salted(g.Salt, ofBeside(q.Members))
 	for _, name := range names {
-		digest, ok := asked.Members[name]
+		digest, ok := q.Members[name]
 		if name == "" {
-			digest = ofArguments(asked.Members)
+			digest = ofArguments(q.Members)
 		}
 		if !ok {
-			return refuse("the call has no argument %q", name)
+			return name, nil
 		}
 		g.Members[name] = salted(g.Salt, digest)
 	}
-	return g, nil
+	return "", nil
 }
 
 func salted(salt, digest []byte) []byte {

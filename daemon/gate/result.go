@@ -41,20 +41,12 @@ func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call
 			Reason: fmt.Sprintf("the server's list could not be read (%v)", err),
 		})
 	}
-	why := make([]string, len(list.Elements))
-	for i, e := range list.Elements {
-		if waits.Err() != nil {
-			return Verdict{}
-		}
-		if limited.Err() != nil {
-			return g.deny(ctx, c, r, Ruling{
-				Move: Deny, Gate: "accident", Code: mcp.CodeGate,
-				Reason: fmt.Sprintf("the server's list is too long: what the agent may know of it was not found out within %v", longestJudging),
-			})
-		}
-		if why[i] = unfit(kind, e); why[i] == "" && !policy.Visible(c, kind, e.ID) {
-			why[i] = notVisible
-		}
+	why, err := withheld(limited, policy, c, kind, list.Elements)
+	if waits.Err() != nil {
+		return Verdict{}
+	}
+	if err != nil {
+		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
 	}
 	held, facts, err := g.hold(ctx, c, &list, why)
 	if err != nil {
@@ -65,17 +57,17 @@ func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call
 	}
 	r.Facts = facts
 	a.shows(c, list.Elements, why)
-	var withheld []string
+	var names []string
 	edits := list.Items.Cut(func(i int) bool {
 		if why[i] != "" {
-			withheld = append(withheld, fmt.Sprintf("%q (%s)", list.Elements[i].ID, why[i]))
+			names = append(names, fmt.Sprintf("%q (%s)", list.Elements[i].ID, why[i]))
 		}
 		return why[i] != ""
 	})
-	if len(withheld) == 0 {
+	if len(names) == 0 {
 		return g.forwardResult(ctx, c, r, c.Line)
 	}
-	r.Reason = "withheld " + strings.Join(withheld, ", ")
+	r.Reason = "withheld " + strings.Join(names, ", ")
 	if c.Profile == Development {
 		word := wouldHide
 		if held {
@@ -96,6 +88,21 @@ func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call
 		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
 	}
 	return g.forwardResult(ctx, c, r, line)
+}
+
+// withheld returns for each element of a list why the agent may not know of it, ""
+// where it may. It fails once ctx is done.
+func withheld(ctx context.Context, policy Policy, c *Call, kind string, elements []wire.Element) ([]string, error) {
+	why := make([]string, len(elements))
+	for i, e := range elements {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("the server's list is too long: what the agent may know of it was not found out within %v", longestJudging)
+		}
+		if why[i] = unfit(kind, e); why[i] == "" && !policy.Visible(c, kind, e.ID) {
+			why[i] = notVisible
+		}
+	}
+	return why, nil
 }
 
 // maxTTL is how long, in milliseconds, a client of the modern era may keep a

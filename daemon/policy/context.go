@@ -110,23 +110,8 @@ func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID 
 		}
 		m["annotations"] = annotations
 	}
-	if used&useResponses != 0 {
-		responses, _, err := convert(c.Envelope.InputResponses.Of(c.Line), false, nil)
-		if err != nil {
-			return cedar.Record{}, fmt.Errorf("read inputResponses: %w", err)
-		}
-		m["inputResponses"] = responses
-	}
-	if used&useParams != 0 {
-		var raw []byte // of what a server asks all of them are the arguments
-		if s.class != asks {
-			raw = c.Beside()
-		}
-		params, _, err := convert(raw, false, nil)
-		if err != nil {
-			return cedar.Record{}, fmt.Errorf("read params beside the arguments: %w", err)
-		}
-		m["params"] = params
+	if err := addBeside(m, s, c, used); err != nil {
+		return cedar.Record{}, err
 	}
 	if used&(useFacts|useFactDetails) != 0 {
 		m["facts"], m["fact_details"] = factValues(facts)
@@ -143,6 +128,29 @@ func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID 
 		m["policy_id"], m["profile"], m["method"] = cedar.String(policyID), cedar.String(c.Profile), cedar.String(s.method)
 	}
 	return cedar.NewRecord(m), nil
+}
+
+// addBeside adds what stands in params beside the arguments.
+func addBeside(m cedar.RecordMap, s *subject, c *gate.Call, used members) error {
+	if used&useResponses != 0 {
+		responses, _, err := convert(c.Envelope.InputResponses.Of(c.Line), false, nil)
+		if err != nil {
+			return fmt.Errorf("read inputResponses: %w", err)
+		}
+		m["inputResponses"] = responses
+	}
+	if used&useParams != 0 {
+		var raw []byte // of what a server asks all of them are the arguments
+		if s.class != asks {
+			raw = c.Beside()
+		}
+		params, _, err := convert(raw, false, nil)
+		if err != nil {
+			return fmt.Errorf("read params beside the arguments: %w", err)
+		}
+		m["params"] = params
+	}
+	return nil
 }
 
 // timeValue is the moment of a call in the daemon's own time zone. Days count
