@@ -20,19 +20,20 @@ import (
 
 // machine is what doctor asks of the world around it. A test plays it.
 type machine struct {
-	kernel  func() host.Kernel
-	space   func(path string) (host.Space, error)
-	age     func(pid int32) (time.Duration, error)
-	service func(context.Context) (service.State, error)
-	errors  func(context.Context, host.Log) ([]string, error)
-	version func(ctx context.Context, shim string) (string, error)
-	call    func(ctx context.Context, shim, socket string) (song, error)
+	kernel   func() host.Kernel
+	space    func(path string) (host.Space, error)
+	writable func(dir string) error
+	age      func(pid int32) (time.Duration, error)
+	service  func(context.Context) (service.State, error)
+	errors   func(context.Context, host.Log) ([]string, error)
+	version  func(ctx context.Context, shim string) (string, error)
+	call     func(ctx context.Context, shim, socket string) (song, error)
 }
 
 // thisMachine is the one that tgctl runs on.
 func (a *app) thisMachine() machine {
 	return machine{
-		kernel: host.LookAtKernel, space: host.SpaceAt, age: host.Age, errors: host.Errors, version: versionOf, call: a.callCanary,
+		kernel: host.LookAtKernel, space: host.SpaceAt, writable: host.Writable, age: host.Age, errors: host.Errors, version: versionOf, call: a.callCanary,
 		service: func(ctx context.Context) (service.State, error) {
 			_, st, err := a.service(ctx)
 			return st, err

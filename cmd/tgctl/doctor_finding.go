@@ -50,9 +50,9 @@ var ailments = []ailment{
 	{"version.no-shim", gradeFail, oneRelease},
 	{"version.attached", gradeWarn, "end the agent and start it anew; see: tgctl ps"},
 
-	{"service.failed", gradeFail, "read why: journalctl --user -u thoughtgated -e; then: systemctl --user restart thoughtgated"},
-	{"service.other", gradeWarn, "tgctl daemon stop && systemctl --user start thoughtgated"},
-	{"service.restarts", gradeWarn, "read why: journalctl --user -u thoughtgated -e"},
+	{"service.failed", gradeFail, "read why: tgctl daemon status, which names the log; then: tgctl daemon restart"},
+	{"service.other", gradeWarn, restartIt},
+	{"service.restarts", gradeWarn, "read why: tgctl daemon status, which names the log"},
 	{"service.linger", gradeWarn, "loginctl enable-linger"},
 
 	{"log.errors", gradeWarn, "read them: {}"},
@@ -64,6 +64,7 @@ var ailments = []ailment{
 
 	{"disk.full", gradeFail, "make room where {} lies: in production every call is refused when nothing can be recorded"},
 	{"disk.low", gradeWarn, "make room where {} lies"},
+	{"disk.readonly", gradeFail, "make it writable for its owner: ls -ld {}; see whether its file system is mounted read-only: df {}"},
 	{"disk.unknown", gradeWarn, "see what is wrong with the disk: df {}"},
 
 	{"clock.back", gradeWarn, "set the clock right; what is recorded until then bears a time that is past"},

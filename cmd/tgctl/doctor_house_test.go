@@ -37,6 +37,7 @@ type world struct {
 	remote  string // from where the person is logged in
 	errors  []string
 	failure error // of space, errors
+	denied  error // of writable
 	version string
 	song    song
 	unsung  error
@@ -55,9 +56,10 @@ func newDoctorsHouse(t *testing.T) *house {
 		song: song{Answer: "Not executed. Refused. (" + canaryID + ")", Refused: true},
 	}
 	h.machine = machine{
-		kernel: func() host.Kernel { return h.world.kernel },
-		space:  func(string) (host.Space, error) { return h.world.space, h.world.failure },
-		age:    func(int32) (time.Duration, error) { return h.world.age, nil },
+		kernel:   func() host.Kernel { return h.world.kernel },
+		space:    func(string) (host.Space, error) { return h.world.space, h.world.failure },
+		writable: func(string) error { return h.world.denied },
+		age:      func(int32) (time.Duration, error) { return h.world.age, nil },
 		service: func(context.Context) (service.State, error) {
 			if h.world.service.Manager == "" {
 				return service.State{}, service.ErrNone

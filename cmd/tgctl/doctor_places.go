@@ -76,6 +76,9 @@ func (x *examination) lookAtDisk() {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
+		if err := x.writable(dir); err != nil {
+			x.find("disk.readonly", dir, "nothing can be written to %s: %v", dir, err)
+		}
 		room, err := x.space(dir)
 		if slices.Contains(seen, room) {
 			continue // the same disk

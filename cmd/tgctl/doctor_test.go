@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,9 +58,10 @@ var brokenHouses = map[string]func(*house){
 		h.chmod(".config/thoughtgate/thoughtgate.yaml", 0o666)
 	},
 
-	"disk.full":    func(h *house) { h.world.space.Free = 3 << 20 },
-	"disk.low":     func(h *house) { h.world.space.Files = 12 },
-	"disk.unknown": func(h *house) { h.world.failure = errors.New("input/output error") },
+	"disk.full":     func(h *house) { h.world.space.Free = 3 << 20 },
+	"disk.readonly": func(h *house) { h.world.denied = syscall.EROFS },
+	"disk.low":      func(h *house) { h.world.space.Files = 12 },
+	"disk.unknown":  func(h *house) { h.world.failure = errors.New("input/output error") },
 
 	"clock.back": func(h *house) {
 		if err := os.Chtimes(h.log(h.fake.records...), noon, noon.Add(time.Hour)); err != nil {

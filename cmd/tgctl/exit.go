@@ -6,6 +6,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // Exit codes. A wrapped agent's own code is passed on as it is; for wrap 125,
@@ -85,6 +86,10 @@ func (a *app) complain(err error) {
 		a.talk(string(display.Lines(hint.hint)))
 	case errors.Is(err, client.ErrNotRunning):
 		a.tellDaemonElsewhere()
+	default:
+		if what := sock.Remedy(err); what != "" {
+			a.say("What to do: %s.", display.Text(what))
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ func (a *app) notifyCmd() *cobra.Command {
 		Short: "Show questions as desktop notifications",
 		Long: `Show each open question as a desktop notification, with buttons to deny it and
 to show it in a terminal, and take it away when it has ended. It runs until it
-is stopped. As a service: systemctl --user enable --now tgctl-notify
+is stopped. As a service, where you have systemd:
+systemctl --user enable --now tgctl-notify
 
 A program can press a button as well as you can. So a notification offers to
 approve only where the workflow says so, as "surfaces: [terminal, desktop]", and
@@ -44,7 +45,7 @@ func (a *app) notify(ctx context.Context) error {
 	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
 		return &hintError{
 			err:  errors.New("this runs below a wrapped agent, and what is answered from here would be refused"),
-			hint: "Start it from a terminal of your own, or as a service: systemctl --user enable --now tgctl-notify",
+			hint: "Start it from a terminal of your own, or where you have systemd as a service: systemctl --user enable --now tgctl-notify",
 		}
 	}
 	address, err := a.busAddress()

@@ -44,7 +44,7 @@ person is there gets no yes from Slack.
 docs/slack.md says how to make the Slack app.`,
 		Example: `  $ tgctl slack --check
   $ SLACK_BOT_TOKEN_FILE=~/bot SLACK_APP_TOKEN_FILE=~/app tgctl slack
-  $ systemctl --user enable --now tgctl-slack`,
+  $ systemctl --user enable --now tgctl-slack    # where you have systemd`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.slack(cmd.Context(), check)
 		},

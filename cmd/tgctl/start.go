@@ -153,6 +153,9 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	if said := tail(log, from); said != "" {
 		err = fmt.Errorf("%w; it said:\n%s", err, said)
 	}
+	if what := a.folderTrouble(paths.State); what != "" { // then the log says nothing
+		err = fmt.Errorf("%w: %s", err, what)
+	}
 	return &hintError{err: err, hint: "The log is " + log.Name()}
 }
 

@@ -42,7 +42,8 @@ type statusJSON struct {
 	Presence      *presenceJSON  `json:"presence,omitempty"`
 	Projects      []projectJSON  `json:"projects,omitempty"` // files of the projects that agents work in now
 
-	Agents      []agentJSON      `json:"agents,omitempty"` // that are found from here
+	Folders     []string         `json:"folder_problems,omitempty"` // a disk that is full, a folder that can't be written
+	Agents      []agentJSON      `json:"agents,omitempty"`          // that are found from here
 	Protections []protectionJSON `json:"protections,omitempty"`
 }
 
@@ -89,21 +90,23 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 			if err != nil && !errors.Is(err, client.ErrNotRunning) {
 				return err
 			}
+			troubles := a.folderTroubles(st.GetAuditDir())
 			switch {
 			case err != nil && asJSON:
-				if err := a.printJSON(stoppedJSON{Agents: around.agentsToJSON()}); err != nil {
+				if err := a.printJSON(stoppedJSON{Folders: troubles, Agents: around.agentsToJSON()}); err != nil {
 					return err
 				}
 				return &exitError{code: exitNotRunning}
 			case asJSON:
 				out := statusToJSON(st)
-				out.Agents, out.Protections = around.agentsToJSON(), around.protections
+				out.Folders, out.Agents, out.Protections = troubles, around.agentsToJSON(), around.protections
 				return a.printJSON(out)
 			}
 			sheet := &sheet{}
 			if err == nil {
 				sheet = a.statusSheet(st)
 			}
+			addFolders(sheet, troubles)
 			a.addAgents(sheet, around)
 			return errors.Join(a.printSheet(sheet), err)
 		},
@@ -115,6 +118,7 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 // stoppedJSON is what `status --json` prints when no daemon runs.
 type stoppedJSON struct {
 	Running bool        `json:"running"` // false
+	Folders []string    `json:"folder_problems,omitempty"`
 	Agents  []agentJSON `json:"agents,omitempty"`
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/private"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // release is set by the build.
@@ -114,6 +115,9 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 			}
 		}
 		fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
+		if what := sock.Remedy(err); what != "" {
+			fmt.Fprintf(stderr, "What to do: %s.\n", what)
+		}
 		return exitFailed
 	}
 	return 0

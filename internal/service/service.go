@@ -80,7 +80,7 @@ func For(platform string, getenv func(string) string) Manager {
 	if platform == "darwin" {
 		return &launchd{getenv: getenv, uid: os.Getuid()}
 	}
-	return &systemd{getenv: getenv}
+	return &systemd{getenv: getenv, booted: "/run/systemd/system"}
 }
 
 // tell runs the manager's program and returns what it prints. The error quotes

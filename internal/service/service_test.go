@@ -92,7 +92,9 @@ func newSystemd(t *testing.T) (*place, Manager) {
 	if err := os.Chmod(p.root+"/bin/loginctl", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return p, For("linux", p.getenv)
+	m := For("linux", p.getenv).(*systemd)
+	m.booted = p.root
+	return p, m
 }
 
 // systemd is asked only where it is the one that would use our folders; else the
@@ -103,6 +105,7 @@ func TestSystemdState(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		set  func(p *place)
+		bare bool   // systemd does not run the machine
 		none bool   // ErrNone
 		hint string // of the error
 		want State
@@ -115,6 +118,9 @@ func TestSystemdState(t *testing.T) {
 		{name: "masked", set: func(p *place) { p.write("unit", "LoadState=masked\n") }, none: true, hint: "systemctl --user unmask thoughtgated"},
 		{name: "no user manager", set: func(p *place) { os.Remove(p.root + "/run/systemd/private") }, none: true, hint: "loginctl enable-linger ana"},
 		{name: "no runtime folder", set: func(p *place) { delete(p.env, "XDG_RUNTIME_DIR") }, none: true, hint: "machinectl shell ana@"},
+		{name: "no user manager, no systemd", bare: true, set: func(p *place) { os.Remove(p.root + "/run/systemd/private") }, none: true, hint: "tgctl starts the daemon itself"},
+		{name: "no runtime folder, no systemd", bare: true, set: func(p *place) { delete(p.env, "XDG_RUNTIME_DIR") }, none: true, hint: "tgctl starts the daemon itself"},
+		{name: "a user manager, no systemd", bare: true, set: func(*place) {}, want: State{Manager: "systemd", Detail: " ()", Log: journal}},
 		{name: "no systemctl", set: func(p *place) { p.t.Setenv("PATH", "/nowhere") }, none: true, hint: "tgctl starts the daemon itself"},
 		{name: "another state folder", set: func(p *place) { p.env["XDG_STATE_HOME"] = "/elsewhere" }, none: true, hint: "import-environment XDG_STATE_HOME"},
 		{name: "another one there", set: func(p *place) { p.write("env", "XDG_CONFIG_HOME=/elsewhere\n") }, none: true, hint: "unset-environment XDG_CONFIG_HOME"},
@@ -127,6 +133,9 @@ func TestSystemdState(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p, m := newSystemd(t)
 			test.set(p)
+			if test.bare {
+				m.(*systemd).booted = p.root + "/nowhere"
+			}
 			got, err := m.State(t.Context())
 			var failed *Error
 			if errors.Is(err, ErrNone) != test.none || test.none && (!errors.As(err, &failed) || !strings.Contains(failed.Hint, test.hint)) {

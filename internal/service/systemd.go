@@ -17,23 +17,32 @@ import (
 type systemd struct {
 	getenv    func(string) string
 	systemctl string // its path, once it was found
+	booted    string // folder that is there where systemd runs the machine
 }
+
+const withoutSystemd = "Without systemd tgctl starts the daemon itself when it is needed."
 
 // reach finds out whether there is a user manager to speak to, and says what to
 // do where there is none.
 func (s *systemd) reach(ctx context.Context) error {
 	path, err := exec.LookPath("systemctl")
 	if err != nil {
-		return &Error{fmt.Errorf("%w: there is no systemctl here", ErrNone), "Without systemd tgctl starts the daemon itself when it is needed."}
+		return &Error{fmt.Errorf("%w: there is no systemctl here", ErrNone), withoutSystemd}
 	}
 	runtime := s.getenv("XDG_RUNTIME_DIR")
 	if runtime == "" {
+		if !s.runsMachine() {
+			return s.noSystemd()
+		}
 		return &Error{fmt.Errorf("%w: XDG_RUNTIME_DIR is not set, so your systemd can't be found", ErrNone),
 			"su and sudo start no session of yours. Log in, or use: machinectl shell " + userName(s.getenv) + "@"}
 	}
 	// Without this a session bus from elsewhere would lead to a manager whose
 	// runtime folder is another one.
 	if _, err := os.Stat(filepath.Join(runtime, "systemd", "private")); err != nil {
+		if !s.runsMachine() {
+			return s.noSystemd()
+		}
 		return &Error{fmt.Errorf("%w: no systemd of yours runs (there is no %s/systemd/private)", ErrNone, runtime),
 			"It starts when you log in. To have it run without that: sudo loginctl enable-linger " + userName(s.getenv)}
 	}
@@ -43,6 +52,17 @@ func (s *systemd) reach(ctx context.Context) error {
 		return &Error{fmt.Errorf("%w: %w", ErrNone, err), "See: systemctl --user status"}
 	}
 	return s.sameFolders(env)
+}
+
+// runsMachine reports whether systemd started this machine or container. Elsewhere
+// logging in starts no manager of the user's.
+func (s *systemd) runsMachine() bool {
+	_, err := os.Stat(s.booted)
+	return err == nil
+}
+
+func (s *systemd) noSystemd() error {
+	return &Error{fmt.Errorf("%w: systemd does not run this machine (there is no %s)", ErrNone, s.booted), withoutSystemd}
 }
 
 // sameFolders fails when a daemon with the environment env, as lines of

@@ -49,6 +49,9 @@ func SpaceAt(path string) (Space, error) {
 	return space, nil
 }
 
+// Writable fails where this user can't write to the folder dir.
+func Writable(dir string) error { return unix.Access(dir, unix.W_OK) }
+
 // Log is where a daemon says what goes wrong.
 type Log struct {
 	Service bool      // the journal has it; else

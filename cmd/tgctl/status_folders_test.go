@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A disk that is full and a folder that can't be written are said by status, with
+// the folder and what to do, whether a daemon runs or not.
+func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		breaks func(*house)
+		want   string
+	}{
+		{"full", func(h *house) { h.world.space.Free = 3 << 20 }, "is full, or nearly so (3 MB are left); make room there"},
+		{"no files", func(h *house) { h.world.space.Files = 0 }, "make room there"},
+		{"read-only", func(h *house) { h.world.denied = syscall.EROFS }, "can't be written: read-only file system; make it writable for its owner"},
+		{"denied", func(h *house) { h.world.denied = syscall.EACCES }, "can't be written: permission denied; make it writable for its owner"},
+		{"well", func(*house) {}, ""},
+	} {
+		for _, state := range []string{"running", "stopped"} {
+			t.Run(test.name+" "+state, func(t *testing.T) {
+				h := newDoctorsHouse(t)
+				if state == "stopped" {
+					h.stop()
+				}
+				test.breaks(h)
+				h.examine() // which is what gives the console the machine
+				h.console.run(t, "status", "--json")
+				var got struct {
+					Folders []string `json:"folder_problems"`
+				}
+				if err := json.Unmarshal([]byte(h.console.out.String()), &got); err != nil {
+					t.Fatalf("%v: %s", err, h.console.out.String())
+				}
+				if test.want == "" {
+					if len(got.Folders) > 0 {
+						t.Errorf("it finds %q", got.Folders)
+					}
+					return
+				}
+				if len(got.Folders) < 2 || !strings.Contains(got.Folders[0], h.path(".local/state/thoughtgate")) || !strings.Contains(got.Folders[0], test.want) {
+					t.Errorf("it says %q, want the folder and %q", got.Folders, test.want)
+				}
+				h.console.run(t, "status")
+				if out := h.console.out.String(); strings.Count(out, "folder ") < 2 {
+					t.Errorf("status does not say it:\n%s", out)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package sock
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Remedy says what to do about an error of the file system that comes from a disk
+// that is full or from a folder that can't be written, and names the folder. It is
+// empty for any other error.
+func Remedy(err error) string {
+	path := ""
+	var one *fs.PathError
+	var two *os.LinkError // of a rename
+	switch {
+	case errors.As(err, &one):
+		path = one.Path
+	case errors.As(err, &two):
+		path = two.New
+	}
+	if !filepath.IsAbs(path) {
+		return ""
+	}
+	dir := filepath.Dir(path)
+	switch {
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return "make room for " + dir
+	case errors.Is(err, unix.EROFS):
+		return "make " + dir + " writable: it is on a read-only file system"
+	case !errors.Is(err, unix.EACCES), unix.Access(dir, unix.W_OK) == nil:
+		return ""
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) { // it was to be made
+		return "make " + dir + " writable for its owner"
+	}
+	return ""
+}
