@@ -28,8 +28,10 @@ func (l *Log) keep() {
 	defer every.Stop()
 	for {
 		l.publish()
-		if err := l.recount(l.o.Now()); err != nil {
-			l.o.Logger.Warn("count who holds how much of the audit log", "component", "audit", "dir", l.dir, "err", err)
+		if l.keeping().MaxSize > 0 {
+			if err := l.recount(l.o.Now()); err != nil {
+				l.o.Logger.Warn("count who holds how much of the audit log", "component", "audit", "dir", l.dir, "err", err)
+			}
 		}
 		if l.keeping().Retention > 0 || l.keeping().MaxSize > 0 {
 			if err := l.retain(l.o.Now()); err != nil {

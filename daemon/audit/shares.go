@@ -214,7 +214,7 @@ func (l *Log) recount(now time.Time) error {
 	before := l.uncounted
 	l.uncounted = place{}
 	l.mu.Unlock()
-	if before == (place{}) || l.keeping().MaxSize <= 0 {
+	if before == (place{}) {
 		return nil
 	}
 	all, total, err := l.inventory()
