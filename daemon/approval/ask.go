@@ -29,7 +29,7 @@ func (q *Queue) Ask(ctx context.Context, asked *gate.Question) (gate.Held, error
 		return nil, err
 	}
 	if a != nil {
-		if a.e.q.Subject != asked.Subject || !covers(a.e.q.Facts, asked.Facts) {
+		if a.e.q.Subject != asked.Subject || !covers(a.e.q.Facts, gate.NotInTheCall(asked.Facts)) {
 			return nil, fmt.Errorf("it was asked about as %s, and since then it, or what asks about it, has changed; repeat the call: %w", a.e.q.ID, gate.ErrChanged)
 		}
 		a.claimed, a.patience = true, parkAfter(asked.Call.Patience)
@@ -128,7 +128,7 @@ func equal(set map[string]*entry, asked *gate.Question) *entry {
 func alike(q *Question, asked *gate.Question) bool {
 	c := asked.Call
 	return q.Subject == asked.Subject && q.Agent == c.Agent && q.Session == c.Session && q.Workflow == asked.Ruling.Workflow && levelOf(q.Level) == levelOf(string(asked.Ruling.Level)) &&
-		(c.Session != "" || q.Attachment == c.Attachment) && covers(q.Facts, asked.Facts)
+		(c.Session != "" || q.Attachment == c.Attachment) && covers(q.Facts, gate.NotInTheCall(asked.Facts))
 }
 
 // covers reports whether everything that is true of a call was shown with a

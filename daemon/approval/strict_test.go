@@ -38,6 +38,9 @@ func TestFactsThatCameAfterTheQuestion(t *testing.T) {
 		if id := h.askFor(with(1, "acts")).ID(); id != "A-1" {
 			t.Errorf("restart %v: the same call with less asks as %s", restart, id)
 		}
+		if id := h.askFor(with(1, "acts", "new-place")).ID(); id != "A-1" {
+			t.Errorf("restart %v: the same call to what is a new place by now asks as %s", restart, id)
+		}
 		if id := h.askFor(with(2, "secret")).ID(); id != "A-2" {
 			t.Errorf("restart %v: an equal call with a fact of a shorter name joins %s", restart, id)
 		}

@@ -178,7 +178,7 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 	case c != a.call:
 	case r.Move == Ask && c.subject(r.Basis) != a.subject:
 		why = "another rule or policy asks about it by now"
-	case r.Move == Ask && !shownWith(a.facts, w.facts):
+	case r.Move == Ask && !shownWith(a.facts, NotInTheCall(w.facts)):
 		why = "more is known of it by now than was shown to the person"
 	}
 	if why == "" {
@@ -201,6 +201,13 @@ func shownWith(shown, facts []Fact) bool {
 	return !slices.ContainsFunc(facts, func(f Fact) bool {
 		return f.Name != "steered" && !slices.ContainsFunc(shown, func(s Fact) bool { return s.Name == f.Name })
 	})
+}
+
+// NotInTheCall returns the facts that a person does not see in a call itself. Where
+// it sends to, they do see: that this place became a new one while they were asked,
+// by what the agent has read since, makes no other call of it.
+func NotInTheCall(facts []Fact) []Fact {
+	return slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return f.Name == "new-place" })
 }
 
 // withdraw takes back a question that was filed and can't be answered any more.

@@ -79,6 +79,11 @@ func TestAChangeBetweenQuestionAndAnswer(t *testing.T) {
 			move:   Forward,
 		},
 		{
+			name:   "its place is a new one by now",
+			change: func(h *house, _ *shelf) { h.facts = append(h.facts, Fact{Name: "new-place"}) },
+			move:   Forward,
+		},
+		{
 			name:   "what the workflow says",
 			change: func(h *house, _ *shelf) { h.ruling.Basis.Workflow[0]++ },
 			move:   Deny, reason: "ask someone else, or in another way",
