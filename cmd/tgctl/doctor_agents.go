@@ -91,7 +91,7 @@ func rewrote(s *pb.Session, path string) bool {
 // leftoverIDs are the ailments of what earlier runs have left.
 var leftoverIDs = map[agentconf.LeftoverKind]string{
 	agentconf.StaleBackup: "leftovers.backup", agentconf.StaleLock: "leftovers.lock",
-	agentconf.StaleTemp: "leftovers.temp", agentconf.Altered: "leftovers.altered",
+	agentconf.StaleTemp: "leftovers.temp", agentconf.Altered: "leftovers.altered", agentconf.AgentsCopy: "leftovers.copy",
 }
 
 // lookAtLeftovers finds what runs that are gone have left in configurations and

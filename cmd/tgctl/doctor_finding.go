@@ -96,6 +96,7 @@ var ailments = []ailment{
 	{"leftovers.backup", gradeWarn, "tgctl unwrap {}"},
 	{"leftovers.lock", gradeWarn, "tgctl unwrap {}"},
 	{"leftovers.temp", gradeWarn, "tgctl unwrap {}"},
+	{"leftovers.copy", gradeWarn, "tgctl unwrap {}"},
 	{"leftovers.altered", gradeWarn, "look at it, then remove it: rm {}"},
 
 	{"extension.failed", gradeFail, "see: tgctl ext show {}; then: tgctl restart {}"},

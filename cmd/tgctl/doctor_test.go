@@ -122,9 +122,13 @@ var brokenHouses = map[string]func(*house){
 		h.fake.sessions = openSessions()[1:]
 		h.fake.sessions[0].Spec.Files = []*pb.ConfigFile{{Path: h.path("mcp.json")}}
 	},
-	"leftovers.backup":  func(h *house) { lostProtection(h); h.write(".claude.json", "{}", 0o600) },
-	"leftovers.lock":    func(h *house) { h.write(".claude.json.thoughtgate-lock", "", 0o600) },
-	"leftovers.temp":    func(h *house) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
+	"leftovers.backup": func(h *house) { lostProtection(h); h.write(".claude.json", "{}", 0o600) },
+	"leftovers.lock":   func(h *house) { h.write(".claude.json.thoughtgate-lock", "", 0o600) },
+	"leftovers.temp":   func(h *house) { h.write(".claude.json.thoughtgate-new-17", "", 0o600) },
+	"leftovers.copy": func(h *house) {
+		h.write(".claude.json", "{}", 0o600)
+		h.write(".claude.json.orig", `{"mcpServers":{"clock":{"command":"/bin/tg-shim","args":["--server-id","clock","--","clock-mcp"],"env":{"THOUGHTGATE_SOCKET":"/s","THOUGHTGATE_SESSION":"5d41"}}}}`, 0o600)
+	},
 	"leftovers.altered": func(h *house) { h.write(".claude.json.thoughtgate-altered", "{}", 0o600) },
 
 	"extension.failed": func(h *house) {

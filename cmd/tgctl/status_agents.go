@@ -41,7 +41,7 @@ type serverAtJSON struct {
 // leftoverJSON is a file of ours that nothing needs.
 type leftoverJSON struct {
 	Path   string `json:"path"`
-	Kind   string `json:"kind"` // backup, lock, temp, altered
+	Kind   string `json:"kind"` // backup, lock, temp, altered, copy
 	Repair string `json:"repair"`
 }
 
@@ -172,6 +172,10 @@ func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
 		return "look at it, then remove it"
 	case !w.running && w.holdsOurs(agent, l.Config):
 		return "start the daemon, which knows whether it is needed: tgctl daemon start"
+	case l.Kind == agentconf.AgentsCopy && !w.running:
+		return "start the daemon, which knows whether they are a protection's: tgctl daemon start"
+	case l.Kind == agentconf.AgentsCopy:
+		return "tgctl unwrap " + l.Path
 	case w.protectedAt(agent, l.Config):
 		return "compare it with " + l.Config + ", then remove it"
 	}

@@ -39,6 +39,7 @@ func (a *app) addAgents(s *sheet, w *surroundings) {
 var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
 	agentconf.StaleBackup: "a copy of it from before it was rewritten",
 	agentconf.StaleLock:   "a lock that nobody holds",
+	agentconf.AgentsCopy:  "a copy that the agent made while a wrap had rewritten its file, with lines of ours",
 	agentconf.StaleTemp:   "a file that was never finished",
 	agentconf.Altered:     "the configuration as somebody altered it, which had to give way",
 }

@@ -47,6 +47,7 @@ const (
 	StaleBackup LeftoverKind = "backup"  // of a wrap that did not end well
 	StaleLock   LeftoverKind = "lock"    // likewise
 	StaleTemp   LeftoverKind = "temp"    // half written
+	AgentsCopy  LeftoverKind = "copy"    // that the agent made of its file while it held our lines
 	Altered     LeftoverKind = "altered" // kept of a file that had to give way, for the person to look at
 )
 
@@ -84,6 +85,7 @@ func look(agent Agent, env Env) Survey {
 			s.Files = append(s.Files, path)
 		}
 		s.Left = append(s.Left, leftBeside(path, env.Lasting)...)
+		s.Left = append(s.Left, copiesOf(path, paths, env.Lasting)...)
 	}
 	if len(s.Files) == 0 {
 		return s
