@@ -182,7 +182,7 @@ func (d *Daemon) projectFiles(folders ...string) []api.ProjectFile {
 func (d *Daemon) lost(l facts.Loss) {
 	d.log.Warn("the memory of what servers said is not whole", "server_id", l.Server, "session", l.Session, "reason", l.Reason)
 	err := d.recorder.Record(context.Background(), &record.Record{
-		Kind: record.KindMemory, Session: l.Session, Attachment: l.Attachment, Server: l.Server, Reason: l.Reason,
+		Kind: record.KindMemory, Session: l.Session, Attachment: l.Attachment, Server: l.Server, Profile: string(l.Profile), Reason: l.Reason,
 	}, nil, nil)
 	if err != nil {
 		d.log.Error("record a loss of memory", "server_id", l.Server, "err", err)
@@ -192,7 +192,7 @@ func (d *Daemon) lost(l facts.Loss) {
 // steered writes down that a server has said what is worded to steer a model.
 func (d *Daemon) steered(s facts.Steer) {
 	err := d.recorder.Record(context.Background(), &record.Record{
-		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Method: s.Method, Facts: []string{facts.Steered},
+		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: string(s.Profile), Method: s.Method, Facts: []string{facts.Steered},
 		Reason: fmt.Sprintf("what the server said is worded to steer a model (%q); messages of that kind in this session: %d", s.Quote, s.Count),
 	}, nil, nil)
 	if err != nil {

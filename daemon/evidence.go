@@ -33,7 +33,7 @@ func auditOptions(cfg *config.Config, log *slog.Logger) audit.Options {
 	return audit.Options{
 		Sync: audit.Sync(cfg.Audit.Sync), Interval: cfg.Audit.Interval, Values: audit.Values(cfg.Audit.Values),
 		Retention: cfg.Audit.Retention, MaxSize: int64(cfg.Audit.MaxSize), Strict: cfg.Profile == config.Production, Heads: heads(cfg),
-		Redact: facts.Redact, Logger: log,
+		Redact: facts.Redact, Profile: string(cfg.Profile), Logger: log,
 	}
 }
 

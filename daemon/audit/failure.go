@@ -116,7 +116,7 @@ func (l *Log) gap(now time.Time) *record.Record {
 	if len(reasons) == 0 {
 		return nil
 	}
-	return &record.Record{Kind: record.KindGap, Time: stamp(now), Reason: strings.Join(reasons, "; ")}
+	return &record.Record{Kind: record.KindGap, Time: stamp(now), Reason: strings.Join(reasons, "; "), Profile: l.keeping().Profile}
 }
 
 // mended ends a time in which the log could not be written.

@@ -133,6 +133,9 @@ func (l *Log) Record(ctx context.Context, r *record.Record, values []byte, redac
 	if r.Decider != "" && r.Peer == nil {
 		r.Peer = gate.PeerOf(ctx, r.Decider)
 	}
+	if r.Profile == "" && r.Session == "" && r.Attachment == "" { // sessions may have stricter ones
+		r.Profile = l.keeping().Profile
+	}
 	written := l.clean(r)
 	keep, err := l.mayKeep(written)
 	if err != nil {

@@ -34,6 +34,9 @@ type Options struct {
 	// returns for it; nil keeps nothing. It is called by many goroutines at once, and
 	// keeps nothing of values but what it returns.
 	Redact func(values []byte, paths []string, mask func(secret []byte) string) []byte
+	// Profile is what records say that name no profile and are about no session, as
+	// those that the log writes itself; empty for nothing.
+	Profile string
 	// SegmentSize is after how many bytes a new segment begins; 64 MiB when zero.
 	// It is never more than an eighth of MaxSize.
 	SegmentSize int64
@@ -79,7 +82,7 @@ func (o Options) withDefaults() Options {
 func (l *Log) Apply(o Options) {
 	now := l.o
 	now.Sync, now.Interval, now.Values, now.SegmentSize = o.Sync, o.Interval, o.Values, o.SegmentSize
-	now.Retention, now.MaxSize, now.Strict, now.Heads = o.Retention, o.MaxSize, o.Strict, o.Heads
+	now.Retention, now.MaxSize, now.Strict, now.Heads, now.Profile = o.Retention, o.MaxSize, o.Strict, o.Heads, o.Profile
 	now = now.withDefaults()
 	l.how.Store(&now)
 	token(l.ending) // there may be something to drop

@@ -141,7 +141,7 @@ func (l *Log) drop(all []ended) error {
 		return fmt.Errorf("%s holds no record; move it to another place", l.path(newest.n))
 	}
 	gone := &record.Record{
-		Kind: record.KindDropped, Through: last.chain.Seq, Digest: last.chain.Sum,
+		Kind: record.KindDropped, Through: last.chain.Seq, Digest: last.chain.Sum, Profile: l.keeping().Profile,
 		Reason: fmt.Sprintf("%d segments, the newest record of %s, are older than audit.retention or past audit.max_size", len(all), newest.until.UTC().Format(time.DateOnly)),
 	}
 	if err := l.append(gone, nil); err != nil {

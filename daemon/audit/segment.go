@@ -29,7 +29,7 @@ func (l *Log) openSegment(n uint64) (*os.File, error) {
 // beginSegment writes the first record of the current segment, which is empty,
 // and makes sure that the segment is there after a crash.
 func (l *Log) beginSegment(now time.Time) error {
-	r := record.Record{Kind: record.KindLog, Time: stamp(now), Log: l.id}
+	r := record.Record{Kind: record.KindLog, Time: stamp(now), Log: l.id, Profile: l.keeping().Profile}
 	line, chain := l.chain.Append(nil, &r, nil)
 	l.size = 0
 	if err := l.write(line); err != nil {

@@ -23,6 +23,7 @@ type Loss struct {
 	Session    string // empty for a shim without one
 	Attachment string
 	Server     string // by what it said
+	Profile    gate.Profile
 	Reason     string
 }
 
@@ -82,7 +83,7 @@ func (f *Finder) losses(memory *memory, m *gate.Message, missing uint64) {
 		return
 	}
 	tell := func(reason string) {
-		f.loss(Loss{Session: m.Session, Attachment: m.Attachment, Server: m.Server, Reason: reason})
+		f.loss(Loss{Session: m.Session, Attachment: m.Attachment, Server: m.Server, Profile: m.Profile, Reason: reason})
 	}
 	memory.mu.Lock()
 	let := memory.let

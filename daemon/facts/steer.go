@@ -17,6 +17,7 @@ type Steer struct {
 	Session    string // empty for a shim without one
 	Attachment string
 	Server     string
+	Profile    gate.Profile
 	Method     string // of the message, or of the request that it answers
 	Quote      string // what was found, in the server's words
 	Count      uint64 // of such messages in the session, with this one
@@ -99,7 +100,7 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 		if len(quote) > longestSteer {
 			quote = quote[:longestSteer]
 		}
-		f.steer(Steer{Session: m.Session, Attachment: m.Attachment, Server: m.Server, Method: m.Method, Quote: string(bytes.ToValidUTF8([]byte(quote), nil)), Count: count})
+		f.steer(Steer{Session: m.Session, Attachment: m.Attachment, Server: m.Server, Profile: m.Profile, Method: m.Method, Quote: string(bytes.ToValidUTF8([]byte(quote), nil)), Count: count})
 	}
 }
 

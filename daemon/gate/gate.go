@@ -125,6 +125,7 @@ type Message struct {
 	Session    string // empty outside a wrap
 	Attachment string
 	Server     string
+	Profile    Profile   // in force for the attachment
 	Side       wire.Side // who says it
 	Method     string    // of it, or of the request that it answers
 	Text       []byte    // raw JSON: the line, or a piece of it

@@ -62,7 +62,7 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 func (g *Gate) observe(c *Call) {
 	if c.Side == wire.FromServer && !c.heard {
 		g.Facts.Observe(&Message{
-			Session: c.Session, Attachment: c.Attachment, Server: c.Server, Side: c.Side, Method: c.Method, Text: c.Line,
+			Session: c.Session, Attachment: c.Attachment, Server: c.Server, Profile: c.inForce(g.Policy()), Side: c.Side, Method: c.Method, Text: c.Line,
 		})
 	}
 }
@@ -93,7 +93,7 @@ func (a *Attachment) Hear(side wire.Side, method string, line []byte, missing ui
 		a.cannot(line)
 	}
 	a.gate.Facts.Observe(&Message{
-		Session: a.shim.Session, Attachment: a.shim.Attachment, Server: a.shim.Server,
+		Session: a.shim.Session, Attachment: a.shim.Attachment, Server: a.shim.Server, Profile: a.Profile(),
 		Side: side, Method: method, Text: line, Missing: missing,
 	})
 }

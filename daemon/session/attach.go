@@ -128,7 +128,8 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 // that nobody knows any more.
 func (r *Registry) unknown(s *gate.Shim) {
 	if r.gate.Facts != nil {
-		r.gate.Facts.Observe(&gate.Message{Session: s.Session, Attachment: s.Attachment, Server: s.Server, Side: wire.FromServer})
+		profile := r.gate.InForce(s.Limit).Tighter(s.Requested)
+		r.gate.Facts.Observe(&gate.Message{Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: profile, Side: wire.FromServer})
 	}
 }
 
