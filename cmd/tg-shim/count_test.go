@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // Messages that the daemon is not told of one by one are told as numbers, a moment
@@ -54,7 +55,7 @@ func TestCountsAreToldAtTheEnd(t *testing.T) {
 	for i := range mostCounts + 10 {
 		p.link.count(wire.FromAgent, fmt.Sprint("made/up/", i))
 	}
-	p.link.leave(0, "")
+	p.link.leave(0, "", pb.Ended_ENDED_UNSPECIFIED)
 	sum := map[string]uint64{}
 	for range mostCounts + 1 {
 		c, err := receive(daemon.counts)

@@ -75,8 +75,8 @@ func (l *link) announce(pid int) {
 	}
 }
 
-// leave says goodbye. The daemon ends the stream in answer, and run returns.
-func (l *link) leave(code int, reason string) {
+// leave says goodbye, and how the server of ours has ended. The daemon ends the stream in answer, and run returns.
+func (l *link) leave(code int, reason string, server pb.Ended) {
 	l.tick.Stop()
 	l.catchUp()
 	l.tellCounts()
@@ -89,6 +89,6 @@ func (l *link) leave(code int, reason string) {
 	if stream == nil {
 		return
 	}
-	_ = l.transmit(stream, &pb.Up{Msg: &pb.Up_Exit{Exit: &pb.Exit{Code: int32(code), Reason: reason}}})
+	_ = l.transmit(stream, &pb.Up{Msg: &pb.Up_Exit{Exit: &pb.Exit{Code: int32(code), Reason: reason, Server: server}}})
 	_ = stream.CloseSend()
 }

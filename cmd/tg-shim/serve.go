@@ -57,7 +57,7 @@ func (s *shim) serve(ctx context.Context, l *link, server server, signals <-chan
 	if errors.Is(reason, errGateLost) {
 		code = child.ExitOurs
 	}
-	l.leave(code, reason.Error())
+	l.leave(code, reason.Error(), how.ended)
 	await(t.linkEnded, farewell)
 	cancel()
 	for _, lane := range t.lanes {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // server is what lines are carried to and from: a child of ours, or a way to one
@@ -36,6 +37,7 @@ type ending struct {
 	code   int    // of the error that open requests get
 	text   string // of that error
 	aloud  bool   // it is said on standard error, too: nobody else would
+	ended  pb.Ended
 }
 
 // start starts the server, or opens the way to the one that the daemon shares. One
@@ -77,8 +79,11 @@ func (o own) Stop(ctx context.Context, grace child.Grace) { o.child.Stop(ctx, gr
 func (o own) Signal(sig syscall.Signal)                   { _ = o.child.Signal(sig) } // it may have ended
 
 func (o own) Wait() ending {
-	state := o.child.Wait()
-	return ending{state.ExitStatus(), mcp.CodeServerExit, "The MCP server has ended (" + state.String() + ") and did not answer", false}
+	state, ended := o.child.Wait(), pb.Ended_ENDED_EXITED
+	if state.Signal != 0 {
+		ended = pb.Ended_ENDED_SIGNALLED
+	}
+	return ending{state.ExitStatus(), mcp.CodeServerExit, "The MCP server has ended (" + state.String() + ") and did not answer", false, ended}
 }
 
 // Stderr has nothing to read: the daemon keeps what a shared server says there.
@@ -98,10 +103,10 @@ func (r *remote) Wait() ending {
 	g := r.gone
 	switch {
 	case g == nil: // we have left it
-		return ending{0, mcp.CodeServerExit, "ThoughtGate has left the shared MCP server, which did not answer", false}
+		return ending{0, mcp.CodeServerExit, "ThoughtGate has left the shared MCP server, which did not answer", false, pb.Ended_ENDED_UNSPECIFIED}
 	case !g.GetStarted():
-		return ending{int(g.GetStatus()), mcp.CodeServerStart, "The MCP server could not be started: " + g.GetReason(), true}
+		return ending{int(g.GetStatus()), mcp.CodeServerStart, "The MCP server could not be started: " + g.GetReason(), true, pb.Ended_ENDED_UNSPECIFIED}
 	}
 	return ending{int(g.GetStatus()), mcp.CodeServerExit,
-		fmt.Sprintf("The shared MCP server is not there any more (%s) and did not answer", g.GetReason()), true}
+		fmt.Sprintf("The shared MCP server is not there any more (%s) and did not answer", g.GetReason()), true, pb.Ended_ENDED_UNSPECIFIED}
 }

@@ -86,7 +86,7 @@ func (s *shim) run() int {
 		fmt.Fprintf(s.stderr, "tg-shim: server %q: %v\n", s.server, err)
 		code := child.StartExit(err)
 		s.decline(mcp.CodeServerStart, fmt.Sprintf("The MCP server could not be started: %v", err))
-		l.leave(code, err.Error())
+		l.leave(code, err.Error(), pb.Ended_ENDED_FAILED)
 		_ = l.run(ctx)
 		return code
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -88,6 +89,7 @@ func (g gateService) listen(ctx context.Context, stream grpc.BidiStreamingServer
 				return false, toStatus(err)
 			}
 		case *pb.Up_Exit:
+			g.ended(a.Shim(), m.Exit.GetServer())
 			return true, nil
 		default:
 			if err := shared.heed(ctx, a, up); err != nil {
@@ -186,6 +188,18 @@ func (g gateService) started(ctx context.Context, joined *session.Joined, pid in
 	}
 	g.s.Sessions.Started(joined, server)
 	return nil
+}
+
+// ended counts how the server's process has ended that was the shim's own.
+func (g gateService) ended(shim gate.Shim, how pb.Ended) {
+	state, known := endings[how]
+	if known && !shim.Shared && g.s.Config.Metrics != nil {
+		g.s.Config.Metrics.Ended(shim.Server, state)
+	}
+}
+
+var endings = map[pb.Ended]metrics.Ending{
+	pb.Ended_ENDED_EXITED: metrics.Exited, pb.Ended_ENDED_SIGNALLED: metrics.Signalled, pb.Ended_ENDED_FAILED: metrics.Failed,
 }
 
 func profileOf(p pb.Profile) gate.Profile {

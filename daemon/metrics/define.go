@@ -36,7 +36,7 @@ var (
 		"Lines that a shim refused before anybody judged them.",
 		"server_id", "error_type")
 	serverState = define("thoughtgate_stdio_server_state", gauge,
-		"Processes of a server in a state. Those that have ended are not counted any more.",
+		"Processes of a server that are starting, running or detached now, and those that have exited, were ended by a signal (signalled) or could not be started (failed) since the daemon started.",
 		"server_id", "state")
 	approvalLatency = define("thoughtgate_stdio_approval_latency_seconds", histogram,
 		"From the question to the answer of a person. Questions that nobody answered are not in it.",

@@ -28,6 +28,7 @@ type Metrics struct {
 	process *prometheus.Registry // what the library tells of the process and of Go
 
 	servers, tools *names
+	ended          *endings
 
 	messages, framingErrors             *handles[prometheus.Counter]
 	decisions, verdicts                 *handles[prometheus.Counter]
@@ -45,7 +46,7 @@ type Metrics struct {
 func New(build string, state func() State) *Metrics {
 	m := &Metrics{
 		ours: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
-		servers: newNames(mostServers, mostServers), tools: newNames(mostToolsPerServer, mostTools),
+		servers: newNames(mostServers, mostServers), tools: newNames(mostToolsPerServer, mostTools), ended: &endings{by: map[[2]string]float64{}},
 	}
 	m.messages, m.framingErrors = m.counts(messages), m.counts(framingErrors)
 	m.decisions, m.verdicts = m.counts(decisions), m.counts(verdicts)
@@ -58,7 +59,7 @@ func New(build string, state func() State) *Metrics {
 	m.approvals = m.measures(approvalLatency, slow)
 	m.judge, m.write = m.measures(judgeDuration, quick).of(), m.measures(auditWrite, quick).of()
 
-	m.ours.MustRegister(&collector{build: clean(build), state: state, servers: m.servers})
+	m.ours.MustRegister(&collector{build: clean(build), state: state, servers: m.servers, ended: m.ended})
 	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

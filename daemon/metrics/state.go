@@ -60,6 +60,7 @@ type collector struct {
 	build   string
 	state   func() State
 	servers *names
+	ended   *endings
 }
 
 // standing are the metrics that a collector tells.
@@ -150,6 +151,7 @@ func (c *collector) processes(tell func(definition, float64, ...string), all []S
 	for k, n := range again {
 		tell(restarts, n, k[0], k[1])
 	}
+	c.ended.addTo(by)
 	for k, n := range by {
 		tell(serverState, n, k[0], k[1])
 	}

@@ -184,6 +184,59 @@ func (Outcome) EnumDescriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{2}
 }
 
+// Ended says how the process of a server has ended.
+type Ended int32
+
+const (
+	Ended_ENDED_UNSPECIFIED Ended = 0
+	Ended_ENDED_EXITED      Ended = 1
+	Ended_ENDED_SIGNALLED   Ended = 2
+	Ended_ENDED_FAILED      Ended = 3 // it could not be started
+)
+
+// Enum value maps for Ended.
+var (
+	Ended_name = map[int32]string{
+		0: "ENDED_UNSPECIFIED",
+		1: "ENDED_EXITED",
+		2: "ENDED_SIGNALLED",
+		3: "ENDED_FAILED",
+	}
+	Ended_value = map[string]int32{
+		"ENDED_UNSPECIFIED": 0,
+		"ENDED_EXITED":      1,
+		"ENDED_SIGNALLED":   2,
+		"ENDED_FAILED":      3,
+	}
+)
+
+func (x Ended) Enum() *Ended {
+	p := new(Ended)
+	*p = x
+	return p
+}
+
+func (x Ended) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Ended) Descriptor() protoreflect.EnumDescriptor {
+	return file_thoughtgate_v1_gate_proto_enumTypes[3].Descriptor()
+}
+
+func (Ended) Type() protoreflect.EnumType {
+	return &file_thoughtgate_v1_gate_proto_enumTypes[3]
+}
+
+func (x Ended) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Ended.Descriptor instead.
+func (Ended) EnumDescriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{3}
+}
+
 type Action int32
 
 const (
@@ -220,11 +273,11 @@ func (x Action) String() string {
 }
 
 func (Action) Descriptor() protoreflect.EnumDescriptor {
-	return file_thoughtgate_v1_gate_proto_enumTypes[3].Descriptor()
+	return file_thoughtgate_v1_gate_proto_enumTypes[4].Descriptor()
 }
 
 func (Action) Type() protoreflect.EnumType {
-	return &file_thoughtgate_v1_gate_proto_enumTypes[3]
+	return &file_thoughtgate_v1_gate_proto_enumTypes[4]
 }
 
 func (x Action) Number() protoreflect.EnumNumber {
@@ -233,7 +286,7 @@ func (x Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Action.Descriptor instead.
 func (Action) EnumDescriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{3}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{4}
 }
 
 // Up is what a shim says.
@@ -1170,6 +1223,7 @@ type Exit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Server        Ended                  `protobuf:"varint,3,opt,name=server,proto3,enum=thoughtgate.v1.Ended" json:"server,omitempty"` // of the shim's own; unspecified where it shares one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1216,6 +1270,13 @@ func (x *Exit) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *Exit) GetServer() Ended {
+	if x != nil {
+		return x.Server
+	}
+	return Ended_ENDED_UNSPECIFIED
 }
 
 // Welcome accepts an attachment and says what holds for it.
@@ -2060,10 +2121,11 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x05Count\x127\n" +
 	"\tdirection\x18\x01 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1a\n" +
-	"\bmessages\x18\x03 \x01(\x04R\bmessages\"2\n" +
+	"\bmessages\x18\x03 \x01(\x04R\bmessages\"a\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd3\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
+	"\x06server\x18\x03 \x01(\x0e2\x15.thoughtgate.v1.EndedR\x06server\"\xd3\x02\n" +
 	"\aWelcome\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x121\n" +
@@ -2135,7 +2197,12 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\x16OUTCOME_PROTOCOL_ERROR\x10\x03\x12\x15\n" +
 	"\x11OUTCOME_CANCELLED\x10\x04\x12\x10\n" +
 	"\fOUTCOME_LOST\x10\x05\x12\x17\n" +
-	"\x13OUTCOME_NOT_WRITTEN\x10\x06*Y\n" +
+	"\x13OUTCOME_NOT_WRITTEN\x10\x06*W\n" +
+	"\x05Ended\x12\x15\n" +
+	"\x11ENDED_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fENDED_EXITED\x10\x01\x12\x13\n" +
+	"\x0fENDED_SIGNALLED\x10\x02\x12\x10\n" +
+	"\fENDED_FAILED\x10\x03*Y\n" +
 	"\x06Action\x12\x16\n" +
 	"\x12ACTION_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eACTION_FORWARD\x10\x01\x12\x0f\n" +
@@ -2156,74 +2223,76 @@ func file_thoughtgate_v1_gate_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_gate_proto_rawDescData
 }
 
-var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(Profile)(0),                // 0: thoughtgate.v1.Profile
 	(Direction)(0),              // 1: thoughtgate.v1.Direction
 	(Outcome)(0),                // 2: thoughtgate.v1.Outcome
-	(Action)(0),                 // 3: thoughtgate.v1.Action
-	(*Up)(nil),                  // 4: thoughtgate.v1.Up
-	(*Down)(nil),                // 5: thoughtgate.v1.Down
-	(*Hello)(nil),               // 6: thoughtgate.v1.Hello
-	(*Started)(nil),             // 7: thoughtgate.v1.Started
-	(*Submit)(nil),              // 8: thoughtgate.v1.Submit
-	(*Cancel)(nil),              // 9: thoughtgate.v1.Cancel
-	(*Observe)(nil),             // 10: thoughtgate.v1.Observe
-	(*Count)(nil),               // 11: thoughtgate.v1.Count
-	(*Exit)(nil),                // 12: thoughtgate.v1.Exit
-	(*Welcome)(nil),             // 13: thoughtgate.v1.Welcome
-	(*Limits)(nil),              // 14: thoughtgate.v1.Limits
-	(*Verdict)(nil),             // 15: thoughtgate.v1.Verdict
-	(*Deliver)(nil),             // 16: thoughtgate.v1.Deliver
-	(*Heard)(nil),               // 17: thoughtgate.v1.Heard
-	(*Drain)(nil),               // 18: thoughtgate.v1.Drain
-	(*Open)(nil),                // 19: thoughtgate.v1.Open
-	(*Write)(nil),               // 20: thoughtgate.v1.Write
-	(*Wrote)(nil),               // 21: thoughtgate.v1.Wrote
-	(*Read)(nil),                // 22: thoughtgate.v1.Read
-	(*Took)(nil),                // 23: thoughtgate.v1.Took
-	(*Gone)(nil),                // 24: thoughtgate.v1.Gone
-	(*durationpb.Duration)(nil), // 25: google.protobuf.Duration
+	(Ended)(0),                  // 3: thoughtgate.v1.Ended
+	(Action)(0),                 // 4: thoughtgate.v1.Action
+	(*Up)(nil),                  // 5: thoughtgate.v1.Up
+	(*Down)(nil),                // 6: thoughtgate.v1.Down
+	(*Hello)(nil),               // 7: thoughtgate.v1.Hello
+	(*Started)(nil),             // 8: thoughtgate.v1.Started
+	(*Submit)(nil),              // 9: thoughtgate.v1.Submit
+	(*Cancel)(nil),              // 10: thoughtgate.v1.Cancel
+	(*Observe)(nil),             // 11: thoughtgate.v1.Observe
+	(*Count)(nil),               // 12: thoughtgate.v1.Count
+	(*Exit)(nil),                // 13: thoughtgate.v1.Exit
+	(*Welcome)(nil),             // 14: thoughtgate.v1.Welcome
+	(*Limits)(nil),              // 15: thoughtgate.v1.Limits
+	(*Verdict)(nil),             // 16: thoughtgate.v1.Verdict
+	(*Deliver)(nil),             // 17: thoughtgate.v1.Deliver
+	(*Heard)(nil),               // 18: thoughtgate.v1.Heard
+	(*Drain)(nil),               // 19: thoughtgate.v1.Drain
+	(*Open)(nil),                // 20: thoughtgate.v1.Open
+	(*Write)(nil),               // 21: thoughtgate.v1.Write
+	(*Wrote)(nil),               // 22: thoughtgate.v1.Wrote
+	(*Read)(nil),                // 23: thoughtgate.v1.Read
+	(*Took)(nil),                // 24: thoughtgate.v1.Took
+	(*Gone)(nil),                // 25: thoughtgate.v1.Gone
+	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
 }
 var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
-	6,  // 0: thoughtgate.v1.Up.hello:type_name -> thoughtgate.v1.Hello
-	7,  // 1: thoughtgate.v1.Up.started:type_name -> thoughtgate.v1.Started
-	8,  // 2: thoughtgate.v1.Up.submit:type_name -> thoughtgate.v1.Submit
-	9,  // 3: thoughtgate.v1.Up.cancel:type_name -> thoughtgate.v1.Cancel
-	10, // 4: thoughtgate.v1.Up.observe:type_name -> thoughtgate.v1.Observe
-	12, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
-	19, // 6: thoughtgate.v1.Up.open:type_name -> thoughtgate.v1.Open
-	20, // 7: thoughtgate.v1.Up.write:type_name -> thoughtgate.v1.Write
-	23, // 8: thoughtgate.v1.Up.took:type_name -> thoughtgate.v1.Took
-	4,  // 9: thoughtgate.v1.Up.more:type_name -> thoughtgate.v1.Up
-	13, // 10: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
-	15, // 11: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
-	16, // 12: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
-	18, // 13: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
-	17, // 14: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
-	22, // 15: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
-	21, // 16: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
-	24, // 17: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
-	5,  // 18: thoughtgate.v1.Down.more:type_name -> thoughtgate.v1.Down
+	7,  // 0: thoughtgate.v1.Up.hello:type_name -> thoughtgate.v1.Hello
+	8,  // 1: thoughtgate.v1.Up.started:type_name -> thoughtgate.v1.Started
+	9,  // 2: thoughtgate.v1.Up.submit:type_name -> thoughtgate.v1.Submit
+	10, // 3: thoughtgate.v1.Up.cancel:type_name -> thoughtgate.v1.Cancel
+	11, // 4: thoughtgate.v1.Up.observe:type_name -> thoughtgate.v1.Observe
+	13, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
+	20, // 6: thoughtgate.v1.Up.open:type_name -> thoughtgate.v1.Open
+	21, // 7: thoughtgate.v1.Up.write:type_name -> thoughtgate.v1.Write
+	24, // 8: thoughtgate.v1.Up.took:type_name -> thoughtgate.v1.Took
+	5,  // 9: thoughtgate.v1.Up.more:type_name -> thoughtgate.v1.Up
+	14, // 10: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
+	16, // 11: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
+	17, // 12: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
+	19, // 13: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
+	18, // 14: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
+	23, // 15: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
+	22, // 16: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
+	25, // 17: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
+	6,  // 18: thoughtgate.v1.Down.more:type_name -> thoughtgate.v1.Down
 	0,  // 19: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
-	25, // 20: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
+	26, // 20: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
 	1,  // 21: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
 	1,  // 22: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
 	2,  // 23: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
-	11, // 24: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
+	12, // 24: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
 	1,  // 25: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
-	0,  // 26: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
-	14, // 27: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
-	25, // 28: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
-	3,  // 29: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
-	4,  // 30: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
-	5,  // 31: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
-	31, // [31:32] is the sub-list for method output_type
-	30, // [30:31] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	3,  // 26: thoughtgate.v1.Exit.server:type_name -> thoughtgate.v1.Ended
+	0,  // 27: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
+	15, // 28: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
+	26, // 29: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
+	4,  // 30: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
+	5,  // 31: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
+	6,  // 32: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
+	32, // [32:33] is the sub-list for method output_type
+	31, // [31:32] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_gate_proto_init() }
@@ -2257,7 +2326,7 @@ func file_thoughtgate_v1_gate_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_gate_proto_rawDesc), len(file_thoughtgate_v1_gate_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
