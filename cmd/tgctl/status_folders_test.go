@@ -33,7 +33,7 @@ func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
 				var got struct {
 					Folders []string `json:"folder_problems"`
 				}
-				if err := json.Unmarshal([]byte(h.console.out.String()), &got); err != nil {
+				if err := json.Unmarshal(h.console.out.Bytes(), &got); err != nil {
 					t.Fatalf("%v: %s", err, h.console.out.String())
 				}
 				if test.want == "" {

@@ -131,26 +131,26 @@ type namedDeeds struct {
 
 // word says what the i-th word says by itself and by those before it.
 func (n *namedDeeds) word(w *wordList, i int) deed {
-	this := string(w.word(i))
-	d := verbs[this]
+	this := w.word(i)
+	d := verbs[string(this)]
 	switch {
 	case d == reads && n.created:
 		d = noDeed
 	case d == noDeed && !n.reading:
-		d = nouns[this]
+		d = nouns[string(this)]
 	}
 	if d == noDeed && i == 0 {
-		d = starters[this]
+		d = starters[string(this)]
 	}
 	if d == noDeed && n.made && !(i > 0 && queues[string(w.word(i-1))]) {
-		if d = objects[this]; d == noDeed && placed[this] && !n.changed {
+		if d = objects[string(this)]; d == noDeed && placed[string(this)] && !n.changed {
 			d = acts
 		}
 	}
-	n.reading = (n.reading || d == reads) && !joins[this]
-	n.made = n.made || makers[this]
-	n.created = n.created || creators[this]
-	n.changed = n.changed || changers[this]
+	n.reading = (n.reading || d == reads) && !joins[string(this)]
+	n.made = n.made || makers[string(this)]
+	n.created = n.created || creators[string(this)]
+	n.changed = n.changed || changers[string(this)]
 	return d
 }
 

@@ -339,7 +339,7 @@ func TestWhatOnlyCarriesAMessage(t *testing.T) {
 		{"progressToken", `"a\u0062"`, false},
 		{"progressToken", `"a b"`, false},
 		{"progressToken", `"café"`, false},
-		{"progressToken", `"a"`, false},
+		{"progressToken", "\"a\x7f\"", false},
 		{"progressToken", `["a"]`, false},
 		{"traceparent", text(maxTraceparent), true},
 		{"traceparent", text(maxTraceparent + 1), false},

@@ -56,7 +56,7 @@ func TestOddEntriesOfAProject(t *testing.T) {
 		"shim":{"command":"./tg-shim","args":["--","evil"]},
 		"good":{"command":"good"}}}`
 	w.write(w.project(), text)
-	p, journals := w.wrapped()
+	p, _ := w.wrapped()
 	warnings := strings.Join(p.Warnings(), "\n")
 	for _, want := range []string{"has an empty name", "server ours in " + w.project() + " sets THOUGHTGATE_SOCKET"} {
 		if !strings.Contains(warnings, want) {
@@ -79,7 +79,7 @@ func TestOddEntriesOfAProject(t *testing.T) {
 	w.wantFile(w.project(), text)
 	w.wantClean()
 	// By whoever comes later, too.
-	p, journals = w.wrapped()
+	p, journals := w.wrapped()
 	p.Unlock()
 	if _, err := Restore(journals[w.project()]); err != nil {
 		t.Fatal(err)
