@@ -104,11 +104,14 @@ func (c *Call) params(drop func(name, value []byte) bool, without ...string) []b
 		}
 	}
 	if emptied || len(without) > 0 {
-		of, _, err := wire.CutMembers(c.Line, e.Params, func(name []byte, _ wire.Span) bool {
+		of, left, err := wire.CutMembers(c.Line, e.Params, func(name []byte, _ wire.Span) bool {
 			return emptied && string(name) == "_meta" || slices.Contains(without, string(name))
 		})
 		if err != nil {
 			return whole
+		}
+		if left == 0 {
+			return []byte("{}")
 		}
 		edits = append(edits, of...)
 	}

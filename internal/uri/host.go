@@ -92,7 +92,7 @@ func isASCII(s string) bool {
 // each decimal, octal after 0 or hexadecimal after 0x, of which the last fills
 // what the others leave.
 func ipv4(name string) (netip.Addr, bool) {
-	if name == "" || len(name) > 64 || name[0] < '0' || name[0] > '9' {
+	if name == "" || len(name) > 64 || name[0] < '0' || name[0] > '9' || strings.Trim(name, "0123456789abcdefxABCDEFX.") != "" {
 		return netip.Addr{}, false
 	}
 	parts := strings.Split(name, ".")

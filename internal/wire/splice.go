@@ -95,7 +95,8 @@ func Members(line []byte, s Span, each func(name []byte, value Span) error) erro
 }
 
 // CutMembers returns the edits that take those members out of the object at s in
-// line, which Read has accepted, for which drop is true, and how many stay.
+// line, which Read has accepted, for which drop is true, and how many stay. Where
+// none stays there are no edits: the object is {} then.
 func CutMembers(line []byte, s Span, drop func(name []byte, value Span) bool) (edits []Edit, left int, err error) {
 	var items Items
 	var dropped []bool
@@ -108,6 +109,9 @@ func CutMembers(line []byte, s Span, drop func(name []byte, value Span) bool) (e
 	})
 	if err != nil {
 		return nil, 0, err
+	}
+	if left == 0 {
+		return nil, 0, nil
 	}
 	return items.Cut(func(i int) bool { return dropped[i] }), left, nil
 }
