@@ -59,10 +59,15 @@ func (h *holding) add(who holder, n int64) {
 	if h.by == nil {
 		h.by = map[holder]int64{}
 	}
+	h.by[h.as(who)] += n
+}
+
+// as returns who is counted for who: others, for one who came when there were too many.
+func (h *holding) as(who holder) holder {
 	if _, ok := h.by[who]; !ok && len(h.by) >= mostKeys {
-		who = others
+		return others
 	}
-	h.by[who] += n
+	return who
 }
 
 // holders are whose shares a record counts for: none, one or two.
@@ -161,9 +166,12 @@ func (l *Log) mayKeep(r *record.Record) (values bool, err error) {
 	defer l.mu.Unlock()
 	values = true
 	for _, who := range holders(r) {
+		if who == (holder{}) {
+			continue
+		}
+		who = l.ledger.young.as(who)
 		bare, refused := l.standing(who, l.ledger.young.by[who])
 		switch {
-		case who == (holder{}):
 		case refused != "":
 			l.tellOf(who, "refused")
 			return false, fmt.Errorf("%s; tgctl status says who holds how much", refused)

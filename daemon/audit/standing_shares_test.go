@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
 // Whose share is filled is refused, and so is, when little is left, whoever does not
@@ -40,11 +42,29 @@ func TestWhoIsRefusedWhen(t *testing.T) {
 // Those who are too many to be told apart have one share together.
 func TestThoseWhoAreTooManyHaveOneShare(t *testing.T) {
 	var h holding
-	for i := range mostKeys + 10 {
+	h.add(holder{"session", "s"}, 1)
+	for i := range mostKeys + 9 {
 		h.add(holder{"server", fmt.Sprint(i)}, 3)
 	}
 	h.add(holder{"server", "0"}, 1)
 	if len(h.by) > mostKeys+1 || h.by[others] != 30 || h.by[holder{"server", "0"}] != 4 {
 		t.Errorf("%d are told apart, the others hold %d", len(h.by), h.by[others])
+	}
+
+	l := newLog(t.TempDir(), Options{MaxSize: 1 << 20, Strict: true})
+	l.ledger.young = h
+	call := func(server string) error {
+		_, err := l.mayKeep(&record.Record{Kind: record.KindCall, Attachment: "a", Session: "s", Server: server})
+		return err
+	}
+	if err := call("new"); err != nil {
+		t.Errorf("with little of the share: %v", err)
+	}
+	l.ledger.young.add(holder{"server", "flood"}, 1<<18)
+	if err := call("new"); err == nil || !strings.Contains(err.Error(), "too many to be told apart") {
+		t.Errorf("with all of the share: %v", err)
+	}
+	if err := call("0"); err != nil {
+		t.Errorf("one who is told apart: %v", err)
 	}
 }
