@@ -1,6 +1,9 @@
 package facts
 
-import "encoding/base64"
+import (
+	"encoding/base64"
+	"iter"
+)
 
 const (
 	shortestBase64 = 24   // shorter runs hold no secret worth the time
@@ -26,19 +29,7 @@ func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
 			}
 		}
 	}
-	for i := 0; i < len(text); {
-		if base64Value[text[i]] == 0 {
-			i++
-			continue
-		}
-		start := i
-		for i < len(text) && base64Value[text[i]] != 0 {
-			i++
-		}
-		if i-start < shortestBase64 {
-			continue
-		}
-		run := text[start:i]
+	for run := range base64Stretches(text, shortestBase64) {
 		shifts := 1
 		if len(run) <= mixedBase64 {
 			shifts = 4
@@ -110,4 +101,24 @@ func looksLikeText(b []byte) bool {
 		}
 	}
 	return printable*10 >= len(b)*9
+}
+
+// base64Stretches yields the runs of letters of base64 in text that are at least
+// shortest long.
+func base64Stretches(text []byte, shortest int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := 0; i < len(text); {
+			if base64Value[text[i]] == 0 {
+				i++
+				continue
+			}
+			start := i
+			for i < len(text) && base64Value[text[i]] != 0 {
+				i++
+			}
+			if i-start >= shortest && !yield(text[start:i]) {
+				return
+			}
+		}
+	}
 }

@@ -225,19 +225,11 @@ func (s *sight) toolKeys(name []byte) (exact, letters uint64) {
 // base64 looks at what runs of base64 in text stand for. budget is how many
 // more letters of it are decoded.
 func (s *sight) base64(text []byte, budget *int) {
-	for i := 0; i < len(text) && *budget > 0; {
-		if base64Value[text[i]] == 0 {
-			i++
-			continue
+	for run := range base64Stretches(text, shortestHidden) {
+		if *budget <= 0 {
+			return
 		}
-		start := i
-		for i < len(text) && base64Value[text[i]] != 0 {
-			i++
-		}
-		if i-start < shortestHidden {
-			continue
-		}
-		run := text[start:min(i, start+*budget)]
+		run = run[:min(len(run), *budget)]
 		shifts := 4
 		if len(run) < shortestBase64 || len(run) > mixedBase64 {
 			shifts = 1
