@@ -17,6 +17,7 @@ governance:
     - {match: "https://internal.example/*", action: deny}
     - {match: "http://169.254.169.254/*", action: deny}
     - {match: "file:///srv/My%20Files/*", action: deny}
+    - {match: "https://fass.example/*", action: deny}
 `
 
 const uriPolicies = `
@@ -24,6 +25,7 @@ forbid (principal, action, resource is ThoughtGate::Resource) when { resource.sc
 forbid (principal, action, resource is ThoughtGate::Resource) when { resource.host == "internal.example" };
 forbid (principal, action, resource is ThoughtGate::Resource) when { resource.host == "169.254.169.254" };
 forbid (principal, action, resource is ThoughtGate::Resource) when { resource.path like "/srv/My Files/*" };
+forbid (principal, action, resource is ThoughtGate::Resource) when { resource.host == "fass.example" };
 `
 
 // What a reader of URIs tidies up does not walk round a rule, a list of what is
@@ -37,7 +39,7 @@ func TestTidiedURIs(t *testing.T) {
 schema: 1
 sources:
   - id: fs
-    expose: {mode: blocklist, resources: ["file:///etc/*", "https://internal.example/*", "http://169.254.169.254/*", "file:///srv/My%20Files/*"]}
+    expose: {mode: blocklist, resources: ["file:///etc/*", "https://internal.example/*", "http://169.254.169.254/*", "file:///srv/My%20Files/*", "https://fass.example/*"]}
 governance: {defaults: {action: forward}}
 `, ""),
 	}
@@ -52,6 +54,12 @@ governance: {defaults: {action: forward}}
 		`https://internal.example\@other.example/x`, "https://other.example\\@internal.example/../x",
 		"http://2852039166/x", "http://0xa9fea9fe/x", "http://0251.0376.0251.0376/x", "http://169.254.43518/x", "http://[::ffff:169.254.169.254]/x", "http://[::ffff:a9fe:a9fe]:80/x",
 		"file:///srv/My%20Files/x", "file:///srv/My Files/x", "file:///srv/My%2520Files/x",
+		// Ports that files don't have, and what Python's int takes for a port.
+		"file://localhost:80/etc/passwd", "file://:80/etc/passwd", "https://internal.example:443 /x", "https://internal.example:+4_43/x", "https://internal.example:４４３/x",
+		// What is put around a URI, and one that is decoded before it is read.
+		"url:file:///etc/passwd", "URL:file:/etc/passwd", "<file:///etc/passwd>", "<URL:file:///etc/passwd>", `"file:///etc/passwd"`, "view-source:https://internal.example/x",
+		"jar:file:/etc/passwd!/x", "file%3a///etc/passwd", "file%253A%2F%2F%2Fetc%2Fpasswd", "f%69le:///etc/passwd", "file://localhost%2fetc/passwd",
+		"//internal.example/x", `\\internal.example/x`, "https://fa\u00df.example/x", "https://fa\u017f\u017f.example/x", "https://internal.example%00.other.example/x", "https://internal.example%20/x",
 	}
 	for name, set := range sets {
 		for _, uri := range denied {

@@ -41,7 +41,8 @@ func Host(name string) string {
 			return addr.Unmap().String()
 		}
 	}
-	name = strings.TrimRight(asciiHost(name), ".")
+	name, _, _ = strings.Cut(name, "\x00") // where a name ends for what is written in C
+	name = strings.TrimRight(asciiHost(strings.TrimFunc(name, isBlank)), ".")
 	if addr, ok := ipv4(name); ok {
 		return addr.String()
 	}
@@ -77,6 +78,27 @@ func unicodeHost(name string) string {
 	}
 	mapped, _ := names.ToUnicode(name)
 	return mapped
+}
+
+// transitional maps hosts as IDNA 2003 has it, by which Python still goes: to it
+// straße is strasse.
+var transitional = idna.New(idna.MapForLookup(), idna.Transitional(true), idna.StrictDomainName(false), idna.ValidateLabels(false),
+	idna.CheckHyphens(false), idna.CheckJoiners(false), idna.VerifyDNSLength(false))
+
+// earlyHost is Host for a name that is no address, by IDNA 2003.
+func earlyHost(name string) string {
+	mapped, _ := transitional.ToASCII(strings.ToLower(unicodeHost(strings.TrimFunc(decoded(name), isBlank))))
+	return strings.TrimRight(mapped, ".")
+}
+
+// number is a port as the most lenient reader has it: Python's int takes blanks
+// around it, a sign, underscores within, and digits of any script.
+func number(port string) string {
+	if port == "" || strings.Trim(port, "0123456789") == "" {
+		return strings.TrimLeft(port, "0")
+	}
+	port = asciiHost(strings.TrimFunc(decoded(port), isBlank))
+	return strings.TrimLeft(strings.ReplaceAll(port, "_", ""), "+0")
 }
 
 func isASCII(s string) bool {

@@ -88,16 +88,65 @@ func Spellings(text string) []string {
 	if strings.Contains(text, `\`) && strings.Contains(text, "@") { // https://one\@other/
 		readings = append(readings, tidy(text, false))
 	}
+	if bare := unwrapped(text); bare != text {
+		add(bare)
+		readings = append(readings, tidy(bare, true))
+	}
+	if whole := decodedWhole(text); whole != text { // file%3a///x: some readers decode before they take apart
+		readings = append(readings, tidy(whole, true))
+	}
+	if head := strings.TrimLeftFunc(text, isBlank); len(head) > 2 && strings.Trim(head[:2], `/\`) == "" { // //host/x: the scheme is that of a page
+		for _, scheme := range []string{"http", "https"} {
+			readings = append(readings, tidy(scheme+":"+head, true))
+		}
+	}
 	for _, t := range readings {
 		t.spellings(add)
 	}
 	return spellings
 }
 
+// wrappers are schemes that say nothing but that a URL follows.
+var wrappers = []string{"url:", "view-source:", "blob:", "filesystem:", "feed:", "jar:"}
+
+// unwrapped takes off what some readers of URLs allow around one: angle brackets,
+// quotes, `URL:` (urllib of Python, Java) and the schemes of browsers that lead to
+// another.
+func unwrapped(text string) string {
+	for {
+		bare := strings.TrimFunc(text, func(r rune) bool { return isBlank(r) || strings.ContainsRune("<>\"'`", r) })
+		for _, wrapper := range wrappers {
+			if len(bare) > len(wrapper) && strings.EqualFold(bare[:len(wrapper)], wrapper) {
+				bare = bare[len(wrapper):]
+				break
+			}
+		}
+		if bare == text {
+			return bare
+		}
+		text = bare
+	}
+}
+
+// decodedWhole percent-decodes a text as often as a path may be.
+func decodedWhole(text string) string {
+	for range mostDecoded {
+		next := decoded(text)
+		if next == text {
+			break
+		}
+		text = next
+	}
+	return text
+}
+
 func (t *tidied) spellings(add func(string)) {
 	hosts := []string{t.host}
 	if name := unicodeHost(t.host); name != t.host {
 		hosts = append(hosts, name)
+	}
+	if t.early != t.host {
+		hosts = append(hosts, t.early)
 	}
 	if t.scheme == "file" && t.host != "" {
 		hosts = append(hosts, "") // many readers of files leave the host out, whatever it is
@@ -111,6 +160,7 @@ func (t *tidied) spellings(add func(string)) {
 // tidied is what Tidy makes of a URI before it is put together.
 type tidied struct {
 	scheme, host, port, path, query string
+	early                           string // host as readers by IDNA 2003 have it
 	authority                       bool
 }
 
@@ -165,16 +215,13 @@ func tidy(text string, slashes bool) tidied {
 	if t.scheme == "file" && IsHere(t.host) {
 		t.host = ""
 	}
-	if port = strings.TrimLeft(port, "0"); port != "" && port != defaultPorts[t.scheme] {
+	if t.early = t.host; strings.Contains(t.host, "xn--") {
+		t.early = earlyHost(host)
+	}
+	if port = number(port); port != "" && port != defaultPorts[t.scheme] && t.scheme != "file" { // files have none
 		t.port = ":" + port
 	}
-	for range mostDecoded {
-		next := decoded(rest)
-		if next == rest {
-			break
-		}
-		rest = next
-	}
+	rest = decodedWhole(rest)
 	rest = strings.ReplaceAll(rest, `\`, "/")
 	rest, _, _ = strings.Cut(rest, "\x00") // where a path ends for what is written in C
 	if special && !strings.HasPrefix(rest, "/") {

@@ -46,6 +46,8 @@ func TestTidy(t *testing.T) {
 		"https://a.org./x": "https://a.org/x", "https://ａ．ｏｒｇ/x": "https://a.org/x", "https://a。org/x": "https://a.org/x",
 		"https://a%2eorg/x": "https://a.org/x", "https://a\u00ad.org/x": "https://a.org/x", `https://a.org\@b.org/`: "https://a.org/@b.org/",
 		"https://bücher.org/": "https://xn--bcher-kva.org/", "https://a.org/x?y#z": "https://a.org/x?y", "http://a.org:/x": "http://a.org/x",
+		"file://localhost:80/x": "file:///x", "file://:1/x": "file:///x", "http://a.org:+8_0 /x": "http://a.org/x", "http://a.org:８０/x": "http://a.org/x",
+		"http://a.org:8_1/x": "http://a.org:81/x", "http://a.org%00.b.org/x": "http://a.org/x", "http://a.org%20/x": "http://a.org/x",
 		// Addresses.
 		"http://3405803783/": "http://203.0.113.7/", "http://0xcb007107": "http://203.0.113.7/", "http://0313.0.0161.7/": "http://203.0.113.7/",
 		"http://203.28935/": "http://203.0.113.7/", "http://[::ffff:203.0.113.7]/": "http://203.0.113.7/", "http://[0:0::1]:8080/": "http://[::1]:8080/",
@@ -68,6 +70,10 @@ func TestSpellings(t *testing.T) {
 		"memo:today":            {"memo:today"},
 		"file://share/My Files": {"file://share/My Files", "file://share/My%20Files", "file:///My Files", "file:///My%20Files"},
 		"https://bücher.org/":   {"https://bücher.org/", "https://xn--bcher-kva.org/"},
+		"https://faß.org/":      {"https://faß.org/", "https://xn--fa-hia.org/", "https://fass.org/"},
+		"<URL:file:///a/b>":     {"<URL:file:///a/b>", "<URL:file:/a/b>", "file:///a/b", "%3CURL:file:/a/b%3E"},
+		"file%3a%2f%2f/a":       {"file%3a%2f%2f/a", "file:/a", "file:///a"},
+		"//a.org/b":             {"//a.org/b", "file://a.org/b", "file:///b", "http://a.org/b", "https://a.org/b"},
 		"https://xn--bcher-kva.org/a/../b": {
 			"https://xn--bcher-kva.org/a/../b", "https://xn--bcher-kva.org/b", "https://bücher.org/b",
 		},
@@ -79,11 +85,11 @@ func TestSpellings(t *testing.T) {
 }
 
 func FuzzSpellings(f *testing.F) {
-	for _, text := range []string{"file:/x", `\\a\b`, "http://u@[::1]:1/%2e", "://", "http://%zz/%"} {
+	for _, text := range []string{"file:/x", `\\a\b`, "http://u@[::1]:1/%2e", "<url:file%3a//fa\u00df%2f:+8_0/x>", "//\u00df\\@\u00df%2fb/%20", "://", "http://%zz/%"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := Spellings(text); got[0] != text || len(got) > 14 {
+		if got := Spellings(text); got[0] != text || len(got) > 40 {
 			t.Errorf("%q: %q", text, got)
 		}
 	})
