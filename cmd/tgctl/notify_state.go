@@ -232,8 +232,11 @@ func (n *notifier) serverChanged() {
 	if n.server != "" && n.desk.server() == n.server {
 		return // it was found after it had changed
 	}
+	if n.server != "" {
+		n.said = "" // whoever takes its place is told of
+	}
 	n.forgetShown()
-	n.findAt, n.showAt, n.said = n.now(), time.Time{}, "" // whoever takes its place is told of
+	n.findAt, n.showAt = n.now(), time.Time{}
 }
 
 // busLost tells that the session bus has gone.
