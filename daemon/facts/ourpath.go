@@ -8,6 +8,9 @@ import (
 
 // path returns which of our paths p names.
 func (c *candidate) path(p string) string {
+	if c.prose && !c.removes && strings.Trim(p, "/*") == "" {
+		return "" // /** begins a comment of a program
+	}
 	scheme, rest, ok := strings.Cut(p, ":")
 	c.loose = len(p) > 2 && p[:2] == "//" && p[2] != '/' // the rest of an URL
 	switch {

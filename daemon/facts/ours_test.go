@@ -129,6 +129,14 @@ func TestNotOurs(t *testing.T) {
 	if h.isOurs("write_file", "content", "ThoughtGate keeps its settings in thoughtgate.yaml; see docs/config.md.") {
 		t.Error("prose about thoughtgate is taken for ours")
 	}
+	for _, text := range []string{"/**\n * Adds two numbers.\n */\nexport function add(a, b) {}\n", "/** One line. */", "/**"} {
+		if h.isOurs("write_file", "content", text) {
+			t.Errorf("the comment %q is taken for ours", text)
+		}
+	}
+	if !h.isOurs("find_files", "pattern", "/**") {
+		t.Error("a pattern for all files is not taken for ours")
+	}
 }
 
 func TestOursFollowsWhatIsWrapped(t *testing.T) {
