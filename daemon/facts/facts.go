@@ -266,7 +266,10 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 		prose := isOneOf(proseNames, name)
 		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
 		l.ours(text, prose, l.path)
-		l.pieces.add(text, v)
+		if !l.pieces.add(text, v) {
+			l.inParts()
+			l.pieces.moveOn()
+		}
 		if read, ok := tidied(text); ok && read.Text != string(text) {
 			l.text([]byte(read.Text), manner{places: true, prose: prose}, l.path)
 			l.ours([]byte(read.Text), prose, l.path)

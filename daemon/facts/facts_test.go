@@ -216,6 +216,18 @@ func TestSecretsInParts(t *testing.T) {
 		}
 	}
 	check(t, callTo("note", `{"words":["ghp","a short","list"],"ids":["`+body[:36]+`","`+body[:36]+`"]}`))
+
+	// Nothing is hidden behind many other strings, wherever in them they are cut.
+	for before := mostPieces - 100; before <= mostPieces; before += 20 {
+		said := slices.Repeat([]string{"0123456789"}, before/10)
+		args := `{"a":["` + strings.Join(append(said, token[:11], token[11:25], token[25:]), `","`) + `"]}`
+		if got := finder().Of(t.Context(), callTo("note", args)); len(got) == 0 || got[0].Name != Secret {
+			t.Errorf("behind %d bytes: got %v", before, got)
+		}
+		if kept := string(Redact([]byte(args), nil, func([]byte) string { return "#" })); strings.Contains(kept, token[11:25]) {
+			t.Errorf("behind %d bytes: a part is on record", before)
+		}
+	}
 }
 
 // A false alarm costs a person's patience. Each of these was one, or would be.

@@ -10,7 +10,8 @@ import (
 
 const (
 	longestPiece = 512
-	mostPieces   = 64 << 10 // bytes of them
+	mostPieces   = 64 << 10 // bytes of them that are looked at together
+	overlap      = 8 << 10  // and how many of these again with those that follow
 )
 
 // pieces are the short strings of a JSON text, put together.
@@ -27,15 +28,31 @@ type piece struct {
 }
 
 // add puts a string behind those before it. One that is too long to be a part
-// parts them.
-func (p *pieces) add(said []byte, in span) {
+// parts them. It reports whether there is room for another one; where there is none
+// they are to be looked at, and moved on.
+func (p *pieces) add(said []byte, in span) (room bool) {
 	switch {
-	case len(said) == 0 || len(p.text)+len(said) > mostPieces:
+	case len(said) == 0:
 	case len(said) > longestPiece:
 		p.text = append(p.text, '\n')
 	default:
 		p.each = append(p.each, piece{len(p.text), in})
 		p.text = append(p.text, said...)
+	}
+	return len(p.text) <= mostPieces-longestPiece
+}
+
+// moveOn forgets all but the last of what was looked at.
+func (p *pieces) moveOn() {
+	keep := sort.Search(len(p.each), func(i int) bool { return p.each[i].at >= len(p.text)-overlap })
+	from := len(p.text)
+	if keep < len(p.each) {
+		from = p.each[keep].at
+	}
+	p.text = append(p.text[:0], p.text[from:]...)
+	p.each = append(p.each[:0], p.each[keep:]...)
+	for i := range p.each {
+		p.each[i].at -= from
 	}
 }
 
@@ -50,8 +67,8 @@ func (p *pieces) of(f find) []piece {
 	behind := func(at int) int {
 		return sort.Search(len(p.each), func(i int) bool { return p.each[i].at >= at })
 	}
-	first, last := behind(f.start+1)-1, behind(f.end)-1
-	if first == last {
+	first, last := max(0, behind(f.start+1)-1), behind(f.end)-1
+	if first >= last {
 		return nil
 	}
 	return p.each[first : last+1]

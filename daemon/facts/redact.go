@@ -37,7 +37,7 @@ func Redact(values []byte, paths []string, mask func(secret []byte) string) []by
 
 func (r *redactor) redacted(values []byte) []byte {
 	r.walk.raw = values
-	if err := r.walk.run(r); err != nil || !r.inParts() {
+	if err := r.walk.run(r); err != nil || !r.inParts() || r.partly {
 		return quoted(r.mask(values), true)
 	}
 	return r.spliced(values)
@@ -53,6 +53,7 @@ type redactor struct {
 
 	walk   walk
 	pieces pieces
+	partly bool // not all pieces could be looked at
 
 	// Of the string at hand.
 	scan      scan
@@ -122,7 +123,10 @@ func (r *redactor) value(w *walk, kind jsontext.Kind, v span) {
 	switch kind {
 	case '"':
 		said := unquoted(w.raw[v.start:v.end])
-		r.pieces.add(said, v)
+		if !r.pieces.add(said, v) {
+			r.partly = !r.inParts() || r.partly
+			r.pieces.moveOn()
+		}
 		if _, is := judgeMember(w.name(), said); is {
 			r.whole(w, v)
 			return
