@@ -17,11 +17,8 @@ type Gone struct {
 	Left    []Process // of the agent, when that was seen last
 }
 
-// goneKept is how many are kept, the newest: nobody wraps so often, but an agent that
-// tries to have an older one forgotten.
-const goneKept = 1024
-
-// KeepGone keeps g, in place of what was kept of the same session.
+// KeepGone keeps g, in place of what was kept of the same session. Those of this boot
+// are all kept: an agent could open wraps and kill them to have an older one forgotten.
 func (db *DB) KeepGone(ctx context.Context, g *Gone) error {
 	left, err := json.Marshal(g.Left)
 	if err != nil {
@@ -33,7 +30,7 @@ func (db *DB) KeepGone(ctx context.Context, g *Gone) error {
 		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO gone (session, agent, pid, started, cgroup, ended, left, boot) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 			g.Session, g.Agent, g.Wrap.PID, int64(g.Wrap.Start), g.Cgroup, int64(g.Ended), string(left), boot)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, `DELETE FROM gone WHERE rowid <= (SELECT max(rowid) FROM gone) - ?`, goneKept)
+			_, err = tx.ExecContext(ctx, `DELETE FROM gone WHERE boot <> ?`, boot)
 		}
 		return err
 	})

@@ -34,3 +34,25 @@ func TestGone(t *testing.T) {
 		t.Errorf("of another boot: %v, %v", got, err)
 	}
 }
+
+// However many wraps an agent has opened and killed, the first is known still.
+func TestGoneAreNotCrowdedOut(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "state.db"))
+	first := Gone{Session: "first", Agent: "codex", Wrap: Process{PID: 7, Start: 1}, Ended: 9}
+	if err := db.KeepGone(ctx, &first); err != nil {
+		t.Fatal(err)
+	}
+	boot, _ := Boot()
+	_, err := db.sql.Exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+		INSERT INTO gone SELECT 's' || i, 'codex', i, i, '', i, 'null', ? FROM n`, boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.KeepGone(ctx, &Gone{Session: "last", Agent: "codex", Wrap: Process{PID: 8, Start: 1}, Ended: 9}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := db.Gone(ctx)
+	if err != nil || len(got) != 5002 || got[0].Session != "first" {
+		t.Errorf("%d are kept, want 5002, the first of them first; %v", len(got), err)
+	}
+}
