@@ -27,24 +27,29 @@ type approvalsService struct {
 func (v approvalsService) List(_ context.Context, req *pb.ListApprovalsRequest) (*pb.ListApprovalsResponse, error) {
 	resp := &pb.ListApprovalsResponse{}
 	for _, q := range v.s.Approvals.List(req.GetAll()) {
-		m := questionTo(q)
-		if short := preview(q.Params); len(short) != len(q.Params) {
-			m.Arguments, m.ArgumentsBytes = short, uint64(len(q.Params))
-		}
-		resp.Approvals = append(resp.Approvals, m)
+		resp.Approvals = append(resp.Approvals, inShort(questionTo(q), q.Params))
 	}
 	return resp, nil
+}
+
+// inShort puts a preview of params into m, and how long they are where that is less.
+func inShort(m *pb.Approval, params []byte) *pb.Approval {
+	m.Arguments = preview(params)
+	if len(m.Arguments) != len(params) {
+		m.ArgumentsBytes = uint64(len(params))
+	}
+	return m
 }
 
 const (
 	// longestPreview is how much of a question's params a list shows, in bytes: many
 	// of them have to go into one message.
 	longestPreview = 4 << 10
-	longestShown   = 256 // of a string in a preview
+	longestShown   = 256 // of a string or number in a preview
 )
 
-// preview returns params, JSON, in short: long strings are cut, and say how long they
-// are, and what comes after longestPreview is left out.
+// preview returns params, JSON, in short: long strings and numbers are cut, and say how
+// long they are, and what comes after longestPreview is left out.
 func preview(params []byte) []byte {
 	if len(params) <= longestPreview {
 		return params
@@ -57,8 +62,7 @@ func preview(params []byte) []byte {
 		if err != nil {
 			break
 		}
-		if token.Kind() == '"' && len(token.String()) > longestShown {
-			text := token.String()
+		if text := token.String(); len(text) > longestShown {
 			token = jsontext.String(fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:longestShown], ""), len(text)))
 		}
 		if to.WriteToken(token) != nil {
@@ -97,9 +101,7 @@ func (v approvalsService) DenyFrom(ctx context.Context, req *pb.DenyFromRequest)
 			resp.Failed = append(resp.Failed, err.Error())
 			continue
 		}
-		m := questionTo(denied)
-		m.Arguments = preview(q.Params)
-		resp.Denied = append(resp.Denied, m)
+		resp.Denied = append(resp.Denied, inShort(questionTo(denied), q.Params))
 	}
 	return resp, nil
 }

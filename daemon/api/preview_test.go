@@ -15,6 +15,7 @@ func TestPreview(t *testing.T) {
 	}
 	for name, params := range map[string]string{
 		"a long string": `{"name":"write","arguments":{"text":"` + strings.Repeat("x", 6<<20) + `","path":"notes.txt"}}`,
+		"a long number": `{"name":"write","arguments":{"n":` + strings.Repeat("1", 6<<20) + `}}`,
 		"many members":  `{"name":"write","arguments":{` + strings.Join(many, ",") + `}}`,
 		"a deep list":   strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
 		"no JSON":       `{"name":` + strings.Repeat("x", 10_000),
