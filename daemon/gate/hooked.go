@@ -157,10 +157,12 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 	if !room {
 		defer cancel(nil)
 		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
-		v, _ := a.gate.judge(ctx, c, nil)
-		if v.Move != 0 {
+		if v, _ := a.gate.judge(ctx, c, nil); v.Move != 0 {
 			a.settle(c, digest, v)
 			a.gate.seen(of, c, v)
+		} else {
+			a.unheld(ctx, c)
+			a.gate.unheld(ctx, of)
 		}
 		return
 	}
@@ -175,7 +177,11 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 			a.gate.unheld(ctx, of)
 			return
 		}
-		a.gate.seen(of, c, a.judgeHeld(ctx, c, digest, known))
+		if v := a.judgeHeld(ctx, c, digest, known); v.Move != 0 {
+			a.gate.seen(of, c, v)
+		} else {
+			a.gate.unheld(ctx, of)
+		}
 	})
 }
 
