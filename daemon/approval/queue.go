@@ -85,7 +85,7 @@ type Queue struct {
 	unwritten []ended           // which the disk does not know yet
 	filed     map[string]*burst // by server
 	grants    map[string]*given // in force, by id
-	uses      map[call]past     // what grants let through under an earlier daemon
+	uses      map[call]past     // what grants let through, as far as they remember it
 	watchers  map[*watcher]struct{}
 	closed    bool
 }

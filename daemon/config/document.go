@@ -25,7 +25,3 @@ func Decode(path string, text []byte, into any) (Marks, []Diagnostic) {
 	Sort(d.found)
 	return d.marks, d.found
 }
-
-// Meant is the hint for a word that is not one of known: the nearest of them,
-// else all of them.
-func Meant(word string, known []string) string { return meant(word, known) }

@@ -105,8 +105,3 @@ func (b *Inbox) Await(from int, d time.Duration, match func(line []byte) bool) (
 func Line(want string) func([]byte) bool {
 	return func(line []byte) bool { return string(bytes.TrimSuffix(line, []byte("\n"))) == want }
 }
-
-// Containing returns a match for Await: part stands somewhere in the line.
-func Containing(part string) func([]byte) bool {
-	return func(line []byte) bool { return bytes.Contains(line, []byte(part)) }
-}
