@@ -75,8 +75,9 @@ func TestNamesThatDifferInCase(t *testing.T) {
 		d := newDesk(t, mode)
 		s := d.shim("a1", "files", "l1")
 		s.mustPass(t, "READ_FILE")
-		s.page(t, false, read, tool("kelvin", "k"), gate.Offered{Name: "drop_table", Hidden: true})
-		for _, name := range []string{"Read_File", "READ_FILE", "read_filE", "\u212aelvin"} {
+		s.page(t, false, read, tool("kelvin", "k"), tool("pass_file", "p"), tool("gr\u00f6\u00dfe", "g"), gate.Offered{Name: "drop_table", Hidden: true})
+		for _, name := range []string{"Read_File", "READ_FILE", "read_filE", "\u212aelvin", "pa\u017f\u017f_file", "pa\u00df_file", "pa\u1e9e_FILE", "pass_\ufb01le",
+			"read_f\u0131le", "READ_F\u0130LE", "\uff52ead_file", "gr\u00f6sse", "GRO\u0308SSE"} {
 			p := d.Of(s.from("tools/call", name))
 			if !p.Final || !strings.Contains(p.Held, "its server lists no tool of this name, but ") {
 				t.Errorf("%q: got %+v", name, p)
