@@ -2,6 +2,7 @@ package approval
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ func describe(asked *gate.Question, now time.Time) Question {
 		State: store.StateOpen, Created: now.UTC().Truncate(resolution),
 		Attachment: c.Attachment, Seq: c.Seq, Call: c.ID, Session: c.Session, Agent: c.Agent, Project: c.Project,
 		Server: c.Server, Launch: c.Launch, Direction: gate.Direction(c.Side), Method: c.Method, Tool: c.Subject,
-		Profile: string(c.Profile), Params: shown(c.Params(), r.Redact), Subject: asked.Subject,
+		Profile: string(c.Profile), Params: shown(c, r.Redact), Subject: asked.Subject,
 		Reason: r.Reason, Rule: ruleOf(r), Workflow: r.Workflow, Surfaces: r.Surfaces, Level: string(levelOf(string(r.Level))), Validity: r.Validity,
 		Basis: r.Basis, Definition: c.Definition, Members: digests(c),
 	}
@@ -95,18 +96,21 @@ func Admits(g *Grant, arguments []byte) bool {
 }
 
 // shown is the params of a call without the members of its arguments that are
-// not to be shown. The subject is that of the whole: a yes covers what is hidden
+// not to be shown; where it has none the params stand in their place. The subject is that of the whole: a yes covers what is hidden
 // too, and the workflow says that it does.
-func shown(params []byte, redact []string) []byte {
+func shown(c *gate.Call, redact []string) []byte {
+	params := c.Params()
 	if params == nil {
 		return []byte("{}")
 	}
 	if len(redact) == 0 {
 		return params[:len(params):len(params)] // of the line, which waits as long: a long one is there once
 	}
-	paths := make([]string, len(redact))
-	for i, path := range redact {
-		paths[i] = "arguments." + path
+	paths := slices.Clone(redact)
+	for i, path := range paths {
+		if c.Envelope.Arguments.Present() {
+			paths[i] = "arguments." + path
+		}
 	}
 	masked := record.Mask(params, paths, func([]byte) string { return "(not shown)" })
 	if masked == nil {

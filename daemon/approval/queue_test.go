@@ -114,6 +114,7 @@ func asked(attachment string, seq uint64) *gate.Question {
 	}
 	c.Envelope.Params = wire.Span{Start: strings.Index(string(line), `{"name"`), End: len(line) - 1}
 	c.Envelope.Meta = at(`{"x":1}`)
+	c.Envelope.Arguments = at(fmt.Sprintf(`{"table":"t%d","key":"hidden"}`, seq))
 	return &gate.Question{
 		Call: c, Subject: c.Digest(),
 		Ruling: gate.Ruling{Move: gate.Ask, Reason: "why", Rule: "rule", Workflow: "ops", Timeout: time.Minute, Redact: []string{"key"}, Basis: gate.Basis{Rule: [32]byte{1}, Workflow: [32]byte{2}}},
