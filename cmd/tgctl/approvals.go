@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -157,6 +158,9 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 			orDash(q.GetAgent()), display.Name(q.GetServer()), callName(q.GetMethod(), q.GetTool()))
 		if short := shortParams(q.GetMethod(), q.GetArguments(), room, "tgctl approvals show "+display.Name(q.GetId())); short != "" {
 			t.Note(short)
+		}
+		if n := q.GetArgumentsBytes(); n > 0 {
+			t.Note(display.Text(fmt.Sprintf("shortened from %d bytes; all of it: tgctl approvals show %s", n, q.GetId())))
 		}
 		if why := because(q); why != "" {
 			t.Note(why)
