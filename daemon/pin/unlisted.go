@@ -3,13 +3,10 @@ package pin
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -43,33 +40,11 @@ func (b *Book) named(c *gate.Call, t thing, p *gate.Pinned) {
 	}
 }
 
-// caseless returns what says whether some program that takes capitals for small
-// letters takes another name for this one: those that fold one letter at a time, as
-// most do, or all of Unicode, where ß is ss and ﬁ is fi (Python's casefold, JavaScript's
-// toUpperCase), those of Turkey, and those that compare what is compatible (full width
-// letters).
-func caseless(name string) func(other string) bool {
-	key, plain := caseKey(name), isASCII(name)
-	return func(other string) bool {
-		return strings.EqualFold(other, name) || !(plain && isASCII(other)) && caseKey(other) == key
-	}
-}
-
-var turkish = strings.NewReplacer("\u0131", "i", "\u0130", "i")
-
-func caseKey(name string) string {
-	return cases.Fold().String(norm.NFKC.String(turkish.Replace(name)))
-}
-
-func isASCII(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 })
-}
-
 // otherCase reports whether the server of c has listed a thing whose name differs
 // from that of t only in case, and what it is called, if the agent may know. What
 // it had listed to others counts where the name of t is none of these. b.mu is held.
 func (b *Book) otherCase(c *gate.Call, v *view, t thing) (name string, is bool) {
-	same := caseless(t.name)
+	same := display.Caseless(t.name)
 	differs := func(other thing) bool {
 		return other.kind == t.kind && other.name != t.name && same(other.name)
 	}
