@@ -195,7 +195,7 @@ func TestAgentIsToldOfItsLists(t *testing.T) {
 // refusal in their place, and neither outlives the call.
 func TestAnswersAreHeld(t *testing.T) {
 	t.Parallel()
-	d := startDesk(t, strings.Replace(forwardAll, "asks: forward", "asks: approve", 1))
+	d := startDesk(t, strings.NewReplacer("asks: forward", "asks: approve", "reattach: 1s", "reattach: 1m").Replace(forwardAll))
 	const (
 		call = `{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{` + modernMeta + `,"name":"t","arguments":{}}}`
 		asks = `{"jsonrpc":"2.0" ,"id":%q,"result":{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}},"f":{"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object"}}}},"requestState":"s\u0074"}}`

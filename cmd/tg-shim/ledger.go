@@ -24,6 +24,8 @@ type ledger struct {
 	answers   [2]map[string]*call    // what answers a request and is being judged, by who asked
 	over      [2]bool                // nobody is left to answer that side
 	changed   sync.Cond              // fewer are open
+
+	silence silence // see unanswered
 }
 
 // request is one request that was not answered yet.
@@ -41,7 +43,9 @@ type request struct {
 	// The ledger's mutex guards what follows.
 	written   bool // it is on its way to the other side, which may answer it
 	cancelled bool
-	call      *call // the submission that judges or judged it, nil when it passed
+	call      *call     // the submission that judges or judged it, nil when it passed
+	since     time.Time // when it was written
+	told      uint64    // its seq, once the daemon was told that it has no answer; else 0
 }
 
 func newLedger() *ledger {
@@ -74,7 +78,16 @@ func (l *ledger) add(r *request) addition {
 		return tooMany
 	}
 	open[r.key] = r
+	if r.written {
+		l.wait(r)
+	}
 	return added
+}
+
+// remove removes r, which is open. l.mu is held.
+func (l *ledger) remove(r *request) {
+	delete(l.open[r.side], r.key)
+	l.silence.over(r)
 }
 
 // settle removes and returns the open request that an answer to side's id
@@ -87,7 +100,7 @@ func (l *ledger) settle(side wire.Side, key string) (*request, bool) {
 	if !ok || !r.written {
 		return nil, false
 	}
-	delete(l.open[side], key)
+	l.remove(r)
 	l.changed.Broadcast()
 	return r, true
 }
@@ -102,9 +115,11 @@ func (l *ledger) write(r *request) bool {
 		return false
 	}
 	if r.cancelled { // nothing that is not written is answered
-		delete(l.open[r.side], r.key)
+		l.remove(r)
+		return false
 	}
-	return !r.cancelled
+	l.wait(r)
+	return true
 }
 
 // close removes r if it is open still, and reports whether it was: the caller
@@ -115,7 +130,7 @@ func (l *ledger) close(r *request) bool {
 	if l.open[r.side][r.key] != r || r.cancelled {
 		return false
 	}
-	delete(l.open[r.side], r.key)
+	l.remove(r)
 	return true
 }
 
@@ -180,6 +195,7 @@ func (l *ledger) cancel(r *request) bool {
 		return false
 	}
 	r.cancelled = true
+	l.silence.over(r)
 	keys := append(l.cancelled[r.side], r.key)
 	if len(keys) > maxCancelled {
 		if old := l.open[r.side][keys[0]]; old != nil && old.cancelled {
@@ -198,6 +214,7 @@ func (l *ledger) drain(side wire.Side) []*request {
 	defer l.mu.Unlock()
 	var owed []*request
 	for _, r := range l.open[side] {
+		l.silence.over(r)
 		if !r.cancelled {
 			owed = append(owed, r)
 		}
@@ -230,10 +247,13 @@ func (l *ledger) loseWritten(spared map[string]bool) []*request {
 		if !r.written || spared[key] {
 			continue
 		}
-		delete(l.open[wire.FromAgent], key)
+		l.remove(r)
 		if !r.cancelled {
 			lost = append(lost, r)
 		}
+	}
+	for _, r := range l.open[wire.FromServer] {
+		l.silence.over(r)
 	}
 	clear(l.open[wire.FromServer])
 	l.changed.Broadcast()

@@ -54,8 +54,9 @@ type link struct {
 	hello  *pb.Hello
 	obey   obeyer
 	log    *slog.Logger
-	window chan struct{} // a place is taken by each line that has no word yet
-	shared *remote       // the way to the server where the daemon shares it, else nil; set before run
+	window chan struct{}                 // a place is taken by each line that has no word yet
+	silent func(all bool) *pb.Unanswered // what has no answer, see ledger.silent; nil in tests; set before run
+	shared *remote                       // the way to the server where the daemon shares it, else nil; set before run
 
 	send    sync.Mutex    // one sender at a time; taken before mu
 	hung    *time.Timer   // runs while somebody is sending
@@ -282,18 +283,6 @@ func (l *link) resume(stream *client.Attachment) (after func(context.Context)) {
 	for _, c := range open {
 		_ = l.transmit(stream, submission(c)) // when it fails the stream has torn again
 	}
+	l.transmitUnanswered(stream, true)
 	return after
-}
-
-// end makes every later submission fail with reason, and those that wait for
-// room. The first reason stays.
-func (l *link) end(reason error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.lost != nil {
-		return
-	}
-	l.lost = reason
-	close(l.over)
-	l.room.Broadcast()
 }

@@ -119,3 +119,16 @@ func (l *link) drained() error {
 	defer l.mu.Unlock()
 	return fmt.Errorf("%w: %s", errDrain, l.draining)
 }
+
+// end makes every later submission fail with reason, and those that wait for
+// room. The first reason stays.
+func (l *link) end(reason error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lost != nil {
+		return
+	}
+	l.lost = reason
+	close(l.over)
+	l.room.Broadcast()
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // traffic is what runs while messages are carried.
@@ -81,6 +82,9 @@ func (s *shim) begin(ctx context.Context, l *link, server server) *traffic {
 	}
 	t.lanes = [2]*lane{newLane(server.Stdin()), newLane(s.stdout)}
 	l.obey = t.proxy
+	l.silent = func(all bool) *pb.Unanswered { return t.ledger.silent(all, l.number) }
+	t.ledger.silence.due = time.AfterFunc(time.Hour, l.tellUnanswered)
+	t.ledger.silence.due.Stop()
 	if l.shared != nil {
 		t.kept.wanted = true
 		l.shared.settled = func(grace child.Grace) { t.ledger.settled(wire.FromAgent, grace.Stdin) }

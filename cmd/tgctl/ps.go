@@ -49,7 +49,9 @@ type processJSON struct {
 	Since      *time.Time `json:"since,omitempty"` // it is there; of what is restarted, since its first life
 	Judged     uint64     `json:"judged"`
 	Denied     uint64     `json:"denied"`
-	Pending    uint32     `json:"pending"` // held for a person
+	Pending    uint32     `json:"pending"`                    // held for a person
+	Unanswered uint32     `json:"unanswered"`                 // requests that the server has not answered for a second or longer
+	Silent     *time.Time `json:"unanswered_since,omitempty"` // the oldest of them
 	Build      string     `json:"build"`
 	Detached   bool       `json:"detached,omitempty"` // its stream tore; it may come back
 }
@@ -63,7 +65,7 @@ func processToJSON(p *pb.Process) processJSON {
 		Attachment: p.GetAttachment(), Server: p.GetServer(), Launch: p.GetLaunch(), Command: list(p.GetCommand()),
 		Session: p.GetSession(), Agent: p.GetAgent(), Profile: p.GetProfile(), ShimPID: p.GetShimPid(),
 		ServerPID: p.GetServerPid(), Since: stamp(p.GetSince()), Judged: p.GetJudged(), Denied: p.GetDenied(),
-		Pending: p.GetPending(), Build: p.GetBuild(), Detached: p.GetDetached(),
+		Pending: p.GetPending(), Unanswered: p.GetUnanswered(), Silent: stamp(p.GetUnansweredSince()), Build: p.GetBuild(), Detached: p.GetDetached(),
 	}
 }
 
@@ -106,7 +108,9 @@ extensions, and the runs of headless agents.
 A client is a shim whose server is a backend. MEMORY is that of a program and
 all it has started; what several share counts in parts, or where that is not
 told more than once, which a + says. FOR names the agent that a shim belongs to,
-or says how many share a backend.`,
+or says how many share a backend. Requests that a server has not answered for a
+second or longer are counted below it; after limits.orphan (5 minutes) each is
+on record as an orphan.`,
 		Example: `  $ tgctl ps
   $ tgctl ps --wide
   $ tgctl ps --json | jq -r 'select(.state == "failed") | .name'`,
@@ -236,6 +240,13 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	}
 	if n := p.GetPending(); n > 0 {
 		t.Note(plural(n, "call is", "calls are") + " held for you; see: tgctl approvals")
+	}
+	if n := p.GetUnanswered(); n > 0 {
+		note := plural(n, "request has", "requests have") + " no answer from the server"
+		if since := p.GetUnansweredSince(); since != nil {
+			note += ", the oldest for " + display.Span(a.now().Sub(since.AsTime()))
+		}
+		t.Note(note)
 	}
 	if build := p.GetBuild(); build != "" && build != release {
 		t.Note("its tg-shim is " + display.Name(build) + ", and tgctl " + display.Name(release))

@@ -115,6 +115,10 @@ func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) (over bool)
 	for _, c := range m.GetCounts()[:min(len(m.GetCounts()), maxCounts)] {
 		a.Read(side(c.GetDirection()), c.GetMethod(), min(c.GetMessages(), math.MaxUint32))
 	}
+	if u := m.GetUnanswered(); u != nil {
+		a.Unanswered(unanswered(u), int(u.GetMore()))
+		return false
+	}
 	if len(m.GetLine()) > 0 || m.GetMissing() > 0 {
 		a.Hear(from, m.GetMethod(), m.GetLine(), m.GetMissing())
 	}
@@ -126,4 +130,24 @@ func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) (over bool)
 		a.Message(ctx, from, m.GetMethod(), m.GetLine())
 	}
 	return false
+}
+
+// maxUnanswered bounds the requests without an answer that a shim may tell of, and
+// maxNamed what it tells of one, in bytes.
+const (
+	maxUnanswered = 1024
+	maxNamed      = 128
+)
+
+func unanswered(m *pb.Unanswered) []gate.Unanswered {
+	var all []gate.Unanswered
+	now := time.Now()
+	for _, r := range m.GetRequests()[:min(len(m.GetRequests()), maxUnanswered)] {
+		method, id := r.GetMethod(), string(r.GetId())
+		all = append(all, gate.Unanswered{
+			Call: r.GetCall(), Side: side(r.GetDirection()), Method: method[:min(len(method), maxNamed)], ID: id[:min(len(id), maxNamed)],
+			Since: now.Add(-max(0, r.GetOpen().AsDuration())),
+		})
+	}
+	return all
 }

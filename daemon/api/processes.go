@@ -126,6 +126,7 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		Session: a.Shim.Session, Agent: a.Shim.Agent, Profile: string(a.Profile),
 		ShimPid: a.Peer.PID, ServerPid: a.Server.PID, Since: timestamppb.New(a.Since),
 		Judged: a.Judged, Denied: a.Denied, Pending: uint32(a.Held), Build: a.Build, Detached: a.Detached,
+		Unanswered: uint32(a.Unanswered), UnansweredSince: momentTo(a.Silent),
 
 		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
 	}

@@ -15,12 +15,26 @@ const recordedWithin = 4 << 20
 // log: a shim that comes back has few calls open, and they are recent. What can't
 // be read is left out; those calls are judged again.
 func (l *Log) Recorded(attachment string) map[uint64]record.Record {
+	return l.recorded(attachment, record.KindCall)
+}
+
+// Orphaned returns which calls of an attachment are on record as having no answer, as
+// Recorded does.
+func (l *Log) Orphaned(attachment string) map[uint64]bool {
+	found := map[uint64]bool{}
+	for call := range l.recorded(attachment, record.KindOrphan) {
+		found[call] = true
+	}
+	return found
+}
+
+func (l *Log) recorded(attachment string, of record.Kind) map[uint64]record.Record {
 	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
-	kind, gone := []byte(`,"kind":"`+string(record.KindCall)+`"`), []byte(`,"kind":"`+string(record.KindDetach)+`"`)
+	kind, gone := []byte(`,"kind":"`+string(of)+`"`), []byte(`,"kind":"`+string(record.KindDetach)+`"`)
 	found := map[uint64]record.Record{}
 	see := func(e record.Entry) bool {
 		if bytes.Contains(e.Line, kind) && bytes.Contains(e.Line, needle) {
-			if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment && r.Kind == record.KindCall {
+			if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment && r.Kind == of {
 				found[r.Call] = r
 			}
 		} else if bytes.Contains(e.Line, gone) && bytes.Contains(e.Line, needle) {

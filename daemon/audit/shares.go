@@ -90,7 +90,7 @@ func holders(r *record.Record) (all [2]holder) {
 // so that it is refused when they have filled their shares.
 func sharing(r *record.Record) bool {
 	switch r.Kind {
-	case record.KindCall, record.KindHook, record.KindMessage, record.KindRefused, record.KindMemory, record.KindAttach:
+	case record.KindCall, record.KindHook, record.KindMessage, record.KindRefused, record.KindMemory, record.KindOrphan, record.KindAttach:
 		return r.Attachment != ""
 	}
 	return false

@@ -179,12 +179,15 @@ type Shim struct {
 	MaxMessage Size          `yaml:"max_message" min:"4KiB" max:"10MiB" doc:"one line, at most"`
 }
 
-// Limits is how much may wait for people, and how much may run.
+// Limits is how much may wait for people, how much may run, and how long a server may
+// be silent.
 type Limits struct {
 	PendingPerServer int  `yaml:"pending_per_server" min:"1" max:"65536" doc:"questions a server, at most"`
 	Pending          int  `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
 	PendingBytes     Size `yaml:"pending_bytes" min:"16MiB" max:"16GiB" doc:"that the calls of all questions hold, at most"`
 	Runs             int  `yaml:"runs" min:"1" max:"1024" doc:"headless agents at once, at most"`
+
+	Orphan time.Duration `yaml:"orphan" min:"1s" max:"1d" doc:"after how long a request without an answer is on record"`
 }
 
 // Metrics is where metrics are put beside the control socket.

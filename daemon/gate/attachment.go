@@ -79,6 +79,8 @@ type Attachment struct {
 	tasks tasks
 	shown shown
 
+	silence silence
+
 	retries retries // has a lock of its own
 
 	hooking, hookingBytes int // lines that hooks are asked about, and their bytes

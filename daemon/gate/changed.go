@@ -78,6 +78,9 @@ func (a *Attachment) Refresh() {
 	a.submitting.Lock() // a list on its way is noted first
 	told := a.refresh()
 	a.submitting.Unlock()
+	a.mu.Lock()
+	a.silence.again() // the limit may be another one
+	a.mu.Unlock()
 	for _, notification := range told {
 		if a.mayNote(a.ctx) {
 			r := a.about(record.KindMessage)

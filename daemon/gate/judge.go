@@ -30,6 +30,13 @@ type Gate struct {
 	Logger   *slog.Logger
 
 	Meter func(server string) Meter // nil: nobody counts
+
+	// Orphan is for how long a request may have no answer until it is put on record;
+	// nil: none is.
+	Orphan func() time.Duration
+	// Orphaned returns the seqs of the requests of an attachment that an earlier
+	// daemon has put on record as having no answer; nil: nobody knows of any.
+	Orphaned func(attachment string) map[uint64]bool
 }
 
 // Verdict is what becomes of one submitted line.

@@ -43,9 +43,14 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 		d.trace = nil
 		a.done[seq] = d
 	}
+	late := a.silence.orphans[seq]
+	delete(a.silence.orphans, seq)
 	a.mu.Unlock()
 	r := a.about(record.KindOutcome)
 	r.Call, r.Verdict = seq, outcome
+	if late {
+		r.Reason = lateAnswer
+	}
 	if ok {
 		r.ID, r.Method, r.Tool, r.Profile = d.id, d.method, d.subject, string(d.profile)
 		r.LatencyUS = time.Since(d.at).Microseconds()

@@ -38,6 +38,9 @@ var (
 	serverState = define("thoughtgate_stdio_server_state", gauge,
 		"Processes of a server that are starting, running or detached now, and those that have exited, were ended by a signal (signalled) or could not be started (failed) since the daemon started.",
 		"server_id", "state")
+	orphans = define("thoughtgate_stdio_orphaned_requests_total", counter,
+		"Requests that had no answer for as long as limits.orphan says.",
+		"server_id", "direction", "method")
 	approvalLatency = define("thoughtgate_stdio_approval_latency_seconds", histogram,
 		"From the question to the answer of a person. Questions that nobody answered are not in it.",
 		"server_id")

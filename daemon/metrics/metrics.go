@@ -30,7 +30,7 @@ type Metrics struct {
 	servers, tools *names
 	ended          *endings
 
-	messages, framingErrors             *handles[prometheus.Counter]
+	messages, framingErrors, orphans    *handles[prometheus.Counter]
 	decisions, verdicts                 *handles[prometheus.Counter]
 	toolCalls, outcomes                 *handles[prometheus.Counter]
 	questionsEnded, reloads             *handles[prometheus.Counter]
@@ -49,6 +49,7 @@ func New(build string, state func() State) *Metrics {
 		servers: newNames(mostServers, mostServers), tools: newNames(mostToolsPerServer, mostTools), ended: &endings{by: map[[2]string]float64{}},
 	}
 	m.messages, m.framingErrors = m.counts(messages), m.counts(framingErrors)
+	m.orphans = m.counts(orphans)
 	m.decisions, m.verdicts = m.counts(decisions), m.counts(verdicts)
 	m.toolCalls, m.outcomes = m.counts(toolCalls), m.counts(outcomes)
 	m.questionsEnded, m.reloads = m.counts(questionsEnded), m.counts(reloads)

@@ -41,6 +41,8 @@ func (m *Metrics) count(r *record.Record, took time.Duration, lost bool) {
 		m.call(r, took, lost)
 	case record.KindOutcome:
 		m.outcomes.of(m.servers.of("", r.Server), orNone(r.Verdict)).Inc()
+	case record.KindOrphan:
+		m.orphans.of(m.servers.of("", r.Server), r.Direction, among(methods, r.Method)).Inc()
 	case record.KindDecision:
 		m.questionsEnded.of(r.Verdict, among(surfaces, r.Surface)).Inc()
 		if r.Verdict == "approved" || r.Verdict == "rejected" {

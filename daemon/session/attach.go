@@ -279,6 +279,9 @@ type Attached struct {
 	Judged   uint64
 	Denied   uint64
 	Held     int
+
+	Unanswered int       // requests that the server has not answered
+	Silent     time.Time // since when, the oldest of them
 }
 
 // Attachments returns the shims, oldest first.
@@ -288,7 +291,8 @@ func (r *Registry) Attachments() []Attached {
 	var all []Attached
 	for _, j := range r.joined {
 		judged, denied, held := j.Attachment.Counts()
-		all = append(all, Attached{j.shim, j.Attachment.Profile(), j.lasts, j.build, j.peer, j.server, j.since, !j.attached, judged, denied, held})
+		unanswered, silent := j.Attachment.Silent()
+		all = append(all, Attached{j.shim, j.Attachment.Profile(), j.lasts, j.build, j.peer, j.server, j.since, !j.attached, judged, denied, held, unanswered, silent})
 	}
 	slices.SortFunc(all, func(a, b Attached) int { return a.Since.Compare(b.Since) })
 	return all

@@ -44,6 +44,7 @@ const (
 	KindPresence  Kind = "presence"  // the secret that proves a person was enrolled, rotated, removed or recovered; or one was wrong
 	KindHook      Kind = "hook"      // extensions changed what was judged: the version that was not, or in development would have been
 	KindOutcome   Kind = "outcome"   // what became of a forwarded call
+	KindOrphan    Kind = "orphan"    // a request that has had no answer for limits.orphan
 	KindMessage   Kind = "message"   // a message that passed and is worth a record
 	KindMemory    Kind = "memory"    // the memory of what a session's servers said is not whole, or holds what is worded to steer a model
 	KindRefused   Kind = "refused"   // a line the strict reader refused

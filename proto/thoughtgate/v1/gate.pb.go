@@ -1048,11 +1048,12 @@ type Observe struct {
 	Line          []byte                 `protobuf:"bytes,3,opt,name=line,proto3" json:"line,omitempty"`     // of messages that pass, and the first bytes of refused ones
 	Call          uint64                 `protobuf:"varint,4,opt,name=call,proto3" json:"call,omitempty"`    // the seq of the judged call this is the outcome of
 	Outcome       Outcome                `protobuf:"varint,5,opt,name=outcome,proto3,enum=thoughtgate.v1.Outcome" json:"outcome,omitempty"`
-	Refused       string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`        // why the strict reader refused the line
-	Unrecorded    bool                   `protobuf:"varint,7,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"` // line, or the piece of it that this is, is looked at and not recorded
-	Missing       uint64                 `protobuf:"varint,8,opt,name=missing,proto3" json:"missing,omitempty"`       // with the last piece of a line: bytes of it that are in no piece
-	Echo          uint64                 `protobuf:"varint,9,opt,name=echo,proto3" json:"echo,omitempty"`             // from 1, rising; the daemon answers with Heard, 0: it need not
-	Counts        []*Count               `protobuf:"bytes,110,rep,name=counts,proto3" json:"counts,omitempty"`        // of the messages that were read since the last time; told with unrecorded and nothing else
+	Refused       string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`         // why the strict reader refused the line
+	Unrecorded    bool                   `protobuf:"varint,7,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`  // line, or the piece of it that this is, is looked at and not recorded
+	Missing       uint64                 `protobuf:"varint,8,opt,name=missing,proto3" json:"missing,omitempty"`        // with the last piece of a line: bytes of it that are in no piece
+	Echo          uint64                 `protobuf:"varint,9,opt,name=echo,proto3" json:"echo,omitempty"`              // from 1, rising; the daemon answers with Heard, 0: it need not
+	Counts        []*Count               `protobuf:"bytes,110,rep,name=counts,proto3" json:"counts,omitempty"`         // of the messages that were read since the last time; told with unrecorded and nothing else
+	Unanswered    *Unanswered            `protobuf:"bytes,140,opt,name=unanswered,proto3" json:"unanswered,omitempty"` // told with unrecorded and nothing else
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1157,6 +1158,144 @@ func (x *Observe) GetCounts() []*Count {
 	return nil
 }
 
+func (x *Observe) GetUnanswered() *Unanswered {
+	if x != nil {
+		return x.Unanswered
+	}
+	return nil
+}
+
+// Unanswered is which requests have had no answer for a while. It replaces what was
+// told before, and is told anew when that has changed and on each new stream.
+type Unanswered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Requests      []*UnansweredRequest   `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"` // oldest first, a bounded number of them
+	More          uint64                 `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`        // requests of the agent that are not among them
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unanswered) Reset() {
+	*x = Unanswered{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unanswered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unanswered) ProtoMessage() {}
+
+func (x *Unanswered) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unanswered.ProtoReflect.Descriptor instead.
+func (*Unanswered) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Unanswered) GetRequests() []*UnansweredRequest {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+func (x *Unanswered) GetMore() uint64 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+// UnansweredRequest is a request without an answer.
+type UnansweredRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Call          uint64                 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`                                         // its seq; one that passed unjudged has one of its own
+	Direction     Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=thoughtgate.v1.Direction" json:"direction,omitempty"` // whose request it is
+	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
+	Id            []byte                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`     // as written
+	Open          *durationpb.Duration   `protobuf:"bytes,5,opt,name=open,proto3" json:"open,omitempty"` // since it was let through
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnansweredRequest) Reset() {
+	*x = UnansweredRequest{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnansweredRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnansweredRequest) ProtoMessage() {}
+
+func (x *UnansweredRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnansweredRequest.ProtoReflect.Descriptor instead.
+func (*UnansweredRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *UnansweredRequest) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+func (x *UnansweredRequest) GetDirection() Direction {
+	if x != nil {
+		return x.Direction
+	}
+	return Direction_DIRECTION_UNSPECIFIED
+}
+
+func (x *UnansweredRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *UnansweredRequest) GetId() []byte {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *UnansweredRequest) GetOpen() *durationpb.Duration {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
 // Count is how many messages of a method, and answers to it, one side wrote.
 type Count struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1169,7 +1308,7 @@ type Count struct {
 
 func (x *Count) Reset() {
 	*x = Count{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1320,7 @@ func (x *Count) String() string {
 func (*Count) ProtoMessage() {}
 
 func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1333,7 @@ func (x *Count) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Count.ProtoReflect.Descriptor instead.
 func (*Count) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{7}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Count) GetDirection() Direction {
@@ -1230,7 +1369,7 @@ type Exit struct {
 
 func (x *Exit) Reset() {
 	*x = Exit{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1381,7 @@ func (x *Exit) String() string {
 func (*Exit) ProtoMessage() {}
 
 func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1394,7 @@ func (x *Exit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exit.ProtoReflect.Descriptor instead.
 func (*Exit) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{8}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Exit) GetCode() int32 {
@@ -1300,7 +1439,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1312,7 +1451,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1325,7 +1464,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{9}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Welcome) GetProtocol() uint32 {
@@ -1418,7 +1557,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1430,7 +1569,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1443,7 +1582,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{10}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Limits) GetWindow() uint32 {
@@ -1492,7 +1631,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1643,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1656,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{11}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Verdict) GetSeq() uint64 {
@@ -1593,7 +1732,7 @@ type Deliver struct {
 
 func (x *Deliver) Reset() {
 	*x = Deliver{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1744,7 @@ func (x *Deliver) String() string {
 func (*Deliver) ProtoMessage() {}
 
 func (x *Deliver) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1757,7 @@ func (x *Deliver) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliver.ProtoReflect.Descriptor instead.
 func (*Deliver) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{12}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Deliver) GetLine() []byte {
@@ -1639,7 +1778,7 @@ type Heard struct {
 
 func (x *Heard) Reset() {
 	*x = Heard{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1790,7 @@ func (x *Heard) String() string {
 func (*Heard) ProtoMessage() {}
 
 func (x *Heard) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1803,7 @@ func (x *Heard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heard.ProtoReflect.Descriptor instead.
 func (*Heard) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{13}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Heard) GetEcho() uint64 {
@@ -1684,7 +1823,7 @@ type Drain struct {
 
 func (x *Drain) Reset() {
 	*x = Drain{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1835,7 @@ func (x *Drain) String() string {
 func (*Drain) ProtoMessage() {}
 
 func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1848,7 @@ func (x *Drain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drain.ProtoReflect.Descriptor instead.
 func (*Drain) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{14}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Drain) GetReason() string {
@@ -1733,7 +1872,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1884,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1897,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{15}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Open) GetEnv() [][]byte {
@@ -1795,7 +1934,7 @@ type Write struct {
 
 func (x *Write) Reset() {
 	*x = Write{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1946,7 @@ func (x *Write) String() string {
 func (*Write) ProtoMessage() {}
 
 func (x *Write) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1959,7 @@ func (x *Write) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Write.ProtoReflect.Descriptor instead.
 func (*Write) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{16}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Write) GetSeq() uint64 {
@@ -1847,7 +1986,7 @@ type Wrote struct {
 
 func (x *Wrote) Reset() {
 	*x = Wrote{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +1998,7 @@ func (x *Wrote) String() string {
 func (*Wrote) ProtoMessage() {}
 
 func (x *Wrote) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +2011,7 @@ func (x *Wrote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Wrote.ProtoReflect.Descriptor instead.
 func (*Wrote) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{17}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Wrote) GetSeq() uint64 {
@@ -1894,7 +2033,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1906,7 +2045,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1919,7 +2058,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{18}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Read) GetSeq() uint64 {
@@ -1946,7 +2085,7 @@ type Took struct {
 
 func (x *Took) Reset() {
 	*x = Took{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2097,7 @@ func (x *Took) String() string {
 func (*Took) ProtoMessage() {}
 
 func (x *Took) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2110,7 @@ func (x *Took) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Took.ProtoReflect.Descriptor instead.
 func (*Took) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{19}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Took) GetSeq() uint64 {
@@ -1993,7 +2132,7 @@ type Gone struct {
 
 func (x *Gone) Reset() {
 	*x = Gone{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2144,7 @@ func (x *Gone) String() string {
 func (*Gone) ProtoMessage() {}
 
 func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2157,7 @@ func (x *Gone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gone.ProtoReflect.Descriptor instead.
 func (*Gone) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{20}
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Gone) GetStarted() bool {
@@ -2104,7 +2243,7 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\arequest\x18\xf0\x01 \x01(\fR\arequest\x12\x15\n" +
 	"\x05about\x18\xf1\x01 \x01(\x04R\x05about\"\x1a\n" +
 	"\x06Cancel\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xcc\x02\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x89\x03\n" +
 	"\aObserve\x127\n" +
 	"\tdirection\x18\x01 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x12\n" +
@@ -2117,7 +2256,20 @@ const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"unrecorded\x12\x18\n" +
 	"\amissing\x18\b \x01(\x04R\amissing\x12\x12\n" +
 	"\x04echo\x18\t \x01(\x04R\x04echo\x12-\n" +
-	"\x06counts\x18n \x03(\v2\x15.thoughtgate.v1.CountR\x06counts\"t\n" +
+	"\x06counts\x18n \x03(\v2\x15.thoughtgate.v1.CountR\x06counts\x12;\n" +
+	"\n" +
+	"unanswered\x18\x8c\x01 \x01(\v2\x1a.thoughtgate.v1.UnansweredR\n" +
+	"unanswered\"_\n" +
+	"\n" +
+	"Unanswered\x12=\n" +
+	"\brequests\x18\x01 \x03(\v2!.thoughtgate.v1.UnansweredRequestR\brequests\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\x04R\x04more\"\xb7\x01\n" +
+	"\x11UnansweredRequest\x12\x12\n" +
+	"\x04call\x18\x01 \x01(\x04R\x04call\x127\n" +
+	"\tdirection\x18\x02 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
+	"\x06method\x18\x03 \x01(\tR\x06method\x12\x0e\n" +
+	"\x02id\x18\x04 \x01(\fR\x02id\x12-\n" +
+	"\x04open\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04open\"t\n" +
 	"\x05Count\x127\n" +
 	"\tdirection\x18\x01 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1a\n" +
@@ -2224,7 +2376,7 @@ func file_thoughtgate_v1_gate_proto_rawDescGZIP() []byte {
 }
 
 var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(Profile)(0),                // 0: thoughtgate.v1.Profile
 	(Direction)(0),              // 1: thoughtgate.v1.Direction
@@ -2238,21 +2390,23 @@ var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(*Submit)(nil),              // 9: thoughtgate.v1.Submit
 	(*Cancel)(nil),              // 10: thoughtgate.v1.Cancel
 	(*Observe)(nil),             // 11: thoughtgate.v1.Observe
-	(*Count)(nil),               // 12: thoughtgate.v1.Count
-	(*Exit)(nil),                // 13: thoughtgate.v1.Exit
-	(*Welcome)(nil),             // 14: thoughtgate.v1.Welcome
-	(*Limits)(nil),              // 15: thoughtgate.v1.Limits
-	(*Verdict)(nil),             // 16: thoughtgate.v1.Verdict
-	(*Deliver)(nil),             // 17: thoughtgate.v1.Deliver
-	(*Heard)(nil),               // 18: thoughtgate.v1.Heard
-	(*Drain)(nil),               // 19: thoughtgate.v1.Drain
-	(*Open)(nil),                // 20: thoughtgate.v1.Open
-	(*Write)(nil),               // 21: thoughtgate.v1.Write
-	(*Wrote)(nil),               // 22: thoughtgate.v1.Wrote
-	(*Read)(nil),                // 23: thoughtgate.v1.Read
-	(*Took)(nil),                // 24: thoughtgate.v1.Took
-	(*Gone)(nil),                // 25: thoughtgate.v1.Gone
-	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
+	(*Unanswered)(nil),          // 12: thoughtgate.v1.Unanswered
+	(*UnansweredRequest)(nil),   // 13: thoughtgate.v1.UnansweredRequest
+	(*Count)(nil),               // 14: thoughtgate.v1.Count
+	(*Exit)(nil),                // 15: thoughtgate.v1.Exit
+	(*Welcome)(nil),             // 16: thoughtgate.v1.Welcome
+	(*Limits)(nil),              // 17: thoughtgate.v1.Limits
+	(*Verdict)(nil),             // 18: thoughtgate.v1.Verdict
+	(*Deliver)(nil),             // 19: thoughtgate.v1.Deliver
+	(*Heard)(nil),               // 20: thoughtgate.v1.Heard
+	(*Drain)(nil),               // 21: thoughtgate.v1.Drain
+	(*Open)(nil),                // 22: thoughtgate.v1.Open
+	(*Write)(nil),               // 23: thoughtgate.v1.Write
+	(*Wrote)(nil),               // 24: thoughtgate.v1.Wrote
+	(*Read)(nil),                // 25: thoughtgate.v1.Read
+	(*Took)(nil),                // 26: thoughtgate.v1.Took
+	(*Gone)(nil),                // 27: thoughtgate.v1.Gone
+	(*durationpb.Duration)(nil), // 28: google.protobuf.Duration
 }
 var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
 	7,  // 0: thoughtgate.v1.Up.hello:type_name -> thoughtgate.v1.Hello
@@ -2260,39 +2414,43 @@ var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
 	9,  // 2: thoughtgate.v1.Up.submit:type_name -> thoughtgate.v1.Submit
 	10, // 3: thoughtgate.v1.Up.cancel:type_name -> thoughtgate.v1.Cancel
 	11, // 4: thoughtgate.v1.Up.observe:type_name -> thoughtgate.v1.Observe
-	13, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
-	20, // 6: thoughtgate.v1.Up.open:type_name -> thoughtgate.v1.Open
-	21, // 7: thoughtgate.v1.Up.write:type_name -> thoughtgate.v1.Write
-	24, // 8: thoughtgate.v1.Up.took:type_name -> thoughtgate.v1.Took
+	15, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
+	22, // 6: thoughtgate.v1.Up.open:type_name -> thoughtgate.v1.Open
+	23, // 7: thoughtgate.v1.Up.write:type_name -> thoughtgate.v1.Write
+	26, // 8: thoughtgate.v1.Up.took:type_name -> thoughtgate.v1.Took
 	5,  // 9: thoughtgate.v1.Up.more:type_name -> thoughtgate.v1.Up
-	14, // 10: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
-	16, // 11: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
-	17, // 12: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
-	19, // 13: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
-	18, // 14: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
-	23, // 15: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
-	22, // 16: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
-	25, // 17: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
+	16, // 10: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
+	18, // 11: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
+	19, // 12: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
+	21, // 13: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
+	20, // 14: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
+	25, // 15: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
+	24, // 16: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
+	27, // 17: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
 	6,  // 18: thoughtgate.v1.Down.more:type_name -> thoughtgate.v1.Down
 	0,  // 19: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
-	26, // 20: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
+	28, // 20: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
 	1,  // 21: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
 	1,  // 22: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
 	2,  // 23: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
-	12, // 24: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
-	1,  // 25: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
-	3,  // 26: thoughtgate.v1.Exit.server:type_name -> thoughtgate.v1.Ended
-	0,  // 27: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
-	15, // 28: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
-	26, // 29: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
-	4,  // 30: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
-	5,  // 31: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
-	6,  // 32: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
-	32, // [32:33] is the sub-list for method output_type
-	31, // [31:32] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	14, // 24: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
+	12, // 25: thoughtgate.v1.Observe.unanswered:type_name -> thoughtgate.v1.Unanswered
+	13, // 26: thoughtgate.v1.Unanswered.requests:type_name -> thoughtgate.v1.UnansweredRequest
+	1,  // 27: thoughtgate.v1.UnansweredRequest.direction:type_name -> thoughtgate.v1.Direction
+	28, // 28: thoughtgate.v1.UnansweredRequest.open:type_name -> google.protobuf.Duration
+	1,  // 29: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
+	3,  // 30: thoughtgate.v1.Exit.server:type_name -> thoughtgate.v1.Ended
+	0,  // 31: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
+	17, // 32: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
+	28, // 33: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
+	4,  // 34: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
+	5,  // 35: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
+	6,  // 36: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
+	36, // [36:37] is the sub-list for method output_type
+	35, // [35:36] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_gate_proto_init() }
@@ -2327,7 +2485,7 @@ func file_thoughtgate_v1_gate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_gate_proto_rawDesc), len(file_thoughtgate_v1_gate_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -120,21 +120,24 @@ type Process struct {
 	Build      string                 `protobuf:"bytes,14,opt,name=build,proto3" json:"build,omitempty"`
 	Detached   bool                   `protobuf:"varint,15,opt,name=detached,proto3" json:"detached,omitempty"` // its stream tore; it may come back
 	// Of every program; those above but for command and since are of shims alone.
-	Kind          string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server), backend, extension, agent
-	Name          string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // the kind and it find it again
-	Id            string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // tells two of one name apart, where there can be two
-	State         string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped, detached
-	StateSince    *timestamppb.Timestamp `protobuf:"bytes,274,opt,name=state_since,json=stateSince,proto3" json:"state_since,omitempty"`
-	Pid           int32                  `protobuf:"varint,275,opt,name=pid,proto3" json:"pid,omitempty"` // 0 while none runs
-	Restarts      uint32                 `protobuf:"varint,276,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	Budget        uint32                 `protobuf:"varint,277,opt,name=budget,proto3" json:"budget,omitempty"`                              // restarts that are left before it fails
-	Next          *timestamppb.Timestamp `protobuf:"bytes,278,opt,name=next,proto3" json:"next,omitempty"`                                   // when it is started again, in restarting
-	Error         string                 `protobuf:"bytes,279,opt,name=error,proto3" json:"error,omitempty"`                                 // why it ended last, or is not well
-	Memory        uint64                 `protobuf:"varint,280,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes that it and what it started take; 0 when not known
-	SharedTwice   bool                   `protobuf:"varint,281,opt,name=shared_twice,json=sharedTwice,proto3" json:"shared_twice,omitempty"` // memory that several of them share is in it more than once
-	Clients       uint32                 `protobuf:"varint,282,opt,name=clients,proto3" json:"clients,omitempty"`                            // shims that share it, or runs that wait for it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Kind        string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server), backend, extension, agent
+	Name        string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // the kind and it find it again
+	Id          string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // tells two of one name apart, where there can be two
+	State       string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped, detached
+	StateSince  *timestamppb.Timestamp `protobuf:"bytes,274,opt,name=state_since,json=stateSince,proto3" json:"state_since,omitempty"`
+	Pid         int32                  `protobuf:"varint,275,opt,name=pid,proto3" json:"pid,omitempty"` // 0 while none runs
+	Restarts    uint32                 `protobuf:"varint,276,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	Budget      uint32                 `protobuf:"varint,277,opt,name=budget,proto3" json:"budget,omitempty"`                              // restarts that are left before it fails
+	Next        *timestamppb.Timestamp `protobuf:"bytes,278,opt,name=next,proto3" json:"next,omitempty"`                                   // when it is started again, in restarting
+	Error       string                 `protobuf:"bytes,279,opt,name=error,proto3" json:"error,omitempty"`                                 // why it ended last, or is not well
+	Memory      uint64                 `protobuf:"varint,280,opt,name=memory,proto3" json:"memory,omitempty"`                              // bytes that it and what it started take; 0 when not known
+	SharedTwice bool                   `protobuf:"varint,281,opt,name=shared_twice,json=sharedTwice,proto3" json:"shared_twice,omitempty"` // memory that several of them share is in it more than once
+	Clients     uint32                 `protobuf:"varint,282,opt,name=clients,proto3" json:"clients,omitempty"`                            // shims that share it, or runs that wait for it
+	// Of shims: requests that the server has not answered for a second or longer.
+	Unanswered      uint32                 `protobuf:"varint,140,opt,name=unanswered,proto3" json:"unanswered,omitempty"`
+	UnansweredSince *timestamppb.Timestamp `protobuf:"bytes,141,opt,name=unanswered_since,json=unansweredSince,proto3" json:"unanswered_since,omitempty"` // the oldest of them; absent where there is none
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Process) Reset() {
@@ -361,6 +364,20 @@ func (x *Process) GetClients() uint32 {
 		return x.Clients
 	}
 	return 0
+}
+
+func (x *Process) GetUnanswered() uint32 {
+	if x != nil {
+		return x.Unanswered
+	}
+	return 0
+}
+
+func (x *Process) GetUnansweredSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UnansweredSince
+	}
+	return nil
 }
 
 type RestartProcessRequest struct {
@@ -619,7 +636,7 @@ const file_thoughtgate_v1_process_proto_rawDesc = "" +
 	"\x1cthoughtgate/v1/process.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n" +
 	"\x14ListProcessesRequest\"N\n" +
 	"\x15ListProcessesResponse\x125\n" +
-	"\tprocesses\x18\x01 \x03(\v2\x17.thoughtgate.v1.ProcessR\tprocesses\"\x9e\x06\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x17.thoughtgate.v1.ProcessR\tprocesses\"\x87\a\n" +
 	"\aProcess\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x01 \x01(\tR\n" +
@@ -653,7 +670,11 @@ const file_thoughtgate_v1_process_proto_rawDesc = "" +
 	"\x05error\x18\x97\x02 \x01(\tR\x05error\x12\x17\n" +
 	"\x06memory\x18\x98\x02 \x01(\x04R\x06memory\x12\"\n" +
 	"\fshared_twice\x18\x99\x02 \x01(\bR\vsharedTwice\x12\x19\n" +
-	"\aclients\x18\x9a\x02 \x01(\rR\aclients\"O\n" +
+	"\aclients\x18\x9a\x02 \x01(\rR\aclients\x12\x1f\n" +
+	"\n" +
+	"unanswered\x18\x8c\x01 \x01(\rR\n" +
+	"unanswered\x12F\n" +
+	"\x10unanswered_since\x18\x8d\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x0funansweredSince\"O\n" +
 	"\x15RestartProcessRequest\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x0e\n" +
@@ -700,23 +721,24 @@ var file_thoughtgate_v1_process_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),  // 7: google.protobuf.Timestamp
 }
 var file_thoughtgate_v1_process_proto_depIdxs = []int32{
-	2, // 0: thoughtgate.v1.ListProcessesResponse.processes:type_name -> thoughtgate.v1.Process
-	7, // 1: thoughtgate.v1.Process.since:type_name -> google.protobuf.Timestamp
-	7, // 2: thoughtgate.v1.Process.state_since:type_name -> google.protobuf.Timestamp
-	7, // 3: thoughtgate.v1.Process.next:type_name -> google.protobuf.Timestamp
-	2, // 4: thoughtgate.v1.RestartProcessResponse.process:type_name -> thoughtgate.v1.Process
-	7, // 5: thoughtgate.v1.LogLine.time:type_name -> google.protobuf.Timestamp
-	0, // 6: thoughtgate.v1.Processes.List:input_type -> thoughtgate.v1.ListProcessesRequest
-	3, // 7: thoughtgate.v1.Processes.Restart:input_type -> thoughtgate.v1.RestartProcessRequest
-	5, // 8: thoughtgate.v1.Processes.Logs:input_type -> thoughtgate.v1.LogsRequest
-	1, // 9: thoughtgate.v1.Processes.List:output_type -> thoughtgate.v1.ListProcessesResponse
-	4, // 10: thoughtgate.v1.Processes.Restart:output_type -> thoughtgate.v1.RestartProcessResponse
-	6, // 11: thoughtgate.v1.Processes.Logs:output_type -> thoughtgate.v1.LogLine
-	9, // [9:12] is the sub-list for method output_type
-	6, // [6:9] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	2,  // 0: thoughtgate.v1.ListProcessesResponse.processes:type_name -> thoughtgate.v1.Process
+	7,  // 1: thoughtgate.v1.Process.since:type_name -> google.protobuf.Timestamp
+	7,  // 2: thoughtgate.v1.Process.state_since:type_name -> google.protobuf.Timestamp
+	7,  // 3: thoughtgate.v1.Process.next:type_name -> google.protobuf.Timestamp
+	7,  // 4: thoughtgate.v1.Process.unanswered_since:type_name -> google.protobuf.Timestamp
+	2,  // 5: thoughtgate.v1.RestartProcessResponse.process:type_name -> thoughtgate.v1.Process
+	7,  // 6: thoughtgate.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	0,  // 7: thoughtgate.v1.Processes.List:input_type -> thoughtgate.v1.ListProcessesRequest
+	3,  // 8: thoughtgate.v1.Processes.Restart:input_type -> thoughtgate.v1.RestartProcessRequest
+	5,  // 9: thoughtgate.v1.Processes.Logs:input_type -> thoughtgate.v1.LogsRequest
+	1,  // 10: thoughtgate.v1.Processes.List:output_type -> thoughtgate.v1.ListProcessesResponse
+	4,  // 11: thoughtgate.v1.Processes.Restart:output_type -> thoughtgate.v1.RestartProcessResponse
+	6,  // 12: thoughtgate.v1.Processes.Logs:output_type -> thoughtgate.v1.LogLine
+	10, // [10:13] is the sub-list for method output_type
+	7,  // [7:10] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_process_proto_init() }
