@@ -97,8 +97,8 @@ func TestEnvironment(t *testing.T) {
 	var got []string
 	for _, entry := range strings.Split(h.text("x", "env", `{}`), "\n") {
 		name, _, _ := strings.Cut(entry, "=")
-		// What the shell adds, and the mark by which its processes are known.
-		if !slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_", "THOUGHTGATE_CHILD"}, name) {
+		// What the shell and the script of the fake add, and the mark by which its processes are known.
+		if !slices.Contains([]string{"PWD", "OLDPWD", "SHLVL", "_", "GORACE", "THOUGHTGATE_CHILD"}, name) {
 			got = append(got, entry)
 		}
 	}

@@ -85,7 +85,7 @@ func build(dir string, race bool) error {
 	args := []string{"build", "-buildvcs=false", "-tags", "grpcnotrace", "-o", dir + "/"}
 	env := append(os.Environ(), "CGO_ENABLED=0")
 	if race {
-		args = append(args, "-race")
+		args = append(args, rig.RaceFlags...)
 		env = os.Environ()
 	}
 	args = append(args, "../../cmd/thoughtgated", "../../cmd/tg-shim", "../../cmd/tgctl")

@@ -52,7 +52,7 @@ func (e Extension) Write(dir string) error {
 	}
 	text := fmt.Sprintf("schema: 1\nname: %s\nversion: %q\ndescription: A fake for tests\nprotocol: 1\ncommand: sh\nargs: [run.sh, %q, %s]\npermissions: [%s]\n%s",
 		e.Name, e.Version, e.Program, strings.Join(append([]string{extensionWord}, e.Modes...), ", "), strings.Join(e.Permissions, ", "), e.Manifest)
-	if err := os.WriteFile(filepath.Join(dir, "run.sh"), []byte("exec \"$@\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "run.sh"), []byte("GORACE=atexit_sleep_ms=0 exec \"$@\"\n"), 0o600); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "extension.yaml"), []byte(text), 0o600)
