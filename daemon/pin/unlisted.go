@@ -44,9 +44,9 @@ func (b *Book) named(c *gate.Call, t thing, p *gate.Pinned) {
 // from that of t only in case, and what it is called, if the agent may know. What
 // it had listed to others counts where the name of t is none of these. b.mu is held.
 func (b *Book) otherCase(c *gate.Call, v *view, t thing) (name string, is bool) {
-	same := display.Caseless(t.name)
+	same := display.NewCaseless(t.name)
 	differs := func(other thing) bool {
-		return other.kind == t.kind && other.name != t.name && same(other.name)
+		return other.kind == t.kind && other.name != t.name && same.Is(other.name)
 	}
 	if v != nil {
 		for other := range v.offers {

@@ -7,16 +7,30 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Caseless returns what says whether some program that takes capitals for small
-// letters takes another name for this one: those that fold one letter at a time, as
-// most do, or all of Unicode, where ß is ss and ﬁ is fi (Python's casefold, JavaScript's
-// toUpperCase), those of Turkey, and those that compare what is compatible (full width
-// letters).
-func Caseless(name string) func(other string) bool {
-	key, plain := caseKey(name), isASCII(name)
-	return func(other string) bool {
-		return strings.EqualFold(other, name) || !(plain && isASCII(other)) && caseKey(other) == key
+// Caseless is a name without regard to case.
+type Caseless struct {
+	name, key string
+	plain     bool
+}
+
+// NewCaseless returns that of name.
+func NewCaseless(name string) Caseless { return Caseless{name: name, plain: isASCII(name)} }
+
+// Is reports whether some program that takes capitals for small letters takes other
+// for the name: those that fold one letter at a time, as most do, or all of Unicode,
+// where ß is ss and ﬁ is fi (Python's casefold, JavaScript's toUpperCase), those of
+// Turkey, and those that compare what is compatible (full width letters).
+func (c *Caseless) Is(other string) bool {
+	if strings.EqualFold(other, c.name) {
+		return true
 	}
+	if c.plain && isASCII(other) {
+		return false
+	}
+	if c.key == "" {
+		c.key = caseKey(c.name)
+	}
+	return caseKey(other) == c.key
 }
 
 var turkish = strings.NewReplacer("\u0131", "i", "\u0130", "i")
