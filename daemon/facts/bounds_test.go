@@ -100,3 +100,18 @@ func (e *endsAfter) Err() error {
 	}
 	return nil
 }
+
+// What stands for folders is not written out without end: past a bound the call is one
+// that a person looks at.
+func TestFoldersWrittenOutAreBounded(t *testing.T) {
+	h := newHouse(t)
+	for _, stands := range []string{"$PWD ", "${HOME} ", "~ "} {
+		if h.isOurs("write_file", "content", strings.Repeat(stands, 1000)) {
+			t.Errorf("%q a thousand times is taken for ours", stands)
+		}
+		n := mostExpanded/len(h.home) + 1
+		if !h.isOurs("write_file", "content", strings.Repeat(stands, n)) {
+			t.Errorf("%q %d times is written out", stands, n)
+		}
+	}
+}

@@ -149,7 +149,8 @@ func (c *candidate) collect(text string) {
 	if len(text) > longestFollow || !isOnePath(text) || strings.Contains(text, "://") && !strings.HasPrefix(text, "file:") {
 		return
 	}
-	text = strings.TrimPrefix(c.expanded(strings.TrimSpace(text)), "file://")
+	text, _ = c.expanded(strings.TrimSpace(text)) // reads asks where it was too much
+	text = strings.TrimPrefix(text, "file://")
 	switch i := strings.IndexAny(text, "*?[{"); {
 	case strings.HasPrefix(text, "/"):
 		if len(l.roots) < mostRoots {

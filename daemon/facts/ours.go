@@ -43,6 +43,7 @@ const (
 	longestFollow = 4096            // a longer one is no path, and of longer text only the words are read
 	ownFresh      = 2 * time.Second // how long links of ours are taken to stay
 	mostLinks     = 40
+	mostExpanded  = 16 << 20 // bytes of folders that are put into one text for ~ and variables; past that it asks
 	slotPatience  = 100 * time.Millisecond
 )
 
@@ -122,7 +123,10 @@ type candidate struct {
 
 // reads returns which of our paths the text names, "" for none.
 func (c *candidate) reads(text string) string {
-	text = c.expanded(text)
+	text, all := c.expanded(text)
+	if !all {
+		return "one of more paths than can be written out"
+	}
 	if p := c.whole(text); p != "" {
 		return p
 	}
@@ -199,8 +203,16 @@ func holds(text, path string) bool {
 }
 
 // expanded writes out what a shell, or a server, puts in place of ~ and of the
-// variables that our folders are named by.
-func (c *candidate) expanded(text string) string {
+// variables that our folders are named by. It returns false where that comes to more
+// than mostExpanded.
+func (c *candidate) expanded(text string) (string, bool) {
+	room := mostExpanded
+	put := func(path string) string {
+		if room -= len(path); room < 0 {
+			return ""
+		}
+		return path
+	}
 	if strings.Contains(text, "$") {
 		text = os.Expand(text, func(name string) string {
 			bare := name
@@ -209,17 +221,17 @@ func (c *candidate) expanded(text string) string {
 			}
 			switch name = bare; name {
 			case "HOME":
-				return c.own.home
+				return put(c.own.home)
 			case "PWD":
-				return c.look.call.Project
+				return put(c.look.call.Project)
 			case "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "THOUGHTGATE_CONFIG", "THOUGHTGATE_SOCKET", "THOUGHTGATE_CONTROL":
-				return os.Getenv(name)
+				return put(os.Getenv(name))
 			}
 			return "$" + name
 		})
 	}
 	if c.own.home == "" || !strings.Contains(text, "~") {
-		return text
+		return text, room >= 0
 	}
 	var out strings.Builder
 	user := filepath.Base(c.own.home)
@@ -227,14 +239,14 @@ func (c *candidate) expanded(text string) string {
 		if text[i] == '~' && (i == 0 || isPathEnd[text[i-1]] || text[i-1] == ':' || text[i-1] == '/') {
 			rest := strings.TrimPrefix(text[i+1:], user)
 			if rest == "" || rest[0] == '/' || isPathEnd[rest[0]] {
-				out.WriteString(c.own.home)
+				out.WriteString(put(c.own.home))
 				i = len(text) - len(rest) - 1
 				continue
 			}
 		}
 		out.WriteByte(text[i])
 	}
-	return out.String()
+	return out.String(), room >= 0
 }
 
 func isBelow(p, folder string) bool {
