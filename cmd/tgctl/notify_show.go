@@ -83,6 +83,7 @@ func (n *notifier) reach(ctx context.Context) bool {
 		}
 		return false
 	}
+	n.forgetServer() // it may be missed before word comes that it has gone
 	what, err := n.desk.find(ctx)
 	switch {
 	case errors.Is(err, errNoServer):
@@ -100,6 +101,15 @@ func (n *notifier) reach(ctx context.Context) bool {
 		n.wakeAt(n.findAt)
 	}
 	return false
+}
+
+// forgetServer forgets a notification daemon that has gone. Whoever takes its place
+// is told of, whatever that one is called.
+func (n *notifier) forgetServer() {
+	if n.server != "" {
+		n.said = ""
+	}
+	n.forgetShown()
 }
 
 // waiting are the questions that are to be shown and have no notification of

@@ -232,10 +232,7 @@ func (n *notifier) serverChanged() {
 	if n.server != "" && n.desk.server() == n.server {
 		return // it was found after it had changed
 	}
-	if n.server != "" {
-		n.said = "" // whoever takes its place is told of
-	}
-	n.forgetShown()
+	n.forgetServer()
 	n.findAt, n.showAt = n.now(), time.Time{}
 }
 
