@@ -34,7 +34,7 @@ func newTmuxHouse(t *testing.T, script string) *tmuxHouse {
 		t.Fatal(err)
 	}
 	h := &tmuxHouse{t: t, dir: shortDir(t)}
-	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "TZ=UTC", "TMUX_TMPDIR=" + h.dir, "NO_COLOR=1"}
+	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "TERM=xterm", "LANG=C.UTF-8", "TZ=UTC", "TMUX_TMPDIR=" + h.dir, "NO_COLOR=1", "GORACE=" + os.Getenv("GORACE")}
 	for name, dir := range map[string]string{"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_STATE_HOME": "state", "XDG_RUNTIME_DIR": "run"} {
 		path := filepath.Join(h.dir, dir)
 		if err := os.MkdirAll(path, 0o700); err != nil {

@@ -48,6 +48,7 @@ func TestMain(m *testing.M) {
 		os.Exit(fake.TypedAgent(os.Stdin, os.Stdout, os.Stderr))
 	}
 	rig.HeedHangUps()
+	rig.EndAtOnce()
 	code := m.Run()
 	if built != "" {
 		os.RemoveAll(built)

@@ -107,7 +107,7 @@ func newDesktop(t *testing.T) *desktopHouse {
 	t.Cleanup(func() { nothingLeft(t, h.dir) })
 	h.env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "LANG=C.UTF-8",
 		"HOME=" + filepath.Join(h.dir, "home"), "XDG_CONFIG_HOME=" + filepath.Join(h.dir, "config"),
-		"XDG_STATE_HOME=" + filepath.Join(h.dir, "state"), "XDG_RUNTIME_DIR=" + filepath.Join(h.dir, "run")}
+		"XDG_STATE_HOME=" + filepath.Join(h.dir, "state"), "XDG_RUNTIME_DIR=" + filepath.Join(h.dir, "run"), "GORACE=" + os.Getenv("GORACE")}
 	h.write("config/thoughtgate/thoughtgate.yaml", "schema: 1\ngovernance:\n  rules:\n    - {match: \"write_*\", action: approve}\n"+
 		"approval:\n  me: {destination: {type: local}, timeout: 1h, surfaces: [desktop]}\n")
 	h.write("mcp.json", `{"mcpServers": {"notes": {"command": "fake-server"}}}`)

@@ -74,6 +74,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv(name, path)
 			}
 			env.Setenv("PROGRAMS", bin)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Defer(func() { nothingLeft(t, env.WorkDir) })
 			return nil
