@@ -230,6 +230,7 @@ func stride() int {
 func TestKillAfterAnyStep(t *testing.T) {
 	for _, who := range []string{"tgctl", "daemon", "both, then unwrap", "both, then a daemon"} {
 		t.Run(who, func(t *testing.T) {
+			t.Parallel()
 			seen := map[string]bool{}
 			for last := 1; ; last += stride() {
 				h := newMortalHouse(t)
@@ -257,7 +258,7 @@ func TestKillAfterAnyStep(t *testing.T) {
 					h.startDaemon(0)
 					fallthrough
 				case who == "tgctl" && opened:
-					for over := time.Now().Add(20 * time.Second); !h.isBack() && time.Now().Before(over); time.Sleep(2 * time.Millisecond) {
+					for over := time.Now().Add(time.Minute); !h.isBack() && time.Now().Before(over); time.Sleep(2 * time.Millisecond) {
 					}
 				default: // nobody is left who knows
 					h.unwrap()
@@ -301,6 +302,7 @@ func (h *mortalHouse) unwrap() {
 func TestKillRestoringDaemon(t *testing.T) {
 	for _, by := range []string{"a daemon", "a person"} {
 		t.Run(by, func(t *testing.T) {
+			t.Parallel()
 			for last := 1; ; last += stride() {
 				h := newMortalHouse(t)
 				h.startDaemon(last)

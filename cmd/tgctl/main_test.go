@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,11 @@ func TestMain(m *testing.M) {
 		os.Exit(playACP())
 	case "fake-typed":
 		os.Exit(fake.TypedAgent(os.Stdin, os.Stdout, os.Stderr))
+	}
+	// What runs beside others waits more than it computes; -parallel says otherwise.
+	if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	rig.HeedHangUps()
 	rig.EndAtOnce()
