@@ -20,6 +20,8 @@ var slacks sync.Map // *fakeslack.Server by work folder
 //	slack start                     start it, and have tgctl find it
 //	slack shows ID PATTERN          wait until the message of a question matches
 //	slack press USER ACTION ID      press a button, and wait until that was acknowledged
+//	slack insist USER ACTION ID PATTERN
+//	                                press it, and again when nothing came of that, until the message matches
 //	slack submit USER REASON        send the form back that was opened last
 //	slack tells USER PATTERN        wait until a user was told something
 //	slack count N                   want so many messages
@@ -41,7 +43,7 @@ func scriptSlack(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("there is no Slack yet: slack start")
 	}
 	s := found.(*fakeslack.Server)
-	switch want := map[string]int{"shows": 3, "press": 4, "submit": 3, "tells": 3, "count": 2, "disconnect": 1}[args[0]]; {
+	switch want := map[string]int{"shows": 3, "press": 4, "insist": 5, "submit": 3, "tells": 3, "count": 2, "disconnect": 1}[args[0]]; {
 	case want == 0 || len(args) != want:
 		ts.Fatalf("slack %s: unknown, or with the wrong arguments", strings.Join(args, " "))
 	case args[0] == "shows":
@@ -55,6 +57,26 @@ func scriptSlack(ts *testscript.TestScript, neg bool, args []string) {
 			return id != ""
 		})
 		waitFor(ts, s, args, func() bool { return s.Envelope(id).Acks > 0 })
+	case args[0] == "insist":
+		done, nothing := regexp.MustCompile(args[4]), 0
+		waitFor(ts, s, args, func() bool {
+			if questionOn(s, args[3], done) != nil {
+				return true
+			}
+			told := 0
+			for _, e := range s.Ephemerals() {
+				if e.User == args[1] && strings.Contains(strings.ToLower(e.Text), "nothing came of that") {
+					told++
+				}
+			}
+			if told >= nothing {
+				if m := questionOn(s, args[3], regexp.MustCompile("")); m != nil {
+					s.Press(fakeslack.Press{User: args[1], Action: args[2], Message: *m})
+					nothing = told + 1
+				}
+			}
+			return false
+		})
 	case args[0] == "submit":
 		var id string
 		waitFor(ts, s, args, func() bool {
