@@ -18,6 +18,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -127,10 +128,39 @@ const (
 	mortalAgent = `sed '1s/$/ \/\/ edited/' agent.json > new && mv new agent.json && echo edited > edited`
 )
 
+// newState is the state of a daemon to which nothing has happened. To make it is most
+// of what a daemon computes when it starts in a new house.
+var newState = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "state")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "state.db")
+	db, err := store.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
 func newMortalHouse(t *testing.T) *mortalHouse {
 	t.Helper()
 	h := &mortalHouse{t: t, dir: shortDir(t)}
 	h.config = filepath.Join(h.dir, "agent.json")
+	state, err := newState()
+	if err == nil {
+		err = os.Mkdir(filepath.Join(h.dir, "thoughtgate"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(h.dir, "thoughtgate", "state.db"), state, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for path, text := range map[string]string{h.config: mortalConfig, filepath.Join(h.dir, "tg-shim"): "#!/bin/sh\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
 			t.Fatal(err)
