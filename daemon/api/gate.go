@@ -133,7 +133,7 @@ func (g gateService) hello(ctx context.Context, h *pb.Hello) (session.Hello, err
 			Server: h.GetServer(), Launch: launch(h), Command: command(h), Requested: profileOf(h.GetProfile()),
 			Patience: max(0, h.GetPatience().AsDuration()), Blind: !h.GetInspects(),
 		},
-		Unclaimed: h.GetExtension() != "", Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line, Programs: programs,
+		Reattach: h.GetReattach(), Build: h.GetBuild(), Peer: line[0], Line: line, Programs: programs,
 	}
 	if len(line) > 1 && !reaper(line[1].PID) {
 		hello.Parent = line[1]

@@ -21,10 +21,6 @@ type Hello struct {
 	Parent   Process   // the agent; zero when it has gone
 	Line     []Process // the peer and its ancestors, nearest first
 	Programs []string  // of those in Line; empty where they may not be seen
-
-	// Unclaimed says that the line which started the shim could name no session,
-	// since a person wrote it.
-	Unclaimed bool
 }
 
 // Joined is one shim at the daemon, also while its stream is torn.
@@ -158,7 +154,7 @@ func (r *Registry) tell(j *Joined, gone bool) {
 		}
 	}
 	select {
-	case s.events <- Event{Attachment: j.shim.Attachment, Server: j.shim.Server, Gone: gone, Attached: n, Agent: j.whole}:
+	case s.events <- Event{Attachment: j.shim.Attachment, Server: j.shim.Server, Gone: gone, Attached: n, Agent: j.whole, Claimed: j.shim.Claimed}:
 	default: // nobody listens; the next one carries the count
 	}
 }

@@ -185,7 +185,7 @@ func TestClaimed(t *testing.T) {
 			if !j.shim.Claimed || j.shim.Agent != "custom" || j.shim.Project != "/p" || j.shim.Limit != "" || j.shim.Session == "" || j.shim.Session == anID {
 				t.Errorf("got %+v", j.shim)
 			}
-			if e.Attached != 1 || e.Agent != host || r.Served(anID) != 1 {
+			if e.Attached != 1 || e.Agent != host || !e.Claimed || r.Served(anID) != 1 {
 				t.Errorf("the wrap hears %+v, served %d", e, r.Served(anID))
 			}
 			if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); why == "" {

@@ -14,12 +14,13 @@ import (
 // member fills in what holds for a shim because of where it belongs. What it
 // says of a session is a claim.
 //
-// A shim that names a wrap's session belongs to it only if it descends from that
-// wrap. One that names a protection is its agent's, and belongs to the wrap that
-// its agent was started by, or else to the run of the agent that started it: all
-// shims of one protection with one parent are one session, so that what one
-// server said is remembered when another is called. One that could name none
-// belongs to the nearest wrap that it descends from. Any other belongs to none.
+// A shim that descends from a wrap belongs to that wrap, whatever it names: an agent
+// writes the environment and the line of what it starts, and would else choose other
+// rules and grants for it, those of a protection of another agent or of none. Any
+// other that names a protection is its agent's, and belongs to the run of the agent
+// that started it: all shims of one protection with one parent are one session, so
+// that what one server said is remembered when another is called. One that names
+// nothing that is known belongs to none.
 //
 // A wrap that outlasts its command has shims that do not descend from it: of an
 // instance of the agent that ran before, or that the system has started. Who names
@@ -31,40 +32,24 @@ import (
 // the session of the wrap that it counts for without being of it. r.mu is held.
 func (r *Registry) member(h Hello) (shim gate.Shim, lasts, claims string) {
 	shim = h.Shim
-	if s := r.sessions[shim.Session]; s != nil {
-		if slices.Contains(h.Line, s.Wrap) {
-			return s.takes(shim), "", ""
-		}
-		if s.Spec.Outlasting {
-			shim.Agent, shim.Project, shim.Claimed = s.Spec.Agent, s.Spec.Project, true
-			shim.Session = sessionOf("claimed "+s.Spec.ID, h.whole(Process{}))
-			return shim, "", s.Spec.ID
-		}
-	}
-	if h.Unclaimed {
-		for _, above := range h.Line {
-			for _, s := range r.sessions {
-				if s.Wrap == above {
-					return s.takes(shim), "", ""
-				}
-			}
-		}
-	}
-	agent, ok := "", false
+	agent, protected := "", false
 	if r.covers != nil && shim.Session != "" {
-		agent, ok = r.covers(shim.Session, shim.Server)
+		agent, protected = r.covers(shim.Session, shim.Server)
 	}
-	if !ok {
+	if protected {
+		lasts = shim.Session
+	}
+	if s := r.above(h.Line); s != nil {
+		return s.takes(shim), lasts, ""
+	}
+	if s := r.sessions[shim.Session]; s != nil && s.Spec.Outlasting {
+		shim.Agent, shim.Project, shim.Claimed = s.Spec.Agent, s.Spec.Project, true
+		shim.Session = sessionOf("claimed "+s.Spec.ID, h.whole(Process{}))
+		return shim, "", s.Spec.ID
+	}
+	if !protected {
 		shim.Session = ""
 		return shim, "", ""
-	}
-	lasts = shim.Session
-	for _, above := range h.Line {
-		for _, s := range r.sessions {
-			if s.Wrap == above && s.Spec.Agent == agent {
-				return s.takes(shim), lasts, ""
-			}
-		}
 	}
 	run := h.Parent
 	if run.PID <= 1 { // its agent has gone, or it was never a child of one
@@ -77,6 +62,18 @@ func (r *Registry) member(h Hello) (shim gate.Shim, lasts, claims string) {
 		}
 	}
 	return shim, lasts, claims
+}
+
+// above is the session of the nearest wrap in a line, nil for none. r.mu is held.
+func (r *Registry) above(line []Process) *Session {
+	for _, p := range line {
+		for _, s := range r.sessions {
+			if s.Wrap == p {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 // wrapOf is the wrap's session that a shim is of or counts for, nil for none. r.mu is

@@ -115,33 +115,40 @@ func TestProtectedBelowAWrap(t *testing.T) {
 	r.Leave(s)
 }
 
-// A shim whose line could name no session belongs to the wrap that it descends
-// from; one that names none, though it could, to nobody.
-func TestUnclaimed(t *testing.T) {
+// A shim that descends from a wrap is of its session, agent, project and profile,
+// whatever it names; one that does not, and names nothing that is known, of none.
+func TestInheritedWithinAWrap(t *testing.T) {
 	r := covering(t, newWorld())
 	defer r.Close()
-	s, err := r.Open(context.Background(), aWrap, aSpec)
+	spec := aSpec
+	spec.Project, spec.Profile = "/wrapped", gate.Development
+	s, err := r.Open(context.Background(), aWrap, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Leave(s)
-	agent := Process{PID: 1000100, Start: 1}
-	for _, test := range []struct {
-		unclaimed bool
-		line      []Process
-		want      string
-	}{{true, []Process{agent, aWrap}, anID}, {false, []Process{agent, aWrap}, ""}, {true, []Process{agent}, ""}} {
-		peer := Process{PID: 1000101, Start: 2}
-		h := Hello{
-			Shim: gate.Shim{Attachment: "attachment-" + anID, Server: "ext-notes", Project: "/p"}, Unclaimed: test.unclaimed,
-			Peer: peer, Parent: agent, Line: append([]Process{peer}, test.line...),
+	other := aSpec
+	other.ID, other.Agent, other.Project, other.Outlasting = two, "cursor", "/other", true
+	o, err := r.Open(context.Background(), Process{PID: 1000300, Start: 1}, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Leave(o)
+	agent, below := Process{PID: 1000100, Start: 1}, Process{PID: 1000101, Start: 1}
+	for _, names := range []string{"", anID, one, aProtection, two} {
+		j := enter(t, r, "attachment-"+anID, names, "files", Process{PID: 1000102, Start: 2}, below, agent, aWrap)
+		if got := j.shim; got.Session != anID || got.Agent != "custom" || got.Project != spec.Project || got.Limit != gate.Development || got.Claimed {
+			t.Errorf("one that names %q: got %+v", names, got)
 		}
-		j, _, err := r.Join(context.Background(), h, Stream{Verdict: func(gate.Verdict) {}, Deliver: func([]byte) {}, Leave: func(string) {}})
-		if err != nil {
-			t.Fatal(err)
+		if got, want := j.lasts, map[string]string{aProtection: aProtection}[names]; got != want {
+			t.Errorf("one that names %q counts for protection %q", names, got)
 		}
-		if j.shim.Session != test.want || test.want != "" && j.shim.Agent != aSpec.Agent {
-			t.Errorf("%+v: got %+v", test, j.shim)
+		r.Part(j, 1, true)
+	}
+	for _, names := range []string{"", anID, one} {
+		j := enter(t, r, "attachment-"+anID, names, "files", Process{PID: 1000102, Start: 2}, below, agent)
+		if j.shim.Session != "" || j.shim.Agent != "" {
+			t.Errorf("outside, one that names %q: got %+v", names, j.shim)
 		}
 		r.Part(j, 1, true)
 	}

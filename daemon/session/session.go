@@ -73,6 +73,7 @@ type Event struct {
 	Gone       bool
 	Attached   int     // how many there are now
 	Agent      Process // that counts for the agent; zero where none is known
+	Claimed    bool    // it names the session without descending from the wrap
 }
 
 // Session is one wrapped run of an agent.
