@@ -146,7 +146,7 @@ func (w *watch) outlast(how ended) {
 		w.tell("%s has returned; the session waits %s for a first server, and goes on until the last has left, or until Ctrl-C", safe(w.argv[0]), w.waitFor)
 	}
 	if adoptsOrphans && !left && !w.seen || !adoptsOrphans && len(w.app.before) > 0 {
-		w.tellTaken(w.app.before)
+		w.tellTaken()
 	}
 	began, idle := time.Now(), time.Time{}
 	tick := time.NewTicker(lookEvery)
@@ -154,6 +154,9 @@ func (w *watch) outlast(how ended) {
 	for {
 		w.process.reap()
 		w.catchUp()
+		if w.claimed {
+			w.tellTaken()
+		}
 		switch {
 		case here || w.attached > 0:
 			idle = time.Time{}

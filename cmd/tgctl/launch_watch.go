@@ -112,6 +112,7 @@ type watch struct {
 	lost     <-chan struct{}
 	attached uint32 // servers
 	seen     bool   // there was one
+	claimed  bool   // one came that does not descend from us
 	app      *application
 }
 
@@ -166,6 +167,7 @@ func (w *watch) note(ev *pb.SessionEvent, ok bool) {
 		if !shim.GetGone() && shim.GetServer() != "" {
 			w.came[shim.GetServer()] = true
 		}
+		w.claimed = w.claimed || shim.GetClaimed()
 		w.app.serves(shim)
 	}
 }

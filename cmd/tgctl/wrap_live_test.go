@@ -14,6 +14,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // started starts a tgctl and waits until its agent has written its pid.
@@ -174,6 +176,27 @@ func TestWrapLauncher(t *testing.T) {
 	h.attached(0)
 	r := end()
 	if r.code != 0 || !strings.Contains(r.err, "sh has returned; the session goes on until the last server it uses has gone") {
+		t.Errorf("exit %d: %s", r.code, r.err)
+	}
+	h.wantAsBefore()
+}
+
+// What an instance starts that ran before is told of, also when its first server
+// comes before the launcher has returned.
+func TestWrapHandsOver(t *testing.T) {
+	h := newWrapHouse(t)
+	agent, end := h.started(h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", "--wait"))
+	claimed := func(n uint32) {
+		h.tell <- &pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{Server: "files", Attached: n, Claimed: true}}}
+	}
+	claimed(1)
+	time.Sleep(50 * time.Millisecond) // as above; if it is late the warning comes all the same
+	h.write(filepath.Join(h.home, "go"), "", 0o600)
+	eventually(t, "the launcher ends", func() bool { return !alive(agent) })
+	claimed(0)
+	r := end()
+	want := "warning: sh seems to have handed over to an instance that ran before; servers that it had started stay ungoverned until it restarts them: clock, files"
+	if r.code != 0 || strings.Count(r.err, want) != 1 {
 		t.Errorf("exit %d: %s", r.code, r.err)
 	}
 	h.wantAsBefore()

@@ -97,18 +97,21 @@ func (w *wrapping) tellCame(served bool) {
 	}
 }
 
-// tellTaken tells that the command has handed over to an instance that ran before, as
-// far as that is known.
-func (w *wrapping) tellTaken(pids []int32) {
+// tellTaken warns once that the command has handed over to an instance that ran
+// before, as far as that is known.
+func (w *watch) tellTaken() {
+	if w.taken {
+		return
+	}
 	w.taken = true
-	which := "an instance that ran before has taken over"
-	if len(pids) > 0 {
-		which += fmt.Sprintf(" (process %d)", pids[0])
+	which := ""
+	if len(w.app.before) > 0 {
+		which = fmt.Sprintf(" (process %d)", w.app.before[0])
 	}
 	names := make([]string, len(w.governed))
 	for i, id := range w.governed {
 		names[i] = string(display.Name(id))
 	}
-	w.tell("warning: %s has left nothing running: %s, whose servers stay ungoverned until it starts them anew: %s",
+	w.tell("warning: %s seems to have handed over to an instance that ran before%s; servers that it had started stay ungoverned until it restarts them: %s",
 		safe(w.argv[0]), which, strings.Join(names, ", "))
 }

@@ -69,6 +69,7 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 			case e := <-opened.Events():
 				err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{
 					Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached), Pid: e.Agent.PID, Start: e.Agent.Start,
+					Claimed: e.Claimed,
 				}}})
 				if err != nil {
 					return err

@@ -452,6 +452,7 @@ type ShimEvent struct {
 	Attached      uint32                 `protobuf:"varint,4,opt,name=attached,proto3" json:"attached,omitempty"` // how many are attached now
 	Pid           int32                  `protobuf:"varint,5,opt,name=pid,proto3" json:"pid,omitempty"`           // of the agent's process that counts for it, 0 where none is known
 	Start         uint64                 `protobuf:"varint,6,opt,name=start,proto3" json:"start,omitempty"`       // when that was started, as the platform counts
+	Claimed       bool                   `protobuf:"varint,7,opt,name=claimed,proto3" json:"claimed,omitempty"`   // it names the session without descending from the wrap
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -526,6 +527,13 @@ func (x *ShimEvent) GetStart() uint64 {
 		return x.Start
 	}
 	return 0
+}
+
+func (x *ShimEvent) GetClaimed() bool {
+	if x != nil {
+		return x.Claimed
+	}
+	return false
 }
 
 type CloseSessionRequest struct {
@@ -1447,7 +1455,7 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"shimSocket\x121\n" +
 	"\aprofile\x18\x02 \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x16\n" +
 	"\x06config\x18\x03 \x01(\tR\x06config\x12\x1a\n" +
-	"\bwarnings\x18\x04 \x03(\tR\bwarnings\"\x9b\x01\n" +
+	"\bwarnings\x18\x04 \x03(\tR\bwarnings\"\xb5\x01\n" +
 	"\tShimEvent\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x01 \x01(\tR\n" +
@@ -1456,7 +1464,8 @@ const file_thoughtgate_v1_session_proto_rawDesc = "" +
 	"\x04gone\x18\x03 \x01(\bR\x04gone\x12\x1a\n" +
 	"\battached\x18\x04 \x01(\rR\battached\x12\x10\n" +
 	"\x03pid\x18\x05 \x01(\x05R\x03pid\x12\x14\n" +
-	"\x05start\x18\x06 \x01(\x04R\x05start\"A\n" +
+	"\x05start\x18\x06 \x01(\x04R\x05start\x12\x18\n" +
+	"\aclaimed\x18\a \x01(\bR\aclaimed\"A\n" +
 	"\x13CloseSessionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\brestored\x18\x02 \x01(\bR\brestored\"f\n" +
