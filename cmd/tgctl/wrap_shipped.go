@@ -27,8 +27,12 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 			continue
 		}
 		start, err := w.client.Look(ctx, &pb.LookRequest{Server: s.ID, From: s.From, Cwd: s.Cwd, Command: s.Command, Sets: s.Sets})
-		if err != nil {
+		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("look at server %s of the project: %w", s.ID, err)
+		}
+		if err != nil {
+			w.tell("server %s comes with this project, and can't be looked at, so it is withheld: %s", display.Name(s.ID), safe(err.Error()))
+			continue
 		}
 		if start == nil {
 			w.tell("server %s comes with this project, and there is no program %s: it is withheld until there is one and you agree",

@@ -226,7 +226,8 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	from := len(s.Entries)
 	add := func(value edit.Node, id, step string) {
 		e := readEntry(value, types...)
-		e.ID, e.Scope, e.File, e.vars = id, scope, s.Path, s.vars
+		// What is no valid Unicode the agent itself reads so, and it could not travel.
+		e.ID, e.Scope, e.File, e.vars = strings.ToValidUTF8(id, "\ufffd"), scope, s.Path, s.vars
 		e.Path = append(slices.Clip(path), step)
 		s.Entries = append(s.Entries, e)
 	}

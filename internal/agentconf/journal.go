@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
@@ -55,6 +58,55 @@ type entryWas struct {
 	Form      form       `json:"form,omitzero"`
 	Inherited []string   `json:"inherited,omitempty"` // arguments from a weaker scope that were written out behind our words
 	Limits    []limitWas `json:"limits,omitempty"`
+
+	// Quoted says, within a journal, that the texts are in the quotes of Go: what
+	// stands in a file need not be valid Unicode, and JSON holds nothing else.
+	Quoted bool `json:"quoted,omitempty"`
+}
+
+// texts returns w with do done to each of its texts that come from the file.
+func (w entryWas) texts(do func(string) string) entryWas {
+	all := func(list []string) []string {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i] = do(list[i])
+		}
+		return list
+	}
+	w.Path, w.Inherited, w.Limits = all(w.Path), all(w.Inherited), slices.Clone(w.Limits)
+	w.ID, w.Command, w.Args, w.Env = do(w.ID), do(w.Command), do(w.Args), envWas(do(string(w.Env)))
+	for i := range w.Limits {
+		w.Limits[i].Was = do(w.Limits[i].Was)
+	}
+	return w
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (w entryWas) MarshalJSON() ([]byte, error) {
+	sound := true
+	w.texts(func(text string) string { sound = sound && utf8.ValidString(text); return text })
+	if !sound {
+		w = w.texts(strconv.Quote)
+		w.Quoted = true
+	}
+	type plain entryWas
+	return json.Marshal(plain(w))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (w *entryWas) UnmarshalJSON(text []byte) error {
+	type plain entryWas
+	if err := json.Unmarshal(text, (*plain)(w)); err != nil || !w.Quoted {
+		return err
+	}
+	var failed error
+	*w = w.texts(func(text string) string {
+		inner, err := strconv.Unquote(text)
+		failed = errors.Join(failed, err)
+		return inner
+	})
+	w.Quoted = false
+	return failed
 }
 
 // envWas is what an entry's environment was, without what was in it: one of

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // One entry that can't be rewritten keeps nobody from the others: it is named, with
@@ -147,4 +148,63 @@ func TestCustomLists(t *testing.T) {
 	}
 	w.restore(p)
 	w.wantFile(path, text)
+}
+
+// Text that is no valid Unicode, or that no program can be started with, keeps nobody
+// from the other servers: what the agent can start is governed, and all is put back
+// byte for byte, by whoever has only the journal too.
+func TestTextThatIsNotUnicode(t *testing.T) {
+	for name, odd := range map[string]string{
+		"a byte in a name": "\"o\xffdd\":{\"command\":\"x\"}", "a byte in a command": "\"odd\":{\"command\":\"x\xff\"}",
+		"a byte in an argument": "\"odd\":{\"command\":\"x\",\"args\":[\"a\xff\"]}", "a byte in a variable": "\"odd\":{\"command\":\"x\",\"env\":{\"A\xff\":\"\xff\"}}",
+		"a byte beside our variables": "\"odd\":{\"command\":\"x\",\"env\":{\"THOUGHTGATE_SESSION\":\"\xff\",\"A\":\"\xfe\"}}",
+		"half a pair in a name":       `"o\ud800dd":{"command":"x"}`, "half a pair in a command": `"odd":{"command":"x\udc00"}`, "half a pair in an argument": `"odd":{"command":"x","args":["\ud800"]}`,
+		"a NUL in a command": `"odd":{"command":"x\u0000y"}`, "a NUL in a name": `"o\u0000dd":{"command":"x"}`,
+		"numbers out of range": `"odd":{"command":"x","timeout":1e999999,"args":[99999999999999999999999999],"env":{"A":1e9999}}`,
+		"other types":          `"odd":"x","odd2":3,"odd3":null,"odd4":[1],"odd5":{"command":3},"odd6":{"command":["x"]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			text := `{"mcpServers":{` + odd + `,"good":{"command":"good"}}}`
+			for _, path := range []string{w.state(), w.project()} {
+				w.write(path, text)
+			}
+			p, journals := w.wrapped()
+			now := w.read(w.project())
+			if !strings.Contains(now, `"good", "`) && !strings.Contains(now, `"good"]`) || !strings.Contains(w.read(w.state()), w.shim) {
+				t.Errorf("wrapped it is\n%s", now)
+			}
+			for _, e := range p.Entries() {
+				if !utf8.ValidString(e.ID) {
+					t.Errorf("a name that can't travel: %q", e.ID)
+				}
+			}
+			for _, s := range p.Shipped() {
+				if !utf8.ValidString(strings.Join(s.Command, " ")) {
+					t.Errorf("a command that can't travel: %q", s.Command)
+				}
+			}
+			if strings.Contains(name, "NUL in a name") && !strings.Contains(strings.Join(p.Warnings(), "\n"), "has a NUL in its name") {
+				t.Errorf("warnings %q", p.Warnings())
+			}
+			if got := drift(t, p); got != "" {
+				t.Errorf("drift: %s", got)
+			}
+			p.Unlock()
+			for _, path := range []string{w.state(), w.project()} {
+				if _, err := Restore(journals[path]); err != nil {
+					t.Fatal(err)
+				}
+				w.wantFile(path, text)
+			}
+			// An agent has written the file meanwhile: the words alone are taken out.
+			p, journals = w.wrapped()
+			w.write(w.project(), w.read(w.project())+"\n")
+			p.Unlock()
+			if _, err := Restore(journals[w.project()]); err != nil {
+				t.Fatal(err)
+			}
+			w.wantFile(w.project(), text+"\n")
+		})
+	}
 }

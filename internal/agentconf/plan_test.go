@@ -177,15 +177,6 @@ func TestOwnVariablesInTheWay(t *testing.T) {
 	w.wantFile(w.state(), `{"mcpServers":{"a":{"command":"x","env":{"THOUGHTGATE_SESSION":"mine"}}}}`)
 }
 
-// What could not be kept in a journal is not touched.
-func TestUnsoundText(t *testing.T) {
-	for _, server := range []string{`"x\ud800":{"command":"x"}`, "\"x\xff\":{\"command\":\"x\"}", "\"x\":{\"command\":\"\xff\"}", "\"x\":{\"command\":\"x\",\"args\":[\"\xff\"]}"} {
-		w := newWorld(t)
-		w.write(w.state(), `{"mcpServers":{`+server+`}}`)
-		wantError(t, w.plan().Prepare(w.line()), "rewrite "+w.state(), "is not valid Unicode text")
-	}
-}
-
 // EC-STDIO-038: a dry run shows a diff that patch applies, and touches nothing.
 func TestDiff(t *testing.T) {
 	patch := program(t, "patch")

@@ -3,7 +3,6 @@ package agentconf
 import (
 	"fmt"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
@@ -16,9 +15,6 @@ func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []entryWa
 	var before []entryWas
 	for _, e := range entries {
 		w := e.was(doc)
-		if !w.sound() {
-			return nil, nil, fmt.Errorf("server %q: its name or command is not valid Unicode text", e.ID)
-		}
 		ops = append(ops, e.insert(line.of(e), w, doc)...)
 		before = append(before, w)
 	}
@@ -27,13 +23,6 @@ func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []entryWa
 		return nil, nil, err
 	}
 	return text, before, proveReversible(doc, text, before, line)
-}
-
-// sound reports whether what we keep of an entry can be kept: a journal is JSON
-// in UTF-8, and a name also has to travel.
-func (w entryWas) sound() bool {
-	return utf8.ValidString(w.Command) && utf8.ValidString(w.Args) && utf8.ValidString(w.ID) &&
-		!slices.ContainsFunc(w.Path, func(step string) bool { return !utf8.ValidString(step) })
 }
 
 // insert returns the operations that put line into the entry, which was as w

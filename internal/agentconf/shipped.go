@@ -34,10 +34,10 @@ func (p *Plan) Shipped() []Shipped {
 				}
 				one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
 				for _, word := range append([]string{e.Command}, e.Args...) {
-					one.Command = append(one.Command, e.vars.word(word, p.env))
+					one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
 				}
 				for name, value := range e.sets {
-					one.Sets[name] = e.vars.expand(value, p.env)
+					one.Sets[strings.ToValidUTF8(name, "\ufffd")] = strings.ToValidUTF8(e.vars.expand(value, p.env), "\ufffd")
 				}
 				one.Later = e.vars.later(one.Command)
 				out = append(out, one)

@@ -26,8 +26,11 @@ func (p *Plan) warnOurs() {
 			if e.ours == nil && setsOurs(e.form.of(f.doc().At(e.Path))) {
 				p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s sets %s or %s, which are ThoughtGate's own: others take their place", e.ID, f.path, envSocket, envSession))
 			}
-			if e.ID == "" {
+			switch {
+			case e.ID == "":
 				p.warnings = append(p.warnings, fmt.Sprintf("a server in %s has an empty name: it is left out, and not started", f.path))
+			case strings.Contains(e.ID, "\x00"):
+				p.warnings = append(p.warnings, fmt.Sprintf("server %q in %s has a NUL in its name: it is left out, and not started", e.ID, f.path))
 			}
 		}
 	}
