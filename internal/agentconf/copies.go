@@ -61,3 +61,33 @@ func holdsWrapLine(path string, lasting []*Protection) bool {
 	}
 	return !slices.ContainsFunc(lasting, func(p *Protection) bool { return bytes.Contains(f.data, []byte(p.ID)) })
 }
+
+// rememberCopies notes that copies of our lines lie beside the file at path, if there
+// are any: of an agent of the type custom nothing else tells where to look.
+func (b notebook) rememberCopies(path, target string) {
+	if len(b.of(noteCopies, target)) == 0 && len(copiesOf(path, []string{path}, nil)) > 0 {
+		b.put(&note{Kind: noteCopies, Target: target, Path: path})
+	}
+}
+
+// forgetCopies drops the notes of copies that are gone.
+func (b notebook) forgetCopies() {
+	for _, n := range b.all() {
+		if n.Kind == noteCopies && len(copiesOf(n.Path, []string{n.Path}, nil)) == 0 {
+			_ = b.drop(n)
+		}
+	}
+}
+
+// rememberedCopies returns the copies that are noted, but for those beside files of
+// known agents, which are found without.
+func rememberedCopies(env Env) []Leftover {
+	var found []Leftover
+	known := Known(env)
+	for _, n := range notebook(env.Notes).all() {
+		if n.Kind == noteCopies && filepath.IsAbs(n.Path) && !slices.Contains(known, n.Path) {
+			found = append(found, copiesOf(n.Path, []string{n.Path}, env.Lasting)...)
+		}
+	}
+	return found
+}

@@ -49,3 +49,57 @@ func TestCopiesOfAnAgent(t *testing.T) {
 		t.Errorf("found %q, which a protection wrote", got)
 	}
 }
+
+// The copies of an agent that only the person knows are found by a note, which goes
+// with the last of them. What they are called does not matter to who puts them right.
+func TestCopiesOfACustomAgent(t *testing.T) {
+	for ending, text := range map[string]string{
+		".json": `{"mcpServers":{"a":{"command":"old-mcp"}}}`, ".toml": "[mcp_servers.a]\ncommand = \"old-mcp\"\n", ".yaml": "mcpServers:\n  a:\n    command: old-mcp\n",
+	} {
+		t.Run(ending, func(t *testing.T) {
+			w := newWorld(t)
+			dir := w.home + "/.qwen"
+			env := w.env()
+			env.Command, env.Config = []string{"qwen"}, dir+"/settings"+ending
+			w.write(env.Config, text)
+			p := w.governedBy(custom{}, env)
+			names := []string{"settings" + ending + ".orig", "settings" + ending + "~", "settings" + ending + ".1700", "settings.bak", "settings.1"}
+			for _, name := range names {
+				w.write(dir+"/"+name, w.read(env.Config))
+			}
+			w.restore(p)
+			w.wantFile(env.Config, text)
+			env.Command, env.Config = nil, ""
+			left := func() (paths []string) {
+				for _, s := range Look(env) {
+					for _, l := range s.Left {
+						if s.Agent != "custom" || l.Kind != AgentsCopy {
+							t.Errorf("found as %+v of %s", l, s.Agent)
+						}
+						paths = append(paths, l.Path[len(dir)+1:])
+					}
+				}
+				slices.Sort(paths)
+				return paths
+			}
+			slices.Sort(names)
+			if got := left(); !slices.Equal(got, names) {
+				t.Fatalf("found %q, want %q", got, names)
+			}
+			for _, name := range names {
+				if _, err := Unwrap(dir+"/"+name, w.notes()); err != nil {
+					t.Fatal(err)
+				}
+				if now := w.read(dir + "/" + name); strings.Contains(now, shimName) || strings.Contains(now, envSession) || !strings.Contains(now, "old-mcp") {
+					t.Errorf("%s is now %s", name, now)
+				}
+			}
+			if got := left(); len(got) > 0 {
+				t.Errorf("found %q after they were put right", got)
+			}
+			if notes := notebook(w.notes()).all(); len(notes) > 0 {
+				t.Errorf("noted still: %+v", notes[0])
+			}
+		})
+	}
+}

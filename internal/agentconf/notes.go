@@ -27,6 +27,7 @@ const (
 	noteTemp   noteKind = "temp"   // a file that is to be swapped with the target
 	noteBackup noteKind = "backup" // a copy of the target, which is rewritten until the note goes
 	noteLocks  noteKind = "locks"  // folders that we made because an agent takes them for locks
+	noteCopies noteKind = "copies" // beside the target, which the agent made while it was rewritten
 )
 
 // note is one file or folder that we made.

@@ -91,6 +91,9 @@ func restore(journal []byte, step func(string)) (Report, error) {
 		return r.report, err
 	}
 	step("agent unlocked")
+	if j.Agent == (custom{}).Name() {
+		j.Notes.rememberCopies(j.Path, j.Target)
+	}
 	return r.report, r.dropBackup()
 }
 

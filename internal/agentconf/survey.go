@@ -77,8 +77,9 @@ func look(agent Agent, env Env) Survey {
 	s := Survey{Agent: agent.Name()}
 	env.OwnOnly = true
 	paths := agent.Files(env)
-	if len(paths) == 0 {
-		return s // told by the person each time
+	if len(paths) == 0 { // told by the person each time
+		s.Left = rememberedCopies(env)
+		return s
 	}
 	for _, path := range paths {
 		if _, err := os.Lstat(path); err == nil {

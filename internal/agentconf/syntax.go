@@ -2,6 +2,8 @@ package agentconf
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 	"github.com/thoughtgate/thoughtgated/internal/jsonc"
@@ -40,16 +42,40 @@ func syntaxNamed(name string) edit.Syntax {
 // syntaxOf tells the syntax of a file by its names, the first that says
 // something; it is JSON where none does.
 func syntaxOf(names ...string) edit.Syntax {
+	s, _ := syntaxSaid(names...)
+	return s
+}
+
+// syntaxSaid is syntaxOf, and reports whether a name says it. A copy has its own
+// ending behind that of the file, as config.toml.bak or config.yaml~.
+func syntaxSaid(names ...string) (syntax edit.Syntax, ok bool) {
 	for _, name := range names {
-		for _, s := range syntaxes {
-			for _, ending := range s.endings {
-				if filepath.Ext(name) == ending {
-					return s.Syntax
+		parts := strings.Split(filepath.Base(name), ".")
+		for _, part := range slices.Backward(parts[1:]) {
+			letters := strings.IndexFunc(part+"~", func(r rune) bool { return r < 'a' || r > 'z' })
+			for _, s := range syntaxes {
+				if slices.Contains(s.endings, "."+part[:letters]) {
+					return s.Syntax, true
 				}
 			}
 		}
 	}
-	return lenient
+	return lenient, false
+}
+
+// syntaxFor tells the syntax of a file by its names, and where none says it by what
+// it holds: a copy may be called anything.
+func syntaxFor(data []byte, names ...string) edit.Syntax {
+	syntax, ok := syntaxSaid(names...)
+	if ok {
+		return syntax
+	}
+	for _, s := range syntaxes {
+		if doc, err := s.Parse(data); err == nil && doc.Root().Kind() == edit.Object {
+			return s.Syntax
+		}
+	}
+	return syntax
 }
 
 // reading is what to read a file with that an agent took as written in syntax:

@@ -42,7 +42,12 @@ func unwrap(path string, notes notebook, step func(string)) (Report, error) {
 	}
 	defer lock.release()
 	u.note(sweepTemps(target, notes)...)
+	rewrote := len(notes.of(noteBackup, target)) > 0
 	err = lock.regardless(knownLocks(path, target), u.run)
+	if rewrote {
+		notes.rememberCopies(path, target)
+	}
+	notes.forgetCopies()
 	return u.report, err
 }
 
@@ -89,7 +94,7 @@ func (u *unwrapper) once() error {
 	if err != nil {
 		return err
 	}
-	doc, settled, err := parseSettled(now, syntaxOf(u.report.Path, u.target), settleFor)
+	doc, settled, err := parseSettled(now, syntaxFor(now.data, u.report.Path, u.target), settleFor)
 	*now = *settled
 	if err != nil {
 		return u.replaceBroken(now, backups, err)
