@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -53,6 +54,63 @@ func TestWithheld(t *testing.T) {
 	}
 	p = startPair(t, h, o)
 	p.ends(0, 30*time.Second)
+	if _, err := os.Stat(ran); err != nil {
+		t.Errorf("what was agreed to is not started: %v\n%s", err, p.Stderr())
+	}
+}
+
+// A variable of the user's own that has other code run counts as well where a project
+// only adds to the server: a yes that was given without it is not enough, and what
+// waits then can be agreed to by the id that is printed.
+func TestProjectAddsToAServerWithALoader(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, forwardAll)
+	h.StartDaemon()
+	ran := h.Path("work/ran")
+	o := rig.Options{
+		Command: []string{"touch", ran}, Env: []string{"NODE_OPTIONS=--require /home/me/x.js", "TOKEN=y"},
+		Flags: []string{"--from", h.Path("work/.mcp.json"), "--sets", "TOKEN"},
+	}
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	// What a wrap asks about knows what the project says, and not the user's own entry.
+	asked, err := c.Look(t.Context(), &pb.LookRequest{Server: "x", From: h.Path("work/.mcp.json"), Cwd: h.Path("work"), Command: o.Command, Sets: map[string]string{"TOKEN": "y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agree := func(s *pb.ServerStart) {
+		t.Helper()
+		if _, err := c.AcceptStart(t.Context(), &pb.AcceptStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: bytes.Clone(s.GetDigest())}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	agree(asked)
+	p := startPair(t, h, o)
+	p.ends(125, time.Minute)
+	if _, err := os.Stat(ran); err == nil {
+		t.Fatal("the server was started")
+	}
+	starts, err := c.ListStarts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range starts {
+		if s.GetAccepted() != nil {
+			continue
+		}
+		if len(s.GetLoaders()) != 1 || s.GetLoaders()[0].GetName() != "NODE_OPTIONS" {
+			t.Errorf("what waits: %v", s)
+		}
+		if want := fmt.Sprintf("tgctl servers accept x --start %x", s.GetDigest()[:4]); !strings.Contains(p.Stderr(), want) {
+			t.Errorf("stderr lacks %q:\n%s", want, p.Stderr())
+		}
+		agree(s)
+	}
+	p = startPair(t, h, o)
+	p.ends(0, time.Minute)
 	if _, err := os.Stat(ran); err != nil {
 		t.Errorf("what was agreed to is not started: %v\n%s", err, p.Stderr())
 	}
