@@ -82,7 +82,7 @@ type Source struct {
 
 // Entry is one server in a configuration file.
 type Entry struct {
-	ID      string   // the name that the agent knows the server by
+	ID      string   // the name that the agent knows the server by, made valid Unicode, as agents read it
 	Scope   string   // user, local, project, ... as the agent calls it
 	File    string   // as the agent knows it
 	Path    []string // in the file
@@ -226,7 +226,6 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	from := len(s.Entries)
 	add := func(value edit.Node, id, step string) {
 		e := readEntry(value, types...)
-		// What is no valid Unicode the agent itself reads so, and it could not travel.
 		e.ID, e.Scope, e.File, e.vars = strings.ToValidUTF8(id, "\ufffd"), scope, s.Path, s.vars
 		e.Path = append(slices.Clip(path), step)
 		s.Entries = append(s.Entries, e)
