@@ -175,7 +175,8 @@ func (q *Queue) endGrant(ctx context.Context, v *given, verdict, why string) {
 	}
 }
 
-// grantRecord is the audit record of what happened to a grant.
+// grantRecord is the audit record of what happened to a grant. Its profile is the one
+// that it was given under: nobody is asked in development.
 func grantRecord(g *Grant, verdict, why string) *record.Record {
 	if why == "" {
 		why = g.Note
@@ -184,6 +185,7 @@ func grantRecord(g *Grant, verdict, why string) *record.Record {
 		Kind: record.KindGrant, Session: g.Session, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method,
 		Tool: g.Tool, Verdict: verdict, Rule: g.Rule, Facts: g.Facts, Reason: strings.TrimSpace(Describe(g) + ". " + why),
 		Approval: g.Approval, Grant: g.ID, Decider: g.Decider, Surface: g.Surface, Level: string(levelOf(g.Level)),
+		Profile: string(gate.Production),
 	}
 }
 

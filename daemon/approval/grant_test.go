@@ -297,10 +297,10 @@ func TestAGrantEnds(t *testing.T) {
 				var got []string
 				for _, r := range h.rec.records {
 					if r.Grant != "" {
-						got = append(got, fmt.Sprint(r.Kind, " ", r.Grant, " ", r.Approval, " ", r.Verdict))
+						got = append(got, fmt.Sprint(r.Kind, " ", r.Grant, " ", r.Approval, " ", r.Verdict, " ", r.Profile))
 					}
 				}
-				if want := []string{"grant G-1 A-1 granted", "grant G-1 A-1 " + verdict}; !slices.Equal(got, want) {
+				if want := []string{"grant G-1 A-1 granted production", "grant G-1 A-1 " + verdict + " production"}; !slices.Equal(got, want) {
 					t.Errorf("recorded %q, want %q", got, want)
 				}
 			})

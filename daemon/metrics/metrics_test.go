@@ -127,6 +127,8 @@ func TestWhatRecordsTell(t *testing.T) {
 		{1, "thoughtgate_stdio_framing_errors_total", []string{"server_id=files", "error_type=batch"}},
 		{2, "thoughtgate_stdio_server_state", []string{"server_id=files", "state=running"}},
 		{1, "thoughtgate_stdio_server_state", []string{"server_id=github", "state=starting"}},
+		{1, "thoughtgate_stdio_server_state", []string{"server_id=github", "state=running"}}, // shared
+		{-1, "thoughtgate_stdio_server_state", []string{"server_id=github", "state=failed"}},
 		{1, "thoughtgate_stdio_server_state", []string{"server_id=db", "state=detached"}},
 		{1, "thoughtgate_stdio_orphaned_requests_total", []string{"server_id=files", "direction=agent_to_server", "method=tools/call"}},
 		{2, "thoughtgate_stdio_approval_latency_seconds", []string{"server_id=files"}},

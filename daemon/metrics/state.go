@@ -144,6 +144,15 @@ func (c *collector) processes(tell func(definition, float64, ...string), all []S
 	for _, k := range kept {
 		states[[2]string{k.Kind, k.State}]++
 		again[[2]string{k.Kind, c.servers.of("", k.Name)}] += float64(k.Restarts)
+		if k.Kind != "backend" {
+			continue
+		}
+		switch k.State { // one that restarts, has failed or was stopped has no process now
+		case "degraded":
+			by[[2]string{c.servers.of("", k.Name), "running"}]++
+		case "starting", "running":
+			by[[2]string{c.servers.of("", k.Name), k.State}]++
+		}
 	}
 	for k, n := range states {
 		tell(processes, n, k[0], k[1])
