@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -23,11 +24,24 @@ func joined(tb testing.TB) (*proxy, *fakeGate) {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	stream := l.stream
 	tb.Cleanup(func() {
-		l.stream.Close()
+		stream.Close()
 		c.Close()
 	})
 	return &proxy{server: "test", log: l.log, link: l, ledger: newLedger()}, daemon
+}
+
+// A daemon that refuses the shim on a stream that was open would refuse it again: the
+// link ends, and says why.
+func TestRefusedLater(t *testing.T) {
+	p, daemon := joined(t)
+	ran := make(chan error, 1)
+	go func() { ran <- p.link.run(t.Context()) }() // ends with the stream
+	daemon.tearFor(client.NewError(client.ReasonForbidden, "process 8 is no child of the shim"))
+	if err, late := receive(ran); late != nil || !errors.Is(err, errGateLost) || !strings.Contains(err.Error(), "no child of the shim") {
+		t.Errorf("got %v, %v", err, late)
+	}
 }
 
 // A long line is told in pieces that overlap, a very long one without its middle.

@@ -184,6 +184,9 @@ func (l *link) run(ctx context.Context) error {
 		if draining != "" {
 			return l.drained()
 		}
+		if refusal := client.FromStatus(err); errors.Is(refusal, client.ErrForbidden) { // what it is told again, it refuses again
+			return refused{fmt.Errorf("the daemon refuses this shim: %w", refusal)}
+		}
 		l.log.Debug("the stream to the daemon tore", "err", err)
 		stream, err = l.redial(ctx)
 		if err != nil {
@@ -197,6 +200,13 @@ func (l *link) run(ctx context.Context) error {
 		}
 	}
 }
+
+// refused is why a link ended that the daemon would refuse again: to this shim it is as
+// good as gone.
+type refused struct{ error }
+
+// Is reports whether target is errGateLost.
+func (refused) Is(target error) bool { return target == errGateLost }
 
 var errDrain = errors.New("the daemon asks to leave")
 

@@ -422,6 +422,7 @@ type fakeGate struct {
 	stream grpc.BidiStreamingServer[pb.Up, pb.Down]
 	torn   chan struct{}
 	deaf   bool
+	why    error  // why the stream is torn
 	echo   uint64 // of the last observation that is to be answered
 }
 
@@ -488,7 +489,7 @@ func (g *fakeGate) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) error
 	}()
 	select {
 	case <-torn:
-		return io.ErrUnexpectedEOF
+		return g.why
 	case err := <-ended:
 		return err
 	}
@@ -550,8 +551,12 @@ func (g *fakeGate) say(m *pb.Down) {
 	_ = g.stream.Send(m)
 }
 
-func (g *fakeGate) tear() {
+func (g *fakeGate) tear() { g.tearFor(io.ErrUnexpectedEOF) }
+
+// tearFor ends the stream with an error.
+func (g *fakeGate) tearFor(why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.why = why
 	close(g.torn)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -175,18 +176,17 @@ func (g gateService) welcome(j *session.Joined) *pb.Welcome {
 
 // started takes note of the server's process, which must be the shim's child.
 func (g gateService) started(ctx context.Context, joined *session.Joined, pid int32) error {
-	server, parent, err := processOf(pid)
-	if err != nil {
-		return nil // it has ended already; the shim will say so
-	}
 	line, err := lineOf(ctx)
 	if err != nil {
 		return err
 	}
-	if parent != line[0].PID {
+	p, err := sock.ChildOf(line[0].PID, pid)
+	if errors.Is(err, sock.ErrNoChild) {
 		return fmt.Errorf("process %d is no child of the shim: %w", pid, gate.ErrForbidden)
 	}
-	g.s.Sessions.Started(joined, server)
+	if err == nil { // else it has ended already; the shim will say so
+		g.s.Sessions.Started(joined, session.Process{PID: p.PID, Start: p.Start})
+	}
 	return nil
 }
 

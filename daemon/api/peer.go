@@ -110,9 +110,3 @@ func lineAndPrograms(ctx context.Context) ([]session.Process, []string, error) {
 	}
 	return line, programs, nil
 }
-
-// processOf identifies a process and names its parent.
-func processOf(pid int32) (session.Process, int32, error) {
-	p, err := sock.ProcessOf(pid)
-	return session.Process{PID: p.PID, Start: p.Start}, p.PPID, err
-}

@@ -45,6 +45,26 @@ func ProcessOf(pid int32) (Process, error) {
 	return p, nil
 }
 
+// ErrNoChild is the error of [ChildOf] for a process of another parent.
+var ErrNoChild = errors.New("it is no child of that process")
+
+// ChildOf describes the child that parent knows by pid. A parent in a PID namespace
+// of its own, as sandboxes of applications have them (Flatpak, bubblewrap), has other
+// numbers for its children than we do.
+func ChildOf(parent, pid int32) (Process, error) {
+	if child, inside := innerChild(parent, pid); inside {
+		if child == 0 {
+			return Process{}, fmt.Errorf("look at process %d of process %d: %w", pid, parent, os.ErrProcessDone)
+		}
+		pid = child
+	}
+	p, err := ProcessOf(pid)
+	if err == nil && p.PPID != parent {
+		err = fmt.Errorf("process %d: %w", pid, ErrNoChild)
+	}
+	return p, err
+}
+
 // maxAncestors bounds the walk up; no real process has so many.
 const maxAncestors = 1024
 

@@ -164,3 +164,43 @@ func Now() uint64 {
 	}
 	return uint64(t.Nano() / 1e7)
 }
+
+// innerChild returns the child of parent that is pid in parent's PID namespace, 0 for
+// none, and whether that namespace is another one than ours.
+func innerChild(parent, pid int32) (child int32, inside bool) {
+	depth, name := len(numbers(parent)), strconv.Itoa(int(pid))
+	if depth < 2 {
+		return 0, false
+	}
+	entries, _ := os.ReadDir("/proc") // what can't be read has no child to show
+	for _, e := range entries {
+		n, err := strconv.ParseInt(e.Name(), 10, 32)
+		if err != nil {
+			continue
+		}
+		p, err := readProcess(int32(n))
+		if err != nil || p.PPID != parent {
+			continue
+		}
+		// A child may be in a namespace further down, where it is another number still.
+		if all := numbers(p.PID); len(all) >= depth && all[depth-1] == name {
+			return p.PID, true
+		}
+	}
+	return 0, true
+}
+
+// numbers returns the pid of a process in each PID namespace that it is in, from
+// ours inwards.
+func numbers(pid int32) []string {
+	b, err := readProc(pid, "status")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		if all, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			return strings.Fields(all)
+		}
+	}
+	return nil
+}

@@ -1,10 +1,12 @@
 package sock
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -157,5 +159,61 @@ func FuzzParseStat(f *testing.F) {
 		if err != nil || again.PPID != p.PPID || again.Start != p.Start || again.Name != p.Name {
 			t.Errorf("%+v, written again and read: %+v, %v", p, again, err)
 		}
+	})
+}
+
+// A process in a PID namespace of its own names its children by other numbers.
+func TestChildOf(t *testing.T) {
+	ours := exec.Command("sleep", "1000")
+	start(t, ours)
+	if p, err := ChildOf(int32(os.Getpid()), int32(ours.Process.Pid)); err != nil || int(p.PID) != ours.Process.Pid {
+		t.Errorf("our child: got %+v, %v", p, err)
+	}
+	if _, err := ChildOf(int32(ours.Process.Pid), int32(os.Getpid())); !errors.Is(err, ErrNoChild) {
+		t.Errorf("we are no child of our child: got %v", err)
+	}
+	args := []string{"--user", "--map-root-user", "--pid", "--fork", "--kill-child"}
+	if out, err := exec.Command("unshare", append(args, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no namespaces to be had: %v %s", err, out)
+	}
+	sandbox := exec.Command("unshare", append(args, "sh", "-c", "sleep 1000 & echo $!; wait")...)
+	out, err := sandbox.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, sandbox)
+	var inside int32
+	if _, err := fmt.Fscan(out, &inside); err != nil {
+		t.Fatal(err)
+	}
+	var shell int32
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(e.Name()); err == nil {
+			if p, err := readProcess(int32(n)); err == nil && int(p.PPID) == sandbox.Process.Pid {
+				shell = p.PID
+			}
+		}
+	}
+	p, err := ChildOf(shell, inside)
+	if err != nil || p.PPID != shell || p.PID == inside {
+		t.Errorf("process %d of %d: got %+v, %v", inside, shell, p, err)
+	}
+	if _, err := ChildOf(shell, 30000); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("a number that no child has: got %v", err)
+	}
+}
+
+func start(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
 	})
 }
