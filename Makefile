@@ -105,9 +105,11 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 		$(GO) -C "$${file%/*}" test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x . || exit 1; \
 	done
 
-random: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases
+random: ## hold the gates against a plain reference, and shared servers against a model, on 100,000 random cases; play long storms
 	THOUGHTGATE_REFERENCE_CASES=100000 $(GO) test -run TestGatesAgreeWithReference -v -timeout 60m ./daemon/policy
 	$(GO) test -run TestNobodyGetsTheMessageOfAnother -v -timeout 60m ./daemon/backend -rapid.checks=100000
+	$(GO) test -count=1 -run '^TestReloadStorm$$' -v -timeout 60m ./daemon -args -reloads=1000
+	$(GO) test -count=1 -run '^TestStorm$$' -v -timeout 60m ./internal/storm -args -cycles=1000
 
 # SOAK is how long it runs, and SOAK_MESSAGES=N has it send so many instead;
 # SOAK_RATE is how many it sends in a second. SOAK_OUT=DIR keeps the table, every
