@@ -97,8 +97,8 @@ func (c *Client) RevokeGrant(ctx context.Context, id string) (*pb.Grant, error) 
 	return out.GetGrant(), FromStatus(err)
 }
 
-// WatchApprovals yields every open question, then each change, until ctx ends,
-// the loop is left, or an error was yielded.
+// WatchApprovals yields every open question, then each change, as ListApprovals
+// returns them, until ctx ends, the loop is left, or an error was yielded.
 func (c *Client) WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, error] {
 	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.ApprovalEvent], error) {
 		return c.approvals.Watch(ctx, &pb.WatchApprovalsRequest{})

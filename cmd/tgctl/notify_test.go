@@ -63,6 +63,9 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 		{"the arguments are very long", "ops", func(q *pb.Approval) {
 			q.Arguments = []byte(`{"name":"x","arguments":{"content":"` + strings.Repeat("rm -rf / ", 1000) + `"}}`)
 		}, "9,014 bytes in all; tgctl approvals show A-7)"},
+		{"the daemon tells of the beginning of the arguments only", "ops", func(q *pb.Approval) {
+			q.Arguments, q.ArgumentsBytes = []byte(`{"name":"x","arguments":{"content":"rm -rf /home (9000 bytes)"}}`), 9_014
+		}, "9,014 bytes in all; tgctl approvals show A-7)"},
 		{"the tool's name is long", "ops", func(q *pb.Approval) { q.Tool = strings.Repeat("write_", 30) }, "Too long to be approved from here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	title := display.Fit(id+": "+r.call+" on "+r.server, noteTitle)
 	params := noteParamsText(r, show)
 	about := display.Fit("asked by "+r.agent, noteAbout)
-	whole := !slices.ContainsFunc([]display.Safe{title, params, about}, wasCut)
+	whole := (r.params != nil || r.size == 0) && !slices.ContainsFunc([]display.Safe{title, params, about}, wasCut)
 	about += "; subject " + display.Safe(r.subject[:min(8, len(r.subject))]) + ", until " + display.Time(r.expires, n.now())
 
 	all := note{title: title, urgency: urgencyNormal, stays: true}
@@ -71,7 +71,7 @@ func noteParamsText(r *openRow, show display.Safe) display.Safe {
 	switch {
 	case r.size == 0:
 		return ""
-	case r.size > rowParams:
+	case r.params == nil:
 		return display.Fit(r.short, noteParams) + " (" + display.Count(r.size) + " bytes in all; " + show + ")"
 	}
 	short := display.JSONLine(r.params, noteParams, show)

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -90,10 +91,10 @@ func newRow(q *pb.Approval) *openRow {
 	if params == nil {
 		params = q.GetArguments()
 	}
-	r.size = len(params)
-	if r.size <= rowParams {
+	r.size = max(len(params), int(min(q.GetArgumentsBytes(), math.MaxInt32)))
+	if r.size <= rowParams && q.GetArgumentsBytes() == 0 {
 		r.params = slices.Clone(params)
-	} else {
+	} else { // or they are the beginnings of longer ones
 		r.short = clipped(display.JSONLine(params, rowShort, ""))
 	}
 	return r

@@ -1,13 +1,10 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -27,61 +24,9 @@ type approvalsService struct {
 func (v approvalsService) List(_ context.Context, req *pb.ListApprovalsRequest) (*pb.ListApprovalsResponse, error) {
 	resp := &pb.ListApprovalsResponse{}
 	for _, q := range v.s.Approvals.List(req.GetAll()) {
-		resp.Approvals = append(resp.Approvals, inShort(questionTo(q), q.Params))
+		resp.Approvals = append(resp.Approvals, questionTo(q))
 	}
 	return resp, nil
-}
-
-// inShort puts a preview of params into m, and how long they are where that is less.
-func inShort(m *pb.Approval, params []byte) *pb.Approval {
-	m.Arguments = preview(params)
-	if len(m.Arguments) != len(params) {
-		m.ArgumentsBytes = uint64(len(params))
-	}
-	return m
-}
-
-const (
-	// longestPreview is how much of a question's params a list shows, in bytes: many
-	// of them have to go into one message.
-	longestPreview = 4 << 10
-	longestShown   = 256 // of a string or number in a preview
-)
-
-// preview returns params, JSON, in short: long strings and numbers are cut, and say how
-// long they are, and what comes after longestPreview is left out.
-func preview(params []byte) []byte {
-	if len(params) <= longestPreview {
-		return params
-	}
-	var out bytes.Buffer
-	anyhow := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-	from, to := jsontext.NewDecoder(bytes.NewBuffer(params), anyhow...), jsontext.NewEncoder(&out, anyhow...)
-	for to.OutputOffset() < longestPreview {
-		token, err := from.ReadToken()
-		if err != nil {
-			break
-		}
-		if text := token.String(); len(text) > longestShown {
-			token = jsontext.String(fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(text[:longestShown], ""), len(text)))
-		}
-		if to.WriteToken(token) != nil {
-			break
-		}
-	}
-	for to.StackDepth() > 0 {
-		kind, n := to.StackIndex(to.StackDepth())
-		end := jsontext.EndArray
-		if kind == '{' {
-			if end = jsontext.EndObject; n%2 == 1 {
-				_ = to.WriteToken(jsontext.String("…")) // can't fail: a value is due
-			}
-		}
-		if to.WriteToken(end) != nil {
-			break
-		}
-	}
-	return bytes.TrimSpace(out.Bytes())
 }
 
 func (v approvalsService) DenyFrom(ctx context.Context, req *pb.DenyFromRequest) (*pb.DenyFromResponse, error) {
@@ -101,7 +46,9 @@ func (v approvalsService) DenyFrom(ctx context.Context, req *pb.DenyFromRequest)
 			resp.Failed = append(resp.Failed, err.Error())
 			continue
 		}
-		resp.Denied = append(resp.Denied, inShort(questionTo(denied), q.Params))
+		m := questionTo(denied)
+		m.Arguments, m.ArgumentsBytes = q.Params, uint64(q.ParamsBytes)
+		resp.Denied = append(resp.Denied, m)
 	}
 	return resp, nil
 }
@@ -189,7 +136,7 @@ func questionTo(q approval.Question) *pb.Approval {
 	m := &pb.Approval{
 		Id: q.ID, State: states[q.State], Created: timestamppb.New(q.Created), Expires: timestamppb.New(q.Expires),
 		Session: q.Session, Agent: q.Agent, Server: q.Server, Launch: q.Launch, Method: q.Method, Tool: q.Tool,
-		Arguments: q.Params, Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: q.Facts,
+		Arguments: q.Params, ArgumentsBytes: uint64(q.ParamsBytes), Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: q.Facts,
 		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Note: q.Note,
 		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited, Level: cmp.Or(q.Level, string(gate.LevelWatch)),
 	}

@@ -78,6 +78,7 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 	if err := q.db.AddQuestion(ctx, &e.q); err != nil {
 		return err
 	}
+	e.shorten()
 	q.join(e, a)
 	q.add(e)
 	q.tell(e)

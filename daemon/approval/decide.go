@@ -73,7 +73,7 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 	}
 	// prove did not hold the queue up, and the question may be another one by now:
 	// what it needs is looked at again.
-	g, err := q.answerable(e, &d)
+	g, err := q.answerable(ctx, e, &d)
 	if err == nil && needsProof(&e.q, &d) && d.level != gate.LevelPresence {
 		err = gate.ErrProofNeeded
 	}
@@ -100,7 +100,7 @@ func (q *Queue) Decide(ctx context.Context, d Decision) (Question, error) {
 
 // answerable says why d can't be an answer to an open question, whatever it proves.
 // It returns the grant that would be given, nil for none. q.mu is held.
-func (q *Queue) answerable(e *entry, d *Decision) (*Grant, error) {
+func (q *Queue) answerable(ctx context.Context, e *entry, d *Decision) (*Grant, error) {
 	switch {
 	case !bytes.Equal(d.Subject, e.q.Subject[:]):
 		return nil, gate.ErrChanged
@@ -109,8 +109,17 @@ func (q *Queue) answerable(e *entry, d *Decision) (*Grant, error) {
 	case d.Terms != nil && !d.Approve:
 		return nil, fmt.Errorf("a no grants nothing: %w", gate.ErrInvalid)
 	}
-	if err := editable(&e.q, d); err != nil || d.Terms == nil {
-		return nil, err
+	if d.Edit != nil {
+		asked, err := q.whole(ctx, e)
+		if err == nil {
+			err = editable(&asked, d)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if d.Terms == nil {
+		return nil, nil
 	}
 	return q.terms(&e.q, d.Terms, d)
 }
@@ -141,12 +150,10 @@ func (q *Queue) overrule(ctx context.Context, e *entry, d *Decision) (Question, 
 }
 
 // editable says why the arguments of a call can't be sent otherwise than they were
-// asked about; nil when they can, or need not be.
+// asked about; nil when they can.
 func editable(q *Question, d *Decision) error {
 	refuse := func(why string) error { return fmt.Errorf("change its arguments: %s: %w", why, gate.ErrInvalid) }
 	switch {
-	case d.Edit == nil:
-		return nil
 	case !d.Approve:
 		return refuse("they go with a yes")
 	case d.Terms != nil:

@@ -27,7 +27,7 @@ func (q *Queue) end(ctx context.Context, e *entry, state store.State) error {
 		}
 		unrecorded = fmt.Errorf("the call is refused: %w", unrecorded)
 	}
-	e.q.Params, e.q.Members = nil, nil
+	e.q.Params, e.q.ParamsBytes, e.q.Members = nil, 0, nil
 	if q.o.Redact != nil { // a name, too, is the stranger's
 		e.q.Tool, e.q.Reason, e.q.Rule = q.o.Redact(e.q.Tool), q.o.Redact(e.q.Reason), q.o.Redact(e.q.Rule)
 	}

@@ -37,7 +37,7 @@ func (q *Queue) prove(ctx context.Context, d *Decision) error {
 	q.mu.Lock()
 	needs := false
 	if e := q.open[d.ID]; e != nil && !q.closed {
-		_, err := q.answerable(e, d)
+		_, err := q.answerable(ctx, e, d)
 		needs = err == nil && needsProof(&e.q, d)
 	}
 	q.mu.Unlock()

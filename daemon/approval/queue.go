@@ -16,6 +16,7 @@ package approval
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -96,13 +97,16 @@ type call struct {
 	seq        uint64
 }
 
-// entry is one question and the calls that ask it.
+// entry is one question and the calls that ask it. Of long params it holds the
+// beginnings, see shorten.
 type entry struct {
 	q    Question
 	due  time.Time     // until when it is open, or its answer waits; with the monotonic clock
 	done chan struct{} // closed when the question has ended
 	asks []*asker      // oldest first
 	size int           // bytes of the call, or of what is kept of it
+	// SHA-256 over the params, which are whole only on disk: others can write there.
+	params [sha256.Size]byte
 }
 
 // ended is a question that has ended, with the calls that have learned of it.
@@ -144,7 +148,12 @@ func New(db *store.DB, o Options) (*Queue, error) {
 
 // takeUp reads what an earlier daemon left: open questions, and answers that wait.
 func (q *Queue) takeUp(ctx context.Context) error {
-	open, err := q.db.OpenQuestions(ctx)
+	var open []*entry
+	err := q.db.EachOpen(ctx, func(old Question) {
+		e := &entry{q: old, due: q.o.Now().Add(q.left(old.Expires, old.Created)), done: make(chan struct{}), size: len(old.Params)}
+		e.shorten()
+		open = append(open, e)
+	})
 	if err != nil {
 		return err
 	}
@@ -166,9 +175,7 @@ func (q *Queue) takeUp(ctx context.Context) error {
 			q.endGrant(ctx, v, "void", "it was given under an earlier release and says nothing of what stands beside the arguments; give it anew")
 		}
 	}
-	for i := range open {
-		old := &open[i]
-		e := &entry{q: *old, due: q.o.Now().Add(q.left(old.Expires, old.Created)), done: make(chan struct{}), size: len(old.Params)}
+	for _, e := range open {
 		asks, err := q.db.Askers(ctx, e.q.ID)
 		if err != nil {
 			return err
@@ -222,7 +229,7 @@ func (q *Queue) Close() error {
 }
 
 // List returns the open questions, oldest first; with all, also the newest 200
-// that have ended, newest first.
+// that have ended, newest first. Of long params they have the beginnings.
 func (q *Queue) List(all bool) []Question {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -264,13 +271,14 @@ func (q *Queue) listOpen() []Question {
 	return list
 }
 
-// Get returns a question, or gate.ErrNotFound.
+// Get returns a question with all of its params, or gate.ErrNotFound. gate.ErrChanged
+// means that they are not those that were filed.
 func (q *Queue) Get(ctx context.Context, id string) (Question, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.expireDue()
 	if e := q.open[id]; e != nil {
-		return e.shown(), nil
+		return q.whole(ctx, e)
 	}
 	for _, u := range q.unwritten {
 		if u.q.ID == id {

@@ -20,7 +20,8 @@ type watcher struct {
 	lost   bool
 }
 
-// Watch yields every open question, oldest first, and then each change, until
+// Watch yields every open question, oldest first, and then each change, as List
+// returns them, until
 // ctx ends, the daemon stops or the caller has enough. A caller that is slow may
 // miss a state that was followed by another. The last thing it yields is an
 // error: the cause of ctx, or gate.ErrTooLarge for a caller that is so far

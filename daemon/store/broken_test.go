@@ -46,7 +46,7 @@ func TestExplainDamage(t *testing.T) {
 	}
 	if db, err = Open(path); err == nil {
 		defer db.Close()
-		_, err = db.OpenQuestions(context.Background())
+		err = db.EachOpen(context.Background(), func(Question) {})
 		err = db.Explain(err)
 	}
 	if want := "move " + path + " away"; err == nil || !strings.Contains(err.Error(), want) {

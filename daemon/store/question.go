@@ -49,8 +49,9 @@ type Question struct {
 	Tool       string // tool or prompt name, or resource URI
 	Profile    string
 
-	Params  []byte   // raw JSON to be shown; nil when the question has ended
-	Subject [32]byte // what a yes is good for
+	Params      []byte   // raw JSON to be shown; nil when the question has ended
+	ParamsBytes int      // how long they are when Params has only their beginnings; 0: it has them whole; not kept
+	Subject     [32]byte // what a yes is good for
 
 	Reason   string
 	Rule     string
@@ -156,9 +157,10 @@ func lists(q *Question) (facts, surfaces, members string, err error) {
 	return string(f), string(s), string(m), err
 }
 
-// OpenQuestions returns all questions that are open, oldest first.
-func (db *DB) OpenQuestions(ctx context.Context) ([]Question, error) {
-	return db.questions(ctx, "WHERE state = 'open' ORDER BY n")
+// EachOpen calls f with each question that is open, oldest first, and holds none of
+// them: together their calls may be long.
+func (db *DB) EachOpen(ctx context.Context, f func(Question)) error {
+	return db.eachQuestion(ctx, f, "WHERE state = 'open' ORDER BY n")
 }
 
 // ReadyQuestions returns those that have ended and whose answer waits for a call,
@@ -201,15 +203,25 @@ func (db *DB) question(ctx context.Context, name, where string, args ...any) (Qu
 
 func (db *DB) questions(ctx context.Context, where string, args ...any) ([]Question, error) {
 	var all []Question
+	err := db.eachQuestion(ctx, func(q Question) { all = append(all, q) }, where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+func (db *DB) eachQuestion(ctx context.Context, f func(Question), where string, args ...any) error {
 	err := db.each(ctx, `SELECT n, `+questionColumns+` FROM questions `+where, func(scan func(...any) error) error {
 		q, err := scanQuestion(scan)
-		all = append(all, q)
+		if err == nil {
+			f(q)
+		}
 		return err
 	}, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read questions: %w", err)
+		return fmt.Errorf("read questions: %w", err)
 	}
-	return all, nil
+	return nil
 }
 
 func scanQuestion(scan func(...any) error) (Question, error) {

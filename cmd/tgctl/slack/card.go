@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/hex"
@@ -38,8 +39,10 @@ func (c *card) open() bool {
 func (c *card) presence() bool { return c.flow.presence || c.q.GetLevel() == "presence" }
 
 // approvable reports whether a yes may come from Slack. One to values that Slack did
-// not take may not.
-func (c *card) approvable() bool { return c.flow.approvable() && !c.presence() && !c.plain }
+// not take, or that could not be read, may not.
+func (c *card) approvable() bool {
+	return c.flow.approvable() && !c.presence() && !c.plain && c.q.GetArgumentsBytes() == 0
+}
 
 // settled reports that nothing more will become of it.
 func (c *card) settled(now time.Time) bool {
@@ -142,6 +145,9 @@ func (a *app) told(ctx context.Context, q *pb.Approval) error {
 		}
 		c = &card{id: q.GetId(), subject: subject, flow: flow}
 	}
+	if err := a.fill(ctx, c, q); err != nil {
+		return err
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := a.cards[c.id]; now != nil && now.subject == subject {
@@ -153,6 +159,32 @@ func (a *app) told(ctx context.Context, q *pb.Approval) error {
 	a.cards[c.id] = c
 	c.q, c.gone, c.dirty, c.tries = q, false, true, 0
 	a.lane(c.flow.channel).rouse()
+	return nil
+}
+
+// fill reads the values of q, which came without them since they are long, unless c
+// has them: those of an open question do not change. An error means that the daemon is
+// away; what can't be read otherwise is said, and takes no yes.
+func (a *app) fill(ctx context.Context, c *card, q *pb.Approval) error {
+	if q.GetArgumentsBytes() == 0 {
+		return nil
+	}
+	a.mu.Lock()
+	from, known := c.q, c.open() && c.q.GetArgumentsBytes() == 0
+	a.mu.Unlock()
+	if !known {
+		var err error
+		switch from, err = a.o.Gate.GetApproval(ctx, q.GetId()); {
+		case errors.Is(err, client.ErrNotRunning), ctx.Err() != nil:
+			return err
+		case err != nil:
+			a.o.Say("%s: its values can't be read, so it takes no yes from Slack: %s", display.Name(q.GetId()), hinted(err))
+			return nil
+		case from.GetState() != pb.ApprovalState_APPROVAL_STATE_OPEN || !bytes.Equal(from.GetSubject(), q.GetSubject()):
+			return nil // it has ended, which is told next
+		}
+	}
+	q.Arguments, q.ArgumentsBytes = from.GetArguments(), 0
 	return nil
 }
 

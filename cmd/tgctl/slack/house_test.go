@@ -36,6 +36,7 @@ type gate struct {
 	refused   []string // approvers who are none
 	away      bool
 	slow      chan struct{} // an answer is decided when it is closed
+	unread    error         // what comes of reading a question
 }
 
 func (g *gate) PolicySet(context.Context) (*pb.PolicySet, error) {
@@ -54,6 +55,8 @@ func (g *gate) GetApproval(_ context.Context, id string) (*pb.Approval, error) {
 	switch {
 	case g.away:
 		return nil, client.ErrNotRunning
+	case g.unread != nil:
+		return nil, g.unread
 	case q == nil:
 		return nil, client.ErrNotFound
 	}
@@ -75,7 +78,7 @@ func (g *gate) WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, 
 		away := g.away
 		for _, q := range g.questions {
 			if q.State == open {
-				ch <- copied(q)
+				ch <- told(q)
 			}
 		}
 		g.watchers[ch] = true
@@ -161,8 +164,17 @@ func (g *gate) end(q *pb.Approval) {
 
 func (g *gate) tell(q *pb.Approval) {
 	for ch := range g.watchers {
-		ch <- copied(q)
+		ch <- told(q)
 	}
+}
+
+// told is q as it is told of: without the values when they are long.
+func told(q *pb.Approval) *pb.Approval {
+	q = copied(q)
+	if n := len(q.GetArguments()); n > 4<<10 {
+		q.Arguments, q.ArgumentsBytes = []byte(`{"short":"yes"}`), uint64(n)
+	}
+	return q
 }
 
 // set has the gate ask q, or changes how it stands.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"math"
 	"strings"
 
 	api "github.com/slack-go/slack"
@@ -101,6 +102,10 @@ func (c *card) values(p *post, raw []byte) bool {
 	}
 	show := code("tgctl approvals show "+display.Name(c.id), 100)
 	size := string(display.Count(len(raw))) + " bytes"
+	if n := c.q.GetArgumentsBytes(); n > 0 {
+		p.add(section("*values,* " + string(display.Count(int(min(n, math.MaxInt32)))) + " bytes: they could not be read here. See them in a terminal: " + show))
+		return true
+	}
 	if c.plain { // Slack would not take them
 		p.add(section("*values,* " + size + ": Slack did not take them. See them in a terminal: " + show))
 		return true

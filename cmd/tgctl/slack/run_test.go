@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -381,5 +382,31 @@ func TestSleepEnds(t *testing.T) {
 	cancel()
 	if sleep(ctx, time.Hour) == nil || sleep(ctx, 0) == nil {
 		t.Error("it slept in spite of its context")
+	}
+}
+
+// Long values are read before they are shown, and what could not be read takes no yes.
+func TestLongValues(t *testing.T) {
+	h := newHouse(t)
+	long := func(q *pb.Approval) {
+		q.Arguments = []byte(`{"content":"` + strings.Repeat(" ", 5000) + `the end"}`)
+	}
+	h.gate.set("A-1", long)
+	h.start()
+	m := h.message("A-1", "the end")
+	if m.Button("approve") == nil || strings.Contains(m.Shown(), `short"`) {
+		t.Errorf("there stands\n%s", m.Shown())
+	}
+	h.gate.mu.Lock()
+	h.gate.unread = client.ErrChanged
+	h.gate.mu.Unlock()
+	h.gate.set("A-1", func(q *pb.Approval) { q.Reason = "another reason" }) // what was read is good still
+	h.gate.set("A-2", long)
+	m = h.message("A-2", "they could not be read")
+	if m.Button("approve") != nil || m.Button("deny") == nil || strings.Contains(m.Shown(), `short"`) {
+		t.Errorf("there stands\n%s", m.Shown())
+	}
+	if m = h.message("A-1", "another reason"); m.Button("approve") == nil || !strings.Contains(m.Shown(), "the end") {
+		t.Errorf("told of again there stands\n%s", m.Shown())
 	}
 }

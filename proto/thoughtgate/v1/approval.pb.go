@@ -266,7 +266,7 @@ type Approval struct {
 	Spent          bool                   `protobuf:"varint,63,opt,name=spent,proto3" json:"spent,omitempty"`                                         // a call has the answer
 	Edited         bool                   `protobuf:"varint,64,opt,name=edited,proto3" json:"edited,omitempty"`                                       // it was approved with other arguments
 	Level          string                 `protobuf:"bytes,65,opt,name=level,proto3" json:"level,omitempty"`                                          // what a yes has to show: watch, presence
-	ArgumentsBytes uint64                 `protobuf:"varint,66,opt,name=arguments_bytes,json=argumentsBytes,proto3" json:"arguments_bytes,omitempty"` // in a list: how long the arguments are of which only the beginnings are there; 0: they are whole
+	ArgumentsBytes uint64                 `protobuf:"varint,66,opt,name=arguments_bytes,json=argumentsBytes,proto3" json:"arguments_bytes,omitempty"` // in lists and events: how long the arguments are of which only the beginnings are there; 0: they are whole
 	Approver       string                 `protobuf:"bytes,80,opt,name=approver,proto3" json:"approver,omitempty"`                                    // who, as the surface said: a user's id on Slack
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -37,7 +37,8 @@ const (
 type ApprovalsClient interface {
 	List(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	Get(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*Approval, error)
-	// Watch sends every open question, then each change.
+	// Watch sends every open question, then each change, with the beginnings of long
+	// arguments: see arguments_bytes, and Get.
 	Watch(ctx context.Context, in *WatchApprovalsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ApprovalEvent], error)
 	// Decide answers a question. The first answer that is allowed wins; later
 	// ones fail with FailedPrecondition. Refused with PermissionDenied when the
@@ -161,7 +162,8 @@ func (c *approvalsClient) RevokeGrant(ctx context.Context, in *RevokeGrantReques
 type ApprovalsServer interface {
 	List(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	Get(context.Context, *GetApprovalRequest) (*Approval, error)
-	// Watch sends every open question, then each change.
+	// Watch sends every open question, then each change, with the beginnings of long
+	// arguments: see arguments_bytes, and Get.
 	Watch(*WatchApprovalsRequest, grpc.ServerStreamingServer[ApprovalEvent]) error
 	// Decide answers a question. The first answer that is allowed wins; later
 	// ones fail with FailedPrecondition. Refused with PermissionDenied when the
