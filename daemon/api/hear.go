@@ -123,7 +123,7 @@ func observe(ctx context.Context, a *gate.Attachment, m *pb.Observe) (over bool)
 		a.Hear(from, m.GetMethod(), m.GetLine(), m.GetMissing())
 	}
 	if m.GetOutcome() != pb.Outcome_OUTCOME_UNSPECIFIED {
-		a.Ended(m.GetCall())
+		a.Ended(m.GetCall(), outcomes[m.GetOutcome()])
 		return true
 	}
 	if !m.GetUnrecorded() {

@@ -145,8 +145,9 @@ type look struct {
 	files   map[inode]string // of ours, once one of them could have another name
 	own     []string         // paths of ours, once they were needed
 	facts   []gate.Fact
-	recall  *recall // nil for what no agent says
-	work    int     // bytes looked at for secrets and places, for the tests of what hostile text costs
+	recall  *recall     // nil for what no agent says
+	named   *gate.Paths // where to put the paths that are named; nil: nobody wants to know
+	work    int         // bytes looked at for secrets and places, for the tests of what hostile text costs
 
 	kept
 }

@@ -20,6 +20,7 @@ func (c *candidate) followed(from, p, clean string) string {
 	if to.named != "" {
 		return to.named
 	}
+	c.keepNamed(p, clean, to)
 	if known {
 		c.outside(p, to.end)
 	}
@@ -54,7 +55,7 @@ func (c *candidate) follow(from, p string) leads {
 	}
 	defer func() { <-c.own.slots }()
 	if from != "/" {
-		from = c.own.project(c.look.ctx, from)
+		from = c.own.project(c.look.ctx, from, c.look.call.Waited)
 	}
 	end, exists := follow(c.look.ctx, from, p)
 	if throughSelf(end) {

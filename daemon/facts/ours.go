@@ -55,12 +55,13 @@ func newOwn(o Options) *own {
 }
 
 // paths returns what is ours now, each path as it was given and as it is when
-// links are followed, folded as the platform folds names.
-func (o *own) paths(ctx context.Context) []string {
+// links are followed, folded as the platform folds names. anew is for a call that waited
+// for others, which may have changed links a moment ago.
+func (o *own) paths(ctx context.Context, anew bool) []string {
 	given := o.given()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if slices.Equal(given, o.last) && time.Now().Before(o.until) {
+	if !anew && slices.Equal(given, o.last) && time.Now().Before(o.until) {
 		return o.set
 	}
 	set := []string{}
@@ -76,7 +77,6 @@ func (o *own) paths(ctx context.Context) []string {
 		}
 	}
 	o.last, o.set, o.until = slices.Clone(given), set, time.Now().Add(ownFresh)
-	o.folder = ""
 	return set
 }
 
@@ -84,7 +84,7 @@ func (o *own) paths(ctx context.Context) []string {
 // project. prose is not followed through links, only read.
 func (l *look) ours(text []byte, prose bool, at where) {
 	if l.own == nil {
-		l.own = l.finder.own.paths(l.ctx)
+		l.own = l.finder.own.paths(l.ctx, l.call.Waited)
 	}
 	if len(l.own) == 0 && l.call.Project == "" || len(text) == 0 {
 		return
@@ -93,6 +93,9 @@ func (l *look) ours(text []byte, prose bool, at where) {
 	c := candidate{look: l, own: l.finder.own, paths: l.own, prose: prose, removes: l.removes || !prose && commandsRemoval(t), stand: at}
 	if !prose {
 		c.collect(t)
+	}
+	if l.named != nil {
+		c.kind = l.kindOfText(t, at(), prose)
 	}
 	named := c.reads(t)
 	if decoded, ok := percentDecoded(text); ok && named == "" {
@@ -119,6 +122,8 @@ type candidate struct {
 	removes bool
 	loose   bool // the path at hand may be one on another machine
 	stand   where
+
+	kind pathKind // for Paths
 }
 
 // reads returns which of our paths the text names, "" for none.

@@ -14,17 +14,17 @@ func (c *candidate) outside(p, end string) {
 	if project == "" || c.loose {
 		return
 	}
-	end, within := foldPath(end), foldPath(c.own.project(c.look.ctx, project))
+	end, within := foldPath(end), foldPath(c.own.project(c.look.ctx, project, c.look.call.Waited))
 	if end == within || isBelow(end, within) || end == "/dev/null" || strings.HasPrefix(p, "/") && !c.own.isRoot(p) {
 		return
 	}
 	c.look.add(Outside, "it leads out of the project", c.stand())
 }
 
-// project returns a project's folder with its links followed.
-func (o *own) project(ctx context.Context, folder string) string {
+// project returns a project's folder with its links followed, anew as in paths.
+func (o *own) project(ctx context.Context, folder string, anew bool) string {
 	o.mu.Lock()
-	known, led := o.folder == folder && time.Now().Before(o.until), o.led
+	known, led := !anew && o.folder == folder && time.Now().Before(o.until), o.led
 	o.mu.Unlock()
 	if known {
 		return led

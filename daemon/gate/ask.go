@@ -95,8 +95,23 @@ func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
 	if ctx.Err() != nil {
 		return Verdict{}, false
 	}
+	var late error
+	if err == nil && answer.Approved {
+		if late = g.approvedBehind(ctx, a, answer); ctx.Err() != nil {
+			return Verdict{}, false
+		}
+	}
 	gates := t.Begin(StageGate)
 	defer t.Finish(gates)
+	if late != nil {
+		policy := g.policy(a.call)
+		ruling := lapsed(a.ruling, answer, late.Error())
+		r := a.call.record(policy, a.facts, ruling)
+		r.Approval = a.held.ID()
+		v := g.deny(ctx, a.call, r, ruling)
+		v.Approval = r.Approval
+		return v, true
+	}
 	v := g.conclude(ctx, a, answer, err, edited)
 	return v, v.Move != 0
 }

@@ -128,6 +128,7 @@ func (a *Attachment) Close(gone bool) {
 	}
 	a.cancel(cause)
 	a.wait.Wait()
+	a.gate.ended(&a.shim, func(*openCall) bool { return true })
 	a.gate.tellLeft(context.Background(), a.about(record.KindRefused), a.idle.rest())
 	if gone {
 		a.overAll(OutcomeLost)
@@ -181,6 +182,10 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 		return
 	}
 	a.unhooked(s.About, c)
+	if all, sure := a.mustWait(c); len(all) > 0 {
+		a.judgeBehind(c, all, sure, digest, known)
+		return
+	}
 	gates := c.Trace.Begin(StageGate)
 	if len(s.Line) > slowToJudge {
 		defer time.AfterFunc(wordWithin, func() { a.judging(s.Seq) }).Stop()

@@ -72,7 +72,8 @@ type Call struct {
 
 	Trace *Trace // nil: nobody wants to know how long it takes
 
-	Known []Fact // what was true of it when it came; for hooks only, else nil
+	Waited bool   // for other calls or a person: links may have changed since it came
+	Known  []Fact // what was true of it when it came; for hooks only, else nil
 
 	came     came                // what was submitted
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged

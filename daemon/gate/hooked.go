@@ -177,7 +177,8 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 			a.gate.unheld(ctx, of)
 			return
 		}
-		if v := a.judgeHeld(ctx, c, digest, known); v.Move != 0 {
+		all, sure := a.mustWait(c)
+		if v := a.judgeAfter(ctx, c, all, sure, digest, known); v.Move != 0 {
 			a.gate.seen(of, c, v)
 		} else {
 			a.gate.unheld(ctx, of)
@@ -238,6 +239,7 @@ func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, kn
 
 // await waits for the person's answer and settles what comes of it.
 func (a *Attachment) await(ctx context.Context, asked *asked, digest [32]byte) Verdict {
+	a.notOpen(asked.call.Seq) // until it is approved
 	v, ok := a.gate.await(ctx, asked)
 	if ok {
 		a.settle(asked.call, digest, v)
@@ -249,6 +251,7 @@ func (a *Attachment) await(ctx context.Context, asked *asked, digest [32]byte) V
 
 // unheld forgets a line that gets no verdict, since ctx has ended.
 func (a *Attachment) unheld(ctx context.Context, c *Call) {
+	a.notOpen(c.Seq)
 	a.mu.Lock()
 	delete(a.held, c.Seq)
 	a.mu.Unlock()

@@ -29,6 +29,8 @@ type Gate struct {
 	Tracer   Tracer   // nil: nobody wants traces
 	Logger   *slog.Logger
 
+	Open *OpenCalls // nil: no call waits for another one
+
 	Meter func(server string) Meter // nil: nobody counts
 
 	// Orphan is for how long a request may have no answer until it is put on record;

@@ -24,7 +24,12 @@ func (a *Attachment) Counts() (judged, denied uint64, held int) {
 
 // Ended takes note that a call has come to its end: what it listened to is over. Outcome
 // does so, too; Ended is for who tells the outcome only later.
-func (a *Attachment) Ended(seq uint64) {
+func (a *Attachment) Ended(seq uint64, outcome string) {
+	if outcome == OutcomeCancelled { // the server may go on with it for a while
+		time.AfterFunc(longestJudging, func() { a.notOpen(seq) })
+	} else {
+		a.notOpen(seq)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.shown.ended(func(l *listen) bool { return l.seq == seq })
@@ -33,7 +38,7 @@ func (a *Attachment) Ended(seq uint64) {
 // Outcome writes down what became of a call that was judged. A failure to
 // write is logged: there is nothing left to refuse.
 func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
-	a.Ended(seq)
+	a.Ended(seq, outcome)
 	a.mu.Lock()
 	d, ok := a.done[seq]
 	t := d.trace

@@ -41,6 +41,7 @@ func (a *Attachment) settle(c *Call, digest [32]byte, v Verdict) {
 	if v.Move == Forward {
 		c.Trace.Begin(StageServer)
 	} else {
+		a.notOpen(c.Seq)
 		kept.trace = nil
 		defer a.gate.over(c.Trace, v.outcome())
 	}

@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 		os.Exit(runCaller())
 	case "leaker":
 		os.Exit(runLeaker())
+	case "files":
+		os.Exit(runFiles())
 	case "reader":
 		os.Exit(runReader())
 	case "typist":

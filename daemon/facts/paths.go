@@ -1,0 +1,150 @@
+package facts
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+)
+
+// mostNamed is how many paths of a call are kept; one with more may name anything.
+const mostNamed = 256
+
+// Paths returns what c names in the file system, and what it may do there. It looks
+// for nothing else, and tells the memory nothing.
+func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
+	l := f.look(ctx, c)
+	defer f.looked(l)
+	var p gate.Paths
+	l.named = &p
+	switch mcp.SubjectKind(c.Method) {
+	case mcp.Tool:
+		p.Reads, p.Links, p.Wide = kindOfTool([]byte(c.Subject))
+	case mcp.Resource:
+		p.Reads = true
+		l.uri(c.Subject, here)
+	default:
+		p.Reads = true
+	}
+	l.json(c.Arguments())
+	l.walkBeside(false)
+	for _, root := range l.roots[:min(len(l.roots), mostRoots)] { // a folder in one member, a name within it in another
+		for _, part := range l.parts {
+			if len(p.Named) < mostNamed {
+				whole := filepath.Join(root, part)
+				end, exists := follow(ctx, "/", whole)
+				keepPath(&p, whole, end, exists)
+			}
+		}
+	}
+	p.Wide = p.Wide || len(p.Named) >= mostNamed || ctx.Err() != nil
+	return p
+}
+
+// pathKind is what a text may be to Paths, by its member and by what it is.
+type pathKind uint8
+
+const (
+	noPath    pathKind = iota // a text to be read, or what is written to a file
+	pathWords                 // it may have paths among its words
+	fileName                  // it may be the name of a file
+	wholePath                 // it is a path
+)
+
+// kindOfText says what a text may name, and takes note of a command.
+func (l *look) kindOfText(text, at string, prose bool) pathKind {
+	member := lastMember(at)
+	several := strings.ContainsAny(strings.TrimSpace(text), " \t\r\n")
+	isPath := isPathName[member] || hasOneOf(member, pathMembers)
+	switch {
+	case prose:
+		return noPath
+	case isCommandName[member] || strings.HasSuffix(member, "command") || strings.HasSuffix(member, "cmd"):
+		l.named.Wide = true
+		return pathWords
+	case isPath || !several && (strings.ContainsAny(text, `/\`) || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "~")):
+		l.named.Places++
+		return wholePath
+	case !several:
+		return fileName
+	case hasOneOf(member, contentWords):
+		return noPath
+	}
+	l.named.Wide = true // who knows what the words are for
+	return pathWords
+}
+
+// keepNamed keeps the path p, of a text that kindOfText has seen, once it is known
+// where it leads.
+func (c *candidate) keepNamed(p, clean string, to leads) {
+	paths := c.look.named
+	switch {
+	case paths == nil, c.kind == noPath, c.kind == pathWords && !strings.Contains(p, "/"):
+	case c.kind == fileName && !strings.Contains(p, "/"):
+		keepPath(paths, clean, to.end, true) // it is more often a word than a file
+	default:
+		keepPath(paths, clean, to.end, to.exists)
+	}
+}
+
+// keepPath adds a path as it is written, and where it leads.
+func keepPath(p *gate.Paths, clean, end string, exists bool) {
+	if len(p.Named) >= mostNamed {
+		p.Wide = true
+		return
+	}
+	for _, one := range slices.Compact([]string{foldPath(clean), foldPath(end)}) {
+		p.Named = append(p.Named, one)
+		if !exists {
+			p.Missing = append(p.Missing, one)
+		}
+	}
+}
+
+// lastMember returns the name of the last member on the path to a text, in lower case.
+func lastMember(at string) string {
+	at = at[strings.LastIndexByte(at, '.')+1:]
+	at, _, _ = strings.Cut(at, "[")
+	return strings.ToLower(at)
+}
+
+func hasOneOf(member string, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(member, word) })
+}
+
+var (
+	pathMembers   = []string{"path", "file", "dir", "folder", "dest", "target", "src", "dst", "link", "output", "location", "root", "uri"}
+	isPathName    = set("from", "to", "old", "new", "cwd")
+	contentWords  = []string{"content", "text", "message", "description", "comment", "data", "value", "source", "title", "summary"}
+	isCommandName = set("commands", "cmds", "command_line", "commandline", "args", "argv", "arguments", "script", "scripts", "code", "shell", "program")
+)
+
+// kindOfTool says what the name of a tool says of files: that it only reads, that it
+// puts links or whole trees somewhere or takes them away, and that it runs a program.
+// What stands behind a verb that reads is what is read, as in deedsIn.
+func kindOfTool(name []byte) (onlyReads, links, runs bool) {
+	w := split(new(cleaner).clean(name))
+	reading, read, writes := false, false, false
+	for i := range w.n {
+		word := string(w.word(i))
+		links = links || removers[word] || linkers[word] && !reading
+		if !reading {
+			runs = runs || runners[word]
+			writes = writes || makers[word] || savers[word] || verbs[word] > reads
+		}
+		reading = (reading || verbs[word] == reads && !savers[word]) && !joins[word]
+		read = read || reading
+	}
+	return read && !links && !runs && !writes, links, runs
+}
+
+var (
+	linkers = set("link", "links", "symlink", "symlinks", "hardlink", "hardlinks", "ln", "junction", "alias", "mount", "bind", "clone", "checkout", "switch",
+		"pull", "merge", "stash", "rebase", "apply", "revert", "reset")
+	runners = set("run", "exec", "execute", "eval", "evaluate", "shell", "bash", "sh", "zsh", "powershell", "terminal", "console", "command", "cmd", "script",
+		"python", "perl", "ruby", "ssh", "docker", "install")
+	savers = set("download", "save", "edit", "append", "generate", "build", "import", "init", "scaffold", "mkdir", "touch", "convert", "cache", "backup", "fetch")
+)

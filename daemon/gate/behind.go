@@ -1,0 +1,207 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// A call can make a link, and another one that was sent together with it can go
+// through that link: when both are judged before the first is executed, the second
+// names nothing that is there. So a call waits for those of its session that are open
+// and judged before it, and is judged once they are answered, where it names a path of
+// which a part is missing and they name something in the same tree; where it may put a
+// link in the place of what they name and is missing; and where one of both says, by its
+// tool's name, that it links, moves or removes what the other one names.
+
+// Paths are what a call names in the file system, and what it may do there.
+type Paths struct {
+	Named   []string // as they are written, and where they lead
+	Missing []string // those of which a part is missing
+	Places  int      // how many texts are paths as a whole: a link takes two
+	Wide    bool     // it may name more, as a command does
+	Reads   bool     // the tool's name says that it only reads
+	Links   bool     // the tool's name says that it links, moves or removes, or unpacks
+}
+
+// Pather is a Facts that knows what a call names in the file system.
+type Pather interface {
+	// Paths must be bounded in time and memory, like Of.
+	Paths(ctx context.Context, c *Call) Paths
+}
+
+// waitsFor are those of the open calls after which c has to be judged. sure are those
+// without whose answer it must not go on: of the two, one may well put a link where the
+// other's path leads.
+func (g *Gate) waitsFor(ctx context.Context, c *Call, open []*openCall) (all, sure []*openCall) {
+	pather, ok := g.Facts.(Pather)
+	if !ok || !slices.ContainsFunc(open, func(o *openCall) bool { p := o.paths(pather); return p.Wide || len(p.Named) > 0 }) {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
+	defer cancel()
+	mine := pather.Paths(ctx, c)
+	for _, o := range open {
+		wait, must := mine.after(o.paths(pather), c.Project)
+		if wait {
+			all = append(all, o)
+		}
+		if must {
+			sure = append(sure, o)
+		}
+	}
+	c.Waited = c.Waited || len(all) > 0
+	return all, sure
+}
+
+// after reports whether a call that names p has to be judged after the open call o is
+// answered, and whether it must not go on without.
+func (p *Paths) after(o *Paths, project string) (wait, must bool) {
+	if !o.Reads {
+		same, certain := sameTree(p.Missing, o, "")
+		wait = same || o.Wide && len(p.Missing) > 0
+		must = same && o.Links || certain && o.Places > 1
+	}
+	if p.Links || p.Places > 1 && !p.Reads {
+		same, _ := sameTree(o.Missing, p, "")
+		wait, must = wait || same, must || same
+	}
+	if o.Links || p.Links && !o.Reads {
+		near, _ := sameTree(p.Named, o, "")
+		moved, _ := sameTree(p.Named, o, project) // as many tools name the project that do nothing to the folder
+		wait, must = wait || near, must || moved
+	}
+	return wait || p.Wide && !p.Reads && len(o.Missing) > 0, must
+}
+
+// sameTree reports whether a path of q is one of paths, or above or below it, but for
+// the folder around and what is above that; and whether that is certain to be about it,
+// and not about a folder that is there.
+func sameTree(paths []string, q *Paths, around string) (same, certain bool) {
+	for _, one := range paths {
+		for _, other := range q.Named {
+			switch {
+			case one == other || below(other, one):
+				return true, true
+			case around != "" && (other == around || below(around, other)):
+			case below(one, other):
+				same = true
+				certain = certain || slices.Contains(q.Missing, other)
+			}
+		}
+	}
+	return same, certain
+}
+
+// below reports whether the clean path p lies below folder.
+func below(p, folder string) bool {
+	return folder == "/" && p != "/" || len(p) > len(folder) && p[:len(folder)] == folder && p[len(folder)] == '/'
+}
+
+// awaitAnswers waits for calls to be answered: for those of sure for longestJudging at
+// most, and for others until they have been open for that long, since what runs for
+// hours, as a server that a command has started, would hold up all else. The error says
+// that c must not go on: one of sure was not answered.
+func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
+	now := time.Now()
+	for _, o := range all {
+		until := o.begun
+		if slices.Contains(sure, o) {
+			until = now
+		}
+		limit := time.NewTimer(time.Until(until.Add(longestJudging)))
+		select {
+		case <-o.answered:
+		case <-ctx.Done(): // there is no verdict
+		case <-limit.C:
+		}
+		limit.Stop()
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	for _, o := range sure {
+		select {
+		case <-o.answered:
+		default:
+			return fmt.Errorf("the call %s, which may put a link where this one's path leads, was not answered within %v; repeat it once that is answered", correlation(o.attachment, o.seq), longestJudging)
+		}
+	}
+	return nil
+}
+
+// behindReason is what a shim is told while a call waits for those before it.
+const behindReason = "calls before it are not answered yet"
+
+// mustWait takes note of c, and returns what it has to wait for before it is judged;
+// nothing in the development profile, which changes nothing.
+func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
+	open := a.gate.begins(c)
+	if len(open) == 0 || c.inForce(a.gate.policy(c)) == Development {
+		return nil, nil
+	}
+	return a.gate.waitsFor(a.ctx, c, open)
+}
+
+// judgeBehind has c judged once others have been answered. The shim is told that it
+// is held.
+func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, digest [32]byte, known *record.Record) {
+	ctx, cancel := context.WithCancelCause(a.ctx)
+	a.mu.Lock()
+	room := len(a.held) < mostHooked
+	if room {
+		a.held[c.Seq] = hold{cancel: cancel, reason: behindReason}
+		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: behindReason})
+	}
+	a.mu.Unlock()
+	if !room {
+		cancel(nil)
+		a.settle(c, digest, a.tooLate(c, "too many calls wait for others that are not answered; repeat it later"))
+		return
+	}
+	a.wait.Go(func() {
+		defer cancel(nil)
+		a.judgeAfter(ctx, c, all, sure, digest, known)
+	})
+}
+
+// judgeAfter is judgeHeld once others have been answered.
+func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openCall, digest [32]byte, known *record.Record) Verdict {
+	late := awaitAnswers(ctx, all, sure)
+	switch {
+	case ctx.Err() != nil:
+		a.unheld(ctx, c)
+		return Verdict{}
+	case late != nil:
+		v := a.tooLate(c, late.Error())
+		a.settle(c, digest, v)
+		return v
+	}
+	return a.judgeHeld(ctx, c, digest, known)
+}
+
+// tooLate refuses a call that could not wait any longer.
+func (a *Attachment) tooLate(c *Call, why string) Verdict {
+	policy := a.gate.policy(c)
+	c.Profile = c.inForce(policy)
+	ruling := Ruling{Move: Deny, Gate: "accident", Reason: why, Code: mcp.CodeGate}
+	return a.gate.deny(a.ctx, c, c.record(policy, nil, ruling), ruling)
+}
+
+// approvedBehind has a call that a person approved wait as it would have had to when
+// it came. The error says why it must not go on.
+func (g *Gate) approvedBehind(ctx context.Context, a *asked, answer Answer) error {
+	c := a.call
+	c.Waited = true
+	if answer.Edit != nil {
+		if edited, err := c.with(answer.Edit, "a person"); err == nil {
+			c = edited
+		}
+	}
+	all, sure := g.waitsFor(ctx, c, g.begins(c))
+	return awaitAnswers(ctx, all, sure)
+}
