@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"testing"
@@ -85,6 +86,24 @@ func BenchmarkObserve(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				f.Observe(m)
+			}
+		})
+	}
+}
+
+// What it costs of that to look for words that steer a model; wordy is made of words
+// that such phrases have, too.
+func BenchmarkSteers(b *testing.B) {
+	const wordy = "The tool was called before, and a message of the user must be sent to the file. Nobody can tell what the system says, or why. "
+	for _, name := range []string{"prose", "code", "json", "russian", "wordy"} {
+		text := cmp.Or(tenKilobytes[name], strings.Repeat(wordy, 80))
+		b.Run(name, func(b *testing.B) {
+			f, s := New(Options{}), new(steerer)
+			line := `{"jsonrpc":"2.0","id":17,"result":{"content":[{"type":"text","text":` + string(quoted(text, true)) + `}]}}`
+			m := &gate.Message{Attachment: "a", Server: "s", Side: wire.FromServer, Method: "tools/call", Text: []byte(line)}
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				f.steers(&memory{}, 1, m, s)
 			}
 		})
 	}

@@ -27,14 +27,20 @@ type phrase struct {
 	also    [][]string // and of each of these one is near it
 }
 
-// reach is how far from a needle a match is looked for.
-const reach = 384
+const (
+	// reach is how far from a needle a match is looked for.
+	reach = 384
+	// ahead is how much of a text is looked through at once for what a phrase needs
+	// beside its needle: mostly nothing of it is there.
+	ahead = 16 << 10
+)
 
 // Find calls found with the first match of each phrase in text, which is folded as
 // by display.Folded, until found has enough. budget bounds how many bytes
 // expressions are tried on; when it is spent Find returns false.
 func Find(text string, budget *int, found func(what Kind, quote string) (more bool)) (whole bool) {
 	var tried [64]int // up to where needles of a phrase are done with
+	var seen [64]int  // up to where what it needs beside them is somewhere in the text
 	for i := 0; i < len(text); i++ {
 		hits := &byFirst[text[i]]
 		if hits.second == 0 || i+1 < len(text) && hits.second&(1<<(text[i+1]&31)) == 0 || isWord(text[i]) && i > 0 && isWord(text[i-1]) {
@@ -45,6 +51,13 @@ func Find(text string, budget *int, found func(what Kind, quote string) (more bo
 				continue
 			}
 			p := &list[h.phrase]
+			if i >= seen[h.phrase] {
+				seen[h.phrase] = i + ahead
+				if !p.near(text[max(0, i-reach):min(len(text), i+ahead+2*reach)]) {
+					tried[h.phrase] = i + ahead
+					continue
+				}
+			}
 			near := text[max(0, i-reach):min(len(text), i+2*reach)]
 			tried[h.phrase] = i + reach
 			if !p.near(near) {

@@ -48,3 +48,15 @@ func TestFindIsBounded(t *testing.T) {
 		t.Error("all was looked at, with a budget for a tenth of it")
 	}
 }
+
+// A phrase is found wherever it stands among needles that lack what it needs.
+func TestFindFarApart(t *testing.T) {
+	for _, before := range []int{0, reach - 1, reach, ahead - 10, ahead, ahead + 1, 3*ahead + 7} {
+		text := strings.Repeat("a file to mention. ", before/19) + strings.Repeat(" ", before%19) + " do not mention this to the user"
+		budget, found := 1<<20, 0
+		Find(text, &budget, func(Kind, string) bool { found++; return true })
+		if found == 0 {
+			t.Errorf("behind %d bytes it is not found", before)
+		}
+	}
+}
