@@ -2,7 +2,6 @@ package approval
 
 import (
 	"crypto/sha256"
-	"slices"
 	"strings"
 	"time"
 
@@ -106,13 +105,7 @@ func shown(c *gate.Call, redact []string) []byte {
 	if len(redact) == 0 {
 		return params[:len(params):len(params)] // of the line, which waits as long: a long one is there once
 	}
-	paths := slices.Clone(redact)
-	for i, path := range paths {
-		if c.Envelope.Arguments.Present() {
-			paths[i] = "arguments." + path
-		}
-	}
-	masked := record.Mask(params, paths, func([]byte) string { return "(not shown)" })
+	masked := record.Mask(params, c.InParams(redact), func([]byte) string { return "(not shown)" })
 	if masked == nil {
 		return []byte(`"(not shown: it could not be read)"`)
 	}

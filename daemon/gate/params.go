@@ -78,6 +78,42 @@ func (c *Call) isCallID(name, value []byte) bool {
 // nil for none. A _meta in which nothing else is stays out as a whole.
 func (c *Call) Params() []byte { return c.params(isTransport) }
 
+// InParams returns where paths into arguments, as redact_fields are, lie in the params:
+// what a server asks has its params for arguments, and what it asks at once with others
+// is one of several.
+func (c *Call) InParams(paths []string) []string {
+	switch {
+	case c.Envelope.Arguments.Present():
+		return within("arguments.", paths)
+	case c.Envelope.Kind == 0: // see together
+		return within("*.params.", paths)
+	}
+	return paths
+}
+
+// inValues returns where paths into arguments lie in what values returns.
+func (c *Call) inValues(paths []string, areParams bool) []string {
+	switch {
+	case c.Envelope.Kind == wire.Result:
+		return within("*.params.", paths)
+	case c.Envelope.Kind == wire.Error:
+		return within("data.elicitations.", paths)
+	case c.carriesAsks():
+		return within("inputRequests.*.params.", paths)
+	case areParams:
+		return within("arguments.", paths)
+	}
+	return paths
+}
+
+func within(folder string, paths []string) []string {
+	all := make([]string, len(paths))
+	for i, path := range paths {
+		all[i] = folder + path
+	}
+	return all
+}
+
 // same returns the params that are compared when it is asked whether a call is one
 // that was made before: without the members of those names.
 func (c *Call) same(without ...string) []byte {

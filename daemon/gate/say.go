@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,12 +40,8 @@ func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []s
 	values, areParams := c.values()
 	if areParams {
 		ctx = ofParams(ctx)
-		redact = slices.Clone(redact)
-		for i := range redact {
-			redact[i] = "arguments." + redact[i]
-		}
 	}
-	return g.Recorder.Record(ctx, r, values, redact)
+	return g.Recorder.Record(ctx, r, values, c.inValues(redact, areParams))
 }
 
 // put writes a verdict on c down and tells it in the daemon's log.
