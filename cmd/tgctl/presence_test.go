@@ -82,9 +82,10 @@ func playOutsider() int {
 
 // screen is a program at a terminal, as a person sees it.
 type screen struct {
-	t   *testing.T
-	tty *os.File // the person's end
-	cmd *exec.Cmd
+	t      *testing.T
+	tty    *os.File // the person's end
+	before *term.State
+	cmd    *exec.Cmd
 
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -132,11 +133,23 @@ func atScreen(t *testing.T, bin string, env []string, args ...string) *screen {
 	t.Cleanup(cancel)
 	s := &screen{t: t, cmd: exec.CommandContext(ctx, filepath.Join(bin, "tgctl"), args...)}
 	s.cmd.Env = env
-	tty, err := pty.StartWithSize(s.cmd, &pty.Winsize{Rows: 50, Cols: 80})
+	tty, theirs, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer theirs.Close()
 	s.tty = tty
+	if s.before, err = term.GetState(int(tty.Fd())); err != nil { // the program may change it at once
+		t.Fatal(err)
+	}
+	if err := pty.Setsize(tty, &pty.Winsize{Rows: 50, Cols: 80}); err != nil {
+		t.Fatal(err)
+	}
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirs, theirs, theirs
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
 	s.done.Go(func() {
 		buf := make([]byte, 4096)
 		for {
@@ -300,17 +313,13 @@ func TestPromptsGiveTheTerminalBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := atScreen(t, bin, env, "presence", "enrol")
-			before, err := term.GetState(int(s.tty.Fd()))
-			if err != nil {
-				t.Fatal(err)
-			}
 			s.until(`Passphrase \(not shown\):`)
 			s.types("half of it")
 			test.end(s)
 			_ = s.cmd.Wait()
 			after, err := term.GetState(int(s.tty.Fd()))
-			if err != nil || *after != *before {
-				t.Errorf("the terminal is %+v, %v; it was %+v", after, err, before)
+			if err != nil || *after != *s.before {
+				t.Errorf("the terminal is %+v, %v; it was %+v", after, err, s.before)
 			}
 			if code := s.ends(); code != test.code {
 				t.Errorf("exit %d, want %d:\n%s", code, test.code, s.shown())

@@ -129,13 +129,13 @@ func kindOfTool(name []byte) (onlyReads, links, runs bool) {
 	w := split(new(cleaner).clean(name))
 	reading, read, writes := false, false, false
 	for i := range w.n {
-		word := string(w.word(i))
-		links = links || removers[word] || linkers[word] && !reading
+		word := w.word(i)
+		links = links || removers[string(word)] || linkers[string(word)] && !reading
 		if !reading {
-			runs = runs || runners[word]
-			writes = writes || makers[word] || savers[word] || verbs[word] > reads
+			runs = runs || runners[string(word)]
+			writes = writes || makers[string(word)] || savers[string(word)] || verbs[string(word)] > reads
 		}
-		reading = (reading || verbs[word] == reads && !savers[word]) && !joins[word]
+		reading = (reading || verbs[string(word)] == reads && !savers[string(word)]) && !joins[string(word)]
 		read = read || reading
 	}
 	return read && !links && !runs && !writes, links, runs
