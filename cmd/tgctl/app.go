@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -39,7 +38,7 @@ type app struct {
 
 	machine *machine // what doctor looks at; nil: this one
 
-	editing *atomic.Bool // an editor has the terminal
+	interrupts chan os.Signal // nil: nobody waits for one
 
 	skew *skew // between the daemon's version and ours
 
@@ -57,7 +56,6 @@ func newApp() *app {
 		environ:     os.Environ,
 		executable:  os.Executable,
 		now:         time.Now,
-		editing:     new(atomic.Bool),
 		hideMemory:  private.NoReading,
 		skew:        &skew{},
 		noCore:      func() { _ = private.NoCore() }, // at worst a crash leaves a file that only its owner reads

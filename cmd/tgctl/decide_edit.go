@@ -55,8 +55,7 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	// has to outlive what interrupts the editor.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$@"`, "editor", path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, screen, screen
-	a.editing.Store(true) // what interrupts the editor is not meant for us
-	defer a.editing.Store(false)
+	defer a.leaveInterrupts()()
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("run the editor %q: %w", editor, err)
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -473,7 +472,6 @@ func newConsole(socket string) *console {
 		getenv:     func(name string) string { return c.env[name] },
 		environ:    func() []string { return nil },
 		executable: func() (string, error) { return "/nowhere/tgctl", nil },
-		editing:    new(atomic.Bool),
 		now:        func() time.Time { return noon },
 	}
 	return c

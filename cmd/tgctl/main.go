@@ -25,28 +25,47 @@ func main() {
 }
 
 // untilInterrupted returns a context that ends with SIGINT or SIGTERM, and what
-// ends it and waits. A SIGINT that comes while an editor has the terminal is from a
-// key that was meant for the editor.
+// ends it and waits.
 func (a *app) untilInterrupted() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	terminations := make(chan os.Signal, 1)
+	a.interrupts = make(chan os.Signal, 1)
+	signal.Notify(terminations, syscall.SIGTERM)
+	signal.Notify(a.interrupts, os.Interrupt)
 	var work sync.WaitGroup
 	work.Go(func() {
-		for {
-			select {
-			case s := <-signals:
-				if s != os.Interrupt || !a.editing.Load() {
-					cancel()
-				}
-			case <-ctx.Done():
-				return
-			}
+		defer cancel()
+		select {
+		case <-terminations:
+		case <-a.interrupts:
+		case <-ctx.Done():
 		}
 	})
 	return ctx, func() {
 		cancel()
 		work.Wait()
-		signal.Stop(signals)
+		signal.Stop(terminations)
+		signal.Stop(a.interrupts)
+	}
+}
+
+// leaveInterrupts leaves each SIGINT that comes until restore is called to the
+// program that has the terminal: it is from a key that was meant for that.
+func (a *app) leaveInterrupts() (restore func()) {
+	theirs := make(chan os.Signal, 1)
+	signal.Notify(theirs, os.Interrupt)
+	if a.interrupts != nil {
+		signal.Stop(a.interrupts)
+	}
+	return func() {
+		// What came while the program ran may not have been handed out yet. Stop waits
+		// until it was.
+		last := make(chan os.Signal, 1)
+		signal.Notify(last, os.Interrupt)
+		signal.Stop(last)
+		if a.interrupts != nil {
+			signal.Notify(a.interrupts, os.Interrupt)
+		}
+		signal.Stop(theirs)
 	}
 }
