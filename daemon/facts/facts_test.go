@@ -351,6 +351,30 @@ func TestToolNames(t *testing.T) {
 		"merge_pull_request": "acts", "update_order": "", "create_order": "acts",
 		"runner": "", "executive_summary": "", "paypal_get_balance": "",
 		"get_secret": "secret-place", "read_vault": "secret-place", "list_api_keys": "secret-place", "getAccessToken": "secret-place", "count_tokens": "", "secretary_list": "",
+		// Forms of a verb, and a verb with its object glued to it.
+		"deletefile": "acts", "deleteFILE": "acts", "deletefiles": "acts", "deleteallusers": "acts", "file_deletefile": "acts", "filedelete": "acts", "runcommand": "acts", "rmfile": "acts",
+		"sendmail": "sends", "sendemails": "sends", "uploadfile": "sends", "deletes_file": "acts", "deleting_file": "acts", "stopping": "acts", "delete2": "acts", "sends_message": "sends",
+		"file_deleter": "acts", "executor": "acts", "code_executor_tool": "acts", "mailer": "sends", "sender": "sends", "email_sender": "sends", "notifier": "sends", "get_and_deletefile": "acts",
+		"get_deleted_items": "", "list_senders": "", "get_sender": "", "sender_name": "", "sender_info": "", "buyer_profile": "", "create_banner": "", "list_exports": "", "user_tweets": "",
+		"batch_get": "", "description": "", "resend_status": "", "resend_email": "sends", "address": "", "editor_info": "", "created_at": "", "settings": "", "target": "", "forget": "",
+		"budget_get": "", "asset_list": "", "dataset": "", "offset": "", "postcode": "", "payload": "", "string_format_get": "acts", "runtime": "", "dropbox": "", "sharepoint": "",
+		"get_sendmail_log": "", "string": "", "number": "", "header": "", "server": "", "cursor": "", "monitor": "", "user": "", "order": "acts", "password": "secret-place", "context": "",
+		"pending": "", "counter": "", "reader": "", "viewer": "", "class": "", "process": "", "status": "", "search_papers": "", "billing_address": "", "shipping": "",
+		// Two words.
+		"k8s_apply": "acts", "tf_apply": "acts", "apply_manifest": "acts", "apply_migration": "acts", "alter_table": "acts", "db_migrate": "acts", "s3_put": "sends", "put_object": "sends",
+		"ftp_put": "sends", "s3_copy": "sends", "s3_sync": "sends", "aws_s3_cp": "sends", "wire_money": "acts", "move_money": "acts", "sign_transaction": "acts", "open_door": "acts",
+		"unlock_door": "acts", "unlock": "acts", "unlock_tools": "", "make_public": "acts", "set_repo_public": "acts", "add_user": "acts", "get_s3_put_log": "", "get_public": "", "apply_edit": "", "s3_get": "", "ftp_list": "",
+		"move_file": "", "sign_document": "", "tear_down": "acts", "is_empty": "", "get_public_key": "",
+		// More verbs.
+		"del": "acts", "rmtree": "acts", "nuke_db": "acts", "evict_pod": "acts", "drain_node": "acts", "cordon": "acts", "undeploy": "acts", "unpublish": "acts", "deregister_image": "acts",
+		"teardown": "acts", "decommission": "acts", "poweroff": "acts", "taskkill": "acts", "mkfs": "acts", "umount": "acts", "popen": "acts", "subprocess": "acts", "flush": "acts",
+		"empty_bucket": "acts", "fax": "sends", "dial": "sends", "git": "acts", "git_status": "", "aws": "acts",
+		// Other languages.
+		"eliminar": "acts", "borrar_archivo": "acts", "enviar": "sends", "ejecutar": "acts", "supprimer": "acts", "envoyer": "sends", "exécuter": "acts", "exe\u0301cuter": "acts", "löschen": "acts",
+		"LöscheDatei": "acts", "lo\u0308schen": "acts", "loeschen": "acts", "LÖSCHEN": "acts", "senden": "sends", "ausführen": "acts", "eliminare": "acts", "inviare": "sends", "excluir": "acts", "apagar": "acts",
+		"删除": "acts", "删除文件": "acts", "发送": "sends", "执行": "acts", "удалить": "acts", "УДАЛИТЬ": "acts", "УдалитьФайл": "acts", "отправить": "sends", "выполнить": "acts", "削除": "acts",
+		"送信": "sends", "実行": "acts", "삭제": "acts", "보내기": "sends", "실행": "acts", "\u1109\u1161\u11a8\u110c\u1166": "acts", "删\u200b除": "acts", "发送并删除": "acts sends",
+		"获取已删除": "", "удаленный_доступ": "", "отправитель": "", "削除済み一覧": "", "読む": "", "über": "", "borrow": "", "environment": "",
 		"delete_secret": "acts secret-place", "send_password": "sends secret-place",
 	} {
 		var got []string

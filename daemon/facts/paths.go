@@ -133,7 +133,7 @@ func kindOfTool(name []byte) (onlyReads, links, runs bool) {
 		links = links || removers[string(word)] || linkers[string(word)] && !reading
 		if !reading {
 			runs = runs || runners[string(word)]
-			writes = writes || makers[string(word)] || savers[string(word)] || verbs[string(word)] > reads
+			writes = writes || makers[string(word)] || savers[string(word)] || verbs[string(word)] > reads || verbIn(word) != ""
 		}
 		reading = (reading || verbs[string(word)] == reads && !savers[string(word)]) && !joins[string(word)]
 		read = read || reading

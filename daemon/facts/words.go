@@ -1,5 +1,11 @@
 package facts
 
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
 // A tool's name is split into words. One that acts decides wherever it stands,
 // else one that sends, else the first that reads: `get_and_delete` deletes, and
 // `get_deleted_files` reads. Words that may be nouns as well count only where they
@@ -25,29 +31,34 @@ var verbs = deeds(map[deed][]string{
 		"discard", "trash", "prune", "uninstall", "kill", "killall", "pkill", "terminate", "shutdown", "reboot", "cancel", "revoke", "detach", "deprovision",
 		"overwrite", "shred", "disable", "deactivate", "suspend", "ban", "halt", "abort", "stop", "restart", "reset", "merge", "revert",
 		"exec", "execute", "eval", "evaluate", "invoke", "spawn", "rollback", "sudo", "execution", "deletion",
-		"withdraw", "sell", "donate", "invest", "pay", "buy", "npx", "uvx", "authorize", "approve", "impersonate", "chmod", "chown", "escalate"},
+		"withdraw", "sell", "donate", "invest", "pay", "buy", "npx", "uvx", "authorize", "approve", "impersonate", "chmod", "chown", "escalate",
+		"del", "rmtree", "deltree", "nuke", "expunge", "obliterate", "dismantle", "flush", "evict", "expel", "drain", "cordon", "undeploy", "unpublish",
+		"unregister", "deregister", "teardown", "decommission", "poweroff", "taskkill", "mkfs", "fdisk", "umount", "unmount", "execve", "popen", "subprocess",
+		"migrate", "remit", "reimburse", "disburse", "repay", "disarm"},
 	sends: {"send", "publish", "upload", "tweet", "retweet", "broadcast", "submit", "notify", "announce", "invite", "respond",
-		"transmit", "relay", "deliver", "dispatch", "export", "exfiltrate", "curl", "wget"},
-})
+		"transmit", "relay", "deliver", "dispatch", "export", "exfiltrate", "exfil", "leak", "curl", "wget"},
+}, inLatinLetters)
 
 // nouns decide like verbs, but for what is read.
 var nouns = deeds(map[deed][]string{
 	acts: {"run", "launch", "deploy", "trigger", "transfer", "purchase", "checkout", "refund", "charge", "deposit", "trade", "swap", "install",
 		"grant", "permit", "format", "bash", "shell", "powershell", "pwsh", "sh", "zsh", "cmd", "repl", "interpreter", "terminal", "python", "python3",
 		"nodejs", "deno", "bun", "perl", "ruby", "php", "javascript", "osascript", "applescript", "kubectl", "helm", "terraform", "ansible", "docker", "podman",
-		"ssh", "scp", "rsync", "sftp", "systemctl", "crontab", "sql", "psql", "mysql", "pip", "brew", "apt"},
-	sends: {"share", "reply", "push", "dm", "post", "webhook"},
+		"ssh", "scp", "rsync", "sftp", "systemctl", "crontab", "sql", "psql", "mysql", "pip", "brew", "apt", "rerun", "redeploy", "removal", "destruction",
+		"cancellation", "termination", "invocation", "revocation", "deployer", "installer", "launcher", "payout"},
+	sends: {"share", "reply", "push", "dm", "post", "webhook", "repost", "reshare", "fax", "dial", "smtp", "netcat", "telnet", "rclone", "mailer", "emailer",
+		"forwarder", "transmission"},
 })
 
 // starters decide as the first word of a name.
 var starters = deeds(map[deed][]string{
-	acts:  {"book", "reserve", "order", "command", "node"},
+	acts:  {"book", "reserve", "order", "command", "node", "empty", "freeze", "kick"},
 	sends: {"email", "mail", "message", "comment", "sms", "forward"},
 })
 
 // makers are verbs that say what they do only with their object.
 var makers = set("create", "make", "do", "add", "set", "update", "put", "new", "start", "process", "place", "assign", "apply", "insert",
-	"modify", "change", "write", "issue", "open", "call", "http", "https", "api", "rest", "raw", "web", "url")
+	"modify", "change", "write", "issue", "open", "call", "resend", "http", "https", "api", "rest", "raw", "web", "url")
 
 // creators are makers whose object is a thing even where it might be a verb: who
 // creates a view or writes a query does not read.
@@ -70,8 +81,45 @@ var placed = set("order", "orders", "booking", "reservation")
 // joins are words behind which a name begins anew.
 var joins = set("and", "or", "then", "plus")
 
-// clients are names of tools that are nothing but a client of HTTP.
-var clients = set("http", "https", "request", "requests", "axios", "httpie")
+// pairs are two words side by side that decide where each by itself does not.
+var pairs = func() map[string]deed {
+	m := map[string]deed{}
+	for _, p := range []struct {
+		deed          deed
+		first, second string
+	}{
+		{acts, "k8s kube kubernetes tf tofu pulumi stack", "apply patch scale up"},
+		{acts, "apply", "manifest manifests migration migrations terraform playbook chart stack yaml"},
+		{acts, "alter", "table schema column index database user role"},
+		{acts, "move wire", "money funds cash"},
+		{acts, "sign", "transaction transactions tx"},
+		{acts, "open unlock", "door doors gate garage lock locks safe car vehicle trunk"},
+		{acts, "unlock", "account accounts user users device phone bootloader file folder"},
+		{acts, "add", "user users member members admin admins owner"},
+		{acts, "create", "user users admin admins"},
+		{acts, "make set go mark", "public"},
+		{acts, "tear shut take wind", "down"},
+		{acts, "power turn switch", "off"},
+		{acts, "close", "account accounts"},
+		{acts, "roll", "back"},
+		{sends, "s3 gcs ftp blob bucket gsutil", "put copy cp mv sync write"},
+		{sends, "put", "object objects blob blobs"},
+	} {
+		for first := range strings.FieldsSeq(p.first) {
+			for second := range strings.FieldsSeq(p.second) {
+				m[first+" "+second] = p.deed
+			}
+		}
+	}
+	return m
+}()
+
+// alone are names of tools that are nothing but a client of HTTP, or a program that
+// runs what it is given.
+var alone = deeds(map[deed][]string{
+	sends: {"http", "https", "request", "requests", "axios", "httpie", "nc"},
+	acts:  {"git", "gh", "npm", "pnpm", "yarn", "aws", "gcloud", "az", "lua", "system", "unlock"},
+})
 
 // queues are words before request that make it a thing of a program's, and no
 // message to a host.
@@ -81,34 +129,71 @@ var queues = set("pull", "merge", "feature", "change", "access", "review", "serv
 // command was judged when it was started, as terminal/create, and these start none.
 var hosted = set("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
 
-func deeds(lists map[deed][]string) map[string]deed {
+func deeds(lists ...map[deed][]string) map[string]deed {
 	m := map[string]deed{}
-	for d, words := range lists {
-		for _, w := range words {
-			m[w] = d
+	for _, list := range lists {
+		for d, words := range list {
+			for _, w := range words {
+				m[w] = d
+			}
 		}
 	}
 	return m
 }
 
+func isASCII(text []byte) bool {
+	return !slices.ContainsFunc(text, func(c byte) bool { return c >= utf8.RuneSelf })
+}
+
 // said is what the name of a tool says that it does.
 type said struct {
-	deed   deed
-	sends  bool // also where it acts
-	words  wordList
-	at     int // the word that says deed
-	sentAt int // the one that says sends
+	deed    deed
+	sends   bool // also where it acts
+	words   wordList
+	at      int           // the word that says deed
+	sentAt  int           // the one that says sends
+	foreign [acts]*string // what says sends, and acts, in another language
+}
+
+// by returns the word of the name that says d.
+func (s *said) by(d deed) string {
+	switch word := s.foreign[d-1]; {
+	case word != nil:
+		return *word
+	case d == sends:
+		return string(s.words.word(s.sentAt))
+	}
+	return string(s.words.word(s.at))
 }
 
 // deedsIn says what a tool of this name does.
-func deedsIn(name []byte) said {
+func deedsIn(name string) said {
+	clean := new(cleaner).clean([]byte(name))
+	s := deedsOf(clean)
+	if isASCII(clean) && isASCII([]byte(name)) {
+		return s
+	}
+	for d, word := range foreignIn(name) {
+		switch {
+		case word == nil:
+		case deed(d+1) == sends && !s.sends:
+			s.sends, s.deed, s.foreign[d] = true, max(s.deed, sends), word
+		case deed(d+1) == acts && s.deed != acts:
+			s.deed, s.foreign[d] = acts, word
+		}
+	}
+	return s
+}
+
+// deedsOf is deedsIn for a name that was cleaned, by words in Latin letters.
+func deedsOf(name []byte) said {
 	var s said
 	if hosted[string(name)] {
 		return s
 	}
 	s.words = split(name)
-	if s.words.n == 1 && clients[string(s.words.word(0))] {
-		return said{deed: sends, sends: true, words: s.words}
+	if d := alone[string(s.words.word(0))]; d > 0 && s.words.n == 1 {
+		return said{deed: d, sends: d == sends, words: s.words}
 	}
 	var n namedDeeds
 	for i := range s.words.n {
@@ -141,6 +226,9 @@ func (n *namedDeeds) word(w *wordList, i int) deed {
 	}
 	if d == noDeed && i == 0 {
 		d = starters[string(this)]
+	}
+	if d == noDeed && !n.reading {
+		d = n.derived(w, i)
 	}
 	if d == noDeed && n.made && !(i > 0 && queues[string(w.word(i-1))]) {
 		if d = objects[string(this)]; d == noDeed && placed[string(this)] && !n.changed {
@@ -185,7 +273,7 @@ func namedForSecrets(name []byte) (word string, is bool) {
 func takesAway(name []byte) bool {
 	w := split(name)
 	for i := range w.n {
-		if removers[string(w.word(i))] {
+		if word := w.word(i); removers[string(word)] || removers[verbIn(word)] {
 			return true
 		}
 	}
@@ -193,20 +281,21 @@ func takesAway(name []byte) bool {
 }
 
 var removers = set("delete", "remove", "rm", "rmdir", "destroy", "purge", "wipe", "erase", "trash", "move", "mv", "rename", "replace", "unlink",
+	"del", "rmtree", "deltree", "nuke", "empty", "shred", "expunge", "obliterate",
 	// Written over is as good as taken away.
 	"copy", "cp", "extract", "unzip", "untar", "unpack", "restore", "sync")
 
 func (l *look) toolName() {
 	name := new(cleaner).clean([]byte(l.call.Subject))
-	said := deedsIn(name)
+	said := deedsIn(l.call.Subject)
 	if said.deed == acts {
-		l.add(Acts, "its name says "+string(said.words.word(said.at)), "")
+		l.add(Acts, "its name says "+said.by(acts), "")
 	}
 	if said.sends {
-		l.add(Sends, "its name says "+string(said.words.word(said.sentAt)), "")
+		l.add(Sends, "its name says "+said.by(sends), "")
 	}
 	if word, is := namedForSecrets(name); is {
 		l.add(SecretPlace, "its name says "+word, "")
 	}
-	l.removes = takesAway(name)
+	l.removes = takesAway(name) || said.foreign[acts-1] != nil
 }

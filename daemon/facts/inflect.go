@@ -1,0 +1,134 @@
+package facts
+
+import "bytes"
+
+// derived says what a word says that is made of a verb: `deletes`, `deleting`,
+// `deleter`, `deletefile`; of the verb's list, or with the word before it. What may
+// be a noun as well counts only where it is none: `sends` at the beginning, `sender`
+// at the end.
+func (n *namedDeeds) derived(w *wordList, i int) deed {
+	this := w.word(i)
+	if i > 0 {
+		var pair [96 + 1]byte
+		if d := pairs[string(append(append(append(pair[:0], w.word(i-1)...), ' '), this...))]; d != noDeed {
+			return d
+		}
+	}
+	if verb := verbIn(this); verb != "" {
+		switch last := this[len(this)-1]; {
+		case gluedVerb(this) != "":
+		case last == 's' && i > 0 && !joins[string(w.word(i-1))]:
+			return noDeed
+		case last == 'r' && (n.made || i < w.n-1 && !helpers[string(w.word(i+1))]):
+			return noDeed
+		}
+		return verbOf([]byte(verb))
+	}
+	if i == w.n-1 && n.made && string(this) == "public" {
+		return acts // make_repository_public
+	}
+	return noDeed
+}
+
+// helpers stand behind the name of what does something and say no more of it.
+var helpers = set("tool", "agent", "service", "server", "client", "helper", "bot", "plugin", "mcp", "v1", "v2")
+
+// noVerbs are words that look like forms of a verb and are none, or a person.
+var noVerbs = set("banner", "merger", "buyer", "seller", "payer", "investor", "approver", "evening")
+
+// verbOf returns what a verb says that acts or sends, else noDeed.
+func verbOf(word []byte) deed {
+	if d := verbs[string(word)]; d > reads {
+		return d
+	}
+	return gluedVerbs[string(word)]
+}
+
+// gluedVerbs are verbs besides those that decide anywhere which count with an object
+// glued to them.
+var gluedVerbs = deeds(map[deed][]string{acts: {"run", "launch", "deploy", "install", "transfer", "grant"}})
+
+// verbIn returns the verb that a word is a form of, or that is glued to its object in
+// it, if that acts or sends: the s of a third person, -ing, -er and -or (`deletes`,
+// `stopping`, `notifier`). The verb itself is no form.
+func verbIn(word []byte) string {
+	const longest = 48
+	if len(word) < 4 || len(word) > longest || noVerbs[string(word)] || verbs[string(word)] != noDeed {
+		return ""
+	}
+	if trimmed := bytes.TrimRight(word, "0123456789"); len(trimmed) < len(word) { // delete2
+		if verbs[string(trimmed)] > reads {
+			return string(trimmed)
+		}
+		return verbIn(trimmed)
+	}
+	for _, ending := range endings {
+		if stem, ok := bytes.CutSuffix(word, ending); ok {
+			if verb := infinitive(stem); verb != "" {
+				return verb
+			}
+		}
+	}
+	return gluedVerb(word)
+}
+
+var endings = [][]byte{[]byte("s"), []byte("es"), []byte("ing"), []byte("er"), []byte("or")}
+
+// infinitive returns the verb of a stem: `delet` is of delete, `stopp` of stop,
+// `notifi` of notify.
+func infinitive(stem []byte) string {
+	n := len(stem)
+	if n < 3 {
+		return ""
+	}
+	var buf [64]byte
+	for _, ending := range []string{"e", "", "y"} {
+		verb := append(append(buf[:0], stem...), ending...)
+		if ending == "y" {
+			if stem[n-1] != 'i' {
+				continue
+			}
+			verb = append(verb[:n-1], 'y')
+		}
+		if verbs[string(verb)] > reads {
+			return string(verb)
+		}
+	}
+	if stem[n-1] == stem[n-2] && verbs[string(stem[:n-1])] > reads {
+		return string(stem[:n-1])
+	}
+	return ""
+}
+
+// gluedVerb returns the verb of a word that is nothing but a verb and its objects, in
+// either order: `deletefile`, `filedelete`, `deleteallusers`.
+func gluedVerb(word []byte) string {
+	for i := 2; i <= len(word)-2; i++ {
+		if verbOf(word[:i]) != noDeed && areObjects(word[i:]) {
+			return string(word[:i])
+		}
+		if verbs[string(word[i:])] > reads && areObjects(word[:i]) {
+			return string(word[i:])
+		}
+	}
+	return ""
+}
+
+// areObjects reports whether text is made of words for what verbs are done to.
+func areObjects(text []byte) bool {
+	for i := 2; i <= len(text); i++ {
+		if head := text[:i]; !gluedObjects[string(head)] && !gluedObjects[string(bytes.TrimSuffix(head, []byte("s")))] {
+			continue
+		}
+		if i == len(text) || areObjects(text[i:]) {
+			return true
+		}
+	}
+	return false
+}
+
+var gluedObjects = set("file", "folder", "dir", "directory", "directories", "path", "tree", "mail", "email", "message", "msg", "sms", "user", "account",
+	"member", "db", "database", "table", "row", "column", "record", "record", "item", "object", "entry", "entries", "data", "note", "page", "post", "event", "task",
+	"issue", "repo", "repository", "branch", "image", "container", "pod", "instance", "server", "service", "vm", "disk", "drive", "volume", "bucket", "code",
+	"command", "cmd", "script", "query", "process", "job", "payment", "money", "fund", "order", "invoice", "request", "notification", "token", "document", "doc",
+	"report", "comment", "package", "cache", "collection", "contact", "tweet", "all", "everything", "the", "my", "shell", "program", "app")
