@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ type fileLock struct {
 	path   string
 	holder holder
 	made   note // which locks of agents are ours
+	theirs bool // the file is somebody else's: it is neither written to nor removed
 }
 
 // holder is what a lock file says, for people and for whoever holds it next.
@@ -123,7 +125,7 @@ func takeLockOnce(path, config string, who holder) (*fileLock, error) {
 		_ = who.notes.drop(n)
 	}
 	who.PID, who.Since = os.Getpid(), time.Now().UTC().Truncate(time.Second)
-	l := &fileLock{f: f, path: path, holder: who}
+	l := &fileLock{f: f, path: path, holder: who, theirs: !isHolders(f)}
 	l.write()
 	return l, nil
 }
@@ -150,15 +152,22 @@ func isLocked(path, config string) error {
 // is O_CREAT or 0.
 func openLock(path string, create int) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDWR|create|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
-	if errors.Is(err, unix.ELOOP) {
+	switch {
+	case errors.Is(err, unix.ELOOP):
 		err = errors.New("is a link; remove it")
+	case errors.Is(err, unix.EISDIR):
+		err = errors.New("is a folder; remove it")
+	case errors.Is(err, unix.ENXIO): // a socket
+		err = errors.New("is not a regular file; remove it")
 	}
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
-		err = ownRegular(&st)
+		if err = ownRegular(&st); err != nil {
+			err = fmt.Errorf("%w; remove it", err)
+		}
 	}
 	if err == nil && st.Nlink > 1 { // it will be written to: what else would that change?
 		err = errors.New("has another name; remove it")
@@ -189,21 +198,46 @@ func readHolder(f *os.File) holder {
 	return h
 }
 
-// write says who holds the lock. On a full disk it stays unsaid.
+// isHolders reports whether a lock file is empty, or says who held it and nothing
+// else: nothing is lost with it. Any other was put there by somebody else, and serves
+// as a lock as it is.
+func isHolders(f *os.File) bool {
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<10))
+	if err != nil || len(text) == 0 {
+		return err == nil
+	}
+	again, err := json.Marshal(readHolder(f))
+	return err == nil && bytes.Equal(bytes.TrimSpace(text), again)
+}
+
+// isLeftLock reports whether a lock file lies at path that a holder may remove.
+func isLeftLock(path string) bool {
+	f, err := openLock(path, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return isHolders(f)
+}
+
+// write says who holds the lock. On a full disk it stays unsaid. Whenever we are
+// killed, [isHolders] knows the file.
 func (l *fileLock) write() {
 	text, err := json.Marshal(l.holder)
-	if err != nil {
+	if err != nil || l.theirs || l.f.Truncate(0) != nil {
 		return
 	}
-	if n, err := l.f.WriteAt(append(text, '\n'), 0); err == nil {
-		_ = l.f.Truncate(int64(n))
+	if _, err := l.f.WriteAt(append(text, '\n'), 0); err != nil {
+		_ = l.f.Truncate(0)
 	}
 }
 
 // release removes the lock file and lets go of it, in this order: who opened it
 // before finds that it is gone.
 func (l *fileLock) release() {
-	_ = os.Remove(l.path)
+	if !l.theirs {
+		_ = os.Remove(l.path)
+	}
 	_ = l.f.Close()
 }
 

@@ -153,12 +153,37 @@ func TestTryLock(t *testing.T) {
 func TestStaleLockFile(t *testing.T) {
 	w := newWorld(t)
 	w.write(w.state(), twoServers)
-	for _, text := range []string{"", "garbage", `{"pid":1,"session":"dead","since":"2026-01-01T00:00:00Z"}`, strings.Repeat("x", 100000)} {
+	for _, text := range []string{"", `{"pid":1,"session":"dead","since":"2026-01-01T00:00:00Z"}`, `{"pid":1,"since":"2026-01-01T00:00:00Z","brief":true}` + "\n"} {
 		w.write(w.state()+lockSuffix, text)
+		if !Concerned(w.state()) || len(leftBeside(w.state(), nil)) != 1 {
+			t.Errorf("%q is not seen as left over", text)
+		}
 		p, _ := w.wrapped()
 		w.restore(p)
 		w.wantFile(w.state(), twoServers)
 		w.wantClean()
+	}
+}
+
+// What somebody else has put under the name of a lock is locked as it is, and stays
+// as it is.
+func TestLockOfSomebodyElse(t *testing.T) {
+	w := newWorld(t)
+	w.write(w.state(), twoServers)
+	lock := w.state() + lockSuffix
+	for _, text := range []string{"precious", "{}", "null", "\n", `{"pid":1,"since":"2026-01-01T00:00:00Z","more":1}`, strings.Repeat("x", 100000)} {
+		w.write(lock, text)
+		if Concerned(w.state()) || len(leftBeside(w.state(), nil)) > 0 {
+			t.Errorf("%.20q is taken for ours", text)
+		}
+		p, _ := w.wrapped()
+		var locked *LockedError
+		if _, err := NewPlan(claudeCode{}, w.env(), w.shim); !errors.As(err, &locked) {
+			t.Errorf("a second wrap: got %v, want LockedError", err)
+		}
+		w.restore(p)
+		w.wantFile(w.state(), twoServers)
+		w.wantFile(lock, text)
 	}
 }
 
@@ -190,11 +215,12 @@ func TestPlantedLock(t *testing.T) {
 		"is a link":             func() { os.Symlink(victim, lock) },
 		"has another name":      func() { os.Link(victim, lock) },
 		"is not a regular file": func() { mkfifo(t, lock) },
+		"is a folder":           func() { os.Mkdir(lock, 0o700) },
 	}
 	for want, do := range plant {
 		w.write(victim, "precious")
 		do()
-		wantError(t, w.plan().Lock("s"), want)
+		wantError(t, w.plan().Lock("s"), lock, want, "remove it")
 		w.wantFile(victim, "precious")
 		if err := os.Remove(lock); err != nil {
 			t.Fatal(err)

@@ -152,7 +152,11 @@ func leftBeside(path string, lasting []*Protection) []Leftover {
 	for _, entry := range entries {
 		rest, ok := strings.CutPrefix(entry.Name(), filepath.Base(target))
 		at := filepath.Join(filepath.Dir(target), entry.Name())
-		if kind := leftoverKind(rest); ok && kind != "" && !slices.Contains(needed, at) {
+		kind := leftoverKind(rest)
+		if kind == StaleLock && !isLeftLock(at) {
+			continue
+		}
+		if ok && kind != "" && !slices.Contains(needed, at) {
 			left = append(left, Leftover{at, path, kind})
 		}
 	}

@@ -61,7 +61,7 @@ func Concerned(path string) bool {
 	if now, err := readFile(target); err == nil && (bytes.Contains(now.data, []byte(envSession)) || bytes.Contains(now.data, []byte(shimName))) {
 		return true
 	}
-	if _, err := os.Lstat(lockPath(target)); err == nil {
+	if isLeftLock(lockPath(target)) {
 		return true
 	}
 	return len(backupsOf(target)) > 0
