@@ -3,6 +3,7 @@ package facts
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
@@ -195,8 +196,15 @@ func (s *sight) hostNamed(name []byte, sure bool) {
 		if number := bytes.TrimRight(name, "."); len(number) >= shortestAccount && allDigits(number) {
 			s.found(account, number, sure) // as it reads where nothing says that it is a host
 		}
-		name = []byte(uri.Host(string(name)))
+		for _, one := range uri.Hosts(string(name)) {
+			s.hostFound([]byte(one), sure)
+		}
+		return
 	}
+	s.hostFound(name, sure)
+}
+
+func (s *sight) hostFound(name []byte, sure bool) {
 	if len(name) > 0 && !uri.IsHere(string(name)) && !isOneOf(nowhere, name) {
 		s.found(host, name, sure)
 	}
@@ -246,7 +254,7 @@ func isHost(name []byte) bool {
 // isNumericHost reports whether name is an address of four numbers, not all of
 // them decimal.
 func isNumericHost(name []byte) bool {
-	return len(name) >= len("1.2.3.4") && len(name) <= 4*len("0x00000000") && isDigit(name[0]) && bytes.Count(name, []byte(".")) == 3 && isAddress(uri.Host(string(name)))
+	return len(name) >= len("1.2.3.4") && len(name) <= 4*len("0x00000000") && isDigit(name[0]) && bytes.Count(name, []byte(".")) == 3 && slices.ContainsFunc(uri.Hosts(string(name)), isAddress)
 }
 
 func isAddress(host string) bool {

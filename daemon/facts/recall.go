@@ -136,8 +136,10 @@ func (r *recall) tidied(text []byte) (isURL bool) {
 	if len(text) > longestAddress || !r.isAddress() {
 		return false
 	}
-	if name := uri.Host(string(bytes.TrimSpace(text))); isAddress(name) {
-		r.sight.hostNamed([]byte(name), true)
+	for _, name := range uri.Hosts(string(bytes.TrimSpace(text))) {
+		if isAddress(name) {
+			r.sight.hostNamed([]byte(name), true)
+		}
 	}
 	if bytes.ContainsAny(text, "\t\r\n") {
 		r.sight.joined = true

@@ -2,6 +2,7 @@ package uri
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,28 @@ func splitAuthority(authority string) (user, host, port string) {
 // it was written (as one number, in hexadecimal, in full width digits, as IPv4
 // within IPv6).
 func Host(name string) string {
+	name = plainHost(name)
+	if addr, ok := ipv4(name, inetAton); ok {
+		return addr.String()
+	}
+	return name
+}
+
+// Hosts returns Host(name) first, then each other address that some reader takes the
+// name for, or that it leads to: numbers that begin with a zero are decimal to Java,
+// numbers that are too large lose their upper bits, and within some addresses of IPv6
+// stands the one of IPv4 that they are sent on to.
+func Hosts(name string) []string {
+	name = plainHost(name)
+	hosts := []string{name}
+	if addr, ok := ipv4(name, inetAton); ok {
+		hosts[0] = addr.String()
+	}
+	return append(hosts, otherHosts(name)...)
+}
+
+// plainHost is Host but for the forms of an address of IPv4.
+func plainHost(name string) string {
 	if name = decoded(name); strings.Contains(name, ":") {
 		bare, _, _ := strings.Cut(name, "%")
 		if addr, err := netip.ParseAddr(bare); err == nil {
@@ -42,11 +65,55 @@ func Host(name string) string {
 		}
 	}
 	name, _, _ = strings.Cut(name, "\x00") // where a name ends for what is written in C
-	name = strings.TrimRight(asciiHost(strings.TrimFunc(name, isBlank)), ".")
-	if addr, ok := ipv4(name); ok {
-		return addr.String()
+	return strings.TrimRight(asciiHost(strings.TrimFunc(name, isBlank)), ".")
+}
+
+// otherHosts is Hosts without the first, for a plain host.
+func otherHosts(name string) []string {
+	if strings.Contains(name, ":") {
+		if addr, ok := within(name); ok {
+			return []string{addr.String()}
+		}
+		return nil
 	}
-	return name
+	usual, known := ipv4(name, inetAton)
+	var others []string
+	for _, as := range []manner{{decimal: true}, {wraps: true}, {decimal: true, wraps: true}} {
+		addr, ok := ipv4(name, as)
+		if text := addr.String(); ok && !(known && addr == usual) && !slices.Contains(others, text) {
+			others = append(others, text)
+		}
+	}
+	return others
+}
+
+// carriers are the networks of IPv6 in whose addresses one of IPv4 stands, and at
+// which byte.
+var carriers = []struct {
+	network netip.Prefix
+	at      int
+}{
+	{netip.MustParsePrefix("::/96"), 12},           // compatible with IPv4, RFC 4291
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64, RFC 6052
+	{netip.MustParsePrefix("64:ff9b:1::/48"), 12},  // NAT64 of one's own, RFC 8215, as /96
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // SIIT, RFC 2765
+	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4, RFC 3056
+}
+
+// within returns the address of IPv4 that stands in one of IPv6 and that this is sent
+// on to. That of the machine itself, and that of none, have none.
+func within(name string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(name)
+	if err != nil || addr.IsLoopback() || addr.IsUnspecified() {
+		return netip.Addr{}, false
+	}
+	bytes := addr.As16()
+	for _, c := range carriers {
+		if c.network.Contains(addr) {
+			return netip.AddrFrom4([4]byte(bytes[c.at : c.at+4])), true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // IsHere reports whether a host as Host returns it is the machine itself.
@@ -110,10 +177,18 @@ func isASCII(s string) bool {
 	return true
 }
 
+// manner is how a reader of addresses differs from inet_aton.
+type manner struct {
+	decimal bool // a number that begins with 0 is not octal
+	wraps   bool // of a number that is too large the lower bits count
+}
+
+var inetAton manner
+
 // ipv4 reads the forms of an address that inet_aton knows: one to four numbers,
 // each decimal, octal after 0 or hexadecimal after 0x, of which the last fills
 // what the others leave.
-func ipv4(name string) (netip.Addr, bool) {
+func ipv4(name string, as manner) (netip.Addr, bool) {
 	if name == "" || len(name) > 64 || name[0] < '0' || name[0] > '9' || strings.Trim(name, "0123456789abcdefxABCDEFX.") != "" {
 		return netip.Addr{}, false
 	}
@@ -125,15 +200,17 @@ func ipv4(name string) (netip.Addr, bool) {
 	for i, part := range parts {
 		base, digits := 10, part
 		if len(part) > 1 && part[0] == '0' {
-			base, digits = 8, part[1:]
-			if part[1]|0x20 == 'x' {
+			switch {
+			case part[1]|0x20 == 'x':
 				base, digits = 16, part[2:]
+			case !as.decimal:
+				base, digits = 8, part[1:]
 			}
 		}
 		n := uint64(0)
 		if digits != "" {
 			var err error
-			if n, err = strconv.ParseUint(digits, base, 32); err != nil || strings.HasPrefix(digits, "+") {
+			if n, err = strconv.ParseUint(digits, base, 64); err != nil || strings.HasPrefix(digits, "+") {
 				return netip.Addr{}, false
 			}
 		} else if base == 10 {
@@ -144,7 +221,10 @@ func ipv4(name string) (netip.Addr, bool) {
 			most, shift = 1<<(8*uint(4-i))-1, 0
 		}
 		if n > most {
-			return netip.Addr{}, false
+			if !as.wraps {
+				return netip.Addr{}, false
+			}
+			n &= most
 		}
 		sum |= n << shift
 	}

@@ -74,7 +74,9 @@ func Tidy(text string) Reading {
 // tidied is what Tidy makes of a URI before it is put together.
 type tidied struct {
 	scheme, host, port, path, query string
-	early                           string // host as readers by IDNA 2003 have it
+	early                           string   // host as readers by IDNA 2003 have it
+	others                          []string // see otherHosts
+	led                             string   // where a path through /proc leads, else empty
 	authority                       bool
 }
 
@@ -126,6 +128,7 @@ func tidy(text string, slashes bool) tidied {
 	}
 	_, host, port := splitAuthority(authority)
 	t.host = Host(host)
+	t.others = otherHosts(plainHost(host))
 	if t.scheme == "file" && IsHere(t.host) {
 		t.host = ""
 	}
@@ -141,7 +144,9 @@ func tidy(text string, slashes bool) tidied {
 	if special && !strings.HasPrefix(rest, "/") {
 		rest = "/" + rest
 	}
-	t.path = cleanPath(rest)
+	if t.path = cleanPath(rest); t.scheme == "file" {
+		t.led = throughProc(rest)
+	}
 	return t
 }
 

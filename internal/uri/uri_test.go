@@ -73,7 +73,9 @@ func TestSpellings(t *testing.T) {
 		"https://faß.org/":      {"https://faß.org/", "https://xn--fa-hia.org/", "https://fass.org/"},
 		"<URL:file:///a/b>":     {"<URL:file:///a/b>", "<URL:file:/a/b>", "file:///a/b", "%3CURL:file:/a/b%3E"},
 		"file%3a%2f%2f/a":       {"file%3a%2f%2f/a", "file:/a", "file:///a"},
-		"//a.org/b":             {"//a.org/b", "file://a.org/b", "file:///b", "http://a.org/b", "https://a.org/b"},
+		"http://[::1]/":         {"http://[::1]/"}, "http://1.2.3.4/": {"http://1.2.3.4/"}, "http://0.0.0.0/": {"http://0.0.0.0/"},
+		"file:///proc/self/status": {"file:///proc/self/status"}, "file:///a/proc/1/root/b": {"file:///a/proc/1/root/b"},
+		"//a.org/b": {"//a.org/b", "file://a.org/b", "file:///b", "http://a.org/b", "https://a.org/b"},
 		"https://xn--bcher-kva.org/a/../b": {
 			"https://xn--bcher-kva.org/a/../b", "https://xn--bcher-kva.org/b", "https://bücher.org/b",
 		},
@@ -84,12 +86,60 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
+// What is wrapped, or read in two ways, is judged as what it leads to, among others.
+func TestSpellingsHold(t *testing.T) {
+	for text, want := range map[string]string{
+		`https://a.org\@b.org/x`:    "https://b.org/x",
+		`https://a.org\@b.org/y`:    "https://a.org/@b.org/y",
+		"<URL:HTTPS://A.org:443/x>": "https://a.org/x",
+		"view-source:file:///a":     "file:///a",
+		"blob:https://a.org/x":      "https://a.org/x",
+		"filesystem:file:///a":      "file:///a",
+		"feed:https://a.org/x":      "https://a.org/x",
+		"jar:file:///a":             "file:///a",
+		// Addresses within others, and numbers that readers take differently.
+		"http://[::169.254.169.254]/x":        "http://169.254.169.254/x",
+		"http://[::a9fe:a9fe]/x":              "http://169.254.169.254/x",
+		"http://[64:ff9b::169.254.169.254]/x": "http://169.254.169.254/x",
+		"http://[64:ff9b::a9fe:a9fe]/":        "http://[64:ff9b::a9fe:a9fe]/",
+		"http://[64:ff9b:0::a9fe:a9fe]/y":     "http://[64:ff9b::a9fe:a9fe]/y",
+		"http://[2002:a9fe:a9fe::1]/x":        "http://169.254.169.254/x",
+		"http://425.510.425.510/x":            "http://169.254.169.254/x",
+		"http://7147006462/x":                 "http://169.254.169.254/x",
+		"http://0169.0254.0169.0254/x":        "http://169.254.169.254/x",
+		"http://0251.0376.0251.0376/x":        "http://169.254.169.254/x",
+		"http://0177.0.0.1/x":                 "http://177.0.0.1/x",
+		"http://0177.0.0.1/y":                 "http://127.0.0.1/y",
+		// WebSockets.
+		"wss://a.org:443/x": "https://a.org/x",
+		"WSS://a.org/x":     "wss://a.org/x",
+		"ws://a.org/x":      "http://a.org/x",
+		// Ways through /proc.
+		"file:///proc/self/root/etc/x":                "file:///etc/x",
+		"file:///proc/self/root/../etc/x":             "file:///etc/x",
+		"file:///proc/self/../1234/root/etc/x":        "file:///etc/x",
+		"file:///proc/1/cwd/../../etc/x":              "file:///etc/x",
+		"file:///proc/thread-self/root/etc/x":         "file:///etc/x",
+		"file:///proc/thread-self/../../root/etc/x":   "file:///etc/x",
+		"file:///proc/self/task/12/root/etc/":         "file:///etc/",
+		"file:///dev/fd/../root/etc/x":                "file:///etc/x",
+		"file:///dev/fd/../..":                        "file:///proc",
+		"/proc/self/root/proc/self/root/etc/x":        "file:///etc/x",
+		"file:///proc%2fself/%72oot/%252e%252e/etc/x": "file:///etc/x",
+		"file://h/proc/self/root/a b":                 "file:///a%20b",
+	} {
+		if got := Spellings(text); !slices.Contains(got, want) {
+			t.Errorf("Spellings(%q) lacks %q: %q", text, want, got)
+		}
+	}
+}
+
 func FuzzSpellings(f *testing.F) {
-	for _, text := range []string{"file:/x", `\\a\b`, "http://u@[::1]:1/%2e", "<url:file%3a//fa\u00df%2f:+8_0/x>", "//\u00df\\@\u00df%2fb/%20", "://", "http://%zz/%"} {
+	for _, text := range []string{"file:/x", `\\a\b`, "http://u@[::1]:1/%2e", "<url:file%3a//fa\u00df%2f:+8_0/x>", "//\u00df\\@\u00df%2fb/%20", "://", "http://%zz/%", "wss://0777.1@[64:ff9b::1]", "//0400.0/proc/self/root/\u00df%2f"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := Spellings(text); got[0] != text || len(got) > 40 {
+		if got := Spellings(text); got[0] != text || len(got) > 100 {
 			t.Errorf("%q: %q", text, got)
 		}
 	})
