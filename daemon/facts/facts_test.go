@@ -363,7 +363,9 @@ func TestToolNames(t *testing.T) {
 		// Two words.
 		"k8s_apply": "acts", "tf_apply": "acts", "apply_manifest": "acts", "apply_migration": "acts", "alter_table": "acts", "db_migrate": "acts", "s3_put": "sends", "put_object": "sends",
 		"ftp_put": "sends", "s3_copy": "sends", "s3_sync": "sends", "aws_s3_cp": "sends", "wire_money": "acts", "move_money": "acts", "sign_transaction": "acts", "open_door": "acts",
-		"unlock_door": "acts", "unlock": "acts", "unlock_tools": "", "make_public": "acts", "set_repo_public": "acts", "add_user": "acts", "get_s3_put_log": "", "get_public": "", "apply_edit": "", "s3_get": "", "ftp_list": "",
+		"unlock_door": "acts", "unlock": "acts", "unlock_tools": "", "make_public": "acts", "set_repo_public": "acts", "add_user": "acts", "get_s3_put_log": "", "get_public": "", "apply_edit": "", "add_user_to_group": "acts", "create_user": "acts", "create_user_story": "", "user_add": "acts", "useradd": "acts", "get_user_add_log": "",
+		"send_money": "acts sends", "eth_sendRawTransaction": "acts sends", "set_iam_policy": "acts", "attach_policy": "acts", "get_iam_policy": "", "copy_to_s3": "sends", "phone_call": "sends",
+		"clean_up": "acts", "clean_text": "", "block_user": "acts", "restore_db": "acts", "convert_to_pdf": "", "resetpass": "", "sharefile": "sends", "refundorder": "acts", "postcard": "", "s3_get": "", "ftp_list": "",
 		"move_file": "", "sign_document": "", "tear_down": "acts", "is_empty": "", "get_public_key": "",
 		// More verbs.
 		"del": "acts", "rmtree": "acts", "nuke_db": "acts", "evict_pod": "acts", "drain_node": "acts", "cordon": "acts", "undeploy": "acts", "unpublish": "acts", "deregister_image": "acts",

@@ -10,7 +10,7 @@ func (n *namedDeeds) derived(w *wordList, i int) deed {
 	this := w.word(i)
 	if i > 0 {
 		var pair [96 + 1]byte
-		if d := pairs[string(append(append(append(pair[:0], w.word(i-1)...), ' '), this...))]; d != noDeed {
+		if d := pairs[string(append(append(append(pair[:0], w.word(i-1)...), ' '), this...))]; d != noDeed && !(people[string(this)] && describes(w, i)) {
 			return d
 		}
 	}
@@ -30,6 +30,18 @@ func (n *namedDeeds) derived(w *wordList, i int) deed {
 	return noDeed
 }
 
+// describes reports whether the i-th word only says of what kind the next is, as user
+// in create_user_story.
+func describes(w *wordList, i int) bool {
+	next := string(w.word(i + 1))
+	return next != "" && !helpers[next] && !joins[next] && !prepositions[next]
+}
+
+var (
+	people       = set("user", "users", "member", "members", "admin", "admins", "owner", "account")
+	prepositions = set("to", "in", "into", "on", "as", "for", "with", "from", "at", "by")
+)
+
 // helpers stand behind the name of what does something and say no more of it.
 var helpers = set("tool", "agent", "service", "server", "client", "helper", "bot", "plugin", "mcp", "v1", "v2")
 
@@ -46,7 +58,10 @@ func verbOf(word []byte) deed {
 
 // gluedVerbs are verbs besides those that decide anywhere which count with an object
 // glued to them.
-var gluedVerbs = deeds(map[deed][]string{acts: {"run", "launch", "deploy", "install", "transfer", "grant"}})
+var gluedVerbs = deeds(map[deed][]string{
+	acts:  {"run", "launch", "deploy", "install", "transfer", "grant", "charge", "refund"},
+	sends: {"share", "forward", "push"},
+})
 
 // verbIn returns the verb that a word is a form of, or that is glued to its object in
 // it, if that acts or sends: the s of a third person, -ing, -er and -or (`deletes`,
@@ -94,7 +109,7 @@ func infinitive(stem []byte) string {
 			return string(verb)
 		}
 	}
-	if stem[n-1] == stem[n-2] && verbs[string(stem[:n-1])] > reads {
+	if stem[n-1] == stem[n-2] && stem[n-1] != 'e' && verbs[string(stem[:n-1])] > reads {
 		return string(stem[:n-1])
 	}
 	return ""
@@ -131,4 +146,4 @@ var gluedObjects = set("file", "folder", "dir", "directory", "directories", "pat
 	"member", "db", "database", "table", "row", "column", "record", "record", "item", "object", "entry", "entries", "data", "note", "page", "post", "event", "task",
 	"issue", "repo", "repository", "branch", "image", "container", "pod", "instance", "server", "service", "vm", "disk", "drive", "volume", "bucket", "code",
 	"command", "cmd", "script", "query", "process", "job", "payment", "money", "fund", "order", "invoice", "request", "notification", "token", "document", "doc",
-	"report", "comment", "package", "cache", "collection", "contact", "tweet", "all", "everything", "the", "my", "shell", "program", "app")
+	"report", "comment", "package", "cache", "collection", "contact", "tweet", "password", "bill", "card", "stock", "all", "everything", "the", "my", "shell", "program", "app")

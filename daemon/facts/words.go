@@ -36,7 +36,7 @@ var verbs = deeds(map[deed][]string{
 		"unregister", "deregister", "teardown", "decommission", "poweroff", "taskkill", "mkfs", "fdisk", "umount", "unmount", "execve", "popen", "subprocess",
 		"migrate", "remit", "reimburse", "disburse", "repay", "disarm"},
 	sends: {"send", "publish", "upload", "tweet", "retweet", "broadcast", "submit", "notify", "announce", "invite", "respond",
-		"transmit", "relay", "deliver", "dispatch", "export", "exfiltrate", "exfil", "leak", "curl", "wget"},
+		"transmit", "relay", "deliver", "dispatch", "export", "exfiltrate", "exfil", "curl", "wget"},
 }, inLatinLetters)
 
 // nouns decide like verbs, but for what is read.
@@ -45,9 +45,9 @@ var nouns = deeds(map[deed][]string{
 		"grant", "permit", "format", "bash", "shell", "powershell", "pwsh", "sh", "zsh", "cmd", "repl", "interpreter", "terminal", "python", "python3",
 		"nodejs", "deno", "bun", "perl", "ruby", "php", "javascript", "osascript", "applescript", "kubectl", "helm", "terraform", "ansible", "docker", "podman",
 		"ssh", "scp", "rsync", "sftp", "systemctl", "crontab", "sql", "psql", "mysql", "pip", "brew", "apt", "rerun", "redeploy", "removal", "destruction",
-		"cancellation", "termination", "invocation", "revocation", "deployer", "installer", "launcher", "payout"},
+		"cancellation", "termination", "invocation", "revocation", "deployer", "installer", "launcher", "payout", "cleanup", "adduser", "useradd", "usermod"},
 	sends: {"share", "reply", "push", "dm", "post", "webhook", "repost", "reshare", "fax", "dial", "smtp", "netcat", "telnet", "rclone", "mailer", "emailer",
-		"forwarder", "transmission"},
+		"forwarder", "transmission", "postmessage", "postcomment"},
 })
 
 // starters decide as the first word of a name.
@@ -91,12 +91,21 @@ var pairs = func() map[string]deed {
 		{acts, "k8s kube kubernetes tf tofu pulumi stack", "apply patch scale up"},
 		{acts, "apply", "manifest manifests migration migrations terraform playbook chart stack yaml"},
 		{acts, "alter", "table schema column index database user role"},
-		{acts, "move wire", "money funds cash"},
-		{acts, "sign", "transaction transactions tx"},
+		{acts, "move wire send", "money funds cash eth btc bitcoin crypto"},
+		{acts, "sign send raw broadcast", "transaction transactions tx"},
 		{acts, "open unlock", "door doors gate garage lock locks safe car vehicle trunk"},
 		{acts, "unlock", "account accounts user users device phone bootloader file folder"},
 		{acts, "add", "user users member members admin admins owner"},
 		{acts, "create", "user users admin admins"},
+		{acts, "make set", "admin owner"},
+		{acts, "user", "add create"},
+		{acts, "promote elevate lock block", "user users account accounts"},
+		{acts, "assume attach put set", "role policy"},
+		{acts, "iam bucket role", "policy"},
+		{acts, "clean", "up all cache disk folder dir files"},
+		{acts, "partition", "disk drive"},
+		{acts, "scale", "deployment deployments service statefulset"},
+		{acts, "restore", "db database backup snapshot"},
 		{acts, "make set go mark", "public"},
 		{acts, "tear shut take wind", "down"},
 		{acts, "power turn switch", "off"},
@@ -104,6 +113,9 @@ var pairs = func() map[string]deed {
 		{acts, "roll", "back"},
 		{sends, "s3 gcs ftp blob bucket gsutil", "put copy cp mv sync write"},
 		{sends, "put", "object objects blob blobs"},
+		{sends, "to", "s3 gcs ftp bucket"},
+		{sends, "phone", "call"},
+		{sends, "call", "phone number"},
 	} {
 		for first := range strings.FieldsSeq(p.first) {
 			for second := range strings.FieldsSeq(p.second) {
