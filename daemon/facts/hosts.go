@@ -3,7 +3,6 @@ package facts
 import (
 	"bytes"
 	"net/netip"
-	"slices"
 
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
@@ -196,10 +195,11 @@ func (s *sight) hostNamed(name []byte, sure bool) {
 		if number := bytes.TrimRight(name, "."); len(number) >= shortestAccount && allDigits(number) {
 			s.found(account, number, sure) // as it reads where nothing says that it is a host
 		}
-		for _, one := range uri.Hosts(string(name)) {
-			s.hostFound([]byte(one), sure)
+		text := string(name)
+		name = []byte(uri.Host(text))
+		for _, other := range uri.OtherHosts(text) {
+			s.hostFound([]byte(other), sure)
 		}
-		return
 	}
 	s.hostFound(name, sure)
 }
@@ -254,7 +254,7 @@ func isHost(name []byte) bool {
 // isNumericHost reports whether name is an address of four numbers, not all of
 // them decimal.
 func isNumericHost(name []byte) bool {
-	return len(name) >= len("1.2.3.4") && len(name) <= 4*len("0x00000000") && isDigit(name[0]) && bytes.Count(name, []byte(".")) == 3 && slices.ContainsFunc(uri.Hosts(string(name)), isAddress)
+	return len(name) >= len("1.2.3.4") && len(name) <= 4*len("0x00000000") && isDigit(name[0]) && bytes.Count(name, []byte(".")) == 3 && (isAddress(uri.Host(string(name))) || len(uri.OtherHosts(string(name))) > 0)
 }
 
 func isAddress(host string) bool {

@@ -91,7 +91,7 @@ func (l *look) recalls(claims bool) {
 	l.recall = r
 	r.sight.to, r.sight.tools = r, false
 	if c.Method == "tools/call" { // the rest reads, and gets what a server prepared
-		said := deedsIn(c.Subject)
+		said := deedsIn(c.Subject, r.sight.clean([]byte(c.Subject)))
 		r.deed, r.sends = said.deed, said.sends
 		r.tool = f.ownTool(c.Server, c.Subject)
 	}
@@ -136,9 +136,10 @@ func (r *recall) tidied(text []byte) (isURL bool) {
 	if len(text) > longestAddress || !r.isAddress() {
 		return false
 	}
-	for _, name := range uri.Hosts(string(bytes.TrimSpace(text))) {
-		if isAddress(name) {
-			r.sight.hostNamed([]byte(name), true)
+	name := string(bytes.TrimSpace(text))
+	for _, one := range append(uri.OtherHosts(name), uri.Host(name)) {
+		if isAddress(one) {
+			r.sight.hostNamed([]byte(one), true)
 		}
 	}
 	if bytes.ContainsAny(text, "\t\r\n") {

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -153,8 +152,13 @@ func deeds(lists ...map[deed][]string) map[string]deed {
 	return m
 }
 
-func isASCII(text []byte) bool {
-	return !slices.ContainsFunc(text, func(c byte) bool { return c >= utf8.RuneSelf })
+func isASCII[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // said is what the name of a tool says that it does.
@@ -178,11 +182,10 @@ func (s *said) by(d deed) string {
 	return string(s.words.word(s.at))
 }
 
-// deedsIn says what a tool of this name does.
-func deedsIn(name string) said {
-	clean := new(cleaner).clean([]byte(name))
+// deedsIn says what a tool of this name does; clean is the name without disguises.
+func deedsIn(name string, clean []byte) said {
 	s := deedsOf(clean)
-	if isASCII(clean) && isASCII([]byte(name)) {
+	if isASCII(clean) && isASCII(name) {
 		return s
 	}
 	for d, word := range foreignIn(name) {
@@ -299,7 +302,7 @@ var removers = set("delete", "remove", "rm", "rmdir", "destroy", "purge", "wipe"
 
 func (l *look) toolName() {
 	name := new(cleaner).clean([]byte(l.call.Subject))
-	said := deedsIn(l.call.Subject)
+	said := deedsIn(l.call.Subject, name)
 	if said.deed == acts {
 		l.add(Acts, "its name says "+said.by(acts), "")
 	}

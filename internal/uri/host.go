@@ -43,18 +43,11 @@ func Host(name string) string {
 	return name
 }
 
-// Hosts returns Host(name) first, then each other address that some reader takes the
-// name for, or that it leads to: numbers that begin with a zero are decimal to Java,
-// numbers that are too large lose their upper bits, and within some addresses of IPv6
-// stands the one of IPv4 that they are sent on to.
-func Hosts(name string) []string {
-	name = plainHost(name)
-	hosts := []string{name}
-	if addr, ok := ipv4(name, inetAton); ok {
-		hosts[0] = addr.String()
-	}
-	return append(hosts, otherHosts(name)...)
-}
+// OtherHosts returns each other address than Host(name) that some reader takes the name
+// for, or that it leads to: numbers that begin with a zero are decimal to Java, numbers
+// that are too large lose their upper bits, and within some addresses of IPv6 stands
+// the one of IPv4 that they are sent on to.
+func OtherHosts(name string) []string { return otherHosts(plainHost(name)) }
 
 // plainHost is Host but for the forms of an address of IPv4.
 func plainHost(name string) string {
@@ -68,7 +61,7 @@ func plainHost(name string) string {
 	return strings.TrimRight(asciiHost(strings.TrimFunc(name, isBlank)), ".")
 }
 
-// otherHosts is Hosts without the first, for a plain host.
+// otherHosts is OtherHosts for a plain host.
 func otherHosts(name string) []string {
 	if strings.Contains(name, ":") {
 		if addr, ok := within(name); ok {
