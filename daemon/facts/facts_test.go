@@ -295,6 +295,10 @@ func TestSecretPlaces(t *testing.T) {
 		"x.auto.tfvars.json", "~/.terraformrc", "config/master.key", "config/credentials.yml.enc", "config/credentials/production.key", "config/database.yml", "wp-config.php",
 		"config/prod.secret.exs", "appsettings.Production.json", ".flaskenv", ".dev.vars", "~/.m2/settings.xml", "~/.gradle/gradle.properties", "my-app-firebase-adminsdk-x1.json",
 		`C:\Users\u\.cursor\mcp.json`, "~/.dbt/profiles.yml", "~/.databrickscfg", "/etc/wireguard/wg0.conf", "~/.stripe/config.toml",
+		// In other words for the same place.
+		"op://vault/item", "keychain://login", "secret://db", "secrets://db", "https://169.254.169.254/x", "http://metadata.google.internal/x", "resource:///home/u/.ssh/id_rsa", "fs://home/u/.netrc",
+		"host:.netrc", "/etc/x/../shadow", "/etc/./shadow", "Copy of id_rsa", "~/.psql-history", "config/dev.secret.exs", "ssl/example.key", "tls/a.key", "private/a.key", "my.key/age.key",
+		"jwt.key", "signing.key", "deploy/x.env", "staging.env", "id_ed25519_sk", "id_dsa", "~/.config/chromium/Default/Cookies", "~/.config/microsoft-edge/Default/Cookies", "~/.config/BraveSoftware/Default/Cookies", "/proc/1/mem", "/proc/1/environ",
 	} {
 		check(t, callTo("read_file", `{"path":`+string(quoted(text, true))+`}`), "secret-place@path")
 	}
@@ -337,7 +341,8 @@ func TestToolNames(t *testing.T) {
 		"create_gist": "sends", "email_user": "sends", "git_push": "sends", "forward_email": "sends", "slack_post_message": "sends",
 		"read_note": "", "get_deleted_files": "", "list_orders": "", "get_message": "", "search_emails": "", "check_payment": "", "show_permissions": "",
 		"write_file": "", "create_directory": "", "edit_file": "", "update_issue": "", "echo": "", "add": "", "navigate_forward": "", "set_theme": "", "draft_email": "",
-		"order_by_name_get": "acts",
+		"order_by_name_get": "acts", "create_view": "", "create_get_command": "acts", "add_search_webhook": "sends", "write_list_message": "sends", "put_count_payment": "acts",
+		"terminal/create_and_run": "acts", "terminal/exec": "acts", "terminal/kill": "", "auth_tokens": "secret-place", "env_vars": "secret-place", "private_keys": "secret-place", "list_passwords": "secret-place",
 		// Any word that acts or sends counts, but for what is read.
 		"get_and_delete": "acts", "getAndDelete": "acts", "list_purge": "acts", "read_then_execute": "acts", "search_and_destroy": "acts", "fetch_or_run": "acts",
 		"find_and_send": "sends", "get_and_post": "sends", "delete_and_send": "acts sends", "send_and_delete": "acts sends",
