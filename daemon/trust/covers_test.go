@@ -36,6 +36,7 @@ func TestWhatAnAgreementCovers(t *testing.T) {
 		{"what the script is", func(s *Start) { s.Files[2].Role = Argument }, false},
 		{"no script", func(s *Start) { s.Files = s.Files[:2] }, false},
 		{"the command", func(s *Start) { s.Command = []string{"node", "--x", "s.js"} }, false},
+		{"where an argument ends", func(s *Start) { s.Command = []string{"nodes", ".js"} }, false},
 		{"what is set", func(s *Start) { s.Sets = nil }, false},
 		{"a loader", func(s *Start) { s.Loaders = []Loader{{"NODE_OPTIONS", "w"}} }, false},
 	} {
@@ -43,6 +44,10 @@ func TestWhatAnAgreementCovers(t *testing.T) {
 		test.change(&now)
 		if got := agreed.covers(&now); got != test.covered {
 			t.Errorf("%s: covered %v", test.name, got)
+		}
+		found := test.name == "a program that PATH does not lead to" // how a file was found is no part of what it is
+		if same := agreed.digest() == now.digest(); same != (test.name == "nothing" || found) {
+			t.Errorf("%s: the same digest: %v", test.name, same)
 		}
 	}
 	agreed := fresh()

@@ -410,6 +410,7 @@ func TestAnAlteredRowIsForgotten(t *testing.T) {
 		func(row *store.Start) { row.Shown = []byte(strings.ReplaceAll(string(row.Shown), "notes", "evil")) },
 		func(row *store.Start) { row.Shown = []byte("{") },
 		func(row *store.Start) { row.Server = "clock" },
+		func(row *store.Start) { row.Project = "/elsewhere" },
 		func(row *store.Start) { row.Digest = row.Digest[:8] },
 	} {
 		row, err := k.toStore()
