@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -66,5 +67,48 @@ func TestThoseWhoAreTooManyHaveOneShare(t *testing.T) {
 	}
 	if err := call("0"); err != nil {
 		t.Errorf("one who is told apart: %v", err)
+	}
+}
+
+// Whose doing a record is, and of which kinds it is anybody's.
+func TestWhoseShareARecordCountsFor(t *testing.T) {
+	for _, test := range []struct {
+		r    record.Record
+		want [2]holder
+	}{
+		{record.Record{Server: "x", Session: "s", Agent: "a"}, [2]holder{{"server", "x"}, {"session", "s"}}},
+		{record.Record{Server: "x", Agent: "a"}, [2]holder{{"server", "x"}, {"agent", "a"}}},
+		{record.Record{Server: "x"}, [2]holder{{"server", "x"}, {"agents without a session", ""}}},
+		{record.Record{Session: "s"}, [2]holder{1: {"session", "s"}}},
+		{record.Record{}, [2]holder{}},
+	} {
+		if got := holders(&test.r); got != test.want {
+			t.Errorf("%+v counts for %v", test.r, got)
+		}
+	}
+	for kind, want := range map[record.Kind]bool{
+		record.KindCall: true, record.KindHook: true, record.KindMessage: true, record.KindRefused: true, record.KindMemory: true, record.KindOrphan: true, record.KindAttach: true,
+		record.KindOutcome: false, record.KindDetach: false, record.KindDecision: false, record.KindSession: false,
+	} {
+		if sharing(&record.Record{Kind: kind, Attachment: "a"}) != want || sharing(&record.Record{Kind: kind}) {
+			t.Errorf("%s: refused to whose share is filled: want %v", kind, want)
+		}
+	}
+}
+
+// What was dropped counts for nobody, and of whom nothing is left is told anew.
+func TestSharesOfWhatWasDropped(t *testing.T) {
+	l := newLog(t.TempDir(), Options{MaxSize: 1 << 20, Strict: true})
+	old, young := holder{"server", "old"}, holder{"server", "young"}
+	l.hold(1, 10, old)
+	l.hold(2, 20, young)
+	l.tellOf(old, "refused")
+	l.tellOf(young, "refused")
+	l.age(time.Now(), 2)
+	if by := l.ledger.young.by; by[old] != 0 || by[young] != 20 || l.ledger.young.all != 20 {
+		t.Errorf("held: %v of %d", by, l.ledger.young.all)
+	}
+	if l.ledger.told[old] != "" || l.ledger.told[young] == "" {
+		t.Errorf("told of: %v", l.ledger.told)
 	}
 }
