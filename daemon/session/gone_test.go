@@ -3,10 +3,12 @@ package session
 import (
 	"context"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -173,7 +175,7 @@ func TestClaimed(t *testing.T) {
 	defer r.Close()
 	for _, outlasting := range []bool{true, false} {
 		spec := aSpec
-		spec.Outlasting, spec.Profile = outlasting, gate.Development
+		spec.Outlasting, spec.Profile, spec.Project = outlasting, gate.Development, "/wrapped"
 		s, err := r.Open(context.Background(), aWrap, spec)
 		if err != nil {
 			t.Fatal(err)
@@ -182,7 +184,7 @@ func TestClaimed(t *testing.T) {
 		j := enter(t, r, "attachment-of-files-1", anID, "files", Process{PID: 1000010, Start: 9}, host)
 		if outlasting {
 			e := <-s.Events()
-			if !j.shim.Claimed || j.shim.Agent != "custom" || j.shim.Project != "/p" || j.shim.Limit != "" || j.shim.Session == "" || j.shim.Session == anID {
+			if !j.shim.Claimed || j.shim.Agent != "custom" || j.shim.Project != "/wrapped" || j.shim.Limit != "" || j.shim.Session == "" || j.shim.Session == anID {
 				t.Errorf("got %+v", j.shim)
 			}
 			if e.Attached != 1 || e.Agent != host || !e.Claimed || r.Served(anID) != 1 {
@@ -195,7 +197,59 @@ func TestClaimed(t *testing.T) {
 			t.Errorf("of a wrap that ends with its command: %+v", j.shim)
 		}
 		r.Part(j, 1, true)
+		if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); (why != "") != outlasting {
+			t.Errorf("once its server has gone, outlasting %v: %q", outlasting, why)
+		}
 		r.Leave(s)
 		w.eventually(t, "the session ends", func() bool { return len(w.saved) == 0 })
 	}
+}
+
+// What is remembered of a wrap holds as long as any of what it left runs, and is what
+// has used its servers too.
+func TestWhatIsRememberedOfAWrap(t *testing.T) {
+	w := newWorld()
+	r := w.registry(t)
+	defer r.Close()
+	r.self = -1 // this process plays the agent
+	dead, alive, now := Process{PID: 1000050, Start: 5}, us(t), sock.Now()
+	r.mu.Lock()
+	r.remember(store.Gone{Session: anID, Wrap: aWrap, Left: []Process{dead, alive}})
+	_, _, known := r.leftBy([]Process{{PID: 50, Start: now}, alive}, true)
+	r.isBack(anID)
+	r.mu.Unlock()
+	if !known {
+		t.Error("it is forgotten when the first of what it left has ended")
+	}
+
+	s := open(t, r, alive) // a wrap that has left what is not below it
+	r.mu.Lock()
+	s.apps = []Process{alive}
+	r.mu.Unlock()
+	r.leaves(anID)
+	r.mu.Lock()
+	if !s.settled || !slices.Contains(r.gone[anID].Left, alive) {
+		t.Errorf("in order: settled %v, %+v", s.settled, r.gone[anID])
+	}
+	for name, change := range map[string]func(){
+		"was killed":       func() { s.Wrap = aWrap },
+		"is not there now": func() { s.present = false },
+	} {
+		s.Wrap, s.present, s.settled = alive, true, false
+		change()
+		r.mu.Unlock()
+		r.leaves(anID)
+		r.mu.Lock()
+		if s.settled {
+			t.Errorf("a wrap that %s ended in order", name)
+		}
+	}
+	s.settled, s.apps = false, []Process{alive}
+	r.vanish(s)
+	if !slices.Contains(r.gone[anID].Left, alive) {
+		t.Errorf("vanished: %+v", r.gone[anID])
+	}
+	s.Wrap, s.present = alive, true
+	r.mu.Unlock()
+	r.Leave(s)
 }

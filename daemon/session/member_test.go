@@ -153,3 +153,67 @@ func TestInheritedWithinAWrap(t *testing.T) {
 		r.Part(j, 1, true)
 	}
 }
+
+// Sessions of protected agents are apart by protection, process and when that began, and
+// count for a wrap of the same agent only.
+func TestWhoseRunAShimIsOf(t *testing.T) {
+	agent := Process{PID: 1000100, Start: 1}
+	for name, other := range map[string]string{
+		"another protection":   sessionOf("q", agent),
+		"another process":      sessionOf("p", Process{PID: 1000101, Start: 1}),
+		"a process begun anew": sessionOf("p", Process{PID: 1000100, Start: 2}),
+	} {
+		if other == sessionOf("p", agent) {
+			t.Errorf("%s has the same session", name)
+		}
+	}
+	for _, of := range []string{"custom", "claude-code"} {
+		r := covering(t, newWorld())
+		spec := aSpec
+		spec.Agent, spec.Outlasting = of, true
+		s, err := r.Open(context.Background(), aWrap, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hello := func(peer Process) Hello {
+			return Hello{Shim: gate.Shim{Session: aProtection, Server: "files"}, Peer: peer, Parent: Process{PID: 1}, Line: []Process{peer, {PID: aWrap.PID, Start: 99}}}
+		}
+		r.mu.Lock()
+		one, _, claims := r.member(hello(Process{PID: 1000101, Start: 2}))
+		two, _, _ := r.member(hello(Process{PID: 1000102, Start: 2}))
+		r.mu.Unlock()
+		if (claims != "") != (of == "claude-code") {
+			t.Errorf("it counts for %q, a wrap of %s", claims, of)
+		}
+		if one.Session == anID {
+			t.Error("below a process that has the wrap's number now, it is of the wrap")
+		}
+		if one.Session == two.Session {
+			t.Error("two whose agents have gone are one run")
+		}
+		r.Leave(s)
+		r.Close()
+	}
+}
+
+// A shim comes back as what it was.
+func TestWhoComesBack(t *testing.T) {
+	peer := Process{PID: 1000101, Start: 2}
+	was := gate.Shim{Attachment: one, Server: "files", Launch: "l", Cwd: "/p"}
+	j := &Joined{shim: was, peer: peer}
+	for name, change := range map[string]func(*Hello){
+		"":                   func(*Hello) {},
+		"another process":    func(h *Hello) { h.Peer.Start++ },
+		"another server":     func(h *Hello) { h.Shim.Server = "mail" },
+		"another line":       func(h *Hello) { h.Shim.Launch = "m" },
+		"another folder":     func(h *Hello) { h.Shim.Cwd = "/q" },
+		"no folder":          func(h *Hello) { h.Shim.Cwd = "" },
+		"another process id": func(h *Hello) { h.Peer.PID++ },
+	} {
+		h := Hello{Shim: was, Peer: peer}
+		change(&h)
+		if err := j.same(&h); (err != nil) != (name != "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
