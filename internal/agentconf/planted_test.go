@@ -250,3 +250,81 @@ func TestUnplannedServer(t *testing.T) {
 		w.wantClean()
 	})
 }
+
+// What a killed writer left takes the configuration's place only where all that was
+// noted of the swap is so still.
+func TestWhatALeftFileIs(t *testing.T) {
+	const before, ours, theirs, other = "before", "ours", "theirs", "other"
+	for _, tt := range []struct {
+		name      string
+		left      string
+		now       string
+		change    func(*note)
+		want      string // what the configuration holds then
+		kept      string // and what is kept beside it
+		untouched bool   // the file that is left stays
+	}{
+		{"what somebody wrote at the swap", theirs, ours, func(*note) {}, theirs, "", false},
+		{"what was to be replaced", before, ours, func(*note) {}, ours, "", false},
+		{"what we wrote", ours, before, func(*note) {}, before, "", false},
+		{"half of what we wrote", "ou", before, func(n *note) { n.ID = identity{} }, before, "", false},
+		{"beside another configuration", theirs, other, func(*note) {}, other, theirs, false},
+		{"beside a copy of ours", theirs, ours, func(n *note) { n.ID.Ino++ }, ours, theirs, false},
+		{"beside a copy of ours on another device", theirs, ours, func(n *note) { n.ID.Dev++ }, ours, theirs, false},
+		{"of another configuration", theirs, ours, func(n *note) { n.Target += "x" }, ours, "", true},
+		{"of another kind", theirs, ours, func(n *note) { n.Kind = noteBackup }, ours, "", true},
+	} {
+		dir := t.TempDir()
+		notes, target := notebook(filepath.Join(dir, "notes")), filepath.Join(dir, "conf.json")
+		n := &note{Kind: noteTemp, Target: target, Name: tempName("conf.json"), Before: digest([]byte(before)), After: digest([]byte(ours))}
+		left := n.path()
+		for _, f := range [][2]string{{left, tt.left}, {target, tt.now}} { // in this order: the swap was the last change
+			if err := os.WriteFile(f[0], []byte(f[1]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := readFile(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.ID = f.id
+		tt.change(n)
+		notes.put(n)
+		said := sweepTemps(target, notes)
+		if got, err := os.ReadFile(target); err != nil || string(got) != tt.want {
+			t.Errorf("%s: the configuration holds %q, %v", tt.name, got, err)
+		}
+		if kept, _ := os.ReadFile(target + alteredSuffix); string(kept) != tt.kept || (len(said) > 0) != (tt.kept != "") {
+			t.Errorf("%s: kept %q, said %q", tt.name, kept, said)
+		}
+		if _, err := os.Lstat(left); (err == nil) != tt.untouched {
+			t.Errorf("%s: what was left: %v", tt.name, err)
+		}
+	}
+}
+
+// What a killed writer left is brought back before a plan is read, so that whoever
+// agrees to the plan sees it, and by nobody while another holds the configuration.
+func TestWhatIsLeftIsBroughtBackBeforeThePlan(t *testing.T) {
+	w := killWorld(t)
+	withThird := strings.Replace(twoServers, servers, servers+"\n    \"third\": {\"command\":\"x\"},", 1)
+	name := tempName(filepath.Base(w.state()))
+	w.write(filepath.Join(w.home, name), withThird)
+	w.write(w.state(), twoServers)
+	f, err := readFile(w.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	notebook(w.notes()).put(&note{Kind: noteTemp, Target: w.state(), Name: name, Before: digest([]byte("before")), After: digest([]byte(twoServers)), ID: f.id})
+	l, err := takeLock(lockPath(w.state()), w.state(), holder{Brief: true, notes: notebook(w.notes())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.plan()
+	w.wantFile(w.state(), twoServers)
+	l.release()
+	if diff := w.prepared().Diff(); !strings.Contains(diff, "third") {
+		t.Errorf("it is not in the plan:\n%s", diff)
+	}
+	w.wantFile(w.state(), withThird)
+}
