@@ -29,6 +29,19 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// However many a batch has, so many are looked at.
+func TestLongBatch(t *testing.T) {
+	line := []byte("[")
+	for id := range maxBatch + 9 {
+		line = fmt.Appendf(line, `{"jsonrpc":"2.0","id":%d,"method":"ping"},`, id)
+	}
+	n := 0
+	Batch(line, FromAgent, func([]byte, bool) { n++ })
+	if n != maxBatch {
+		t.Errorf("%d are answered", n)
+	}
+}
+
 func TestArgumentsOfNullAreNone(t *testing.T) {
 	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":null,"name":"t"}}`)
 	var e Envelope
