@@ -272,6 +272,7 @@ func TestWhatALeftFileIs(t *testing.T) {
 		{"beside a copy of ours", theirs, ours, func(n *note) { n.ID.Ino++ }, ours, theirs, false},
 		{"beside a copy of ours on another device", theirs, ours, func(n *note) { n.ID.Dev++ }, ours, theirs, false},
 		{"of another configuration", theirs, ours, func(n *note) { n.Target += "x" }, ours, "", true},
+		{"named by a path", theirs, ours, func(n *note) { n.Name = "./" + n.Name }, ours, "", true},
 		{"of another kind", theirs, ours, func(n *note) { n.Kind = noteBackup }, ours, "", true},
 	} {
 		dir := t.TempDir()
@@ -327,4 +328,25 @@ func TestWhatIsLeftIsBroughtBackBeforeThePlan(t *testing.T) {
 		t.Errorf("it is not in the plan:\n%s", diff)
 	}
 	w.wantFile(w.state(), withThird)
+}
+
+// A copy is ours only under the name and with the content that was noted.
+func TestWhichCopiesAreOurs(t *testing.T) {
+	dir := t.TempDir()
+	notes, target := notebook(filepath.Join(dir, "notes")), filepath.Join(dir, "conf.json")
+	n := &note{Kind: noteBackup, Target: target, Name: "conf.json.bak", After: digest([]byte("whole"))}
+	notes.put(n)
+	for _, tt := range []struct {
+		path, data, target string
+		ours               bool
+	}{
+		{n.path(), "whole", target, true},
+		{n.path(), "other", target, false},
+		{n.path() + "2", "whole", target, false},
+		{n.path(), "whole", target + "2", false},
+	} {
+		if got := notes.made(&file{path: tt.path, data: []byte(tt.data)}, tt.target); got != tt.ours {
+			t.Errorf("%s, %s, of %s: %v", tt.path, tt.data, tt.target, got)
+		}
+	}
 }
