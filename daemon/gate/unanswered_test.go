@@ -91,3 +91,32 @@ func TestOrphansOfAnEarlierDaemon(t *testing.T) {
 		}
 	})
 }
+
+// What comes after there was nothing to look for is found as well, an outcome that is
+// told after its request is not open any more is late still, and those that are too many
+// to be told of count.
+func TestOrphansComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		h.gate.Orphan = func() time.Duration { return time.Minute }
+		a := h.gate.Attach(context.Background(), shimX, nil)
+		defer a.Close(true)
+		a.Bind(func(Verdict) {})
+		a.Unanswered([]Unanswered{{Call: 9, Side: wire.FromServer, Method: "ping", Since: time.Now()}}, 0)
+		synctest.Wait()
+		a.Unanswered(nil, 0)
+		time.Sleep(time.Hour)
+		a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
+		a.Unanswered([]Unanswered{{Call: 1, Side: wire.FromAgent, Method: "tools/call", Since: time.Now()}}, 7)
+		if n, _ := a.Silent(); n != 8 {
+			t.Errorf("%d have no answer", n)
+		}
+		time.Sleep(2 * time.Minute)
+		a.Unanswered(nil, 0)
+		a.Outcome(context.Background(), 1, "ok")
+		want := "1 tools/call rm unanswered: the server has not answered for 1m0s\n1 tools/call rm ok: it was on record as unanswered"
+		if got := h.orphans(); got != want {
+			t.Errorf("on record:\n%s\nwant:\n%s", got, want)
+		}
+	})
+}
