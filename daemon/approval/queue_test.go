@@ -419,6 +419,35 @@ func TestLimitOfBytes(t *testing.T) {
 	}
 }
 
+// Each call that waits for a question holds its bytes and takes a place, and so does a
+// question that none waits for.
+func TestWhatTakesRoom(t *testing.T) {
+	waits := func() *asker { return &asker{state: store.AskerWaits} }
+	for name, test := range map[string]struct {
+		e        entry
+		longest  int // of a call that fits
+		noPlaces int // with that many places for all there is none left
+	}{
+		"one waits":  {entry{size: 300, asks: []*asker{waits()}}, 700, 1},
+		"two wait":   {entry{size: 300, asks: []*asker{waits(), waits()}}, 400, 2},
+		"none waits": {entry{size: 300}, 700, 1},
+	} {
+		q := &Queue{open: map[string]*entry{"A-1": &test.e}}
+		q.SetLimits(100, 100, 1000)
+		for n, fits := range map[int]bool{test.longest: true, test.longest + 1: false} {
+			if err := q.room(&gate.Call{Server: "s", Line: make([]byte, n)}); (err == nil) != fits {
+				t.Errorf("%s, %d bytes: %v", name, n, err)
+			}
+		}
+		for n, fits := range map[int]bool{test.noPlaces: false, test.noPlaces + 1: true} {
+			q.SetLimits(100, n, 1000)
+			if err := q.room(&gate.Call{Server: "s"}); (err == nil) != fits {
+				t.Errorf("%s, %d places: %v", name, n, err)
+			}
+		}
+	}
+}
+
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, Options{})
