@@ -63,6 +63,7 @@ var checkCases = []struct {
 	{"unclear names", "no-break space", agent, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"r\u00a0m"}}`, -32602, false, ""},
 	{"unclear names", "empty uri", agent, `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":""}}`, -32602, false, ""},
 	{"unclear names", "control in a uri", agent, `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a\u0000b"}}`, -32602, false, ""},
+	{"unclear names", "line separator in a uri", agent, `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///a\u2028b"}}`, -32602, false, ""},
 	{"unclear names", "control in a subscription", agent, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"notifications":{"resourceSubscriptions":["a:b","a:\u0007"]}}}`, -32602, false, ""},
 
 	{"clear names", "plain", agent, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file"}}`, 0, false, "read_file"},
