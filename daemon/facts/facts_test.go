@@ -341,7 +341,7 @@ func TestToolNames(t *testing.T) {
 		"create_gist": "sends", "email_user": "sends", "git_push": "sends", "forward_email": "sends", "slack_post_message": "sends",
 		"read_note": "", "get_deleted_files": "", "list_orders": "", "get_message": "", "search_emails": "", "check_payment": "", "show_permissions": "",
 		"write_file": "", "create_directory": "", "edit_file": "", "update_issue": "", "echo": "", "add": "", "navigate_forward": "", "set_theme": "", "draft_email": "",
-		"order_by_name_get": "acts", "create_view": "", "create_get_command": "acts", "add_search_webhook": "sends", "write_list_message": "sends", "put_count_payment": "acts",
+		"order_by_name_get": "acts", "create_view": "", "create_query_run": "acts", "add_view_docker": "acts", "create_get_command": "acts", "add_search_webhook": "sends", "write_list_message": "sends", "put_count_payment": "acts",
 		"terminal/create_and_run": "acts", "terminal/exec": "acts", "terminal/kill": "", "auth_tokens": "secret-place", "env_vars": "secret-place", "private_keys": "secret-place", "list_passwords": "secret-place",
 		// Any word that acts or sends counts, but for what is read.
 		"get_and_delete": "acts", "getAndDelete": "acts", "list_purge": "acts", "read_then_execute": "acts", "search_and_destroy": "acts", "fetch_or_run": "acts",

@@ -92,8 +92,7 @@ func (c *candidate) keepNamed(p, clean string, to leads) {
 
 // keepPath adds a path as it is written, and where it leads.
 func keepPath(p *gate.Paths, clean, end string, exists bool) {
-	if len(p.Named) >= mostNamed {
-		p.Wide = true
+	if len(p.Named) >= mostNamed { // so that it is wide
 		return
 	}
 	for _, one := range slices.Compact([]string{foldPath(clean), foldPath(end)}) {

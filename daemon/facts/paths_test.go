@@ -87,7 +87,7 @@ func TestWhatAToolDoesToFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"read_file": "reads", "readFile": "reads", "get_link": "reads", "get_download": "reads", "get_run": "reads", "list_applied_resets": "reads", "get_status_command": "reads",
 		"put": "", "write_file": "", "read_and_write": "", "find_and_save": "", "download_file": "", "fetch_page": "", "search_and_send": "", "save_list": "", "create_view": "",
-		"make_link": "links", "symlink": "links", "get_and_link": "links", "git_checkout": "links", "read_link_and_mount": "links",
+		"make_link": "links", "download_link": "links", "symlink": "links", "get_and_link": "links", "git_checkout": "links", "read_link_and_mount": "links",
 		"delete_file": "links", "move_file": "links", "list_delete": "links", "read_and_rename": "links", "unzip": "links",
 		"run": "runs", "execute_script": "runs", "read_and_run": "runs", "bash": "runs", "npm_install": "runs",
 	} {
