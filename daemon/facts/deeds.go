@@ -1,0 +1,97 @@
+package facts
+
+// said is what the name of a tool says that it does.
+type said struct {
+	deed    deed
+	sends   bool // also where it acts
+	words   wordList
+	at      int           // the word that says deed
+	sentAt  int           // the one that says sends
+	foreign [acts]*string // what says sends, and acts, in another language
+}
+
+// by returns the word of the name that says d.
+func (s *said) by(d deed) string {
+	switch word := s.foreign[d-1]; {
+	case word != nil:
+		return *word
+	case d == sends:
+		return string(s.words.word(s.sentAt))
+	}
+	return string(s.words.word(s.at))
+}
+
+// deedsIn says what a tool of this name does; clean is the name without disguises.
+func deedsIn(name string, clean []byte) said {
+	s := deedsOf(clean)
+	if isASCII(clean) && isASCII(name) {
+		return s
+	}
+	for d, word := range foreignIn(name) {
+		switch {
+		case word == nil:
+		case deed(d+1) == sends && !s.sends:
+			s.sends, s.deed, s.foreign[d] = true, max(s.deed, sends), word
+		case deed(d+1) == acts && s.deed != acts:
+			s.deed, s.foreign[d] = acts, word
+		}
+	}
+	return s
+}
+
+// deedsOf is deedsIn for a name that was cleaned, by words in Latin letters.
+func deedsOf(name []byte) said {
+	var s said
+	if hosted[string(name)] {
+		return s
+	}
+	s.words = split(name)
+	if d := alone[string(s.words.word(0))]; d > 0 && s.words.n == 1 {
+		return said{deed: d, sends: d == sends, words: s.words}
+	}
+	var n namedDeeds
+	for i := range s.words.n {
+		this := n.word(&s.words, i)
+		if this == sends && !s.sends {
+			s.sends, s.sentAt = true, i
+		}
+		if this > s.deed {
+			s.deed, s.at = this, i
+		}
+	}
+	return s
+}
+
+// namedDeeds goes through the words of a name.
+type namedDeeds struct {
+	made, created, changed bool // a word of these has been
+	reading                bool // what follows is what is read
+}
+
+// word says what the i-th word says by itself and by those before it.
+func (n *namedDeeds) word(w *wordList, i int) deed {
+	this := w.word(i)
+	d := verbs[string(this)]
+	switch {
+	case d == reads && n.created:
+		d = noDeed
+	case d == noDeed && !n.reading:
+		d = nouns[string(this)]
+	}
+	if d == noDeed && i == 0 {
+		d = starters[string(this)]
+	}
+	if d == noDeed && !n.reading {
+		d = n.derived(w, i)
+	}
+	if d == noDeed && n.made && !(i > 0 && queues[string(w.word(i-1))]) {
+		if d = objects[string(this)]; d == noDeed && placed[string(this)] && !n.changed {
+			d = acts
+		}
+	}
+	n.reading = (n.reading || d == reads) && !joins[string(this)]
+	n.made = n.made || makers[string(this)]
+	n.created = n.created || creators[string(this)]
+	n.changed = n.changed || changers[string(this)]
+	return d
+}
