@@ -1,0 +1,28 @@
+package pipe
+
+import (
+	"errors"
+	"os"
+)
+
+// Staging does not exist here: macOS moves nothing from a pipe by itself.
+type Staging struct{ most int }
+
+// NewStaging returns an error that wraps [errors.ErrUnsupported].
+func NewStaging() (*Staging, error) { return nil, errors.ErrUnsupported }
+
+// TakeStaging fails as NewStaging does.
+func TakeStaging(f *os.File) (*Staging, error) {
+	return nil, errors.Join(errors.ErrUnsupported, f.Close())
+}
+
+// File returns nil.
+func (s *Staging) File() *os.File { return nil }
+
+// Close does nothing.
+func (s *Staging) Close() error { return nil }
+
+func (s *Staging) left() (int, error)       { return 0, errors.ErrUnsupported }
+func (s *Staging) discard(int) error        { return errors.ErrUnsupported }
+func (s *Staging) fill([][]byte) error      { return errors.ErrUnsupported }
+func (s *Staging) moveTo(int, *Waker) error { return errors.ErrUnsupported }

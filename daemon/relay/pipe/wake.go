@@ -1,0 +1,68 @@
+package pipe
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Waker ends waits on descriptors, those under way and all that follow. Its methods
+// may be called by any number of goroutines at once; Close only when none waits.
+type Waker struct{ ends [2]int }
+
+// NewWaker returns a waker, which the caller closes.
+func NewWaker() (*Waker, error) {
+	w := &Waker{}
+	if err := pipeCloseOnExec(&w.ends); err != nil {
+		return nil, os.NewSyscallError("pipe", err)
+	}
+	return w, nil
+}
+
+// Wake ends the waits with [ErrWoken].
+func (w *Waker) Wake() {
+	_, _ = unix.Write(w.ends[1], []byte{0}) // a pipe takes many; when it is full it was woken
+}
+
+// Close lets go of the waker's descriptors.
+func (w *Waker) Close() error {
+	return errors.Join(unix.Close(w.ends[0]), unix.Close(w.ends[1]))
+}
+
+// Wait waits until one of events, or an error, is to be had of fd.
+func (w *Waker) Wait(fd int, events int16) error {
+	fds := [2]unix.PollFd{{Fd: int32(fd), Events: events}, {Fd: int32(w.ends[0]), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(fds[:], -1)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return os.NewSyscallError("poll", err)
+		case fds[1].Revents != 0:
+			return ErrWoken
+		}
+		return nil
+	}
+}
+
+// Read waits for bytes of fd and reads them. At the end of what there is to read it
+// returns 0 and no error.
+func (w *Waker) Read(fd int, buf []byte) (int, error) {
+	for {
+		if err := w.Wait(fd, unix.POLLIN); err != nil {
+			return 0, err
+		}
+		n, err := unix.Read(fd, buf)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // somebody else was faster
+		case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EIO): // a socket or a terminal whose other end was torn
+			return 0, nil
+		case err != nil:
+			return 0, os.NewSyscallError("read", err)
+		default:
+			return n, nil
+		}
+	}
+}
