@@ -75,7 +75,7 @@ type lengthReader struct {
 // Next implements LineReader. A message that the end of the input cuts short
 // is io.ErrUnexpectedEOF.
 func (r *lengthReader) Next(l *Line) error {
-	r.shrink()
+	r.Shrink()
 	n, err := r.header(&r.window)
 	if err != nil {
 		return err
@@ -89,13 +89,13 @@ func (r *lengthReader) Next(l *Line) error {
 		}
 		return r.discard(l, n)
 	}
-	for int64(len(r.unread())) < n {
-		if err := r.fill(); err != nil {
+	for int64(len(r.Unread())) < n {
+		if err := r.Fill(); err != nil {
 			return midFrame(err)
 		}
 	}
-	*l = Line{Data: r.unread()[:n], Terminated: true}
-	r.take(int(n))
+	*l = Line{Data: r.Unread()[:n], Terminated: true}
+	r.Take(int(n))
 	return nil
 }
 
@@ -104,18 +104,18 @@ func (r *lengthReader) discard(l *Line, n int64) error {
 	var s scan
 	r.kept = r.kept[:0]
 	for n > 0 {
-		if len(r.unread()) == 0 {
-			if err := r.fill(); err != nil {
+		if len(r.Unread()) == 0 {
+			if err := r.Fill(); err != nil {
 				return midFrame(err)
 			}
 		}
-		part := r.unread()
+		part := r.Unread()
 		part = part[:min(int64(len(part)), n)]
 		if len(r.kept) < keptPrefix {
 			r.kept = append(r.kept, part[:min(len(part), keptPrefix-len(r.kept))]...)
 		}
 		s.feed(part)
-		r.take(len(part))
+		r.Take(len(part))
 		n -= int64(len(part))
 	}
 	*l = Line{Data: r.kept, Terminated: true, TooLong: true, Refusal: errTooLong.plain()}
@@ -133,16 +133,16 @@ func midFrame(err error) error {
 }
 
 func readLength32(w *window) (int64, error) {
-	for len(w.unread()) < 4 {
-		if err := w.fill(); err != nil {
-			if len(w.unread()) > 0 {
+	for len(w.Unread()) < 4 {
+		if err := w.Fill(); err != nil {
+			if len(w.Unread()) > 0 {
 				return 0, midFrame(err)
 			}
 			return 0, err
 		}
 	}
-	n := binary.BigEndian.Uint32(w.unread())
-	w.take(4)
+	n := binary.BigEndian.Uint32(w.Unread())
+	w.Take(4)
 	return int64(n), nil
 }
 
@@ -183,15 +183,15 @@ func readHeader(w *window) (int64, error) {
 // it. At the end of the input it returns what there is.
 func readHeaderLine(w *window) ([]byte, error) {
 	for {
-		unread := w.unread()
+		unread := w.Unread()
 		if i := bytes.IndexByte(unread, '\n'); i >= 0 && i <= headerLine {
-			w.take(i + 1)
+			w.Take(i + 1)
 			return withoutCR(unread[:i]), nil
 		}
 		if len(unread) > headerLine {
 			return nil, fmt.Errorf("%w: a header line of more than %d bytes", ErrFraming, headerLine)
 		}
-		if err := w.fill(); err != nil {
+		if err := w.Fill(); err != nil {
 			return unread, err
 		}
 	}

@@ -51,7 +51,9 @@ const keptPrefix = 256
 // LF or CRLF at its end, however the bytes arrive. It holds one line at most.
 // It is not safe for concurrent use.
 type Reader struct {
-	window
+	window   Window
+	max      int  // longest line
+	skims    bool // long lines are checked while they arrive
 	searched int // bytes of the window that hold no line end
 	torn     torn
 	skim     skim // of a long line
@@ -62,7 +64,16 @@ type Reader struct {
 // NewReader returns a reader of r for lines of at most max bytes; 0 stands for
 // MaxMessage.
 func NewReader(r io.Reader, max int) *Reader {
-	return &Reader{window: newWindow(r, max)}
+	w := newWindow(r, max)
+	return &Reader{window: &w, max: w.max}
+}
+
+// NewReaderOf is NewLongReader for what others hold in memory.
+func NewReaderOf(w Window, max int) *Reader {
+	if max <= 0 {
+		max = MaxMessage
+	}
+	return &Reader{window: w, max: max, skims: true}
 }
 
 // NewLongReader is NewReader for many long messages, which it checks while they
@@ -70,25 +81,25 @@ func NewReader(r io.Reader, max int) *Reader {
 // Next or Close: who reads it after that does not read something else but ends the
 // process.
 func NewLongReader(r io.Reader, max int) *Reader {
-	reader := NewReader(r, max)
-	reader.outside = true
-	return reader
+	w := newWindow(r, max)
+	w.outside = true
+	return &Reader{window: &w, max: w.max, skims: true}
 }
 
 // Close lets go of memory that is not the heap's. The reader is of no more use.
-func (r *Reader) Close() { r.release() }
+func (r *Reader) Close() { r.window.Release() }
 
 // Next reads the next line into l. At the end of the input it returns io.EOF;
 // before that, what stands after the last line end comes as a line that is not
 // terminated. Any other error is the source's, and the reader is of no more use.
 func (r *Reader) Next(l *Line) error {
-	r.shrink()
+	r.window.Shrink()
 	r.skim.forget()
 	for {
-		unread := r.unread()
+		unread := r.window.Unread()
 		if i := bytes.IndexByte(unread[r.searched:], '\n'); i >= 0 {
 			data := unread[:r.searched+i]
-			r.take(len(data) + 1)
+			r.window.Take(len(data) + 1)
 			r.searched = 0
 			if data = withoutCR(data); r.yield(l, data, true) {
 				return nil
@@ -99,10 +110,10 @@ func (r *Reader) Next(l *Line) error {
 		if len(unread) > r.max+len("\r") {
 			return r.discard(l)
 		}
-		if r.outside && len(unread) >= keptBuffer {
+		if r.skims && len(unread) >= keptBuffer {
 			r.skim.feed(unread)
 		}
-		if err := r.fill(); err == io.EOF {
+		if err := r.window.Fill(); err == io.EOF {
 			return r.last(l)
 		} else if err != nil {
 			return err
@@ -112,8 +123,8 @@ func (r *Reader) Next(l *Line) error {
 
 // last makes l of what stands after the last line end, if there is anything.
 func (r *Reader) last(l *Line) error {
-	rest := r.unread() // which fill may have moved
-	r.take(len(rest))
+	rest := r.window.Unread() // which fill may have moved
+	r.window.Take(len(rest))
 	r.searched = 0
 	if r.yield(l, rest, false) {
 		return nil
@@ -160,22 +171,22 @@ func (r *Reader) tear(l *Line) {
 // is known of it.
 func (r *Reader) discard(l *Line) error {
 	r.scan = scan{}
-	r.prefix = append(r.prefix[:0], prefix(r.unread())...)
+	r.prefix = append(r.prefix[:0], prefix(r.window.Unread())...)
 	terminated := false
 	for !terminated {
-		unread := r.unread()
+		unread := r.window.Unread()
 		i := bytes.IndexByte(unread, '\n')
 		if terminated = i >= 0; !terminated {
 			i = len(unread)
 		}
 		r.scan.feed(unread[:i])
-		r.take(i)
+		r.window.Take(i)
 		if terminated {
-			r.take(1)
+			r.window.Take(1)
 			break
 		}
-		r.shrink()
-		if err := r.fill(); err == io.EOF {
+		r.window.Shrink()
+		if err := r.window.Fill(); err == io.EOF {
 			break
 		} else if err != nil {
 			return err
@@ -218,4 +229,4 @@ func withoutCR(line []byte) []byte {
 
 // More reports whether the next line has been read already, so that Next won't
 // wait for the source.
-func (r *Reader) More() bool { return bytes.IndexByte(r.unread(), '\n') >= 0 }
+func (r *Reader) More() bool { return bytes.IndexByte(r.window.Unread(), '\n') >= 0 }

@@ -13,6 +13,22 @@ const (
 	emptyReads  = 100      // in a row, before the source is given up
 )
 
+// Window is memory that a [Reader] reads through. Its methods are called by one
+// goroutine.
+type Window interface {
+	// Unread returns what was read and not taken. It is valid until Fill or Shrink is
+	// called.
+	Unread() []byte
+	// Take marks the first n bytes of it as taken.
+	Take(n int)
+	// Fill reads more, at least one byte. At the end of the input it returns io.EOF.
+	Fill() error
+	// Shrink is called before each line. What was taken may be let go of then.
+	Shrink()
+	// Release gives all memory back.
+	Release()
+}
+
 // window is a buffer over a source. It grows while a message is incomplete,
 // and is exchanged for a small one after a large message.
 type window struct {
@@ -33,23 +49,23 @@ func newWindow(source io.Reader, most int) window {
 	return window{source: source, max: most}
 }
 
-func (w *window) unread() []byte { return w.buf[w.start:w.end] }
+func (w *window) Unread() []byte { return w.buf[w.start:w.end] }
 
-// take marks n bytes as read.
-func (w *window) take(n int) { w.start += n }
+// Take marks n bytes as read.
+func (w *window) Take(n int) { w.start += n }
 
-// shrink lets go of a large buffer when what is unread fits into a small one.
-func (w *window) shrink() {
+// Shrink lets go of a large buffer when what is unread fits into a small one.
+func (w *window) Shrink() {
 	if len(w.buf) > keptBuffer && w.end-w.start <= smallBuffer {
 		small := make([]byte, smallBuffer)
-		n := copy(small, w.unread())
-		w.release()
+		n := copy(small, w.Unread())
+		w.Release()
 		w.buf, w.start, w.end = small, 0, n
 	}
 }
 
-// fill reads more, at least one byte. What was taken is gone then.
-func (w *window) fill() error {
+// Fill reads more, at least one byte. What was taken is gone then.
+func (w *window) Fill() error {
 	if w.err != nil {
 		return w.err
 	}
@@ -77,7 +93,7 @@ func (w *window) fill() error {
 // written to costs no memory, while every step on the way would.
 func (w *window) makeRoom() {
 	if w.start > 0 {
-		w.end = copy(w.buf, w.unread())
+		w.end = copy(w.buf, w.Unread())
 		w.start = 0
 	}
 	if w.end < len(w.buf) {
@@ -88,8 +104,8 @@ func (w *window) makeRoom() {
 		size = max(most, w.end+smallBuffer)
 	}
 	larger, mapped := w.room(size)
-	n := copy(larger, w.unread())
-	w.release()
+	n := copy(larger, w.Unread())
+	w.Release()
 	w.buf, w.mapped, w.end = larger, mapped, n
 }
 
@@ -106,8 +122,8 @@ func (w *window) room(size int) (memory []byte, mapped bool) {
 	return make([]byte, size), false
 }
 
-// release gives memory outside of the heap back. What is unread is gone with it.
-func (w *window) release() {
+// Release gives memory outside of the heap back. What is unread is gone with it.
+func (w *window) Release() {
 	if w.mapped {
 		_ = syscall.Munmap(w.buf) // it fails for what is not mapped
 		w.buf, w.mapped = nil, false

@@ -1,0 +1,78 @@
+package relay
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// An agent that gave a call a progress token learns that the call waits for a
+// person: clients that go by progress wait longer then. It is told with its own
+// token and at no other time, since a token that it did not give is an error to
+// it, and progress after the answer may be.
+
+// beatEvery is how often an agent is told.
+const beatEvery = 10 * time.Second
+
+// beat tells the agent of one held call. s.mu guards it.
+type beat struct {
+	token    []byte
+	approval string // the question that is open
+	n        int    // how often it was told
+	next     *time.Timer
+}
+
+// tokenOf is the raw progress token of a request, nil when it gave none that
+// MCP allows.
+func tokenOf(e *wire.Envelope, line []byte) []byte {
+	token := e.ProgressToken.Of(line)
+	if _, err := wire.Key(token); err != nil { // it is as an id is: a string or an integer
+		return nil
+	}
+	return append([]byte(nil), token...)
+}
+
+// beat begins to tell the agent that the call seq waits for the answer to a question.
+func (s *Session) beat(seq uint64, token []byte, approval string) {
+	if token == nil || approval == "" { // extensions answer soon
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state.waiting[seq] == nil {
+		return
+	}
+	b := &beat{token: token, approval: approval}
+	s.beats[seq] = b
+	s.tellWaiting(seq, b)
+}
+
+// tellWaiting tells the agent that a call waits, and sees to it that it is told
+// again. s.mu is held.
+func (s *Session) tellWaiting(seq uint64, b *beat) {
+	b.n++
+	// Servers count from 0 or 1, and progress must rise: these are smaller than
+	// whatever the server says once the call has reached it.
+	s.happen(&owed{wire.FromAgent, fmt.Appendf(nil,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
+		b.token, b.n/1e6, b.n%1e6, b.approval)})
+	s.changed.Broadcast()
+	b.next = time.AfterFunc(beatEvery, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.beats[seq] == b && s.state.waiting[seq] != nil && s.ctx.Err() == nil {
+			s.tellWaiting(seq, b)
+		}
+	})
+}
+
+// endBeat ends the telling.
+func (s *Session) endBeat(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b := s.beats[seq]; b != nil {
+		b.next.Stop()
+		delete(s.beats, seq)
+	}
+}

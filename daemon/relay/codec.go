@@ -1,0 +1,80 @@
+package relay
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+)
+
+// codec writes the fields of an event, or reads them: each event lists its fields
+// once for both. What is read was written by an earlier daemon, or by whoever could
+// reach its memory.
+type codec struct {
+	b       []byte // what was written, or is still to be read
+	reading bool
+	err     error // of reading; all fields are zero after it
+}
+
+func (c *codec) fail(what string) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%w: an entry of its journal holds %s", mapping.ErrDamaged, what)
+	}
+	c.b = nil
+}
+
+// number is a field of 0 to most.
+func (c *codec) number(v *uint64, most uint64) {
+	if !c.reading {
+		c.b = binary.AppendUvarint(c.b, *v)
+		return
+	}
+	n, size := binary.Uvarint(c.b)
+	if size <= 0 || n > most {
+		c.fail("a number that can't be")
+		*v = 0
+		return
+	}
+	*v, c.b = n, c.b[size:]
+}
+
+// flag is a field that is true or false.
+func (c *codec) flag(v *bool) {
+	var n uint64
+	if *v {
+		n = 1
+	}
+	c.number(&n, 1)
+	*v = n == 1
+}
+
+// bytes is a field that belongs to the event once it was read.
+func (c *codec) bytes(v *[]byte) {
+	n := uint64(len(*v))
+	c.number(&n, mostField)
+	if !c.reading {
+		c.b = append(c.b, *v...)
+		return
+	}
+	if n > uint64(len(c.b)) {
+		c.fail("more bytes than it has")
+		n = 0
+	}
+	*v = nil
+	if n > 0 {
+		*v = append([]byte(nil), c.b[:n]...)
+	}
+	c.b = c.b[n:]
+}
+
+// text is a field.
+func (c *codec) text(v *string) {
+	if !c.reading {
+		c.b = binary.AppendUvarint(c.b, uint64(len(*v)))
+		c.b = append(c.b, *v...)
+		return
+	}
+	var b []byte
+	c.bytes(&b)
+	*v = string(b)
+}

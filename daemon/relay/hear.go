@@ -1,0 +1,53 @@
+package relay
+
+// What a server says has to be in the daemon's memory before the agent can act on
+// it, or a place that one server planted would be the agent's own when it comes back
+// through another. Of a very long line only the head and the tail are looked at: no
+// model reads all of it, and to look at it must not cost as much as to carry it. It
+// is looked at in pieces that share a little, so that no name is lost where one ends.
+const (
+	whole   = 64 << 10 // how long a line may be that is looked at in one
+	piece   = 31 << 10
+	shared  = 512
+	longest = 512 << 10
+	tail    = longest / 4
+)
+
+// pass writes a message on that is not judged, after it was looked at and noted
+// where that is wanted.
+func (t *turn) pass(line []byte, method string, record, hear bool) {
+	if hear {
+		t.note(line, method, record)
+	}
+	t.forward(line)
+}
+
+// note looks at a line of method, and puts it on record where that is wanted.
+func (t *turn) note(line []byte, method string, record bool) {
+	t.unlocked(func() {
+		t.hear(line, method)
+		if record {
+			t.gate.Message(t.ctx, t.side, method, line)
+		}
+	})
+}
+
+func (t *turn) hear(line []byte, method string) {
+	if len(line) <= whole {
+		t.gate.Hear(t.side, method, line, 0)
+		return
+	}
+	head, end, missing := line, []byte(nil), 0
+	if len(line) > longest {
+		head, end, missing = line[:longest-tail], line[len(line)-tail:], len(line)-longest
+	}
+	for i, part := range [][]byte{head, end} {
+		for at := 0; at+shared < len(part); at += piece - shared {
+			said := uint64(0)
+			if at+piece >= len(part) && (i == 1 || end == nil) { // the last one
+				said = uint64(missing)
+			}
+			t.gate.Hear(t.side, method, part[at:min(at+piece, len(part))], said)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+const (
+	// refusedPrefix is how much of a refused line goes into the record, in bytes.
+	refusedPrefix = 64
+	// mostComplaints is how many refused lines of a session are in the daemon's log.
+	// All of them are on record.
+	mostComplaints = 20
+)
+
+// errNotMCP ends a side that speaks something of which no line can be told from
+// the next.
+var errNotMCP = errors.New("these bytes open an HTTP/2 connection; an MCP server is spoken to in lines of JSON")
+
+// line handles what the reader yields: a line to be read as a message, or one that
+// the reader itself has refused.
+func (t *turn) line(l *wire.Line) error {
+	switch {
+	case wire.IsHTTP2Preface(l.Data):
+		t.refused(l.Data, "an HTTP/2 preface")
+		return errNotMCP
+	case wire.IsHeader(l.Data) && !t.toldOfHeaders.Swap(true):
+		t.log.Error("lines that look like Content-Length headers: "+sideName(t.side)+" speaks the framing of a language server; MCP has one message per line", "direction", gate.Direction(t.side))
+	}
+	if l.Refusal == nil {
+		t.message(l)
+		return nil
+	}
+	t.refused(l.Data, l.Refusal.Reason)
+	if l.ID != nil {
+		t.answerRefused(l.ID, l.Refusal, !l.Answers)
+	}
+	return nil
+}
+
+// unread refuses a line that is not one message, and tells whoever waits for it.
+func (t *turn) unread(line []byte, err error) {
+	var refusal *wire.Refusal
+	if !errors.As(err, &refusal) {
+		refusal = &wire.Refusal{Reason: err.Error(), Code: wire.CodeParse}
+	}
+	if refusal.Shapeless && t.gate.Profile() == gate.Development {
+		t.complain(line, "line forwarded that production would drop", "WOULD_DROP: "+refusal.Reason)
+		t.pass(line, "", false, true)
+		return
+	}
+	t.refused(line, refusal.Reason)
+	if id := refusal.ID.Of(line); id != nil {
+		t.answerRefused(id, refusal, refusal.Answer)
+	}
+	if wire.KindOf(refusal.Reason) == wire.KindBatch {
+		wire.Batch(line, t.side, func(id []byte, asks bool) { t.answerRefused(id, refusal, asks) })
+	}
+}
+
+// answerRefused answers a refused request, or tells the agent that the answer under
+// id was refused: it must not wait for ever. A server that asked is told nothing: the
+// agent may still answer as it should.
+func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
+	key, err := wire.Key(id)
+	if err != nil {
+		return
+	}
+	if asks {
+		if t.state.open[t.side][key] == nil { // else it would be read as the answer to that one
+			t.owe(t.side, mcp.RefuseUnread(id, refusal.Code, refusal.Reason))
+		}
+		return
+	}
+	r := t.state.open[wire.FromAgent][key]
+	if t.side == wire.FromAgent || r == nil || !r.written {
+		return
+	}
+	t.happens(&closed{which{wire.FromAgent, key}})
+	t.outcome(r, "lost")
+	t.owe(wire.FromAgent, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
+}
+
+// refused logs and records a line that does not cross.
+func (t *turn) refused(line []byte, reason string) { t.complain(line, "line refused", reason) }
+
+// complain logs and records what became of a line that is no message.
+func (t *turn) complain(line []byte, what, reason string) {
+	prefix := blurred(line[:min(len(line), refusedPrefix)])
+	level := slog.LevelWarn
+	if t.complaints.Add(1) > mostComplaints {
+		level = slog.LevelDebug
+	}
+	t.log.Log(context.Background(), level, what, "direction", gate.Direction(t.side), "reason", reason, "prefix", hex.EncodeToString(prefix))
+	t.unlocked(func() { t.gate.Refused(t.ctx, t.side, reason, prefix) })
+}
+
+// tokenLike is how many letters and digits in a row may be a secret.
+const tokenLike = 16
+
+// blurred returns a copy of the beginning of a line with an x for each byte of what
+// may be a token, or the beginning of one: what was refused is still told by its
+// form, and what it held is in no log.
+func blurred(prefix []byte) []byte {
+	out := bytes.Clone(prefix)
+	start := 0
+	for i := 0; i <= len(out); i++ {
+		if i < len(out) && inToken(out[i]) {
+			continue
+		}
+		if i-start >= tokenLike || i == len(out) {
+			for j := start; j < i; j++ {
+				out[j] = 'x'
+			}
+		}
+		start = i + 1
+	}
+	return out
+}
+
+func inToken(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b >= 0x80 || strings.IndexByte("_-+/=.~%", b) >= 0
+}
+
+func sideName(side wire.Side) string {
+	if side == wire.FromServer {
+		return "a server"
+	}
+	return "an agent"
+}

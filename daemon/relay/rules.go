@@ -1,0 +1,309 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// turn is what becomes of one line of side. Its events happen together when the
+// line has been dealt with, and then is called what is to follow them. Nothing of
+// the line is kept when the turn is over: its memory is used again.
+type turn struct {
+	*Session
+	ctx    context.Context
+	side   wire.Side
+	events []event
+	after  []func()
+	judged bool // settled is to be called
+}
+
+func (t *turn) happens(e event) { t.events = append(t.events, e) }
+
+// owe writes a line of ours to a side, which belongs to the session from here on.
+func (t *turn) owe(to wire.Side, line []byte) { t.happens(&owed{to, append(line, '\n')}) }
+
+// forward writes the line on to the other side as it stands in the input.
+func (t *turn) forward(line []byte) {
+	if e := t.inputs[t.side].standing(line, other(t.side)); e != nil {
+		t.happens(e)
+		return
+	}
+	t.owe(other(t.side), append(make([]byte, 0, len(line)+1), line...))
+}
+
+// message handles one line that its reader has let through.
+func (t *turn) message(l *wire.Line) {
+	line := l.Data
+	var e wire.Envelope
+	if err := l.Read(t.side, &e); err != nil {
+		t.unread(line, err)
+		return
+	}
+	if t.side == wire.FromServer && t.state.modern && !t.state.initialized {
+		e.Modern = true // the lines of a server do not say so themselves
+	}
+	switch e.Kind {
+	case wire.Request:
+		t.request(line, &e)
+	case wire.Notification:
+		t.notification(line, &e)
+	default:
+		t.answer(line, &e)
+	}
+}
+
+func (t *turn) request(line []byte, e *wire.Envelope) {
+	id := e.ID.Of(line)
+	key, err := wire.Key(id)
+	if err != nil {
+		t.unread(line, err)
+		return
+	}
+	if refusal := mcp.Check(t.side, e, line); refusal != nil {
+		t.refused(line, refusal.Reason)
+		if refusal.Answer {
+			t.answerRefused(id, refusal, true)
+		}
+		return
+	}
+	t.gate.Read(t.side, e.Method, 1)
+	rule := mcp.Lookup(t.side, e)
+	if rule.Treatment != mcp.Refuse && !mcp.KnownRevision(e, line) {
+		rule = mcp.Rule{Treatment: mcp.Judge, Unknown: true} // nobody here knows what it means
+	}
+	switch {
+	case t.state.open[t.side][key] != nil || t.state.answering(t.side, key) != nil: // an error would be read as the answer to the first one
+		t.refused(line, "a request with this id is open")
+		return
+	case t.over[t.side]:
+		t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeServerExit, "The MCP server has ended"))
+		return
+	case len(t.state.open[t.side]) >= mostOpen:
+		t.refused(line, "too many open requests")
+		t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen)))
+		return
+	}
+	r := request{side: t.side, key: key, id: bytes.Clone(id), method: e.Method, modern: e.Modern}
+	if t.side == wire.FromAgent {
+		r.token, r.task = tokenOf(e, line), taskOf(e, line)
+		if asks := e.Method == "initialize"; asks && !t.state.initialized || e.Modern && !t.state.modern {
+			t.happens(&began{asks, e.Modern})
+		}
+	}
+	switch rule.Treatment {
+	case mcp.Judge:
+		t.judgeRequest(&r, line)
+	case mcp.Refuse:
+		t.refused(line, "a method that "+sideName(t.side)+" may not call: "+e.Method)
+		if t.side == wire.FromAgent || !e.Modern { // in the modern era nobody answers a server
+			t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeUnknownMethod, "Method not found"))
+		}
+	default:
+		r.written = true
+		t.happens(&opened{r})
+		t.pass(line, e.Method, rule.Record, rule.Record || rule.Observe)
+	}
+}
+
+// judgeRequest has a request judged, and does what the verdict says.
+func (t *turn) judgeRequest(r *request, line []byte) {
+	r.seq = t.state.nextSeq(t.side)
+	w := &waiting{seq: r.seq, side: t.side, line: bytes.Clone(line), key: r.key, id: r.id, modern: r.modern}
+	v := t.judgeLine(w)
+	switch v.Move {
+	case gate.Forward:
+		r.written, r.notice = true, v.Notice
+		if v.Inspect {
+			r.inspect, r.wrote = true, v.Line
+		}
+		t.happens(&opened{*r})
+		t.owe(other(t.side), v.Line)
+	case gate.Ask:
+		t.happens(&opened{*r})
+		t.hold(w, v, r.token)
+	default:
+		t.owe(t.side, refusal(v, r.id))
+	}
+}
+
+// refusal is what whoever asked is told by a verdict.
+func refusal(v gate.Verdict, id []byte) []byte {
+	if v.Answer != nil {
+		return v.Answer
+	}
+	return mcp.RefuseUnread(id, mcp.CodeGate, "Not executed: "+v.Reason)
+}
+
+// judgeLine has a line judged.
+func (t *turn) judgeLine(w *waiting) gate.Verdict {
+	t.happens(&judged{w.seq})
+	t.judged = true
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	return t.judge(t.ctx, w)
+}
+
+func (t *turn) hold(w *waiting, v gate.Verdict, token []byte) {
+	t.happens(&held{*w})
+	t.after = append(t.after, func() { t.beat(w.seq, token, v.Approval) })
+}
+
+func (t *turn) notification(line []byte, e *wire.Envelope) {
+	if refusal := mcp.Check(t.side, e, line); refusal != nil {
+		t.refused(line, refusal.Reason)
+		return
+	}
+	t.gate.Read(t.side, e.Method, 1)
+	rule := mcp.Lookup(t.side, e)
+	if rule.Treatment == mcp.Pass && t.side == wire.FromServer && mcp.Asks(line, e) {
+		rule.Treatment = mcp.Inspect
+	}
+	switch rule.Treatment {
+	case mcp.Judge, mcp.Inspect, mcp.Filter:
+		t.judgeNotification(line, e)
+	case mcp.Refuse:
+		t.refused(line, "a notification that "+sideName(t.side)+" may not send: "+e.Method)
+	default:
+		if e.Method == "notifications/cancelled" && e.RequestID.Present() {
+			if key, err := wire.Key(e.RequestID.Of(line)); err == nil {
+				t.note(line, e.Method, rule.Record)
+				t.cancel(key, line)
+				return
+			}
+		}
+		t.pass(line, e.Method, rule.Record, rule.Record || rule.Observe)
+	}
+}
+
+func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
+	w := &waiting{seq: t.state.nextSeq(t.side), side: t.side, line: bytes.Clone(line)}
+	if id := taskOf(e, line); t.side == wire.FromServer && id != "" {
+		call, known := t.state.tasks.of(id)
+		if !known {
+			t.refused(line, unknownTask)
+			return
+		}
+		w.came(call)
+	}
+	switch v := t.judgeLine(w); v.Move {
+	case gate.Forward:
+		t.owe(other(t.side), v.Line)
+	case gate.Ask:
+		t.hold(w, v, nil)
+	}
+}
+
+// cancel takes a held request back, which is never sent then (EC-STDIO-031), and
+// sends the cancellation of any other on.
+func (t *turn) cancel(key string, line []byte) {
+	r := t.state.open[t.side][key]
+	if r == nil {
+		t.cancelAnswer(key, line)
+		return
+	}
+	if !r.written {
+		t.happens(&decided{r.seq})
+		t.happens(&closed{which{t.side, key}})
+		t.after = append(t.after, func() { t.gate.Cancel(r.seq); t.endBeat(r.seq) })
+		return
+	}
+	if !r.cancelled {
+		t.happens(&cancelled{which{t.side, key}})
+		t.outcome(r, "cancelled")
+	}
+	t.forward(line)
+}
+
+// cancelAnswer is cancel for a request that is open no more. Where its answer is
+// held still, that is dropped: the server has done its part, and the agent does not
+// want it.
+func (t *turn) cancelAnswer(key string, line []byte) {
+	if w := t.state.answering(t.side, key); w != nil {
+		t.happens(&decided{w.seq})
+		t.after = append(t.after, func() { t.gate.Cancel(w.seq) })
+		return
+	}
+	t.forward(line)
+}
+
+func (t *turn) answer(line []byte, e *wire.Envelope) {
+	if !e.ID.Present() { // only the server may complain without saying of what
+		if t.side == wire.FromServer {
+			t.gate.Read(t.side, "", 1)
+			t.pass(line, "", false, true)
+			return
+		}
+		t.refused(line, "an error that answers nothing")
+		return
+	}
+	key, err := wire.Key(e.ID.Of(line))
+	if err != nil {
+		t.unread(line, err)
+		return
+	}
+	r := t.state.open[other(t.side)][key]
+	if r == nil || !r.written {
+		t.refused(line, "an answer to nothing that was asked")
+		return
+	}
+	t.happens(&closed{which{r.side, key}})
+	t.gate.Read(t.side, r.method, 1)
+	rule := mcp.LookupResult(t.side, r.method, r.modern)
+	if rule.Treatment == mcp.Refuse {
+		t.outcome(r, outcomeOf(e))
+		t.refused(line, "an answer that "+sideName(t.side)+" of the modern era does not write")
+		return
+	}
+	call, known := t.callOf(r, line, e)
+	switch {
+	case !known:
+		t.refused(line, unknownTask)
+		t.outcome(r, "lost")
+		t.owe(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
+	case call != nil || isJudged(rule, r, line, e):
+		t.outcome(r, outcomeOf(e))
+		t.judgeAnswer(r, line, call)
+	default:
+		t.passAnswer(r, line, e, rule)
+	}
+}
+
+// passAnswer writes an answer on that is not judged.
+func (t *turn) passAnswer(r *request, line []byte, e *wire.Envelope, rule mcp.Rule) {
+	t.outcome(r, outcomeOf(e))
+	announced := line
+	if r.notice != "" && e.Kind == wire.Result {
+		announced = mcp.Announce(line, e, r.notice)
+	}
+	if rule.Record || rule.Observe || e.Kind == wire.Error {
+		t.note(line, r.method, rule.Record)
+	}
+	if len(announced) == len(line) && &announced[0] == &line[0] {
+		t.forward(line)
+		return
+	}
+	t.owe(other(t.side), announced)
+}
+
+// judgeAnswer has the answer to r judged; call is what it came of, where extensions
+// want to see that.
+func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
+	w := &waiting{
+		seq: t.state.nextSeq(t.side), side: t.side, line: bytes.Clone(line), result: true,
+		answers: r.method, key: r.key, id: r.id, modern: r.modern, call: r.seq, notice: r.notice,
+	}
+	w.came(call)
+	switch v := t.judgeLine(w); v.Move {
+	case gate.Forward:
+		t.owe(other(t.side), w.announced(v.Line))
+	case gate.Ask:
+		t.hold(w, v, nil)
+	default:
+		t.owe(other(t.side), w.refused(v))
+	}
+}

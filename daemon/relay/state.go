@@ -1,0 +1,358 @@
+package relay
+
+import (
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// state is all that is known of a session. Only events change it.
+type state struct {
+	taken  [2]uint64 // of the input of each side
+	framed [2][]byte // where the reader of each side stands within what is longer than a line
+	seqs   [2]uint64 // the last number that a line of each side was judged under
+
+	initialized bool // the agent has asked for the legacy handshake
+	modern      bool // the agent has made a request of the modern era
+
+	open      [2]map[string]*request // by who asked, and by key
+	cancelled [2][]string            // keys of open requests that were cancelled, oldest first
+	waiting   map[uint64]*waiting    // held lines, by seq
+	out       [2]queue               // what each side is owed
+	outcomes  map[uint64]string      // of calls, that are to be put on record
+	tasks     tasks
+}
+
+// request is one request that was not answered yet.
+type request struct {
+	side   wire.Side // that asked
+	key    string    // wire's canonical id
+	id     []byte    // as written
+	method string
+	modern bool
+	token  []byte // raw progress token; nil when it gave none, or does not ask the server
+	task   string // the task that it asks about; empty for none
+
+	written   bool // it is on its way to the other side, which may answer it
+	cancelled bool
+	seq       uint64 // it was judged under; 0 when it passed unjudged
+	notice    string // what the agent is told before the result's content
+	inspect   bool   // extensions want to see its result
+	wrote     []byte // then: as it was written
+}
+
+// waiting is a line that is held.
+type waiting struct {
+	seq     uint64
+	side    wire.Side // that wrote it
+	line    []byte
+	key     string // of the request that it is, or answers; empty for a notification
+	id      []byte // of that request, as written
+	result  bool   // it answers a request, which is closed
+	answers string // then: the method of that request
+	modern  bool
+	call    uint64 // then: the seq of that request, 0 when it was not judged
+	about   uint64 // the seq of the call that it came of, where extensions want to see that
+	request []byte // then: that call as it was written
+	notice  string // what the agent is told before its content
+}
+
+const (
+	// mostOpen bounds the requests without an answer that are kept for each side.
+	mostOpen = 16384
+	// mostCancelled bounds how many cancelled requests are remembered, so that an
+	// answer that was on its way still passes.
+	mostCancelled = 1024
+	// mostHeld bounds the held lines. The gate's own limits are far below.
+	mostHeld = 65536
+)
+
+func newState() *state {
+	return &state{
+		open:     [2]map[string]*request{{}, {}},
+		waiting:  map[uint64]*waiting{},
+		outcomes: map[uint64]string{},
+		tasks:    tasks{by: map[string]*origin{}},
+	}
+}
+
+// damaged is the error of an event that can't have happened.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", mapping.ErrDamaged, fmt.Sprintf(format, args...))
+}
+
+func (e *consumed) apply(s *state) error {
+	if e.upTo < s.taken[e.side] {
+		return damaged("input was taken up to %d, and then up to %d", s.taken[e.side], e.upTo)
+	}
+	s.taken[e.side] = e.upTo
+	return nil
+}
+
+func (e *framed) apply(s *state) error {
+	s.framed[e.side] = e.state
+	return nil
+}
+
+func (e *judged) apply(s *state) error {
+	side := sideOf(e.seq)
+	if e.seq <= s.seqs[side] {
+		return damaged("line %d was judged after line %d", e.seq, s.seqs[side])
+	}
+	s.seqs[side] = e.seq
+	return nil
+}
+
+// nextSeq is the number that the next line of a side is judged under. The two
+// sides have numbers of their own, so that a daemon which judges a line again, since
+// the one before it was killed, does so under the same.
+func (s *state) nextSeq(side wire.Side) uint64 {
+	if s.seqs[side] == 0 {
+		return 2 + uint64(side)
+	}
+	return s.seqs[side] + 2
+}
+
+func sideOf(seq uint64) wire.Side { return wire.Side(seq % 2) }
+
+func (e *opened) apply(s *state) error {
+	r := e.request
+	switch {
+	case s.open[r.side][r.key] != nil:
+		return damaged("a request was opened twice")
+	case len(s.open[r.side]) >= mostOpen:
+		return damaged("more than %d requests are open", mostOpen)
+	}
+	s.open[r.side][r.key] = &r
+	if r.cancelled {
+		s.cancelled[r.side] = append(s.cancelled[r.side], r.key)
+	}
+	return nil
+}
+
+func (w which) of(s *state) (*request, error) {
+	if r := s.open[w.side][w.key]; r != nil {
+		return r, nil
+	}
+	return nil, damaged("a request that is not open")
+}
+
+func (e *written) apply(s *state) error {
+	r, err := e.of(s)
+	if err != nil {
+		return err
+	}
+	r.written, r.notice, r.inspect, r.wrote = true, e.notice, e.inspect, e.wrote
+	return nil
+}
+
+func (e *closed) apply(s *state) error {
+	delete(s.open[e.side], e.key) // it may be gone: see cancelled
+	return nil
+}
+
+func (e *cancelled) apply(s *state) error {
+	r, err := e.of(s)
+	if err != nil {
+		return err
+	}
+	if r.cancelled {
+		return nil
+	}
+	r.cancelled = true
+	keys := append(s.cancelled[r.side], r.key)
+	if len(keys) > mostCancelled {
+		if old := s.open[r.side][keys[0]]; old != nil && old.cancelled {
+			delete(s.open[r.side], keys[0])
+		}
+		keys = keys[1:]
+	}
+	s.cancelled[r.side] = keys
+	return nil
+}
+
+func (e *held) apply(s *state) error {
+	w := e.waiting
+	if s.waiting[w.seq] != nil || len(s.waiting) >= mostHeld {
+		return damaged("line %d was held twice, or too many are", w.seq)
+	}
+	s.waiting[w.seq] = &w
+	return nil
+}
+
+func (e *decided) apply(s *state) error {
+	if s.waiting[e.seq] == nil {
+		return damaged("line %d was decided that was not held", e.seq)
+	}
+	delete(s.waiting, e.seq)
+	return nil
+}
+
+func (e *owed) apply(s *state) error {
+	return s.out[e.to].add(item{line: e.line, n: uint64(len(e.line))})
+}
+func (e *passed) apply(s *state) error { return s.out[e.to].add(item{offset: e.offset, n: e.n}) }
+
+func (e *ended) apply(s *state) error {
+	if len(s.outcomes) >= 2*mostOpen {
+		return damaged("too many outcomes are not on record")
+	}
+	s.outcomes[e.seq] = e.outcome
+	return nil
+}
+
+func (e *told) apply(s *state) error {
+	delete(s.outcomes, e.seq)
+	return nil
+}
+
+func (e *became) apply(s *state) error {
+	s.tasks.lost = s.tasks.lost || e.lost
+	if e.task != "" {
+		call := e.call
+		s.tasks.add(e.task, &call)
+	}
+	return nil
+}
+
+func (e *began) apply(s *state) error {
+	s.initialized, s.modern = s.initialized || e.initialized, s.modern || e.modern
+	return nil
+}
+
+func (e *delivered) apply(s *state) error {
+	q := &s.out[e.to]
+	if len(q.items) > 0 || q.end > 0 {
+		return damaged("what was delivered is said too late")
+	}
+	q.start, q.end = e.offset, e.offset
+	return nil
+}
+
+// queue is what one side is owed, in order. Offsets count all that it was ever
+// owed.
+type queue struct {
+	items      []item // oldest first
+	start, end uint64 // of items
+}
+
+// item is one line and its end: the line itself, or where it stands in the input of
+// the other side.
+type item struct {
+	line   []byte // nil: it stands in the input
+	offset uint64
+	n      uint64
+}
+
+func (q *queue) add(i item) error {
+	if i.n == 0 {
+		return damaged("a line of no bytes is owed")
+	}
+	q.items = append(q.items, i)
+	q.end += i.n
+	return nil
+}
+
+// size is how many bytes are owed.
+func (q *queue) size() uint64 { return q.end - q.start }
+
+// drop forgets what was delivered, which is all up to offset.
+func (q *queue) drop(offset uint64) {
+	for len(q.items) > 0 && q.start+q.items[0].n <= offset {
+		q.start += q.items[0].n
+		q.items[0] = item{}
+		q.items = q.items[1:]
+	}
+}
+
+// refers reports whether an item stands in the input.
+func (q *queue) refers() bool {
+	for i := range q.items {
+		if q.items[i].line == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// events calls yield with events that lead to s, until that returns false.
+func (s *state) events(yield func(event) bool) {
+	for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
+		q := &s.out[side]
+		if !yield(&delivered{side, q.start}) || !yield(&consumed{side, s.taken[side]}) ||
+			s.seqs[side] > 0 && !yield(&judged{s.seqs[side]}) || len(s.framed[side]) > 0 && !yield(&framed{side, s.framed[side]}) {
+			return
+		}
+		for _, i := range q.items {
+			var e event = &owed{side, i.line}
+			if i.line == nil {
+				e = &passed{side, i.offset, i.n}
+			}
+			if !yield(e) {
+				return
+			}
+		}
+		if !s.openEvents(side, yield) {
+			return
+		}
+	}
+	s.otherEvents(yield)
+}
+
+// openEvents is events for the open requests of a side: those that were cancelled in
+// the order in which they were.
+func (s *state) openEvents(side wire.Side, yield func(event) bool) bool {
+	for _, r := range s.open[side] {
+		if !r.cancelled && !yield(&opened{*r}) {
+			return false
+		}
+	}
+	for _, key := range s.cancelled[side] {
+		if r := s.open[side][key]; r != nil && r.cancelled && !yield(&opened{*r}) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *state) otherEvents(yield func(event) bool) {
+	if !yield(&began{s.initialized, s.modern}) {
+		return
+	}
+	for _, w := range s.waiting {
+		if !yield(&held{*w}) {
+			return
+		}
+	}
+	for seq, outcome := range s.outcomes {
+		if !yield(&ended{seq, outcome}) {
+			return
+		}
+	}
+	for _, e := range s.tasks.events() {
+		if !yield(e) {
+			return
+		}
+	}
+}
+
+// answering returns the held answer to a request of side, nil for none.
+func (s *state) answering(side wire.Side, key string) *waiting {
+	for _, w := range s.waiting {
+		if w.result && w.side == other(side) && w.key == key {
+			return w
+		}
+	}
+	return nil
+}
+
+// owes reports whether a request of side is owed an answer.
+func (s *state) owes(side wire.Side) bool {
+	for _, r := range s.open[side] {
+		if !r.cancelled {
+			return true
+		}
+	}
+	return false
+}
