@@ -1,9 +1,6 @@
 package relay
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -49,12 +46,9 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 	q := &s.state.out[to]
 	parts := make([][]byte, 0, min(len(q.items), mostAtOnce))
 	for _, i := range q.items[:cap(parts)] {
-		line := i.line
-		if line == nil {
-			var ok bool
-			if line, ok = s.inputs[other(to)].Bytes(i.offset, i.n); !ok {
-				return nil, damaged("what is owed is not there any more")
-			}
+		line, err := s.lineOf(to, i)
+		if err != nil {
+			return nil, err
 		}
 		parts = append(parts, line)
 	}
@@ -154,7 +148,7 @@ func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 }
 
 // fail answers what is open of the agent's requests with an error.
-func (s *Session) fail(ctx context.Context, code int, text string) {
+func (s *Session) fail(code int, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.state.waiting {
@@ -173,6 +167,4 @@ func (s *Session) fail(ctx context.Context, code int, text string) {
 	}
 	s.over[wire.FromAgent] = true
 	s.changed.Broadcast()
-	_ = ctx
-	_ = fmt.Sprint
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -28,7 +29,9 @@ const mostOwed = 4 << 20
 type Session struct {
 	gate    Judge
 	log     *slog.Logger
+	ends    Ends
 	mapping *mapping.Mapping
+	wake    *pipe.Waker     // of all that reads and writes
 	inputs  [2]*input       // of the pumps
 	outputs [2]*output      // to each side
 	ctx     context.Context // of judging; ends with the session
@@ -42,6 +45,7 @@ type Session struct {
 	entry   []byte   // of encode
 	told    []uint64 // calls whose outcome is on record, which the journal does not say yet
 	over    [2]bool  // nobody is left to answer that side
+	ended   [2]bool  // nothing more is read of that side
 	beats   map[uint64]*beat
 
 	verdicts sync.Mutex // guards what follows; taken after mu and after locks of the gate
