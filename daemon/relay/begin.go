@@ -10,6 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -85,15 +86,15 @@ func (s *Session) restore() (err error) {
 		s.inputs[side] = &input{Input: in, session: s, side: side, fd: int(s.ends.side(side).From.Fd()), wake: s.wake, at: s.state.taken[side]}
 	}
 	for side := range s.outputs {
-		if err := s.resume(wire.Side(side)); err != nil {
+		if err := s.output(wire.Side(side)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// resume finishes what an earlier daemon was writing to a side.
-func (s *Session) resume(to wire.Side) error {
+// output makes what writes to a side.
+func (s *Session) output(to wire.Side) error {
 	cursor, err := s.mapping.Cursor(mapping.Side(to))
 	if err != nil {
 		return err
@@ -102,19 +103,28 @@ func (s *Session) resume(to wire.Side) error {
 	if cursor.Intent() > q.end || cursor.Delivered() < q.start {
 		return damaged("it has delivered %d to %d of what is owed, which is %d to %d", cursor.Delivered(), cursor.Intent(), q.start, q.end)
 	}
-	w := pipe.NewWriter(int(s.ends.side(to).To.Fd()), s.ends.Staging[to], cursor, s.wake)
-	s.outputs[to] = &output{write: w.Write, cursor: cursor}
+	s.outputs[to] = &output{Writer: pipe.NewWriter(int(s.ends.side(to).To.Fd()), s.ends.Staging[to], cursor, s.wake), cursor: cursor}
 	q.drop(cursor.Delivered())
-	_, err = w.Resume(func(from, upTo uint64) ([]byte, error) { return s.owedBetween(to, from, upTo) })
-	q.drop(cursor.Delivered())
-	s.outputs[to].err = err
-	if errors.Is(err, mapping.ErrDamaged) {
-		return err
-	}
-	return nil // a side that takes nothing any more is seen when it is written to
+	return nil
 }
 
-// owedBetween returns what a side is owed between two offsets.
+// resume finishes what an earlier daemon was writing to a side. It waits while the
+// side takes nothing.
+func (s *Session) resume(to wire.Side) {
+	o := s.outputs[to]
+	_, err := o.Resume(func(from, upTo uint64) ([]byte, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.owedBetween(to, from, upTo)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.writing, o.err = false, err
+	s.state.out[to].drop(o.cursor.Delivered())
+	s.changed.Broadcast()
+}
+
+// owedBetween returns what a side is owed between two offsets. s.mu is held.
 func (s *Session) owedBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
 	q := &s.state.out[to]
 	all := make([]byte, 0, upTo-from)
@@ -149,6 +159,10 @@ func (s *Session) lineOf(to wire.Side, i item) ([]byte, error) {
 
 // Run carries lines until both sides have ended, or the session is closed.
 func (s *Session) Run() {
+	for _, o := range s.outputs {
+		o.writing = true // until it was resumed
+	}
+	s.wait.Go(s.finish)
 	s.resubmit()
 	for side := wire.FromAgent; side <= wire.FromServer; side++ {
 		s.wait.Go(func() { s.serve(side) })
@@ -192,10 +206,44 @@ func (s *Session) sideEnded(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended[side] = true
-	if s.ended[other(side)] {
-		s.cancel(errEnded)
-	}
 	s.changed.Broadcast()
+}
+
+// finish ends the session in order once a side has ended. What an agent that has said
+// all has asked for is answered first, and then its server is told by the end of its
+// input. What a server that has ended has not answered is answered with an error.
+func (s *Session) finish() {
+	defer s.cancel(errEnded)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until := func(done func() bool) {
+		for !done() && s.ctx.Err() == nil {
+			s.changed.Wait()
+		}
+	}
+	until(func() bool {
+		return s.ended[wire.FromServer] || s.ended[wire.FromAgent] && len(s.state.waiting) == 0 && !s.state.owes(wire.FromAgent) && s.written(wire.FromServer)
+	})
+	s.closeInput()
+	until(func() bool { return s.ended[wire.FromServer] })
+	s.fail(mcp.CodeServerExit, "The MCP server has ended and did not answer")
+	until(func() bool { return s.written(wire.FromAgent) })
+}
+
+// written reports whether all that a side is owed was written, or nothing can be. s.mu
+// is held.
+func (s *Session) written(to wire.Side) bool {
+	o := s.outputs[to]
+	return o.err != nil || !o.writing && len(s.state.out[to].items) == 0
+}
+
+// closeInput closes what the server reads. s.mu is held.
+func (s *Session) closeInput() {
+	o := s.outputs[wire.FromServer]
+	o.err = errEnded
+	if err := s.ends.Server.To.Close(); err != nil {
+		s.log.Debug("close a server's input", "err", err)
+	}
 }
 
 // Close ends the session at once, and returns when nothing of it runs any more.

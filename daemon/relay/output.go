@@ -3,13 +3,14 @@ package relay
 import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // output is what writes to one side. s.mu guards what may change.
 type output struct {
-	write   func(parts ...[]byte) error // may wait
+	*pipe.Writer
 	cursor  mapping.Cursor
 	writing bool  // somebody is in write
 	err     error // of the first write that failed; nothing is written after it
@@ -28,7 +29,7 @@ func (s *Session) drain(to wire.Side) {
 		if err == nil {
 			o.writing = true
 			s.mu.Unlock()
-			err = o.write(parts...)
+			err = o.Write(parts...)
 			s.mu.Lock()
 			o.writing = false
 		}
@@ -72,6 +73,7 @@ func (s *Session) tellOutcomes() {
 // serve writes what a side is owed by others than its peer's pump, until the session
 // has ended: our own answers, and lines that were held.
 func (s *Session) serve(to wire.Side) {
+	s.resume(to)
 	for {
 		s.mu.Lock()
 		for s.ctx.Err() == nil && !s.hasVerdicts(to) && (s.outputs[to].writing || s.outputs[to].err != nil || len(s.state.out[to].items) == 0) {
@@ -147,10 +149,8 @@ func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 	return []event{e, write(other(w.side), v.Line)}
 }
 
-// fail answers what is open of the agent's requests with an error.
+// fail answers what is open of the agent's requests with an error. s.mu is held.
 func (s *Session) fail(code int, text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, w := range s.state.waiting {
 		s.gate.Cancel(w.seq)
 		s.happen(append(s.consequences(w, gate.Verdict{Move: gate.Deny, Answer: mcp.RefuseUnread(w.id, code, text)}), &decided{w.seq})...)

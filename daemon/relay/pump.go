@@ -97,11 +97,21 @@ func (s *Session) pump(side wire.Side) (err error) {
 		if err := s.take(side, &line); err != nil {
 			return err
 		}
-		if !reader.More() {
+		if !reader.More() || s.owes(other(side)) >= together {
 			s.drain(other(side))
 		}
 		s.heed(side)
 	}
+}
+
+// together is how many bytes of lines are gathered to be written at once.
+const together = 64 << 10
+
+// owes is how many bytes a side is owed.
+func (s *Session) owes(to wire.Side) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.out[to].size()
 }
 
 // heed waits while side leaves more of what it is owed unread than may wait, so that

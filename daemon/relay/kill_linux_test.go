@@ -1,0 +1,315 @@
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+const childVariable = "THOUGHTGATE_TEST_RELAY"
+
+func TestMain(m *testing.M) {
+	if record := os.Getenv(childVariable); record != "" {
+		if err := relaySession(record); err != nil {
+			fmt.Fprintln(os.Stderr, "relay:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// relaySession is a daemon with one session, whose descriptors begin with 3.
+func relaySession(record string) error {
+	f := func(fd uintptr) *os.File { return os.NewFile(fd, "inherited") }
+	ends := Ends{Agent: Pair{f(3), f(4)}, Server: Pair{f(5), f(6)}}
+	var err error
+	if ends.Mapping, err = mapping.Open(f(7)); err != nil {
+		return err
+	}
+	for side := range ends.Staging {
+		if ends.Staging[side], err = pipe.TakeStaging(f(8 + uintptr(side))); err != nil {
+			return err
+		}
+	}
+	j, err := openJudge(record)
+	if err != nil {
+		return err
+	}
+	s, err := New(j, ends, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	if err != nil {
+		return err
+	}
+	s.Run()
+	return nil
+}
+
+// fileJudge lets everything pass, lines with "hold" in them after a while, and
+// writes down what it lets pass: once for each line, since it reads first what an
+// earlier one has written.
+type fileJudge struct {
+	Judge // what is not called
+	mu    sync.Mutex
+	file  *os.File
+	known map[string]bool
+	sink  func(gate.Verdict)
+}
+
+func openJudge(path string) (*fileJudge, error) {
+	all, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	j := &fileJudge{known: map[string]bool{}}
+	for _, line := range strings.Split(string(all), "\n") {
+		j.known[line] = true
+	}
+	j.file, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	return j, err
+}
+
+func (j *fileJudge) write(kind string, seq uint64, about string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	line := fmt.Sprintf("%s %d %s", kind, seq, about)
+	if !j.known[line] {
+		j.known[line] = true
+		fmt.Fprintln(j.file, line)
+	}
+}
+
+func (j *fileJudge) SubmitFor(_ context.Context, s gate.Submission) {
+	forward := func() {
+		j.write("forward", s.Seq, fmt.Sprintf("%x", sha256.Sum256(s.Line)))
+		j.sink(gate.Verdict{Seq: s.Seq, Move: gate.Forward, Line: s.Line})
+	}
+	if !bytes.Contains(s.Line[:min(len(s.Line), 200)], []byte("hold")) {
+		forward()
+		return
+	}
+	j.sink(gate.Verdict{Seq: s.Seq, Move: gate.Ask, Approval: "A-1"})
+	time.AfterFunc(time.Duration(rand.IntN(5000))*time.Microsecond, forward)
+}
+
+func (j *fileJudge) Bind(sink func(gate.Verdict))                       { j.sink = sink }
+func (j *fileJudge) DeliverTo(func([]byte))                             {}
+func (j *fileJudge) Cancel(uint64)                                      {}
+func (j *fileJudge) Read(wire.Side, string, uint64)                     {}
+func (j *fileJudge) Ended(uint64)                                       {}
+func (j *fileJudge) Profile() gate.Profile                              { return gate.Production }
+func (j *fileJudge) Hear(wire.Side, string, []byte, uint64)             {}
+func (j *fileJudge) Outcome(_ context.Context, seq uint64, o string)    { j.write("outcome", seq, o) }
+func (j *fileJudge) Message(context.Context, wire.Side, string, []byte) {}
+func (j *fileJudge) Refused(_ context.Context, _ wire.Side, reason string, prefix []byte) {
+	j.write("refused", 0, reason+" "+string(prefix))
+}
+
+// However often the daemon is killed, each call is executed once, answered once and
+// recorded once.
+func TestCallsSurviveKills(t *testing.T) {
+	kills := 50
+	if n := os.Getenv("THOUGHTGATE_KILLS"); n != "" {
+		var err error
+		if kills, err = strconv.Atoi(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sockets := range []bool{false, true} {
+		t.Run(fmt.Sprintf("sockets=%v", sockets), func(t *testing.T) { killSession(t, sockets, kills) })
+	}
+}
+
+func killSession(t *testing.T, sockets bool, kills int) {
+	fromAgent, agentOut := twoEnds(t, sockets)
+	agentIn, toAgent := twoEnds(t, sockets)
+	fromServer, serverOut := twoEnds(t, false)
+	serverIn, toServer := twoEnds(t, false)
+	m, err := mapping.Create(10 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	inherited := []*os.File{fromAgent, toAgent, fromServer, toServer, m.File()}
+	for range 2 {
+		staging, err := pipe.NewStaging()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer staging.Close()
+		inherited = append(inherited, staging.File())
+	}
+	record := filepath.Join(t.TempDir(), "record")
+	if err := os.WriteFile(record, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	stop, sent := make(chan struct{}), make(chan int, 1)
+	go func() { sent <- sendCalls(agentOut, stop) }() // ends with stop
+	executed := make(chan map[string]int, 1)
+	go func() { executed <- serveCalls(serverIn, serverOut) }() // ends with its input
+	answered := make(chan map[string]int, 1)
+	go func() { answered <- countLines(agentIn, "id") }() // ends with its input
+
+	start := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), childVariable+"="+record)
+		cmd.Stderr, cmd.ExtraFiles = os.Stderr, inherited
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	for range kills {
+		cmd := start()
+		time.Sleep(time.Duration(rand.IntN(30_000)) * time.Microsecond) // the moment of the kill, not a wait
+		_ = cmd.Process.Kill()
+		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("a daemon ended by itself: %v", err)
+		}
+	}
+	close(stop)
+	last := start()
+	calls := <-sent
+	for _, f := range inherited[:4] {
+		f.Close() // the last daemon has the only ones
+	}
+	ids, replies := <-executed, <-answered
+	if err := last.Wait(); err != nil {
+		t.Errorf("the last daemon: %v", err)
+	}
+	if calls == 0 || len(ids) != calls || len(replies) != calls {
+		t.Errorf("%d calls were sent, %d executed, %d answered", calls, len(ids), len(replies))
+	}
+	once(t, "executed", ids)
+	once(t, "answered", replies)
+	all, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]int{}
+	outcomes := 0
+	for _, line := range strings.Split(strings.TrimSpace(string(all)), "\n") {
+		kind, rest, _ := strings.Cut(line, " ")
+		seq, _, _ := strings.Cut(rest, " ")
+		lines[kind+" "+seq]++
+		if kind == "refused" {
+			t.Error(line)
+		}
+		if kind == "outcome" {
+			outcomes++
+		}
+	}
+	once(t, "recorded", lines)
+	if len(lines) != 2*calls || outcomes != calls {
+		t.Errorf("%d calls have %d records, of which %d say what came of it", calls, len(lines), outcomes)
+	}
+	t.Logf("%d calls over %d kills", calls, kills)
+}
+
+func once(t *testing.T, what string, by map[string]int) {
+	t.Helper()
+	for id, n := range by {
+		if n != 1 {
+			t.Errorf("%s was %s %d times", id, what, n)
+		}
+	}
+}
+
+func twoEnds(t *testing.T, socket bool) (r, w *os.File) {
+	t.Helper()
+	if !socket {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, w
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
+}
+
+// sendCalls writes calls of all lengths until stop is closed, and returns how many.
+func sendCalls(w io.WriteCloser, stop <-chan struct{}) int {
+	defer w.Close()
+	for i := 1; ; i++ {
+		select {
+		case <-stop:
+			return i - 1
+		default:
+		}
+		size, name := 20+rand.IntN(300), "echo"
+		switch rand.IntN(150) {
+		case 0:
+			size = 1<<20 + rand.IntN(8<<20)
+		case 1, 2, 3:
+			size = 60<<10 + rand.IntN(20<<10)
+		case 4, 5, 6, 7, 8, 9:
+			name = "hold"
+		}
+		if _, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`+"\n",
+			i, name, strings.Repeat(string(rune('a'+i%26)), size)); err != nil {
+			return i - 1
+		}
+	}
+}
+
+// serveCalls answers each call with its own length, and counts each id.
+func serveCalls(r io.Reader, w io.WriteCloser) map[string]int {
+	defer w.Close()
+	ids := map[string]int{}
+	lines := bufio.NewReaderSize(r, 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return ids
+		}
+		id := idIn(line)
+		ids[id]++
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`+"\n", id, strings.Repeat("r", len(line)/2))
+	}
+}
+
+func countLines(r io.Reader, _ string) map[string]int {
+	ids := map[string]int{}
+	lines := bufio.NewReaderSize(r, 1<<20)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return ids
+		}
+		if !bytes.Contains(line, []byte(`"result"`)) {
+			ids["no result: "+string(line[:min(len(line), 200)])]++
+			continue
+		}
+		ids[idIn(line)]++
+	}
+}
+
+func idIn(line []byte) string {
+	_, rest, _ := bytes.Cut(line, []byte(`"id":`))
+	id, _, _ := bytes.Cut(rest, []byte(`,`))
+	return string(id)
+}
