@@ -17,15 +17,18 @@ import (
 )
 
 // peerCredentials hands the kernel's word on who is at the other end of a
-// connection to the calls that come over it. The listener has looked at the
-// uid already.
-type peerCredentials struct{}
+// connection to the calls that come over it, and the descriptors that came with it.
+// The listener has looked at the uid already.
+type peerCredentials struct {
+	arrivals *arrivals // nil where no descriptors are taken in
+}
 
 // peerInfo is who a connection belongs to.
 type peerInfo struct {
 	credentials.CommonAuthInfo
-	peer *sock.Peer
-	seen *seen
+	peer   *sock.Peer
+	seen   *seen
+	passed *sock.Passed // nil where no descriptors came
 }
 
 // seen is what was found out about the process at the other end of a connection
@@ -40,9 +43,18 @@ type seen struct {
 
 func (peerInfo) AuthType() string { return "so_peercred" }
 
-func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+// ServerHandshake has the time that the server gives to new connections, which has
+// set their deadline.
+func (p peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if a, ok := c.(*arrival); ok {
 		a.taken()
+	}
+	var passed *sock.Passed
+	if from, ok := c.(*sock.Conn); ok && p.arrivals != nil {
+		var err error
+		if passed, err = p.arrivals.receive(from); err != nil {
+			return nil, nil, err // and the server closes c
+		}
 	}
 	known, ok := c.(interface{ Peer() *sock.Peer })
 	if !ok {
@@ -50,7 +62,7 @@ func (peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthIn
 	}
 	return ready.Conn(c), peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
-		peer:           known.Peer(), seen: &seen{},
+		peer:           known.Peer(), seen: &seen{}, passed: passed,
 	}, nil
 }
 
@@ -62,7 +74,7 @@ func (peerCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "so_peercred"}
 }
 
-func (peerCredentials) Clone() credentials.TransportCredentials { return peerCredentials{} }
+func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
 
 func (peerCredentials) OverrideServerName(string) error { return nil }
 

@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -183,7 +184,6 @@ func New(c Config) *Server {
 	s.self, _ = sock.ProcessOf(pid) // where it can't be told, nobody is mistaken for a child of ours
 	s.cgroup, _ = sock.Cgroup(pid)
 	options := []grpc.ServerOption{
-		grpc.Creds(peerCredentials{}),
 		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
 		grpc.MaxConcurrentStreams(64),
 		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
@@ -192,10 +192,10 @@ func New(c Config) *Server {
 		grpc.ChainUnaryInterceptor(s.guardUnary),
 		grpc.ChainStreamInterceptor(s.guardStream),
 	}
-	s.shim = grpc.NewServer(options...)
+	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals()}))...)
 	pb.RegisterGateServer(s.shim, gateService{s: s})
 
-	s.control = grpc.NewServer(options...)
+	s.control = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{}))...)
 	pb.RegisterSessionsServer(s.control, sessionsService{s: s})
 	pb.RegisterApprovalsServer(s.control, approvalsService{s: s})
 	pb.RegisterPoliciesServer(s.control, policiesService{s: s})

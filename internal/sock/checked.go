@@ -121,18 +121,27 @@ type Conn struct {
 	listener *Listener
 	peer     *Peer
 	once     sync.Once
+
+	mu     sync.Mutex // guards what follows
+	passed *Passed    // what Receive has
+	closed bool
 }
 
 // Peer is who made the connection. It is closed with the connection; what is
 // known of it stays.
 func (c *Conn) Peer() *Peer { return c.peer }
 
-// Close ends the connection and gives its place back.
+// Close ends the connection and gives its place back. Descriptors that came over it
+// and that nobody has taken are closed.
 func (c *Conn) Close() error {
 	err := c.UnixConn.Close()
 	c.once.Do(func() {
 		c.listener.leave(c.peer)
 		c.peer.Close()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.closed = true
+		c.passed.close()
 	})
 	return err
 }

@@ -1,0 +1,102 @@
+package api
+
+import (
+	"fmt"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+// What a shim passes on, in this order.
+const (
+	agentInput   = iota // what the agent writes
+	agentOutput         // what it reads
+	serverInput         // the write end of the server's input
+	serverOutput        // the read end of what the server writes
+	drained             // the write end of a pipe that is closed when the agent has all
+	descriptors         // how many they are
+)
+
+// mostArrivals is how many connections of one process may be without their first
+// byte at a time. A shim makes one; those that wait hold nothing but themselves.
+const mostArrivals = 4
+
+// arrivals counts the connections whose first byte is waited for.
+type arrivals struct {
+	mu sync.Mutex
+	of map[session.Process]int
+}
+
+func newArrivals() *arrivals { return &arrivals{of: map[session.Process]int{}} }
+
+// receive waits for the first byte of c and takes in the descriptors that came with
+// it, nil for none.
+func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
+	who := session.Process{PID: c.Peer().PID, Start: c.Peer().Start}
+	a.mu.Lock()
+	if a.of[who] >= mostArrivals {
+		a.mu.Unlock()
+		return nil, fmt.Errorf("process %d has %d connections already that say nothing: %w", who.PID, mostArrivals, gate.ErrBurst)
+	}
+	a.of[who]++
+	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.of[who]--; a.of[who] == 0 {
+			delete(a.of, who)
+		}
+	}()
+	return c.Receive(descriptors)
+}
+
+// checkDescriptors checks that what a shim has passed on is what it should be. What
+// the agent gave it may be anything that bytes are read from or written to one after
+// the other; the rest are pipes, which the shim has made.
+func checkDescriptors(fds []int) error {
+	if len(fds) != descriptors {
+		return fmt.Errorf("%d descriptors came and not %d: %w", len(fds), descriptors, gate.ErrInvalid)
+	}
+	for i, want := range [descriptors]struct {
+		name   string
+		access int // it must be open for this
+		pipe   bool
+	}{
+		agentInput:   {"the agent's input", unix.O_RDONLY, false},
+		agentOutput:  {"the agent's output", unix.O_WRONLY, false},
+		serverInput:  {"the server's input", unix.O_WRONLY, true},
+		serverOutput: {"the server's output", unix.O_RDONLY, true},
+		drained:      {"the pipe that says that the agent has all", unix.O_WRONLY, true},
+	} {
+		if err := checkDescriptor(fds[i], want.access, want.pipe); err != nil {
+			return fmt.Errorf("%s: %w: %w", want.name, err, gate.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+func checkDescriptor(fd, access int, pipe bool) error {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return fmt.Errorf("look at it: %w", err)
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return fmt.Errorf("look at it: %w", err)
+	}
+	switch kind := stat.Mode & unix.S_IFMT; {
+	case kind == unix.S_IFIFO:
+	case pipe:
+		return fmt.Errorf("it is no pipe (mode %o)", stat.Mode)
+	case kind != unix.S_IFSOCK && kind != unix.S_IFCHR && kind != unix.S_IFREG:
+		return fmt.Errorf("nothing can be read from or written to such a thing (mode %o)", stat.Mode)
+	}
+	if mode := flags & unix.O_ACCMODE; mode != access && mode != unix.O_RDWR || flags&pathOnly != 0 {
+		return fmt.Errorf("it is open for something else (flags %#o)", flags)
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// relayTaker serves Relay, and tells what came with the connection of each Attach.
+type relayTaker struct {
+	pb.UnimplementedRelayServer
+	take  bool
+	taken chan []int
+}
+
+func (r *relayTaker) Attach(ctx context.Context, _ *pb.AttachRequest) (*pb.AttachResponse, error) {
+	info, err := infoOf(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.take {
+		r.taken <- info.passed.Take()
+	}
+	return &pb.AttachResponse{}, nil
+}
+
+// serveRelay serves r at the path that it returns, as shim.sock is served.
+func serveRelay(t *testing.T, r *relayTaker, patience time.Duration) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "shim.sock")
+	l, err := sock.Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(peerCredentials{arrivals: newArrivals()}), grpc.ConnectionTimeout(patience))
+	pb.RegisterRelayServer(server, r)
+	done := make(chan error)
+	go func() { done <- server.Serve(sock.Checked(l)) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-done
+	})
+	return path
+}
+
+// attach calls Attach on a connection that begins with fds, or without any if they
+// are nil. The connection is closed when it returns.
+func attach(t *testing.T, path string, fds []int) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	first := true
+	c, err := grpc.NewClient("passthrough:///shim", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			if !first {
+				return nil, errors.New("there is no second connection")
+			}
+			first = false
+			c, err := sock.Dial(ctx, path)
+			if err == nil && fds != nil {
+				err = sock.Pass(ctx, c.(*net.UnixConn), fds...)
+			}
+			return c, err
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = pb.NewRelayClient(c).Attach(ctx, &pb.AttachRequest{})
+	if ctx.Err() != nil {
+		t.Fatal("neither an answer nor an end: ", err)
+	}
+	return err
+}
+
+// leadingTo is how many descriptors of this process are of the file that fd is of.
+func leadingTo(t *testing.T, fd int) (n int) {
+	t.Helper()
+	link, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd))
+	if err != nil {
+		t.Skip("there is no /proc")
+	}
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range all {
+		if now, err := os.Readlink("/proc/self/fd/" + entry.Name()); err == nil && now == link {
+			n++
+		}
+	}
+	return n
+}
+
+func becomes(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not in a minute: %s", what)
+		}
+	}
+}
+
+func TestDescriptorsOfAConnection(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	ends := func(n int) (fds []int) {
+		for range n {
+			fds = append(fds, int(w.Fd()))
+		}
+		return fds
+	}
+	for _, test := range []struct {
+		name  string
+		fds   []int
+		taken int
+		take  bool
+		ok    bool
+	}{
+		{"none", nil, 0, true, true},
+		{"five", ends(5), 5, true, true},
+		{"five that nobody takes", ends(5), 0, false, true},
+		{"none, though announced", []int{}, 0, true, false},
+		{"four", ends(4), 0, true, false},
+		{"six", ends(6), 0, true, false},
+		{"too many", ends(253), 0, true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			taker := &relayTaker{take: test.take, taken: make(chan []int, 1)}
+			err := attach(t, serveRelay(t, taker, time.Minute), test.fds)
+			if (err == nil) != test.ok {
+				t.Fatalf("Attach: %v", err)
+			}
+			if test.ok && test.take {
+				fds := <-taker.taken
+				if len(fds) != test.taken {
+					t.Errorf("%d descriptors came, want %d", len(fds), test.taken)
+				}
+				if n := leadingTo(t, int(w.Fd())); n != 2+test.taken {
+					t.Errorf("%d descriptors lead to the pipe, want %d", n, 2+test.taken)
+				}
+				for _, fd := range fds {
+					_ = unix.Close(fd)
+				}
+			}
+			becomes(t, "only the two of the test lead to the pipe", func() bool { return leadingTo(t, int(w.Fd())) == 2 })
+		})
+	}
+}
+
+// silent makes a connection that says nothing after fds, if there are any. The
+// channel is closed when the other side ends it.
+func silent(t *testing.T, path string, fds ...int) (c net.Conn, ended <-chan struct{}) {
+	t.Helper()
+	c, err := sock.Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if fds != nil {
+		if err := sock.Pass(t.Context(), c.(*net.UnixConn), fds...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := make(chan struct{})
+	go func() { // ends with c
+		defer close(over)
+		_, _ = io.Copy(io.Discard, c)
+	}()
+	return c, over
+}
+
+// A connection that says nothing is closed, and one that brings descriptors and then
+// no preface as well.
+func TestSilentConnections(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	path := serveRelay(t, &relayTaker{}, 50*time.Millisecond)
+	fd := int(w.Fd())
+	_, ended := silent(t, path, fd, fd, fd, fd, fd)
+	_, endedToo := silent(t, path)
+	<-ended
+	<-endedToo
+	becomes(t, "only the two of the test lead to the pipe", func() bool { return leadingTo(t, fd) == 2 })
+}
+
+// Few connections of one process are waited for at a time, and one more is closed at
+// once.
+func TestManySilentConnections(t *testing.T) {
+	path := serveRelay(t, &relayTaker{}, time.Hour)
+	over := make(chan struct{})
+	var all []net.Conn
+	for range mostArrivals + 1 {
+		c, ended := silent(t, path)
+		all = append(all, c)
+		go func() {
+			<-ended
+			over <- struct{}{}
+		}()
+	}
+	<-over
+	select {
+	case <-over:
+		t.Error("a second one was closed")
+	default:
+	}
+	for _, c := range all {
+		c.Close()
+	}
+	for range mostArrivals {
+		<-over
+	}
+	becomes(t, "a shim may attach again", func() bool { return attach(t, path, nil) == nil })
+}
+
+func TestCheckDescriptors(t *testing.T) {
+	open := func(name string, flags int) int {
+		fd, err := unix.Open(name, flags|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return fd
+	}
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, fd := range []int{pipe[0], pipe[1], pair[0], pair[1], epoll} {
+			unix.Close(fd)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, w, terminal := pipe[0], pipe[1], open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY)
+	for _, test := range []struct {
+		name string
+		fds  []int
+		want string // part of the error; empty for none
+	}{
+		{"pipes", []int{r, w, w, r, w}, ""},
+		{"sockets", []int{pair[0], pair[0], w, r, w}, ""},
+		{"a terminal", []int{terminal, terminal, w, r, w}, ""},
+		{"files", []int{open(file, unix.O_RDONLY), open(file, unix.O_WRONLY|unix.O_APPEND), w, r, w}, ""},
+		{"too few", []int{r, w, w, r}, "4 descriptors came"},
+		{"input that can't be read", []int{w, w, w, r, w}, "the agent's input: it is open for something else"},
+		{"output that can't be written", []int{r, r, w, r, w}, "the agent's output: it is open for something else"},
+		{"a folder", []int{open(t.TempDir(), unix.O_RDONLY), w, w, r, w}, "the agent's input: nothing can be read"},
+		{"a name of a file", []int{open(file, unix.O_PATH), w, w, r, w}, "the agent's input: it is open for something else"},
+		{"something of the kernel's", []int{epoll, w, w, r, w}, "the agent's input: nothing can be read"},
+		{"a server that is a socket", []int{r, w, pair[0], r, w}, "the server's input: it is no pipe"},
+		{"a server that is a terminal", []int{r, w, w, terminal, w}, "the server's output: it is no pipe"},
+		{"a server whose ends are turned", []int{r, w, r, w, w}, "the server's input: it is open for something else"},
+		{"drained that is a file", []int{r, w, w, r, open(file, unix.O_WRONLY)}, "the agent has all: it is no pipe"},
+		{"none at all", []int{r, w, w, r, 1 << 20}, "the agent has all: look at it"},
+	} {
+		err := checkDescriptors(test.fds)
+		if test.want == "" && err != nil || test.want != "" && (!errors.Is(err, gate.ErrInvalid) || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.want)
+		}
+	}
+}

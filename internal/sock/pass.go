@@ -1,0 +1,167 @@
+package sock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrDescriptors says that what came with the first byte of a connection is not what
+// should have.
+var ErrDescriptors = errors.New("not the descriptors that should come")
+
+// Pass sends the zero byte that begins a connection which brings descriptors, and
+// them. When too many are under way between processes of the user, it tries again
+// until ctx ends. They stay the caller's.
+func Pass(ctx context.Context, c *net.UnixConn, fds ...int) error {
+	return pass(ctx, func() error {
+		_, _, err := c.WriteMsgUnix([]byte{0}, unix.UnixRights(fds...), nil)
+		return err
+	})
+}
+
+func pass(ctx context.Context, send func() error) error {
+	const first, last = time.Millisecond, 100 * time.Millisecond
+	for pause := first; ; pause = min(2*pause, last) {
+		err := send()
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.ETOOMANYREFS) {
+			return fmt.Errorf("pass descriptors on: %w", err)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("pass descriptors on: too many are under way between your processes, as many as one of them may have open (ulimit -n): %w", err)
+		}
+	}
+}
+
+// Passed are descriptors that came over a connection. Those that nobody has taken
+// are closed with it.
+type Passed struct {
+	mu  sync.Mutex
+	fds []int
+}
+
+// Take returns the descriptors, which are the caller's from then on, or nil when
+// somebody has taken them or the connection is closed.
+func (p *Passed) Take() []int {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fds := p.fds
+	p.fds = nil
+	return fds
+}
+
+func (p *Passed) close() { closeAll(p.Take()) }
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd) // whose end it is has no use for an error
+	}
+}
+
+// Receive waits until the peer's first byte can be read, as long as the deadline of
+// the connection lets it. If that is the zero byte of [Pass] it is taken off, and
+// exactly n descriptors must have come with it; any other stays to be read, and
+// nothing has come. Receive is called once, before anything is read.
+func (c *Conn) Receive(n int) (*Passed, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var first [1]byte
+	read, err := receive(raw, func(fd int) (int, error) {
+		n, _, err := unix.Recvfrom(fd, first[:], unix.MSG_PEEK)
+		return n, err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the first byte: %w", err)
+	case read == 0:
+		return nil, io.EOF
+	case first[0] != 0:
+		return nil, nil
+	}
+	var fds []int
+	_, err = receive(raw, func(fd int) (read int, err error) {
+		read, fds, err = receiveRights(fd, n)
+		return read, err
+	})
+	if err == nil && len(fds) != n {
+		err = fmt.Errorf("%d came: %w", len(fds), ErrDescriptors)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, fmt.Errorf("receive %d descriptors: %w", n, err)
+	}
+	p := &Passed{fds: fds}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.passed = p; c.closed {
+		p.close()
+	}
+	return p, nil
+}
+
+// receive calls read until it need not wait.
+func receive(raw syscall.RawConn, read func(fd int) (int, error)) (n int, err error) {
+	outer := raw.Read(func(fd uintptr) bool {
+		for {
+			if n, err = read(int(fd)); !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	if outer != nil {
+		return 0, outer
+	}
+	return n, os.NewSyscallError("recvmsg", err)
+}
+
+// receiveRights reads one byte and what came with it. The descriptors are the
+// caller's also when there is an error.
+func receiveRights(socket, n int) (read int, fds []int, err error) {
+	if receiveFlags == 0 {
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
+	}
+	control := make([]byte, unix.CmsgSpace(4*n))
+	read, size, flags, _, err := unix.Recvmsg(socket, make([]byte, 1), control, receiveFlags)
+	if err != nil {
+		return 0, nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:size])
+	if err != nil {
+		return read, nil, fmt.Errorf("%w: %w", ErrDescriptors, err)
+	}
+	for i := range messages {
+		rights, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			return read, fds, fmt.Errorf("%w: %w", ErrDescriptors, err)
+		}
+		fds = append(fds, rights...)
+	}
+	if receiveFlags == 0 {
+		for _, fd := range fds {
+			unix.CloseOnExec(fd)
+		}
+	}
+	if flags&unix.MSG_CTRUNC != 0 {
+		return read, fds, fmt.Errorf("more came than there is room for: %w", ErrDescriptors)
+	}
+	return read, fds, nil
+}
