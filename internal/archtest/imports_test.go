@@ -25,6 +25,8 @@ const (
 	argon2   = "golang.org/x/crypto/argon2"
 	qr       = "rsc.io/qr"
 	idna     = "golang.org/x/net/idna"
+	hpack    = "golang.org/x/net/http2/hpack"
+	rawproto = "google.golang.org/protobuf/encoding/protowire"
 	cedar    = "github.com/cedar-policy/cedar-go/..."
 	sqlite   = "modernc.org/sqlite/..."
 	systemd  = "github.com/coreos/go-systemd/v22/..."
@@ -116,6 +118,9 @@ var mayImport = map[string][]string{
 	"client":           {grpc, rpc, protobuf, proto, sys, "internal/ready", "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
 	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/nowait", "internal/private", "internal/sock"},
+	// What speaks to the daemon in tg-shim links no library for it: one runs beside
+	// every server.
+	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/record",
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host"},
 	"cmd/tgctl/host": {sys, "internal/sock"},

@@ -1,0 +1,462 @@
+package attach
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// daemon serves Relay as the test wants.
+type daemon struct {
+	pb.UnimplementedRelayServer
+	attach func(context.Context, *pb.AttachRequest) (*pb.AttachResponse, error)
+	mu     sync.Mutex
+	said   []proto.Message // by the other calls
+}
+
+func (d *daemon) Attach(ctx context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
+	return d.attach(ctx, r)
+}
+
+func (d *daemon) note(m proto.Message) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.said = append(d.said, m)
+}
+
+func (d *daemon) Started(_ context.Context, r *pb.StartedRequest) (*pb.StartedResponse, error) {
+	d.note(r)
+	return &pb.StartedResponse{}, nil
+}
+
+func (d *daemon) Signal(_ context.Context, r *pb.SignalRequest) (*pb.SignalResponse, error) {
+	d.note(r)
+	return &pb.SignalResponse{}, nil
+}
+
+// handshake takes in descriptors as the daemon's does.
+type handshake struct {
+	credentials.TransportCredentials
+}
+
+type came struct {
+	credentials.CommonAuthInfo
+	passed *sock.Passed
+}
+
+func (came) AuthType() string { return "test" }
+
+func (handshake) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	passed, err := c.(*sock.Conn).Receive(5)
+	return c, came{credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}, passed}, err
+}
+
+func (handshake) Info() credentials.ProtocolInfo            { return credentials.ProtocolInfo{} }
+func (h handshake) Clone() credentials.TransportCredentials { return h }
+
+// serve serves d and returns where, and the server.
+func serve(t *testing.T, d *daemon, options ...grpc.ServerOption) (string, *grpc.Server) {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "attach")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := sock.Listen(filepath.Join(dir, "shim.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(append(options, grpc.Creds(handshake{}))...)
+	pb.RegisterRelayServer(server, d)
+	done := make(chan error)
+	go func() { done <- server.Serve(sock.Checked(l)) }()
+	t.Cleanup(func() {
+		server.Stop()
+		<-done
+	})
+	return filepath.Join(dir, "shim.sock"), server
+}
+
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func dial(t *testing.T, path string, fds ...int) *Conn {
+	t.Helper()
+	c, err := Dial(limited(t), path, fds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestAttach(t *testing.T) {
+	if Protocol != client.Protocol {
+		t.Errorf("shims speak protocol %d and clients %d", Protocol, client.Protocol)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	var got *pb.AttachRequest
+	var agent string
+	var fds []int
+	d := &daemon{attach: func(ctx context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
+		got = r
+		p, _ := peer.FromContext(ctx)
+		fds = p.AuthInfo.(came).passed.Take()
+		agent = strings.Join(metadata.ValueFromIncomingContext(ctx, "user-agent"), ",")
+		if left, ok := ctx.Deadline(); !ok || time.Until(left) > time.Minute {
+			return nil, fmt.Errorf("the deadline is %v, %v", left, ok)
+		}
+		return &pb.AttachResponse{
+			Protocol: client.Protocol, Build: "v1", Profile: pb.Profile_PROFILE_DEVELOPMENT, Start: true, Reason: "for a reason", RawStderr: true,
+			Set: []string{"A=b", "C="}, Unset: []string{"X*"}, Reattach: durationpb.New(15*time.Second + 1),
+		}, nil
+	}}
+	path, _ := serve(t, d)
+	c := dial(t, path, int(r.Fd()), int(w.Fd()), int(w.Fd()), int(r.Fd()), int(w.Fd()))
+	hello := Hello{
+		Build: "b", Attachment: "a", Session: "s", Server: "x", Executable: "/bin/cat", Command: []string{"cat", "", "-"}, Cwd: "/",
+		Profile: Production, From: "/f", Sets: []string{"S"}, Patience: 90*time.Second + 5, Extension: "e",
+	}
+	welcome, err := c.Attach(limited(t), &hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Welcome{"v1", Development, true, "for a reason", true, []string{"A=b", "C="}, []string{"X*"}, 15*time.Second + 1}); fmt.Sprint(*welcome) != fmt.Sprint(want) {
+		t.Errorf("it says %v, want %v", *welcome, want)
+	}
+	if want := (&pb.AttachRequest{
+		Protocol: client.Protocol, Build: "b", Attachment: "a", Session: "s", Server: "x", Executable: "/bin/cat", Command: []string{"cat", "", "-"}, Cwd: "/",
+		Profile: pb.Profile_PROFILE_PRODUCTION, From: "/f", Sets: []string{"S"}, Patience: durationpb.New(90*time.Second + 5), Extension: "e",
+	}); !proto.Equal(got, want) {
+		t.Errorf("it heard %v, want %v", got, want)
+	}
+	if len(fds) != 5 || !strings.Contains(agent, "tg-shim") {
+		t.Errorf("descriptors %v, user agent %q", fds, agent)
+	}
+	for _, fd := range fds {
+		os.NewFile(uintptr(fd), "").Close()
+	}
+	if err := errors.Join(c.Started(limited(t), "a", 42, ""), c.Started(limited(t), "a", 0, "no such file"), c.Signal(limited(t), "a", 15)); err != nil {
+		t.Error(err)
+	}
+	for i, want := range []proto.Message{
+		&pb.StartedRequest{Attachment: "a", Pid: 42}, &pb.StartedRequest{Attachment: "a", Reason: "no such file"}, &pb.SignalRequest{Attachment: "a", Signal: 15},
+	} {
+		if i >= len(d.said) || !proto.Equal(d.said[i], want) {
+			t.Errorf("it heard %v, want %v as number %d", d.said, want, i)
+		}
+	}
+	var not *Status
+	if err := c.Ended(limited(t), "a", 7, 0); !errors.As(err, &not) || not.Code != codeUnimplemented || not.Passing() || !strings.Contains(not.Message, "restart it") {
+		t.Errorf("of a call that it does not know it says %v", err)
+	}
+}
+
+func TestStatus(t *testing.T) {
+	d := &daemon{attach: func(_ context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
+		var code codes.Code
+		if _, err := fmt.Sscan(r.GetServer(), &code); err == nil {
+			return nil, status.Error(code, r.GetCwd())
+		}
+		panic(r.GetServer())
+	}}
+	path, _ := serve(t, d)
+	c := dial(t, path)
+	for _, test := range []struct {
+		code    codes.Code
+		message string
+		passing bool
+	}{
+		{codes.PermissionDenied, "server \"x\" is withheld until a person agrees:\n\tlook at it with 50 % 日本語 %41", false},
+		{codes.FailedPrecondition, strings.Repeat("long ", 2000), false},
+		{codes.Unavailable, "the daemon is ending", true},
+		{codes.Canceled, "c", true},
+		{codes.ResourceExhausted, "r", false},
+	} {
+		// Twice, since the second answer may refer to what the first one had.
+		for range 2 {
+			_, err := c.Attach(limited(t), &Hello{Server: fmt.Sprint(uint32(test.code)), Cwd: test.message})
+			var got *Status
+			if !errors.As(err, &got) || got.Code != int(test.code) || got.Message != test.message || got.Passing() != test.passing {
+				t.Errorf("%v: %#v, want %v", test.code, err, test)
+			}
+		}
+	}
+}
+
+// Headers of the answer may be large, but not without a bound.
+func TestLargeHeaders(t *testing.T) {
+	d := &daemon{attach: func(ctx context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
+		for i := range 10 {
+			value := strings.Repeat(fmt.Sprintf("%d-", i), len(r.GetCwd())/20)
+			_ = grpc.SetHeader(ctx, metadata.Pairs(fmt.Sprintf("x-%d", i), value))
+			_ = grpc.SetTrailer(ctx, metadata.Pairs(fmt.Sprintf("y-%d", i), value))
+		}
+		return &pb.AttachResponse{Protocol: client.Protocol}, nil
+	}}
+	path, _ := serve(t, d)
+	c := dial(t, path)
+	for range 3 {
+		if _, err := c.Attach(limited(t), &Hello{Cwd: strings.Repeat("x", 50_000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.Attach(limited(t), &Hello{Cwd: strings.Repeat("x", 500_000)}); err == nil {
+		t.Error("headers of 500 kB were taken")
+	}
+}
+
+// A request may be longer than what may be sent without being asked to, and so may
+// the answer be.
+func TestLongMessages(t *testing.T) {
+	d := &daemon{attach: func(_ context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
+		return &pb.AttachResponse{Protocol: client.Protocol, Reason: r.GetCwd()}, nil
+	}}
+	path, _ := serve(t, d, grpc.InitialWindowSize(70_000), grpc.InitialConnWindowSize(80_000))
+	c := dial(t, path)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			long := strings.Repeat(string(rune('a'+i)), 900_000+i)
+			w, err := c.Attach(limited(t), &Hello{Cwd: long})
+			if err != nil || w.Reason != long {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	all.Wait()
+	var got *Status
+	if _, err := c.Attach(limited(t), &Hello{Cwd: strings.Repeat("x", maxReply+1)}); !errors.As(err, &got) || got.Code != codeInternal {
+		t.Errorf("of an answer that is too long it says %v", err)
+	}
+	if w, err := c.Attach(limited(t), &Hello{Cwd: "short"}); err != nil || w.Reason != "short" {
+		t.Errorf("and then %v", err)
+	}
+}
+
+func TestDaemonIsSlowOrGoes(t *testing.T) {
+	entered, release := make(chan struct{}, 8), make(chan struct{})
+	d := &daemon{attach: func(ctx context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
+		entered <- struct{}{}
+		select {
+		case <-release:
+			return &pb.AttachResponse{Protocol: client.Protocol}, nil
+		case <-ctx.Done():
+			entered <- struct{}{}
+			return nil, ctx.Err()
+		}
+	}}
+	t.Run("one that takes too long is left", func(t *testing.T) {
+		path, _ := serve(t, d)
+		c := dial(t, path)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := c.Attach(ctx, &Hello{})
+			done <- err
+		}()
+		<-entered
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("it says %v", err)
+		}
+		<-entered // it has been told
+		if err := c.Signal(limited(t), "a", 1); err != nil {
+			t.Errorf("and then %v", err)
+		}
+	})
+	t.Run("one that dies", func(t *testing.T) {
+		path, server := serve(t, d)
+		c := dial(t, path)
+		done := make(chan error)
+		go func() {
+			_, err := c.Attach(limited(t), &Hello{})
+			done <- err
+		}()
+		<-entered
+		server.Stop()
+		if err := <-done; !errors.Is(err, ErrLost) {
+			t.Errorf("it says %v", err)
+		}
+		<-c.Lost()
+		if err := c.Signal(limited(t), "a", 1); !errors.Is(err, ErrLost) {
+			t.Errorf("and then %v", err)
+		}
+		if _, err := Dial(limited(t), path); err == nil {
+			t.Error("and then it was dialed")
+		}
+		<-entered
+	})
+	t.Run("one that ends answers first", func(t *testing.T) {
+		path, server := serve(t, d)
+		c := dial(t, path)
+		done := make(chan error)
+		go func() {
+			_, err := c.Attach(limited(t), &Hello{Cwd: strings.Repeat("x", 300_000)})
+			done <- err
+		}()
+		<-entered
+		stopped := make(chan struct{})
+		go func() {
+			defer close(stopped)
+			server.GracefulStop()
+		}()
+		for c.Signal(limited(t), "a", 1) == nil {
+			time.Sleep(time.Millisecond)
+		}
+		close(release)
+		if err := <-done; err != nil {
+			t.Errorf("it says %v", err)
+		}
+		<-stopped
+		<-c.Lost()
+	})
+}
+
+// A daemon that asks from time to time whether somebody is there is answered, also
+// when nothing else is said.
+func TestPing(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	go func() {
+		if c, err := newConn(ours); err == nil {
+			<-c.Lost()
+		}
+	}()
+	frames := frameReader{r: theirs}
+	if _, err := io.ReadFull(theirs, make([]byte, len(preface))); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(kind, flags byte, payload string) {
+		t.Helper()
+		var f frame
+		if err := frames.next(&f); err != nil || f.kind != kind || f.flags != flags || payload != "" && string(f.payload) != payload {
+			t.Fatalf("frame %+v, %v; want kind %d, flags %d, %q", f, err, kind, flags, payload)
+		}
+	}
+	say := func(kind, flags byte, payload string) {
+		t.Helper()
+		if _, err := theirs.Write(appendFrame(nil, kind, flags, 0, []byte(payload))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(frameSettings, 0, "")
+	say(frameSettings, 0, "")
+	expect(frameSettings, flagAck, "")
+	say(framePing, 0, "are you?")
+	expect(framePing, flagAck, "are you?")
+	say(framePing, flagAck, "thanks. ")
+	say(framePing, 0, "and now?")
+	expect(framePing, flagAck, "and now?")
+}
+
+// Whatever listens there, the connection ends with an error and not with a panic, and
+// nobody waits for ever.
+func TestNotHTTP2(t *testing.T) {
+	for _, said := range []string{
+		"", "HTTP/1.1 400 Bad Request\r\n\r\n", "\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x06\x00\x00\x00\x00\x00", "\xff\xff\xff\x04\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\x01\x05\x00\x00\x00\x01\xff",
+		"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x04\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+		"\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\x00\x08\x00\x00\x00\x01\x09",
+	} {
+		if err := overheard([]byte(said)); err == nil {
+			t.Errorf("of %q it says nothing", said)
+		}
+	}
+	if err := overheard([]byte(nil)); !errors.Is(err, ErrLost) {
+		t.Errorf("%v", err)
+	}
+}
+
+// overheard is what a call says whose peer says b, whatever it is asked, and goes.
+func overheard(b []byte) error {
+	ours, theirs := net.Pipe()
+	var all sync.WaitGroup
+	all.Go(func() {
+		defer theirs.Close()
+		head := make([]byte, len(preface)+9+12)
+		if _, err := theirs.Read(head); err == nil {
+			all.Go(func() { _, _ = bytes.NewBuffer(nil).ReadFrom(theirs) }) // until it is closed
+			_, _ = theirs.Write(b)
+		}
+	})
+	c, err := newConn(ours)
+	if err == nil {
+		_, err = c.Call(context.Background(), service+"Attach", make([]byte, 100_000))
+		_ = c.Close()
+	}
+	all.Wait()
+	return err
+}
+
+func FuzzPeer(f *testing.F) {
+	answer := appendFrame(nil, frameSettings, 0, 0, []byte{0, settingInitialWindow, 0, 1, 0, 0})
+	f.Add(answer)
+	answer = appendFrame(answer, frameHeaders, flagEndHeaders, 1, requestHeaders(context.Background(), "/"))
+	answer = appendFrame(answer, frameData, 0, 1, []byte{0, 0, 0, 0, 1, 'x'})
+	answer = appendFrame(answer, frameData, flagPadded, 1, []byte{2, 'x', 0, 0})
+	answer = appendFrame(answer, frameHeaders, flagEndStream, 1, nil)
+	answer = appendFrame(answer, frameContinuation, flagEndHeaders, 1, []byte("\x40\x0bgrpc-status\x010"))
+	f.Add(answer)
+	answer = appendFrame(answer, framePing, 0, 0, make([]byte, 8))
+	answer = appendNumber(answer, frameWindowUpdate, 0, 1000)
+	answer = appendNumber(answer, frameReset, 1, 8)
+	f.Add(appendFrame(answer, frameGoAway, 0, 0, make([]byte, 8)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = overheard(b)
+	})
+}
+
+func FuzzWelcome(f *testing.F) {
+	for _, m := range []*pb.AttachResponse{
+		{Protocol: client.Protocol, Start: true, Set: []string{"A=b"}, Reattach: durationpb.New(time.Second)}, {Protocol: 2, Reason: "r"},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		got, err := decodeWelcome(b)
+		var want pb.AttachResponse
+		if proto.Unmarshal(b, &want) != nil || err != nil {
+			return // ours knows less of what is wrong, such as text that is no UTF-8
+		}
+		if got.Reason != want.GetReason() || len(got.Set) != len(want.GetSet()) || got.Build != want.GetBuild() {
+			t.Errorf("it reads %v, and it says %v", got, &want)
+		}
+	})
+}

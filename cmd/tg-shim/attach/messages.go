@@ -1,0 +1,227 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Protocol is the version of the protocol between shims and the daemon.
+const Protocol = 1
+
+// service is what the methods below are of.
+const service = "/thoughtgate.v1.Relay/"
+
+// Profile is how strict the user wants the session to be; see the messages.
+type Profile int
+
+// The profiles.
+const (
+	Unspecified Profile = iota
+	Production
+	Development
+)
+
+// Hello is what AttachRequest says, beside Protocol.
+type Hello struct {
+	Build, Attachment, Session string
+	Server, Executable         string
+	Command                    []string
+	Cwd                        string
+	Profile                    Profile
+	From                       string
+	Sets                       []string
+	Patience                   time.Duration // 0 where nobody said
+	Extension                  string
+}
+
+// Welcome is what AttachResponse says.
+type Welcome struct {
+	Build      string
+	Profile    Profile
+	Start      bool
+	Reason     string
+	RawStderr  bool
+	Set, Unset []string
+	Reattach   time.Duration // 0 where it says nothing
+}
+
+// Attach hands over the descriptors that the connection was made with.
+func (c *Conn) Attach(ctx context.Context, h *Hello) (*Welcome, error) {
+	reply, err := c.Call(ctx, service+"Attach", h.encode())
+	if err != nil {
+		return nil, err
+	}
+	w, err := decodeWelcome(reply)
+	if err != nil {
+		return nil, &Status{codeInternal, fmt.Sprintf("the daemon's answer can't be read: %v", err)}
+	}
+	return w, nil
+}
+
+// Started tells the daemon of the process of the server, or with pid 0 why there is
+// none.
+func (c *Conn) Started(ctx context.Context, attachment string, pid int, reason string) error {
+	var b message
+	b.text(1, attachment)
+	b.number(2, pid)
+	b.text(3, reason)
+	_, err := c.Call(ctx, service+"Started", b)
+	return err
+}
+
+// Signal tells the daemon of a signal that the shim has got.
+func (c *Conn) Signal(ctx context.Context, attachment string, signal int) error {
+	var b message
+	b.text(1, attachment)
+	b.number(2, signal)
+	_, err := c.Call(ctx, service+"Signal", b)
+	return err
+}
+
+// Ended tells the daemon how the server has ended.
+func (c *Conn) Ended(ctx context.Context, attachment string, status, signal int) error {
+	var b message
+	b.text(1, attachment)
+	b.number(2, status)
+	b.number(3, signal)
+	_, err := c.Call(ctx, service+"Ended", b)
+	return err
+}
+
+func (h *Hello) encode() []byte {
+	var b message
+	b.number(1, Protocol)
+	b.text(2, h.Build)
+	b.text(3, h.Attachment)
+	b.text(4, h.Session)
+	b.text(5, h.Server)
+	b.text(6, h.Executable)
+	b.texts(7, h.Command)
+	b.text(8, h.Cwd)
+	b.number(9, int(h.Profile))
+	b.text(10, h.From)
+	b.texts(11, h.Sets)
+	if h.Patience > 0 {
+		var d message
+		d.number(1, int(h.Patience/time.Second))
+		d.number(2, int(h.Patience%time.Second))
+		b.bytes(12, d)
+	}
+	b.text(13, h.Extension)
+	return b
+}
+
+// message is one of protobuf that is being written. What has the value that a reader
+// takes for one that is missing is left out.
+type message []byte
+
+func (m *message) number(field protowire.Number, n int) {
+	if n != 0 {
+		*m = protowire.AppendVarint(protowire.AppendTag(*m, field, protowire.VarintType), uint64(n))
+	}
+}
+
+func (m *message) bytes(field protowire.Number, b []byte) {
+	*m = protowire.AppendBytes(protowire.AppendTag(*m, field, protowire.BytesType), b)
+}
+
+func (m *message) text(field protowire.Number, s string) {
+	if s != "" {
+		m.bytes(field, []byte(s))
+	}
+}
+
+func (m *message) texts(field protowire.Number, all []string) {
+	for _, s := range all {
+		m.bytes(field, []byte(s))
+	}
+}
+
+func decodeWelcome(b []byte) (*Welcome, error) {
+	w, protocol := &Welcome{}, uint64(0)
+	var took error
+	err := fields(b, func(field protowire.Number, n uint64) {
+		switch field {
+		case 1:
+			protocol = n
+		case 3:
+			w.Profile = Profile(n)
+		case 4:
+			w.Start = n != 0
+		case 6:
+			w.RawStderr = n != 0
+		}
+	}, func(field protowire.Number, b []byte) {
+		switch field {
+		case 2:
+			w.Build = string(b)
+		case 5:
+			w.Reason = string(b)
+		case 7:
+			w.Set = append(w.Set, string(b))
+		case 8:
+			w.Unset = append(w.Unset, string(b))
+		case 9:
+			w.Reattach, took = decodeDuration(b)
+		}
+	})
+	err = errors.Join(err, took)
+	if err == nil && protocol != Protocol {
+		err = fmt.Errorf("it speaks protocol %d and the shim %d; install both from one release and restart the daemon", protocol, Protocol)
+	}
+	return w, err
+}
+
+func decodeDuration(b []byte) (time.Duration, error) {
+	var seconds, nanos uint64
+	err := fields(b, func(field protowire.Number, n uint64) {
+		switch field {
+		case 1:
+			seconds = n
+		case 2:
+			nanos = n
+		}
+	}, func(protowire.Number, []byte) {})
+	if err == nil && (seconds > math.MaxInt64/uint64(time.Second)-1 || nanos >= uint64(time.Second)) {
+		err = errors.New("a duration that is none")
+	}
+	return time.Duration(seconds)*time.Second + time.Duration(nanos), err
+}
+
+// fields calls number or content for each field of a message, as it is written, and
+// neither for one that is written in another way.
+func fields(b []byte, number func(protowire.Number, uint64), content func(protowire.Number, []byte)) error {
+	for len(b) > 0 {
+		field, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		var value uint64
+		var inside []byte
+		switch kind {
+		case protowire.VarintType:
+			value, n = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			inside, n = protowire.ConsumeBytes(b)
+		default:
+			n = protowire.ConsumeFieldValue(field, kind, b)
+		}
+		if n < 0 {
+			return protowire.ParseError(n)
+		}
+		b = b[n:]
+		switch kind {
+		case protowire.VarintType:
+			number(field, value)
+		case protowire.BytesType:
+			content(field, inside)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http2/hpack"
+)
+
+// ErrLost says that the connection ended before a call was answered. Whether the
+// daemon has done what it was asked is not known.
+var ErrLost = errors.New("the connection to the daemon was lost")
+
+// Status is what the daemon answered instead: a status of gRPC other than OK.
+type Status struct {
+	Code    int
+	Message string // for a person
+}
+
+func (s *Status) Error() string { return s.Message }
+
+// The codes of gRPC that are told apart here.
+const (
+	codeOK            = 0
+	codeCanceled      = 1
+	codeUnknown       = 2
+	codeDeadline      = 4
+	codeUnimplemented = 12
+	codeInternal      = 13
+	codeUnavailable   = 14
+	codeLast          = 16
+)
+
+// Passing reports whether another try may go better: the daemon is ending, or had no
+// time.
+func (s *Status) Passing() bool {
+	return s.Code == codeCanceled || s.Code == codeDeadline || s.Code == codeUnavailable
+}
+
+// statusOf is what a call has ended with by its last headers, nil when all is well.
+func statusOf(headers []hpack.HeaderField) *Status {
+	code, message := -1, ""
+	for _, h := range headers {
+		switch h.Name {
+		case ":status":
+			if h.Value != "200" {
+				return &Status{codeUnknown, "what listens at the socket is not the daemon: it answers with the HTTP status " + strconv.Quote(clip(h.Value))}
+			}
+		case "grpc-status":
+			n, err := strconv.Atoi(h.Value)
+			if err != nil || n < codeOK || n > codeLast {
+				return &Status{codeUnknown, "the daemon answers with the status " + strconv.Quote(clip(h.Value)) + ", which says nothing"}
+			}
+			code = n
+		case "grpc-message":
+			message = unescape(h.Value)
+		}
+	}
+	switch {
+	case code < 0:
+		return &Status{codeInternal, "the daemon's answer has no status"}
+	case code == codeOK:
+		return nil
+	case code == codeUnimplemented:
+		message = "thoughtgated is of another version, restart it: " + message
+	case message == "":
+		message = fmt.Sprintf("the daemon answers with the status %d", code)
+	}
+	return &Status{code, message}
+}
+
+// unescape decodes what gRPC escapes as URLs do. What is no escape stays.
+func unescape(s string) string {
+	if !strings.Contains(s, "%") {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
+				b = append(b, byte(n))
+				i += 2
+				continue
+			}
+		}
+		b = append(b, s[i])
+	}
+	return strings.ToValidUTF8(string(b), "\ufffd")
+}
+
+func clip(s string) string { return s[:min(len(s), 64)] }
