@@ -121,6 +121,7 @@ var mayImport = map[string][]string{
 	// What speaks to the daemon in tg-shim links no library for it: one runs beside
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
+	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/wire"},
 	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/record",
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host"},
 	"cmd/tgctl/host": {sys, "internal/sock"},

@@ -21,6 +21,7 @@
 package child
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -52,6 +53,10 @@ type Spec struct {
 	// DeathSignal is sent to the program (not to what it started) when this
 	// process dies without having stopped it. Zero means none. Linux only.
 	DeathSignal syscall.Signal
+	// Stdin, Stdout and Stderr, where they are set, are what the program gets in
+	// place of a pipe. They stay the caller's, who need not keep them open once Start
+	// has returned. Nothing can be read or written at the method of the same name then.
+	Stdin, Stdout, Stderr *os.File
 }
 
 // Child is a started program. Its methods may be called by any number of
@@ -81,8 +86,8 @@ type Child struct {
 	abandoned bool       // Stop gave up on a leader that the kernel holds
 }
 
-// Start starts the program in a process group of its own, with pipes for its
-// three streams; every other descriptor of this process is closed in it. The
+// Start starts the program in a process group of its own, with pipes for those of
+// its three streams that spec does not name; every other descriptor of this process is closed in it. The
 // error says whether the program was not found or could not be run; see
 // [StartExit].
 func Start(spec Spec) (*Child, error) {
@@ -98,7 +103,7 @@ func Start(spec Spec) (*Child, error) {
 		}
 	}
 	keepInherited()
-	p, err := openPipes()
+	p, err := openPipes(&spec)
 	if err != nil {
 		return nil, fmt.Errorf("start %q: %w", spec.Command, err)
 	}
@@ -142,7 +147,7 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 	process, err := os.StartProcess(path, append([]string{spec.Command}, spec.Args...), &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   env,
-		Files: []*os.File{p.stdinRead, p.stdoutWrite, p.stderrWrite},
+		Files: []*os.File{cmp.Or(spec.Stdin, p.stdinRead), cmp.Or(spec.Stdout, p.stdoutWrite), cmp.Or(spec.Stderr, p.stderrWrite)},
 		Sys:   sysProcAttr(spec),
 	})
 	if err != nil {

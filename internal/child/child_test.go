@@ -28,6 +28,39 @@ func TestStart(t *testing.T) {
 			t.Errorf("state %v, want exit status 0", got)
 		}
 	})
+	t.Run("streams of somebody else's", func(t *testing.T) {
+		spec := script(t, "cat; echo to-err >&2; exit 3")
+		in, inWrite, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		outRead, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer inWrite.Close()
+		defer outRead.Close()
+		spec.Stdin, spec.Stdout = in, out
+		c := start(t, spec)
+		in.Close()
+		out.Close()
+		io.WriteString(inWrite, "there and back\n")
+		inWrite.Close()
+		got, _ := io.ReadAll(outRead)
+		errs, _ := io.ReadAll(c.Stderr())
+		if got, want := string(got)+string(errs), "there and back\nto-err\n"; got != want {
+			t.Errorf("read %q, want %q", got, want)
+		}
+		if n, err := c.Stdout().Read(make([]byte, 1)); n > 0 || err == nil {
+			t.Errorf("of its own standard output %d bytes were read, %v", n, err)
+		}
+		if _, err := c.Stdin().Write([]byte("x")); err == nil {
+			t.Error("its own standard input was written to")
+		}
+		if got := c.Stop(t.Context(), OurGrace); got.Code != 3 {
+			t.Errorf("state %v, want exit status 3", got)
+		}
+	})
 	t.Run("environment, directory, name and group are what was said", func(t *testing.T) {
 		needsProc(t)
 		dir, err := filepath.EvalSymlinks(t.TempDir())

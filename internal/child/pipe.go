@@ -13,20 +13,27 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/nowait"
 )
 
-// pipes are both ends of the three streams, all of them close-on-exec.
+// pipes are both ends of the three streams, all of them close-on-exec; nil of a
+// stream that is given.
 type pipes struct {
 	stdinRead, stdinWrite   *os.File
 	stdoutRead, stdoutWrite *os.File
 	stderrRead, stderrWrite *os.File
 }
 
-func openPipes() (*pipes, error) {
+func openPipes(spec *Spec) (*pipes, error) {
 	var p pipes
-	for _, end := range []struct{ r, w **os.File }{
-		{&p.stdinRead, &p.stdinWrite},
-		{&p.stdoutRead, &p.stdoutWrite},
-		{&p.stderrRead, &p.stderrWrite},
+	for _, end := range []struct {
+		given *os.File
+		r, w  **os.File
+	}{
+		{spec.Stdin, &p.stdinRead, &p.stdinWrite},
+		{spec.Stdout, &p.stdoutRead, &p.stdoutWrite},
+		{spec.Stderr, &p.stderrRead, &p.stderrWrite},
 	} {
+		if end.given != nil {
+			continue
+		}
 		r, w, err := os.Pipe()
 		if err != nil {
 			p.closeTheirs()

@@ -1,0 +1,6 @@
+package serve
+
+import "golang.org/x/sys/unix"
+
+// dup makes to lead where from does.
+func dup(from, to int) error { return unix.Dup3(from, to, 0) }

@@ -1,0 +1,187 @@
+// Package serve is one run of tg-shim: it hands the agent's standard input and output
+// to the daemon, starts the server when the daemon says so, waits for the end of it,
+// and leaves as the server did. Not a byte of a message passes through it, unless
+// there is no daemon: then it answers the agent's requests with that.
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
+	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/private"
+)
+
+// Times are how long things may take.
+type Times struct {
+	// Reattach is how long the daemon is looked for before it has said what the
+	// configuration wants.
+	Reattach time.Duration
+	// LastAnswers is how long the daemon may take to deliver what the agent is owed
+	// once the server has ended.
+	LastAnswers time.Duration
+	// SignalHeard is how long it may take to hear of a signal. Clients wait two seconds
+	// from SIGTERM to SIGKILL, and the server must have gone by then.
+	SignalHeard time.Duration
+	// Farewell bounds what nobody waits for but us.
+	Farewell time.Duration
+}
+
+// DefaultTimes are those of a shim that is not tested.
+var DefaultTimes = Times{Reattach: 15 * time.Second, LastAnswers: 5 * time.Second, SignalHeard: time.Second, Farewell: 500 * time.Millisecond}
+
+// Options is what the command line and the environment say.
+type Options struct {
+	// Hello is what the daemon is told. Attachment, Executable and Cwd are filled in.
+	Hello  attach.Hello
+	Socket string // of the daemon
+	Times  Times
+	Log    *slog.Logger
+}
+
+// shim is one run.
+type shim struct {
+	Options
+	line    *line // to the daemon
+	missing error // why the server's program was not found
+	signals chan os.Signal
+	pipes   pipes
+	drained chan struct{} // closed when the agent has all, or nobody is left to write it
+	status  byte          // what to leave with where the server was not ours; valid once drained is closed
+}
+
+// Run serves until the server has ended and the agent has been written what it is
+// owed. It uses standard input, output and error, and closes the first two.
+func Run(o Options) (child.State, error) {
+	closeInherited()
+	if err := child.BecomeSubreaper(); err != nil {
+		o.Log.Debug("orphans of the server will not be found", "err", err)
+	}
+	s := &shim{Options: o, signals: make(chan os.Signal, 4), drained: make(chan struct{})}
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		if !signal.Ignored(sig) { // by whoever started us, as nohup does
+			signal.Notify(s.signals, sig)
+		}
+	}
+	defer signal.Stop(s.signals)
+	// An agent that has gone is an error of Write, not our death. To ignore the signal
+	// would make the server ignore it as well.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var reaping sync.WaitGroup
+	reaping.Go(func() { child.ReapOrphans(ctx) })
+	defer reaping.Wait()
+	defer cancel()
+	if err := s.introduce(); err != nil {
+		return child.State{}, err
+	}
+	if err := s.pipes.open(); err != nil {
+		return child.State{}, err
+	}
+	defer s.pipes.close()
+	return s.run(ctx)
+}
+
+// introduce fills in the rest of the hello.
+func (s *shim) introduce() error {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // which never fails
+	h := &s.Hello
+	h.Attachment = hex.EncodeToString(id[:])
+	var err error
+	if h.Cwd, err = os.Getwd(); err != nil {
+		return fmt.Errorf("find the working directory: %w", err)
+	}
+	// A command that can't be found is told to the agent when it is to be started.
+	if h.Extension == "" {
+		h.Executable, s.missing = child.Resolve(h.Command[0], os.Environ(), "")
+	}
+	s.line = &line{socket: s.Socket, limit: s.Times.Reattach}
+	return nil
+}
+
+func (s *shim) run(ctx context.Context) (child.State, error) {
+	welcome, err := s.attach(ctx)
+	var refused *attach.Status
+	switch {
+	case errors.Is(err, errSignalled):
+		return child.State{Code: child.ExitOurs}, nil
+	case errors.As(err, &refused) && !refused.Passing():
+		fmt.Fprintf(os.Stderr, "tg-shim: %s\nServer %q is not started.\n", refused.Message, s.Hello.Server)
+		s.decline("Not executed: " + refused.Message)
+		return child.State{Code: child.ExitOurs}, nil
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "tg-shim: %v\nServer %q is not started: nothing may pass unjudged. Start the daemon with \"tgctl daemon start\", then start the server again.\n", err, s.Hello.Server)
+		s.decline("Not executed: ThoughtGate's daemon is not there; start it with \"tgctl daemon start\"")
+		return child.State{}, nil // to have no daemon is no error of the server's
+	}
+	defer s.line.close()
+	if err := handOver(); err != nil {
+		return child.State{}, err
+	}
+	s.pipes.closeDaemons()
+	go s.awaitDrained() // ends with the pipe, or with the process where the daemon keeps it
+	if !welcome.Start {
+		if welcome.Reason != "" {
+			fmt.Fprintf(os.Stderr, "tg-shim: server %q: %s\n", s.Hello.Server, welcome.Reason)
+		}
+		s.pipes.closeServers()
+		return s.wait(ctx, nil), nil
+	}
+	escape := !welcome.RawStderr && term.IsTerminal(unix.Stderr) // which would obey what the server says there
+	server, err := s.start(welcome, escape)
+	s.pipes.closeServers()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "tg-shim: server %q: %v\n", s.Hello.Server, err)
+		_ = s.line.say(ctx, s.line.limit, func(ctx context.Context, c *attach.Conn) error {
+			return c.Started(ctx, s.Hello.Attachment, 0, err.Error())
+		}) // without a daemon there is nobody to tell, and nothing to wait for
+		s.wait(ctx, nil)
+		return child.State{Code: child.StartExit(err)}, nil
+	}
+	// The server keeps the limit it would have had. When it dies of a fault so do we,
+	// and there is nothing to be learned from our memory.
+	if err := private.NoCore(); err != nil {
+		s.Log.Warn("a crash may leave a core file", "err", err)
+	}
+	return s.serve(ctx, server, escape), nil
+}
+
+// start starts the server. One that was not found when the daemon was told of it is
+// not looked for again: nobody has looked at what may be there by now.
+func (s *shim) start(w *attach.Welcome, escape bool) (*child.Child, error) {
+	if s.missing != nil {
+		return nil, s.missing
+	}
+	set := map[string]string{}
+	for _, entry := range w.Set {
+		name, value, _ := strings.Cut(entry, "=")
+		set[name] = value
+	}
+	command := s.Hello.Command
+	spec := child.Spec{
+		Command: command[0], Args: command[1:], Env: child.ComposeEnv(os.Environ(), set, append(slices.Clone(w.Unset), "THOUGHTGATE_*")),
+		Mark: "THOUGHTGATE_SERVER=" + s.Hello.Attachment, DeathSignal: syscall.SIGTERM,
+		Stdin: s.pipes.input.r, Stdout: s.pipes.output.w, Stderr: os.Stderr,
+	}
+	if escape {
+		spec.Stderr = nil
+	}
+	return child.Start(spec)
+}

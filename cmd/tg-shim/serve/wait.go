@@ -1,0 +1,131 @@
+package serve
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
+	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+// awaitDrained reads the pipe that the daemon holds open until the agent has all.
+func (s *shim) awaitDrained() {
+	defer close(s.drained)
+	var b [1]byte
+	for {
+		n, err := s.pipes.drained.r.Read(b[:])
+		if n > 0 {
+			s.status = b[0]
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// serve waits until the server has ended and the agent has all.
+func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) child.State {
+	ctx, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	if escape {
+		others.Go(func() { _ = child.EscapeStderr(os.Stderr, server.Stderr()) }) // ends with the server
+	}
+	known, ended, told := make(chan struct{}), make(chan child.State, 1), make(chan struct{})
+	others.Go(func() {
+		defer close(told)
+		s.tell(ctx, server.PID(), known, ended)
+	})
+	ended <- s.wait(ctx, server)
+	end := time.NewTimer(s.Times.LastAnswers)
+	defer end.Stop()
+	await(known, s.Times.Farewell) // the daemon can look at a process only as long as we have not waited for it
+	// What is left of what it has started ends as it did.
+	state := server.Stop(ctx, child.LeavingGrace)
+	select {
+	case <-s.drained:
+	case <-end.C:
+	}
+	await(told, s.Times.Farewell)
+	cancel()
+	others.Wait()
+	return state
+}
+
+// await waits for c to be closed, for d at most.
+func await(c <-chan struct{}, d time.Duration) {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	select {
+	case <-c:
+	case <-limit.C:
+	}
+}
+
+// tell tells the daemon which process the server is, and then how it has ended. known
+// is closed when the first is done.
+func (s *shim) tell(ctx context.Context, pid int, known chan<- struct{}, ended <-chan child.State) {
+	// When the daemon refuses the process it closes the pipes, and the server is ended.
+	_ = s.line.say(ctx, s.line.limit, func(ctx context.Context, c *attach.Conn) error {
+		return c.Started(ctx, s.Hello.Attachment, pid, "")
+	})
+	close(known)
+	state := <-ended
+	_ = s.line.say(ctx, s.Times.LastAnswers, func(ctx context.Context, c *attach.Conn) error {
+		return c.Ended(ctx, s.Hello.Attachment, state.Code, int(state.Signal))
+	})
+}
+
+// wait returns when the server has ended, or without one when the agent has all. It
+// tells the daemon of signals, and ends the server itself where no daemon does.
+func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
+	hearing, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	done, drained := (<-chan struct{})(nil), s.drained
+	stop := func(grace child.Grace) {
+		go server.Stop(ctx, grace) // returns when the Stop of serve does
+	}
+	if server != nil {
+		done = server.Done()
+	}
+	grace := child.Grace{Term: child.LeavingGrace.Term} // of the first signal that nobody hears
+	unheard := make(chan struct{}, 1)
+	for {
+		select {
+		case <-done:
+			return server.Wait()
+		case <-drained:
+			if server == nil {
+				return child.State{Code: int(s.status)}
+			}
+			drained = nil // nobody reads what it says any more
+			stop(child.LeavingGrace)
+		case sig := <-s.signals:
+			others.Go(func() {
+				if s.signal(hearing, sig.(syscall.Signal)) != nil {
+					select {
+					case unheard <- struct{}{}:
+					default:
+					}
+				}
+			})
+		case <-unheard:
+			if server == nil {
+				return child.State{Code: child.ExitOurs}
+			}
+			stop(grace)
+			grace = child.Grace{}
+		}
+	}
+}
+
+// signal tells the daemon of a signal.
+func (s *shim) signal(ctx context.Context, sig syscall.Signal) error {
+	return s.line.say(ctx, s.Times.SignalHeard, func(ctx context.Context, c *attach.Conn) error {
+		return c.Signal(ctx, s.Hello.Attachment, int(sig))
+	})
+}
