@@ -54,6 +54,20 @@ func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 	return c.Receive(descriptors)
 }
 
+// descriptors returns what the shim has passed on, which is the caller's from then on
+// to close. It is an error when there is nothing, or something else than should be.
+func (p peerInfo) descriptors() ([]int, error) {
+	fds := p.passed.Take()
+	if fds == nil {
+		return nil, fmt.Errorf("no descriptors came with this connection, or they were taken: %w", gate.ErrInvalid)
+	}
+	if err := checkDescriptors(fds); err != nil {
+		sock.CloseAll(fds)
+		return nil, err
+	}
+	return fds, nil
+}
+
 // checkDescriptors checks that what a shim has passed on is what it should be. What
 // the agent gave it may be anything that bytes are read from or written to one after
 // the other; the rest are pipes, which the shim has made.

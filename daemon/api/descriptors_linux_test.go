@@ -34,7 +34,11 @@ func (r *relayTaker) Attach(ctx context.Context, _ *pb.AttachRequest) (*pb.Attac
 		return nil, err
 	}
 	if r.take {
-		r.taken <- info.passed.Take()
+		fds, err := info.descriptors()
+		if errors.Is(err, gate.ErrInvalid) != (err != nil) || (fds == nil) != (err != nil) {
+			return nil, fmt.Errorf("%v and %w", fds, err)
+		}
+		r.taken <- fds
 	}
 	return &pb.AttachResponse{}, nil
 }
@@ -142,7 +146,8 @@ func TestDescriptorsOfAConnection(t *testing.T) {
 		ok    bool
 	}{
 		{"none", nil, 0, true, true},
-		{"five", ends(5), 5, true, true},
+		{"five", []int{int(r.Fd()), int(w.Fd()), int(w.Fd()), int(r.Fd()), int(w.Fd())}, 5, true, true},
+		{"five in a wrong order", ends(5), 0, true, true},
 		{"five that nobody takes", ends(5), 0, false, true},
 		{"none, though announced", []int{}, 0, true, false},
 		{"four", ends(4), 0, true, false},

@@ -66,9 +66,10 @@ func (p *Passed) Take() []int {
 	return fds
 }
 
-func (p *Passed) close() { closeAll(p.Take()) }
+func (p *Passed) close() { CloseAll(p.Take()) }
 
-func closeAll(fds []int) {
+// CloseAll closes descriptors.
+func CloseAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd) // whose end it is has no use for an error
 	}
@@ -105,7 +106,7 @@ func (c *Conn) Receive(n int) (*Passed, error) {
 		err = fmt.Errorf("%d came: %w", len(fds), ErrDescriptors)
 	}
 	if err != nil {
-		closeAll(fds)
+		CloseAll(fds)
 		return nil, fmt.Errorf("receive %d descriptors: %w", n, err)
 	}
 	p := &Passed{fds: fds}

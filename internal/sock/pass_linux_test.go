@@ -128,7 +128,7 @@ func TestReceive(t *testing.T) {
 					t.Errorf("descriptor %d is another: access %d, want %d", i, mode&unix.O_ACCMODE, want)
 				}
 			}
-			closeAll(taken)
+			CloseAll(taken)
 			if n := count(); n != 2 {
 				t.Errorf("in the end %d descriptors lead to the pipe, want 2", n)
 			}

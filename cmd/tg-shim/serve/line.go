@@ -67,21 +67,27 @@ func (l *line) retry(ctx context.Context, limit time.Duration, try func(context.
 	}
 }
 
-// say makes a call, on another connection when the one there was has ended. The
-// error, when it is one of the daemon's, is said on standard error, too.
+// say makes a call, on another connection when the one there was has ended.
 func (l *line) say(ctx context.Context, limit time.Duration, call func(context.Context, *attach.Conn) error) error {
-	err := l.retry(ctx, limit, func(ctx context.Context) error {
+	return l.retry(ctx, limit, func(ctx context.Context) error {
 		c, err := l.reach(ctx)
 		if err == nil {
 			err = call(ctx, c)
 		}
 		return err
 	})
-	var status *attach.Status
-	if errors.As(err, &status) {
-		fmt.Fprintf(os.Stderr, "tg-shim: the daemon says: %s\n", status.Message)
+}
+
+// started tells the daemon that its descriptors are its own now, and what became of
+// the server: with pid 0 it could not be started, for a reason, or was not to be.
+func (s *shim) started(ctx context.Context, pid int, reason string) {
+	err := s.line.say(ctx, s.line.limit, func(ctx context.Context, c *attach.Conn) error {
+		return c.Started(ctx, s.Hello.Attachment, pid, reason)
+	})
+	// Who does not hear of it closes the pipes, or has died and nobody holds them.
+	if err != nil && ctx.Err() == nil {
+		fmt.Fprintf(os.Stderr, "tg-shim: server %q: tell the daemon of it: %v\n", s.Hello.Server, err)
 	}
-	return err
 }
 
 var errSignalled = errors.New("ended by a signal")

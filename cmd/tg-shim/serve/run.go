@@ -142,17 +142,14 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 			fmt.Fprintf(os.Stderr, "tg-shim: server %q: %s\n", s.Hello.Server, welcome.Reason)
 		}
 		s.pipes.closeServers()
-		return s.wait(ctx, nil), nil
+		return s.idle(ctx, ""), nil
 	}
 	escape := !welcome.RawStderr && term.IsTerminal(unix.Stderr) // which would obey what the server says there
 	server, err := s.start(welcome, escape)
 	s.pipes.closeServers()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "tg-shim: server %q: %v\n", s.Hello.Server, err)
-		_ = s.line.say(ctx, s.line.limit, func(ctx context.Context, c *attach.Conn) error {
-			return c.Started(ctx, s.Hello.Attachment, 0, err.Error())
-		}) // without a daemon there is nobody to tell, and nothing to wait for
-		s.wait(ctx, nil)
+		s.idle(ctx, err.Error())
 		return child.State{Code: child.StartExit(err)}, nil
 	}
 	// The server keeps the limit it would have had. When it dies of a fault so do we,
@@ -166,7 +163,11 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 // start starts the server. One that was not found when the daemon was told of it is
 // not looked for again: nobody has looked at what may be there by now.
 func (s *shim) start(w *attach.Welcome, escape bool) (*child.Child, error) {
-	if s.missing != nil {
+	command := s.Hello.Command
+	switch {
+	case len(command) == 0:
+		return nil, errors.New("the daemon does not offer the tools of extensions; is it older than tg-shim?")
+	case s.missing != nil:
 		return nil, s.missing
 	}
 	set := map[string]string{}
@@ -174,7 +175,6 @@ func (s *shim) start(w *attach.Welcome, escape bool) (*child.Child, error) {
 		name, value, _ := strings.Cut(entry, "=")
 		set[name] = value
 	}
-	command := s.Hello.Command
 	spec := child.Spec{
 		Command: command[0], Args: command[1:], Env: child.ComposeEnv(os.Environ(), set, append(slices.Clone(w.Unset), "THOUGHTGATE_*")),
 		Mark: "THOUGHTGATE_SERVER=" + s.Hello.Attachment, DeathSignal: syscall.SIGTERM,

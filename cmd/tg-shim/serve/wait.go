@@ -54,6 +54,17 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	return state
 }
 
+// idle waits without a server until the agent has all. reason is why there is none,
+// empty where none was to be started.
+func (s *shim) idle(ctx context.Context, reason string) child.State {
+	ctx, cancel := context.WithCancel(ctx)
+	var telling sync.WaitGroup
+	telling.Go(func() { s.started(ctx, 0, reason) })
+	defer telling.Wait()
+	defer cancel()
+	return s.wait(ctx, nil)
+}
+
 // await waits for c to be closed, for d at most.
 func await(c <-chan struct{}, d time.Duration) {
 	limit := time.NewTimer(d)
@@ -67,10 +78,7 @@ func await(c <-chan struct{}, d time.Duration) {
 // tell tells the daemon which process the server is, and then how it has ended. known
 // is closed when the first is done.
 func (s *shim) tell(ctx context.Context, pid int, known chan<- struct{}, ended <-chan child.State) {
-	// When the daemon refuses the process it closes the pipes, and the server is ended.
-	_ = s.line.say(ctx, s.line.limit, func(ctx context.Context, c *attach.Conn) error {
-		return c.Started(ctx, s.Hello.Attachment, pid, "")
-	})
+	s.started(ctx, pid, "")
 	close(known)
 	state := <-ended
 	_ = s.line.say(ctx, s.Times.LastAnswers, func(ctx context.Context, c *attach.Conn) error {

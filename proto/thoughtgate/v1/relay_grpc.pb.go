@@ -43,17 +43,20 @@ const (
 // the server was not the shim's own, one byte in it is the exit status that the shim
 // is to leave with; without one that is 0.
 type RelayClient interface {
-	// Attach hands the descriptors over. The shim closes its own when it is answered.
-	// Until then nothing is read from any of them. An error means that the descriptors
-	// were not taken.
+	// Attach hands the descriptors over. The shim closes its own when it is answered,
+	// and then calls Started, before which nothing is read from any of them: who is not
+	// answered attaches again, perhaps to another daemon. An error means that the
+	// descriptors were not taken.
 	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error)
-	// Started says what became of the server that Attach said to start.
+	// Started says that the descriptors are the daemon's alone, and what became of the
+	// server if Attach said to start one.
 	Started(ctx context.Context, in *StartedRequest, opts ...grpc.CallOption) (*StartedResponse, error)
 	// Signal passes a signal on that the shim has got. The daemon ends the session: at
 	// the first one what is under way is delivered and the server's input closed, and
 	// each later one skips a step.
 	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
-	// Ended says how the server has ended that the shim had started.
+	// Ended says how the server has ended that the shim had started. The session may be
+	// over by then.
 	Ended(ctx context.Context, in *EndedRequest, opts ...grpc.CallOption) (*EndedResponse, error)
 }
 
@@ -123,17 +126,20 @@ func (c *relayClient) Ended(ctx context.Context, in *EndedRequest, opts ...grpc.
 // the server was not the shim's own, one byte in it is the exit status that the shim
 // is to leave with; without one that is 0.
 type RelayServer interface {
-	// Attach hands the descriptors over. The shim closes its own when it is answered.
-	// Until then nothing is read from any of them. An error means that the descriptors
-	// were not taken.
+	// Attach hands the descriptors over. The shim closes its own when it is answered,
+	// and then calls Started, before which nothing is read from any of them: who is not
+	// answered attaches again, perhaps to another daemon. An error means that the
+	// descriptors were not taken.
 	Attach(context.Context, *AttachRequest) (*AttachResponse, error)
-	// Started says what became of the server that Attach said to start.
+	// Started says that the descriptors are the daemon's alone, and what became of the
+	// server if Attach said to start one.
 	Started(context.Context, *StartedRequest) (*StartedResponse, error)
 	// Signal passes a signal on that the shim has got. The daemon ends the session: at
 	// the first one what is under way is delivered and the server's input closed, and
 	// each later one skips a step.
 	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
-	// Ended says how the server has ended that the shim had started.
+	// Ended says how the server has ended that the shim had started. The session may be
+	// over by then.
 	Ended(context.Context, *EndedRequest) (*EndedResponse, error)
 	mustEmbedUnimplementedRelayServer()
 }
