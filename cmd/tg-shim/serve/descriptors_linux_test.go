@@ -57,26 +57,29 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 	s := d.startWith(func(c *exec.Cmd) { c.ExtraFiles = []*os.File{leaked, other} }, "cat")
 	session := next(t, "Attach", d.attached)
 	pid := next(t, "Started", d.started).GetPid()
+	ours := leads(t, os.Getpid())
+	of := func(f *os.File) string { return ours[fmt.Sprint(f.Fd())] }
+	foreign := []string{of(session.in), of(session.out), of(session.input), of(session.output), of(leaked)}
+	input, output := of(session.input), of(session.output)
+	go session.relay()
+	s.say("ready") // and so has opened nothing more
+	s.hears("ready")
 	eventually(t, "the shim has closed what is not its own", func() bool {
 		links := leads(t, s.Process.Pid)
-		for _, f := range append(session.all()[:4], leaked) {
-			link := leads(t, os.Getpid())[fmt.Sprint(f.Fd())]
-			for _, has := range links {
-				if has == link {
-					return false
-				}
+		for _, has := range links {
+			if slices.Contains(foreign, has) {
+				return false
 			}
 		}
 		return links["0"] == os.DevNull && links["1"] == os.DevNull
 	})
-	ours, theirs := leads(t, os.Getpid()), leads(t, int(pid))
-	if len(theirs) != 3 || theirs["0"] != ours[fmt.Sprint(session.input.Fd())] || theirs["1"] != ours[fmt.Sprint(session.output.Fd())] {
+	theirs := leads(t, int(pid))
+	if len(theirs) != 3 || theirs["0"] != input || theirs["1"] != output {
 		t.Errorf("the server has %v", theirs)
 	}
 	if theirs["2"] != leads(t, s.Process.Pid)["2"] {
 		t.Errorf("the server's standard error is %s and the shim's another one", theirs["2"])
 	}
-	go session.relay()
 	s.in.Close()
 	s.ends(0)
 }
