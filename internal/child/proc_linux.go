@@ -23,11 +23,37 @@ func leaderOf(pid int) proc {
 // readProc reads /proc/PID/stat. The second field is the program's name in
 // parentheses, which may itself hold blanks and parentheses.
 func readProc(pid int) (proc, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	b, err := readFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return proc{}, false
 	}
 	return parseStat(pid, b)
+}
+
+// readFile is os.ReadFile for what the kernel makes up: nothing waits for it, so that
+// the poller need not be asked whether it may. Many such files are read whenever a
+// child ends.
+func readFile(name string) ([]byte, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for b := make([]byte, 0, 512); ; b = slices.Grow(b, 512) {
+		n, err := retry(func() (int, error) { return unix.Read(fd, b[len(b):cap(b)]) })
+		if n <= 0 || err != nil {
+			return b, err
+		}
+		b = b[:len(b)+n]
+	}
+}
+
+func retry(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 func parseStat(pid int, b []byte) (proc, bool) {
@@ -124,7 +150,7 @@ func childrenOf(pid int) []int {
 	dir.Close()
 	var pids []int
 	for _, thread := range threads {
-		b, err := os.ReadFile(base + "/" + thread + "/children")
+		b, err := readFile(base + "/" + thread + "/children")
 		if err != nil {
 			continue
 		}
@@ -139,7 +165,7 @@ func childrenOf(pid int) []int {
 
 // environHas reports whether pid was started with entry in its environment.
 func environHas(pid int, entry string) bool {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	b, err := readFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return false
 	}

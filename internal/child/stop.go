@@ -64,6 +64,11 @@ func (c *Child) descend() {
 	defer close(c.stopped)
 	t := newTree(c)
 	defer t.close()
+	if c.gone(t) { // the usual end, by itself and with all that it had started
+		c.stdin.Close()
+		c.finish(t)
+		return
+	}
 	t.look() // while the links from parent to child still stand
 
 	c.stdin.Close()
