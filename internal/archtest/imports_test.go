@@ -79,6 +79,8 @@ var mayImport = map[string][]string{
 	"daemon/config": {sys, json, yaml, "internal/..."},
 	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
 	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
+	// What is kept of a session is known by its mapping.
+	"daemon/keep": {sys, "daemon/relay/mapping"},
 	// What keeps programs running stands on supervise.
 	"daemon/agent":    {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/supervise"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},

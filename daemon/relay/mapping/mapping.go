@@ -53,6 +53,7 @@ type header struct {
 	live    uint64 // of the journal: see Journal
 	inputs  [sides]inputWords
 	cursors [sides]cursorWords
+	ends    endsWords
 }
 
 // Mapping is the memory of one session. It is used by one daemon at a time; its

@@ -1,0 +1,273 @@
+package keep_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = time.Minute
+
+// house is a daemon and what keeps for it.
+type house struct {
+	t      *testing.T
+	socket string
+	keeper *exec.Cmd
+	ended  chan error
+	last   int // daemon that was killed
+}
+
+func newHouse(t *testing.T) *house {
+	dir, err := os.MkdirTemp("/tmp", "tg-keep-") // t.TempDir would be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	h := &house{t: t, socket: filepath.Join(dir, "s"), ended: make(chan error, 1)}
+	h.keeper = exec.Command(os.Args[0])
+	h.keeper.Env = append(os.Environ(), roleVariable+"=keeper", socketVariable+"="+h.socket)
+	h.keeper.Stderr = os.Stderr
+	if err := h.keeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { h.ended <- h.keeper.Wait() }()
+	t.Cleanup(func() {
+		_ = h.keeper.Process.Kill()
+		_, _ = ask(h.socket, "e") // a daemon without a keeper
+	})
+	h.until("a daemon answers", func() bool { _, err := ask(h.socket, "p"); return err == nil })
+	return h
+}
+
+func (h *house) until(what string, done func() bool) {
+	h.t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			h.t.Fatalf("it does not come to it that %s", what)
+		}
+	}
+}
+
+// daemon is the process of the daemon that runs.
+func (h *house) daemon() int {
+	h.t.Helper()
+	var pid int
+	h.until("a daemon says its number", func() bool {
+		answer, err := ask(h.socket, "p")
+		if err == nil {
+			pid, err = strconv.Atoi(answer)
+		}
+		return err == nil
+	})
+	return pid
+}
+
+// open is how many descriptors a process has.
+func open(pid int) int {
+	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	return len(fds)
+}
+
+// agent is who has a session.
+type agent struct {
+	to, from *os.File
+}
+
+// attach begins a session, again and again until a daemon welcomes it.
+func (h *house) attach() *agent {
+	h.t.Helper()
+	a := &agent{}
+	h.until("a session is welcome", func() bool {
+		in, to, err := os.Pipe()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		from, out, err := os.Pipe()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		answer, err := ask(h.socket, "a", int(in.Fd()), int(out.Fd()))
+		in.Close()
+		out.Close()
+		if err != nil || answer != "welcome" {
+			to.Close()
+			from.Close()
+			return false
+		}
+		a.to, a.from = to, from
+		return true
+	})
+	return a
+}
+
+// alive has the daemon answer the agent.
+func (a *agent) alive() error {
+	if _, err := a.to.Write([]byte{'x'}); err != nil {
+		return err
+	}
+	_ = a.from.SetReadDeadline(time.Now().Add(patience)) // a pipe has deadlines
+	b := make([]byte, 1)
+	_, err := io.ReadFull(a.from, b)
+	return err
+}
+
+func (a *agent) leave() {
+	a.to.Close()
+	a.from.Close()
+}
+
+// However often the daemon is killed, all sessions and its socket are there again, and
+// no descriptor is left over when they have ended.
+func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
+	h := newHouse(t)
+	keeper := h.keeper.Process.Pid
+	first := h.attach() // so that what is opened with the first use is
+	if err := first.alive(); err != nil {
+		t.Fatal(err)
+	}
+	h.kill()
+	first.leave()
+	idle := func() (int, int) {
+		h.until("no session is left", func() bool { answer, _ := ask(h.socket, "n"); return answer == "0 0" })
+		return open(keeper), open(h.daemon())
+	}
+	keeperIdle, daemonIdle := idle()
+
+	var agents []*agent
+	for range 12 {
+		agents = append(agents, h.attach())
+	}
+	for i := range 50 {
+		time.Sleep(time.Duration(rand.IntN(8000)) * time.Microsecond) // the moment of the kill, not a wait
+		h.kill()
+		if i%3 == 0 { // one leaves and another comes while that goes on
+			agents[i%len(agents)].leave()
+			agents[i%len(agents)] = h.attach()
+		}
+	}
+	for i, a := range agents {
+		if err := a.alive(); err != nil {
+			t.Errorf("session %d: %v", i, err)
+		}
+		a.leave()
+	}
+	h.until(fmt.Sprintf("the keeper has %d descriptors again and the daemon %d", keeperIdle, daemonIdle), func() bool {
+		k, d := idle()
+		return k == keeperIdle && d <= daemonIdle
+	})
+	h.end(syscall.SIGTERM)
+}
+
+// kill kills the daemon that runs, however far it has come.
+func (h *house) kill() {
+	h.t.Helper()
+	keeper := h.keeper.Process.Pid
+	h.until("a daemon runs", func() bool {
+		raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.last))
+		if fields := strings.Fields(string(raw)); len(fields) > 3 && fields[2] != "Z" && fields[3] == strconv.Itoa(keeper) {
+			return true
+		}
+		h.last = child(keeper)
+		return false
+	})
+	_ = syscall.Kill(h.last, syscall.SIGKILL)
+	// Until it is gone it may read what the next one is to get, and keeps nothing safe.
+	h.until("the daemon has gone", func() bool { return syscall.Kill(h.last, 0) != nil })
+}
+
+// child is a child of a process, 0 where there is none.
+func child(parent int) int {
+	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", parent))
+	for _, thread := range threads {
+		raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", parent, thread.Name()))
+		if fields := strings.Fields(string(raw)); len(fields) > 0 {
+			pid, _ := strconv.Atoi(fields[0])
+			return pid
+		}
+	}
+	return 0
+}
+
+// end has the keeper end, and all that is below it.
+func (h *house) end(s syscall.Signal) {
+	h.t.Helper()
+	pid := h.daemon()
+	if err := h.keeper.Process.Signal(s); err != nil {
+		h.t.Fatal(err)
+	}
+	<-h.ended
+	h.until("the daemon has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+}
+
+// A daemon that ends by itself is not started again, and one that ends of a fault is.
+// A keeper that is told to end ends its daemon.
+func TestKeeperEndsWithItsDaemon(t *testing.T) {
+	h := newHouse(t)
+	_, _ = ask(h.socket, "e")
+	if err := <-h.ended; err != nil {
+		t.Errorf("with a daemon that has ended by itself the keeper ends with %v", err)
+	}
+	h = newHouse(t)
+	pid := h.daemon()
+	_, _ = ask(h.socket, "f")
+	h.until("another daemon runs after a fault", func() bool { return h.daemon() != pid })
+	h.end(syscall.SIGTERM)
+}
+
+// A daemon that asks for it is followed by another, with all sessions.
+func TestDaemonIsFollowed(t *testing.T) {
+	h := newHouse(t)
+	a := h.attach()
+	defer a.leave()
+	pid := h.daemon()
+	_, _ = ask(h.socket, "g")
+	h.until("another daemon runs", func() bool { return h.daemon() != pid })
+	if err := a.alive(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Without its keeper a daemon goes on, and knows; without both the agent sees the end.
+func TestKeeperIsKilled(t *testing.T) {
+	h := newHouse(t)
+	a := h.attach()
+	defer a.leave()
+	pid := h.daemon()
+	told := make(chan string, 1)
+	go func() {
+		answer, _ := ask(h.socket, "l")
+		told <- answer
+	}()
+	if err := h.keeper.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-h.ended
+	if answer := <-told; answer != "<nil>" {
+		t.Errorf("the daemon waits for the end of its keeper, and gets %s", answer)
+	}
+	if h.daemon() != pid {
+		t.Error("the daemon does not go on without its keeper")
+	}
+	if err := a.alive(); err != nil {
+		t.Errorf("without the keeper: %v", err)
+	}
+	if answer, _ := ask(h.socket, "a", 0, 1); !strings.HasPrefix(answer, "refused") {
+		t.Errorf("a session that nobody keeps: %q", answer)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = a.from.SetReadDeadline(time.Now().Add(patience)) // a pipe has deadlines
+	if n, err := a.from.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("without both the agent reads %d bytes, %v", n, err)
+	}
+}

@@ -1,0 +1,109 @@
+package keep
+
+import (
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostMessage is how long a message may be, and mostRights how many descriptors may
+// come with it; the system has less.
+const (
+	mostMessage = 4096
+	mostRights  = 256
+)
+
+// pair makes the two ends of what a daemon and its keeper tell each other: ours, and
+// the file that the daemon inherits.
+func pair() (*net.UnixConn, *os.File, error) {
+	fds, err := socketPair()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	theirs := os.NewFile(uintptr(fds[1]), "the daemon's end")
+	ours, err := connOf(fds[0])
+	if err != nil {
+		return nil, nil, errors.Join(err, theirs.Close())
+	}
+	return ours, theirs, nil
+}
+
+// listen does what the daemon says, until it has ended.
+func (l *life) listen() {
+	message, rights := make([]byte, mostMessage), make([]byte, unix.CmsgSpace(4*mostRights))
+	for {
+		n, m, flags, _, err := l.ours.ReadMsgUnix(message, rights)
+		if err != nil {
+			return
+		}
+		fds := received(rights[:m])
+		words := strings.Split(string(message[:n]), "\n")
+		if slices.Contains(words, stateEnd) {
+			closeAll(fds)
+			return
+		}
+		if flags&unix.MSG_CTRUNC != 0 {
+			l.Log.Error("not all descriptors that the daemon wants kept have arrived")
+			closeAll(fds)
+			continue
+		}
+		l.obey(words, fds)
+	}
+}
+
+// obey does what one message says, in the words of sd_notify.
+func (l *life) obey(words []string, fds []int) {
+	name := ""
+	for _, word := range words {
+		if value, ok := strings.CutPrefix(word, "FDNAME="); ok {
+			name = value
+		}
+		switch word {
+		case stateReady:
+			l.ready, l.keeper.ready = true, true
+		case stateStopping:
+			l.stopping = true
+		case StateAgain:
+			l.again = true
+		}
+	}
+	switch {
+	case slices.Contains(words, "FDSTOREREMOVE=1"):
+		l.held = slices.DeleteFunc(l.held, func(h held) bool {
+			if h.name == name {
+				_ = unix.Close(h.fd) // a copy
+			}
+			return h.name == name
+		})
+	case slices.Contains(words, "FDSTORE=1"):
+		for _, fd := range fds {
+			l.held = append(l.held, held{name, fd})
+		}
+		return
+	}
+	closeAll(fds) // with a barrier this is the answer
+}
+
+// received are the descriptors that came with a message.
+func received(rights []byte) (all []int) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil
+	}
+	for i := range messages {
+		if fds, err := unix.ParseUnixRights(&messages[i]); err == nil {
+			all = append(all, fds...)
+		}
+	}
+	return all
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd) // a copy
+	}
+}

@@ -1,0 +1,180 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is said to who keeps descriptors: sd_notify(3) and systemd.service(5) have it.
+const (
+	stateReady    = "READY=1"
+	stateStopping = "STOPPING=1"
+	stateStore    = "FDSTORE=1\nFDNAME="
+	statePoll     = "\nFDPOLL=0" // else a pipe whose other end is closed would be given up
+	stateRemove   = "FDSTOREREMOVE=1\nFDNAME="
+	stateBarrier  = "BARRIER=1"
+
+	// StateAgain asks the keeper to start what lies in the place of its program once
+	// this daemon has ended by itself. It is no word of systemd's.
+	StateAgain = "X_THOUGHTGATE_AGAIN=1"
+)
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+// retryAfter is the pause before something is sent again that there was no room for,
+// where the system doesn't say when there is.
+const retryAfter = 2 * time.Millisecond
+
+// patience bounds what is waited for where the caller has set no bound.
+const patience = 10 * time.Second
+
+// line is the way to who keeps descriptors.
+type line struct {
+	mu   sync.Mutex // one message at a time has a deadline
+	conn *net.UnixConn
+}
+
+// send sends one message, with a copy of a file if there is one. It is bounded by the
+// deadline of ctx, and without one by patience.
+func (l *line) send(ctx context.Context, state string, f *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := l.try(ctx, state, f)
+		switch {
+		case err == nil:
+			return nil
+		// Too many descriptors are under way, or too many messages: both pass.
+		case !errors.Is(err, unix.ETOOMANYREFS) && !errors.Is(err, unix.ENOBUFS):
+			return fmt.Errorf("tell who keeps descriptors: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("tell who keeps descriptors: %w", errors.Join(err, ctx.Err()))
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+func (l *line) try(ctx context.Context, state string, f *os.File) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	deadline, _ := ctx.Deadline()
+	if err := l.conn.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	write := func(rights []byte) error {
+		var failed error
+		err := raw.Write(func(fd uintptr) bool {
+			for {
+				failed = unix.Sendmsg(int(fd), []byte(state), rights, nil, 0)
+				if !errors.Is(failed, unix.EINTR) {
+					return !errors.Is(failed, unix.EAGAIN)
+				}
+			}
+		})
+		return errors.Join(err, failed)
+	}
+	if f == nil {
+		return write(nil)
+	}
+	of, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = of.Control(func(fd uintptr) { failed = write(unix.UnixRights(int(fd))) })
+	return errors.Join(err, failed)
+}
+
+// barrier returns when all that was sent before has been dealt with.
+func (s *Store) barrier(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	err = s.line.send(ctx, stateBarrier, w)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(past) })()
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("who keeps descriptors does not answer: %w", errors.Join(err, ctx.Err()))
+	}
+	return nil
+}
+
+// asyncClose is how long systemd may take until it closes what it doesn't keep: from
+// 254 on another of its threads does.
+const asyncClose = 50 * time.Millisecond
+
+// keepsAny finds out whether anything is kept at all: the write end of a pipe is given
+// away, and its read end tells whether somebody still has it.
+func (s *Store) keepsAny(ctx context.Context) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	const name = "probe"
+	err = s.line.send(ctx, stateStore+name+statePoll, w)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	if err := s.barrier(ctx); err != nil {
+		return err
+	}
+	_ = r.SetReadDeadline(time.Now().Add(asyncClose)) // a pipe has deadlines
+	_, err = r.Read(make([]byte, 1))
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: its unit does not say FileDescriptorStoreMax=", ErrFull)
+	}
+	return s.line.send(ctx, stateRemove+name, nil)
+}
+
+// dial connects to $NOTIFY_SOCKET.
+func dial(address string) (*line, error) {
+	if address == "" {
+		return nil, nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the service manager: %w", err)
+	}
+	return &line{conn: conn}, nil
+}
+
+// connOf takes over an inherited descriptor as a connection.
+func connOf(fd int) (*net.UnixConn, error) {
+	f := os.NewFile(uintptr(fd), "keeper")
+	if f == nil {
+		return nil, syscall.EBADF
+	}
+	defer f.Close() // the connection has a copy
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(syscall.ENOTSOCK, c.Close())
+	}
+	return conn, nil
+}

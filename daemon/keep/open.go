@@ -1,0 +1,177 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+)
+
+const (
+	firstHanded = 3 // descriptor
+
+	// perSession is how many descriptors a session may have kept: two of the agent's,
+	// two of its server's, one whose end tells tg-shim to leave, its mapping, two
+	// staging pipes, and the processes of tg-shim and the server.
+	perSession = 10
+	// Most is how many are kept in all: of 512 sessions and the daemon's sockets. It is
+	// FileDescriptorStoreMax= in the unit.
+	Most = perSession*512 + 8
+
+	keeperVar = "THOUGHTGATE_KEEPER"
+)
+
+// Open takes over what the process that started this one has handed over, and finds
+// out who keeps descriptors. It is called once, before any other process is started:
+// what it goes by is taken from the environment.
+func Open() (*Store, error) {
+	s := &Store{kept: map[string][]entry{}}
+	keeper := os.Getenv(keeperVar)
+	mine := keeper != "" || os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid())
+	count, names := os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
+	address, limit := os.Getenv("NOTIFY_SOCKET"), os.Getenv("FDSTORE")
+	for _, name := range []string{keeperVar, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID", "FDSTORE"} {
+		if err := os.Unsetenv(name); err != nil {
+			return nil, err
+		}
+	}
+	if mine {
+		if err := s.inherit(count, names); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if keeper != "" {
+		err = s.join(keeper)
+	} else {
+		s.line, err = dial(address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.limit = limitOf(limit, s)
+	return s, nil
+}
+
+// limitOf returns how many descriptors may be kept, by what $FDSTORE says.
+func limitOf(said string, s *Store) func() (int, error) {
+	if n, err := strconv.Atoi(said); err == nil && n >= 0 {
+		return func() (int, error) { return n, nil }
+	}
+	return sync.OnceValues(func() (int, error) {
+		if err := s.keepsAny(context.Background()); err != nil { // which has bounds of its own
+			return 0, err
+		}
+		return Most, nil
+	})
+}
+
+// inherit takes over what was handed over as $LISTEN_FDS says.
+func (s *Store) inherit(count, names string) error {
+	n, err := strconv.Atoi(count)
+	if count == "" {
+		return nil
+	}
+	if err != nil || n < 0 {
+		return fmt.Errorf("LISTEN_FDS is %q, which is no number of descriptors", count)
+	}
+	named := strings.Split(names, ":")
+	for i := range n {
+		fd := firstHanded + i
+		unix.CloseOnExec(fd)
+		e := &entry{file: os.NewFile(uintptr(fd), "handed over")}
+		if i < len(named) {
+			e.name = named[i]
+		}
+		if e.end, err = mapping.EndOf(e.file); err != nil {
+			return fmt.Errorf("take over descriptor %d of the %d that LISTEN_FDS says: %w", fd, n, err)
+		}
+		s.handed = append(s.handed, e)
+	}
+	return nil
+}
+
+// join takes over the daemon's ends of what ties it to its keeper.
+func (s *Store) join(said string) error {
+	var fds [3]int // messages, life, program
+	words := strings.Split(said, ":")
+	if len(words) != len(fds) {
+		return fmt.Errorf("%s is %q, and is set by the keeper alone", keeperVar, said)
+	}
+	for i, word := range words {
+		fd, err := strconv.Atoi(word)
+		if err != nil || fd < firstHanded {
+			return fmt.Errorf("%s is %q, and is set by the keeper alone", keeperVar, said)
+		}
+		unix.CloseOnExec(fd)
+		fds[i] = fd
+	}
+	if err := unix.Close(fds[2]); err != nil {
+		return fmt.Errorf("leave the keeper's copy of the program: %w", err)
+	}
+	if err := unix.SetNonblock(fds[1], true); err != nil { // the keeper's end is another file
+		return fmt.Errorf("watch the keeper: %w", err)
+	}
+	s.alive = os.NewFile(uintptr(fds[1]), "life of the keeper")
+	conn, err := connOf(fds[0])
+	if err != nil {
+		return fmt.Errorf("take over the keeper's socket: %w", errors.Join(err, s.alive.Close()))
+	}
+	s.line = &line{conn: conn}
+	return nil
+}
+
+// Socket returns the listening socket that was handed over under a name, and nil where
+// none was. It is an error when there are several.
+func (s *Store) Socket(name string) (*os.File, error) {
+	var found *os.File
+	rest := s.handed[:0:0]
+	for _, e := range s.handed {
+		if e.name != name || !listens(e) {
+			rest = append(rest, e)
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("several sockets named %s were handed over; see thoughtgated.socket", name)
+		}
+		found = e.file
+	}
+	s.handed = rest
+	return found, nil
+}
+
+// listens reports whether an entry is a socket that listens.
+func listens(e *entry) bool {
+	if e.end.Kind != unix.S_IFSOCK {
+		return false
+	}
+	raw, err := e.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	yes := false
+	err = raw.Control(func(fd uintptr) {
+		n, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+		yes = err == nil && n != 0
+	})
+	return err == nil && yes
+}
+
+// KeepSocket has the keeper hold a listening socket of the daemon's under a name, under
+// which the next daemon gets it. Service managers hold sockets themselves.
+func (s *Store) KeepSocket(ctx context.Context, name string, f *os.File) error {
+	if s.alive == nil {
+		return nil
+	}
+	if err := s.line.send(ctx, stateStore+name+statePoll, f); err != nil {
+		return err
+	}
+	return s.barrier(ctx)
+}

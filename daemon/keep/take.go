@@ -1,0 +1,219 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+)
+
+// Session is what was kept of one session.
+type Session struct {
+	Name    string // under which it stays kept until it is dropped
+	Mapping *mapping.Mapping
+	Files   []*os.File // in the order of its mapping's ends; nil for what is not kept any more
+}
+
+// Stray is something that was kept and belongs to no session. It has been closed.
+type Stray struct {
+	Name string
+	End  mapping.End
+	Why  error
+}
+
+// claim is one session while it is being put together.
+type claim struct {
+	Session
+	memory *entry
+	ends   []mapping.End
+	uses   []*entry
+}
+
+// Take returns all that an earlier daemon has had kept, by session, and what was with
+// it that no session claims. It is called once, after the sockets were taken. Names
+// count for nothing by themselves: a session is what a mapping says it is, and a
+// descriptor is of a session that says what it leads to. Only of two that lead to the
+// same does the name tell whose is whose.
+func (s *Store) Take(ctx context.Context) ([]Session, []Stray, error) {
+	all := s.handed
+	s.handed = nil
+	claims, strays := mappings(all)
+	used := map[*entry]bool{}
+	for _, c := range claims {
+		used[c.memory] = true
+	}
+	for _, st := range strays {
+		used[st.entry] = true
+	}
+	// What a session has given itself goes to it before others look for theirs.
+	for _, own := range []bool{true, false} {
+		for _, c := range claims {
+			c.claim(all, used, own)
+		}
+	}
+	var failed error
+	var sessions []Session
+	for _, c := range claims {
+		c.share(all)
+		s.settle(c)
+		sessions = append(sessions, c.Session)
+	}
+	for _, e := range all {
+		if !used[e] {
+			strays = append(strays, stray{e, errors.New("no session has such a descriptor")})
+		}
+	}
+	told := make([]Stray, len(strays))
+	for i, st := range strays {
+		told[i] = Stray{st.entry.name, st.entry.end, st.why}
+		failed = errors.Join(failed, s.discard(ctx, st.entry, claims))
+	}
+	return sessions, told, failed
+}
+
+type stray struct {
+	entry *entry
+	why   error
+}
+
+// mappings finds the mappings among what was kept, each of which is a session.
+func mappings(all []*entry) (claims []*claim, strays []stray) {
+	seen := map[mapping.End]bool{}
+	for _, e := range all {
+		if e.end.Kind != unix.S_IFREG || e.end.Access != unix.O_RDWR {
+			continue
+		}
+		f, err := copyOf(e.file)
+		if err != nil {
+			strays = append(strays, stray{e, err})
+			continue
+		}
+		m, err := mapping.Open(f)
+		if err != nil {
+			continue // it may be a file that an agent has for its input
+		}
+		ends, err := m.Ends()
+		if err == nil && seen[e.end] {
+			err = errors.New("it is the memory of a session that is there already")
+		}
+		if err != nil {
+			strays = append(strays, stray{e, errors.Join(err, m.Close())})
+			continue
+		}
+		seen[e.end] = true
+		name, _, _ := strings.Cut(e.name, ".")
+		claims = append(claims, &claim{
+			Session: Session{Name: name, Mapping: m, Files: make([]*os.File, len(ends))},
+			memory:  e, ends: ends, uses: []*entry{e},
+		})
+	}
+	return claims, strays
+}
+
+// claim looks for the session's descriptors: first among those with its own name, in
+// the places where it has put them, then among all others that nobody has claimed.
+func (c *claim) claim(all []*entry, used map[*entry]bool, own bool) {
+	for i, end := range c.ends {
+		if c.Files[i] != nil || end == (mapping.End{}) {
+			continue
+		}
+		at := slices.IndexFunc(all, func(e *entry) bool {
+			return !used[e] && e.end == end && e.name == c.Name+"."+strconv.Itoa(i)
+		})
+		if at < 0 {
+			at = slices.IndexFunc(all, func(e *entry) bool {
+				return !used[e] && e.end == end && (!own || strings.HasPrefix(e.name, c.Name+"."))
+			})
+		}
+		if at >= 0 {
+			used[all[at]] = true
+			c.Files[i] = all[at].file
+			c.uses = append(c.uses, all[at])
+		}
+	}
+}
+
+// share gives the session for each descriptor that it still lacks a copy of one that
+// leads to the same. systemd keeps an open file once: an agent's socket or terminal may
+// be both its input and its output. Of other sessions it gets devices and files, which
+// any number of agents may have, and never a pipe or a socket.
+func (c *claim) share(all []*entry) {
+	for i, end := range c.ends {
+		if c.Files[i] != nil || end == (mapping.End{}) {
+			continue
+		}
+		from := c.uses
+		if end.Kind == unix.S_IFCHR || end.Kind == unix.S_IFREG {
+			from = all
+		}
+		if at := slices.IndexFunc(from, func(e *entry) bool { return e.end == end }); at >= 0 {
+			c.Files[i], _ = copyOf(from[at].file) // nil as if it were gone
+			if !slices.Contains(c.uses, from[at]) {
+				c.uses = append(c.uses, from[at])
+			}
+		}
+	}
+}
+
+// settle notes what stays kept of a session that was taken over.
+func (s *Store) settle(c *claim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for n := 0; !validName.MatchString(c.Name) || s.kept[c.Name] != nil; n++ {
+		c.Name = "again-" + strconv.Itoa(n)
+	}
+	_ = c.memory.file.Close() // the mapping has its own
+	c.memory.file = c.Mapping.File()
+	for _, e := range c.uses {
+		s.kept[c.Name] = append(s.kept[c.Name], *e)
+	}
+}
+
+// discard closes a stray and has it kept no more. What else bears its name is given
+// away again, since only names can be removed.
+func (s *Store) discard(ctx context.Context, e *entry, claims []*claim) error {
+	err := e.file.Close()
+	if s.line == nil {
+		return err
+	}
+	err = errors.Join(err, s.line.send(ctx, stateRemove+e.name, nil))
+	for _, c := range claims {
+		for _, other := range c.uses {
+			if other.name == e.name {
+				err = errors.Join(err, s.line.send(ctx, stateStore+other.name+statePoll, other.file))
+			}
+		}
+	}
+	return err
+}
+
+// duplicate returns a descriptor of the same open file.
+func duplicate(f *os.File) (int, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var to int
+	var failed error
+	err = raw.Control(func(fd uintptr) { to, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, firstHanded) })
+	if err = errors.Join(err, failed); err != nil {
+		return 0, fmt.Errorf("copy a descriptor: %w", err)
+	}
+	return to, nil
+}
+
+// copyOf returns another file that is the same open file.
+func copyOf(f *os.File) (*os.File, error) {
+	fd, err := duplicate(f)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), f.Name()), nil
+}

@@ -1,0 +1,114 @@
+package mapping
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// MostEnds is how many descriptors a session may have beside its mapping.
+const MostEnds = 12
+
+// End says what a descriptor leads to. By that the next daemon tells it from all
+// others, whatever name it comes back under. The zero End is of no descriptor.
+type End struct {
+	Device  uint64
+	Inode   uint64
+	Special uint64 // which terminal or other device it is
+	Kind    uint32 // of file, as S_IFMT has it
+	Access  uint32 // O_RDONLY, O_WRONLY or O_RDWR: it tells the ends of a pipe apart
+}
+
+// String is for logs and records.
+func (e End) String() string {
+	kind := "file of another kind"
+	switch e.Kind {
+	case unix.S_IFIFO:
+		kind = "pipe"
+	case unix.S_IFSOCK:
+		kind = "socket"
+	case unix.S_IFCHR:
+		kind = "device"
+	case unix.S_IFREG:
+		kind = "file"
+	}
+	return fmt.Sprintf("%s %d on device %d", kind, e.Inode, e.Device)
+}
+
+// EndOf returns what a file leads to. It changes nothing about it.
+func EndOf(f *os.File) (End, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return End{}, err
+	}
+	var e End
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		var stat unix.Stat_t
+		if failed = unix.Fstat(int(fd), &stat); failed != nil {
+			return
+		}
+		var flags int
+		if flags, failed = unix.FcntlInt(fd, unix.F_GETFL, 0); failed != nil {
+			return
+		}
+		e = End{
+			Device: uint64(stat.Dev), Inode: stat.Ino, Special: uint64(stat.Rdev),
+			Kind: uint32(stat.Mode) & unix.S_IFMT, Access: uint32(flags & unix.O_ACCMODE),
+		}
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return End{}, fmt.Errorf("look what %s leads to: %w", f.Name(), err)
+	}
+	return e, nil
+}
+
+// endsWords are the ends in a mapping.
+type endsWords struct {
+	count uint64
+	all   [MostEnds]endWords
+}
+
+type endWords struct{ device, inode, special, kind uint64 }
+
+// SetEnds notes what the descriptors of the session lead to. It is called before
+// the mapping is handed to anybody, and once.
+func (m *Mapping) SetEnds(ends ...End) error {
+	if len(ends) > MostEnds {
+		return fmt.Errorf("a session with %d descriptors; at most %d can be kept", len(ends), MostEnds)
+	}
+	to := &m.header().ends
+	for i, e := range ends {
+		w := &to.all[i]
+		atomic.StoreUint64(&w.device, e.Device)
+		atomic.StoreUint64(&w.inode, e.Inode)
+		atomic.StoreUint64(&w.special, e.Special)
+		atomic.StoreUint64(&w.kind, uint64(e.Kind)<<32|uint64(e.Access))
+	}
+	atomic.StoreUint64(&to.count, uint64(len(ends)))
+	return nil
+}
+
+// Ends returns what SetEnds has noted.
+func (m *Mapping) Ends() ([]End, error) {
+	from := &m.header().ends
+	n := atomic.LoadUint64(&from.count)
+	if n == 0 || n > MostEnds {
+		return nil, fmt.Errorf("%w: it names %d descriptors", ErrDamaged, n)
+	}
+	ends := make([]End, n)
+	for i := range ends {
+		w := &from.all[i]
+		kind := atomic.LoadUint64(&w.kind)
+		ends[i] = End{
+			Device: atomic.LoadUint64(&w.device), Inode: atomic.LoadUint64(&w.inode), Special: atomic.LoadUint64(&w.special),
+			Kind: uint32(kind >> 32), Access: uint32(kind),
+		}
+	}
+	return ends, nil
+}
