@@ -33,19 +33,16 @@ func tokenOf(e *wire.Envelope, line []byte) []byte {
 	return append([]byte(nil), token...)
 }
 
-// beat begins to tell the agent that the call seq waits for the answer to a question.
-func (s *Session) beat(seq uint64, token []byte, approval string) {
-	if token == nil || approval == "" { // extensions answer soon
+// beat begins to tell the agent that w waits for the answer to a question, or goes on
+// with that. s.mu is held.
+func (s *Session) beat(w *waiting, approval string) {
+	r := s.state.open[w.side][w.key]
+	if w.result || r == nil || r.token == nil || approval == "" || s.beats[w.seq] != nil { // extensions answer soon
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state.waiting[seq] == nil {
-		return
-	}
-	b := &beat{token: token, approval: approval}
-	s.beats[seq] = b
-	s.tellWaiting(seq, b)
+	b := &beat{token: r.token, approval: approval}
+	s.beats[w.seq] = b
+	s.tellWaiting(w.seq, b)
 }
 
 // tellWaiting tells the agent that a call waits, and sees to it that it is told
@@ -59,6 +56,7 @@ func (s *Session) tellWaiting(seq uint64, b *beat) {
 		b.token, b.n/1e6, b.n%1e6, b.approval)})
 	s.changed.Broadcast()
 	b.next = time.AfterFunc(beatEvery, func() {
+		defer s.caught()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.beats[seq] == b && s.state.waiting[seq] != nil && s.ctx.Err() == nil {
@@ -67,10 +65,8 @@ func (s *Session) tellWaiting(seq uint64, b *beat) {
 	})
 }
 
-// endBeat ends the telling.
+// endBeat ends the telling. s.mu is held.
 func (s *Session) endBeat(seq uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if b := s.beats[seq]; b != nil {
 		b.next.Stop()
 		delete(s.beats, seq)

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -28,8 +29,8 @@ type Judge interface {
 
 var _ Judge = (*gate.Attachment)(nil)
 
-// judging is a line that a pump is having judged. The sink gives the verdict to it
-// as long as the pump has not noted what becomes of the line.
+// judging is a line that a pump is having judged. Verdicts on it are the pump's as
+// long as that has not noted what becomes of the line.
 type judging struct {
 	seq      uint64
 	verdicts []gate.Verdict // the first may be that somebody is asked
@@ -44,32 +45,42 @@ func (s *Session) verdict(v gate.Verdict) {
 		j.verdicts = append(j.verdicts, v)
 		return
 	}
-	s.late = append(s.late, v)
-	s.changed.Broadcast()
+	s.later(v)
+}
+
+// later leaves verdicts to who decides about held lines. s.verdicts is held.
+func (s *Session) later(v ...gate.Verdict) {
+	s.late = append(s.late, v...)
+	select {
+	case s.came <- struct{}{}:
+	default: // it has been told
+	}
 }
 
 // judge has one line of side judged, and returns the verdict on it; Ask means that
-// another one follows. The line is copied. The caller calls settled when it has
-// noted what becomes of the line.
+// another one follows, and no move that the session is ending. The caller calls
+// settled when it has noted what becomes of the line.
 func (s *Session) judge(ctx context.Context, w *waiting) gate.Verdict {
 	j := &judging{seq: w.seq}
 	s.verdicts.Lock()
 	s.judging[w.side] = j
 	s.verdicts.Unlock()
-	s.gate.SubmitFor(ctx, gate.Submission{
-		Seq: w.seq, Side: w.side, Line: w.line, Answers: w.answers, Call: w.call, Modern: w.modern, Request: w.request, About: w.about,
-	})
+	s.gate.SubmitFor(ctx, w.submission())
 	s.verdicts.Lock()
 	defer s.verdicts.Unlock()
-	if len(j.verdicts) == 0 { // nobody waits for it any more: the session is ending
-		return gate.Verdict{Seq: w.seq, Move: gate.Deny, Reason: "the session has ended"}
+	if len(j.verdicts) == 0 { // nobody waits for it any more
+		return gate.Verdict{Seq: w.seq}
 	}
-	v := j.verdicts[0]
-	j.verdicts = j.verdicts[1:]
-	for v.Move == gate.Ask && len(j.verdicts) > 0 && j.verdicts[0].Move == gate.Ask {
-		v, j.verdicts = j.verdicts[0], j.verdicts[1:]
-	}
+	v := j.verdicts[len(j.verdicts)-1]
+	j.verdicts = nil
 	return v
+}
+
+// submission is what the judge is given, to whom the bytes belong from then on.
+func (w *waiting) submission() gate.Submission {
+	return gate.Submission{
+		Seq: w.seq, Side: w.side, Line: bytes.Clone(w.line), Answers: w.answers, Call: w.call, Modern: w.modern, Request: w.request, About: w.about,
+	}
 }
 
 // settled hands the verdicts that came after the first one on to who decides about
@@ -79,9 +90,46 @@ func (s *Session) settled(side wire.Side) {
 	defer s.verdicts.Unlock()
 	j := s.judging[side]
 	s.judging[side] = nil
-	if len(j.verdicts) > 0 {
-		s.late = append(s.late, j.verdicts...)
-		s.changed.Broadcast()
+	if j != nil && len(j.verdicts) > 0 {
+		s.later(j.verdicts...)
+	}
+}
+
+// obey does what verdicts on held lines say, until the session ends.
+func (s *Session) obey() {
+	for {
+		select {
+		case <-s.came:
+		case <-s.ctx.Done():
+			return
+		}
+		s.decide()
+	}
+}
+
+func (s *Session) decide() {
+	s.verdicts.Lock()
+	late := s.late
+	s.late = nil
+	s.verdicts.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range late {
+		w := s.state.waiting[v.Seq]
+		switch {
+		case v.Move == gate.Ask && w != nil:
+			s.beat(w, v.Approval)
+		case v.Move == gate.Ask:
+		case w != nil:
+			s.endBeat(w.seq)
+			s.happen(append(s.consequences(w, v), &decided{w.seq})...)
+		case v.Move == gate.Forward: // it was taken back meanwhile
+			s.happen(&ended{v.Seq, "not_written"})
+		}
+	}
+	s.changed.Broadcast()
+	if len(s.state.out[wire.FromAgent].items)+len(s.state.out[wire.FromServer].items) == 0 {
+		s.tellOutcomes()
 	}
 }
 

@@ -42,15 +42,17 @@ func TestMain(m *testing.M) {
 // relaySession is a daemon with one session, whose descriptors begin with 3.
 func relaySession(record string) error {
 	f := func(fd uintptr) *os.File { return os.NewFile(fd, "inherited") }
-	ends := Ends{Agent: Pair{f(3), f(4)}, Server: Pair{f(5), f(6)}}
+	server := &Pipes{Pair: Pair{f(5), f(6)}}
+	ends := Ends{Agent: Pair{f(3), f(4)}, Server: server}
 	var err error
 	if ends.Mapping, err = mapping.Open(f(7)); err != nil {
 		return err
 	}
-	for side := range ends.Staging {
-		if ends.Staging[side], err = pipe.TakeStaging(f(8 + uintptr(side))); err != nil {
-			return err
-		}
+	if ends.Staging, err = pipe.TakeStaging(f(8)); err != nil {
+		return err
+	}
+	if server.Staging, err = pipe.TakeStaging(f(9)); err != nil {
+		return err
 	}
 	j, err := openJudge(record)
 	if err != nil {

@@ -1,19 +1,31 @@
 package relay
 
 import (
+	"context"
+	"slices"
+
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
-	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
+// sink is what writes to a side. Its methods are called by one goroutine at a time.
+type sink interface {
+	// Resume finishes what an earlier daemon was writing: see [pipe.Writer].
+	Resume(owed func(from, upTo uint64) ([]byte, error)) (doubtful bool, err error)
+	// Write writes parts, which are what is owed next. It may wait.
+	Write(parts ...[]byte) error
+}
+
+var _ sink = (*pipe.Writer)(nil)
+
 // output is what writes to one side. s.mu guards what may change.
 type output struct {
-	*pipe.Writer
+	sink
 	cursor  mapping.Cursor
 	writing bool  // somebody is in write
-	err     error // of the first write that failed; nothing is written after it
+	err     error // why nothing is ever written to it again
 }
 
 // mostAtOnce is how many lines are written at once.
@@ -28,18 +40,40 @@ func (s *Session) drain(to wire.Side) {
 		parts, err := s.parts(to)
 		if err == nil {
 			o.writing = true
-			s.mu.Unlock()
-			err = o.Write(parts...)
-			s.mu.Lock()
+			s.unlocked(func() { err = o.Write(parts...) })
 			o.writing = false
 		}
-		o.err = err
-		q.drop(o.cursor.Delivered())
-		s.changed.Broadcast()
+		if s.wrote(to, err) != nil {
+			return
+		}
 	}
 	if len(q.items) == 0 {
 		s.tellOutcomes()
+		s.tidy()
 	}
+}
+
+// wrote notes what a write to a side came to, and returns why nothing more can be
+// written now, if so. s.mu is held.
+func (s *Session) wrote(to wire.Side, err error) error {
+	o := s.outputs[to]
+	if err != nil && s.ctx.Err() == nil && o.err == nil {
+		s.log.Debug("a side takes nothing more", "direction", gate.Direction(other(to)), "err", err)
+		o.err = err
+	}
+	s.state.out[to].drop(o.cursor.Delivered())
+	s.changed.Broadcast()
+	return err
+}
+
+// tidy gives memory back that long lines have needed, once nothing is owed. s.mu is
+// held.
+func (s *Session) tidy() {
+	if s.journal.Size() < large || s.state.size() > s.journal.Size()/2 {
+		return
+	}
+	s.rewrite()
+	tidyHeap()
 }
 
 // parts returns what a side is owed first. s.mu is held.
@@ -61,12 +95,26 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 
 // tellOutcomes puts on record what came of calls. s.mu is held, and let go meanwhile.
 func (s *Session) tellOutcomes() {
-	for seq, outcome := range s.state.outcomes {
-		delete(s.state.outcomes, seq)
-		s.told = append(s.told, seq)
-		s.mu.Unlock()
-		s.gate.Outcome(s.ctx, seq, outcome)
-		s.mu.Lock()
+	for {
+		var untold []uint64
+		for seq, outcome := range s.state.outcomes {
+			if s.telling[seq] != outcome {
+				untold = append(untold, seq)
+			}
+		}
+		if len(untold) == 0 {
+			return
+		}
+		slices.Sort(untold)
+		for _, seq := range untold {
+			outcome, open := s.state.outcomes[seq]
+			if !open || s.telling[seq] == outcome {
+				continue // somebody else was faster
+			}
+			s.telling[seq] = outcome
+			s.unlocked(func() { s.gate.Outcome(context.WithoutCancel(s.ctx), seq, outcome) })
+			s.told = append(s.told, seq)
+		}
 	}
 }
 
@@ -76,51 +124,15 @@ func (s *Session) serve(to wire.Side) {
 	s.resume(to)
 	for {
 		s.mu.Lock()
-		for s.ctx.Err() == nil && !s.hasVerdicts(to) && (s.outputs[to].writing || s.outputs[to].err != nil || len(s.state.out[to].items) == 0) {
+		o := s.outputs[to]
+		for s.ctx.Err() == nil && (o.writing || o.err != nil || len(s.state.out[to].items) == 0) {
 			s.changed.Wait()
 		}
+		s.mu.Unlock()
 		if s.ctx.Err() != nil {
-			s.mu.Unlock()
 			return
 		}
-		s.decide(to)
-		s.mu.Unlock()
 		s.drain(to)
-	}
-}
-
-// hasVerdicts reports whether there are verdicts on held lines for a side.
-func (s *Session) hasVerdicts(to wire.Side) bool {
-	s.verdicts.Lock()
-	defer s.verdicts.Unlock()
-	for _, v := range s.late {
-		if other(sideOf(v.Seq)) == to {
-			return true
-		}
-	}
-	return false
-}
-
-// decide does what verdicts on held lines for a side say. s.mu is held.
-func (s *Session) decide(to wire.Side) {
-	s.verdicts.Lock()
-	var mine, others []gate.Verdict
-	for _, v := range s.late {
-		if other(sideOf(v.Seq)) == to {
-			mine = append(mine, v)
-		} else {
-			others = append(others, v)
-		}
-	}
-	s.late = others
-	s.verdicts.Unlock()
-	for _, v := range mine {
-		if w := s.state.waiting[v.Seq]; w != nil && v.Move != gate.Ask {
-			s.happen(append(s.consequences(w, v), &decided{w.seq})...)
-			s.changed.Broadcast()
-		} else if v.Move == gate.Forward {
-			s.state.outcomes[v.Seq] = "not_written" // it was taken back meanwhile
-		}
 	}
 }
 
@@ -147,24 +159,4 @@ func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 		e.wrote = v.Line
 	}
 	return []event{e, write(other(w.side), v.Line)}
-}
-
-// fail answers what is open of the agent's requests with an error. s.mu is held.
-func (s *Session) fail(code int, text string) {
-	for _, w := range s.state.waiting {
-		s.gate.Cancel(w.seq)
-		s.happen(append(s.consequences(w, gate.Verdict{Move: gate.Deny, Answer: mcp.RefuseUnread(w.id, code, text)}), &decided{w.seq})...)
-	}
-	for key, r := range s.state.open[wire.FromAgent] {
-		events := []event{&closed{which{r.side, key}}}
-		if r.seq > 0 {
-			events = append(events, &ended{r.seq, "lost"})
-		}
-		if !r.cancelled {
-			events = append(events, &owed{wire.FromAgent, append(mcp.RefuseUnread(r.id, code, text), '\n')})
-		}
-		s.happen(events...)
-	}
-	s.over[wire.FromAgent] = true
-	s.changed.Broadcast()
 }

@@ -10,21 +10,46 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// input is the memory that a side's lines are read through. It is a [wire.Window]
-// of the side's pump.
+// source is what a side's lines are read from: the [wire.Window] of its pump.
+type source interface {
+	wire.Window
+	// taken is the offset up to which the pump has dealt with what was read, once it
+	// has dealt with the line that was read last.
+	taken() uint64
+	// standing is the event that line is written to a side as it stands in this memory,
+	// nil where it does not.
+	standing(line []byte, to wire.Side) event
+	// bytes returns what stands at an offset, and whether it is there.
+	bytes(offset, n uint64) ([]byte, bool)
+	// heard reports whether all was dealt with that the side has said by now. s.mu is
+	// held.
+	heard() bool
+}
+
+// input is the source of what comes through a descriptor, in memory that outlives the
+// daemon.
 type input struct {
 	*mapping.Input
 	session *Session
 	side    wire.Side
 	fd      int
-	wake    *pipe.Waker
 	at      uint64 // offset up to which lines were taken by the reader
-	line    uint64 // offset at which the line that was read last ends
+	idle    bool   // it waits for more; s.mu guards it
 }
 
-// taken is the offset up to which the pump has dealt with what was read, once it has
-// dealt with the line that was read last.
+func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
+	in, err := s.mapping.Input(mapping.Side(side), s.state.taken[side])
+	if err != nil {
+		return nil, err
+	}
+	return &input{Input: in, session: s, side: side, fd: fd, at: s.state.taken[side]}, nil
+}
+
 func (in *input) taken() uint64 { return in.at }
+
+func (in *input) heard() bool { return in.idle && !pipe.Ready(in.fd) }
+
+func (in *input) bytes(offset, n uint64) ([]byte, bool) { return in.Bytes(offset, n) }
 
 // Unread implements [wire.Window].
 func (in *input) Unread() []byte { return in.Input.Unread(in.at) }
@@ -34,16 +59,9 @@ func (in *input) Take(n int) { in.at += uint64(n) }
 
 // Fill implements [wire.Window].
 func (in *input) Fill() error {
-	s := in.session
-	s.mu.Lock()
-	for s.state.out[other(in.side)].refers() && s.outputs[other(in.side)].err == nil && s.ctx.Err() == nil {
-		s.changed.Wait() // what is still to be written stands in this memory
-	}
-	if in.at > s.state.taken[in.side] { // of a line that is too long, or blank
-		s.happen(&consumed{in.side, in.at})
-	}
-	s.mu.Unlock()
-	n, err := in.wake.Read(in.fd, in.Room(in.at))
+	in.wait(true)
+	n, err := in.session.wake.Read(in.fd, in.Room(in.at))
+	in.wait(false)
 	if err != nil {
 		return err
 	}
@@ -54,16 +72,36 @@ func (in *input) Fill() error {
 	return nil
 }
 
+// wait notes whether the pump waits for more. Before it may, what is still to be
+// written of this memory has to be.
+func (in *input) wait(idle bool) {
+	s := in.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in.idle = idle
+	if !idle {
+		return
+	}
+	for s.state.out[other(in.side)].refers() && s.outputs[other(in.side)].err == nil && s.ctx.Err() == nil {
+		s.changed.Wait()
+	}
+	if in.at > s.state.taken[in.side] { // of a line that is too long, or blank
+		s.happen(&consumed{in.side, in.at})
+	}
+	if s.ending.begun {
+		s.changed.Broadcast()
+	}
+}
+
 // Shrink implements [wire.Window]: Room gives back what is not needed.
 func (in *input) Shrink() {}
 
 // Release implements [wire.Window].
 func (in *input) Release() {}
 
-// standing is the event that line is written to a side as it stands in this memory,
-// nil where it does not stand there with a line end of one byte behind it. What an
-// agent has written is never taken from there a second time: whoever can reach the
-// memory could change it after it was judged.
+// standing implements [source]. What stands there without a line end of one byte
+// behind it does not do. What an agent has written is never taken from there a second
+// time: whoever can reach the memory could change it after it was judged.
 func (in *input) standing(line []byte, to wire.Side) event {
 	n := uint64(len(line)) + 1
 	if in.side == wire.FromAgent || in.at < n {
@@ -77,14 +115,7 @@ func (in *input) standing(line []byte, to wire.Side) event {
 }
 
 // pump deals with the lines of one side until that ends.
-func (s *Session) pump(side wire.Side) (err error) {
-	defer func() {
-		if fault := recover(); fault != nil {
-			s.log.Error("a session has met a fault and is ended", "panic", fault, "stack", string(debug.Stack()))
-			err = fmt.Errorf("a fault of ThoughtGate's, whose log has the details: %v", fault)
-			s.cancel(err)
-		}
-	}()
+func (s *Session) pump(side wire.Side) error {
 	reader := wire.NewReaderOf(s.inputs[side], s.mapping.Longest())
 	defer reader.Close()
 	var line wire.Line
@@ -102,6 +133,23 @@ func (s *Session) pump(side wire.Side) (err error) {
 		}
 		s.heed(side)
 	}
+}
+
+// caught ends the session, and nothing else, where what runs in its name meets a fault
+// of ours.
+func (s *Session) caught() {
+	if fault := recover(); fault != nil {
+		s.log.Error("a session has met a fault and is ended", "panic", fault, "stack", string(debug.Stack()))
+		s.cancel(fmt.Errorf("a fault of ThoughtGate's, whose log has the details: %v", fault))
+	}
+}
+
+// begin runs f as a part of the session.
+func (s *Session) begin(f func()) {
+	s.wait.Go(func() {
+		defer s.caught()
+		f()
+	})
 }
 
 // together is how many bytes of lines are gathered to be written at once.

@@ -15,11 +15,12 @@ import (
 // the line is kept when the turn is over: its memory is used again.
 type turn struct {
 	*Session
-	ctx    context.Context
-	side   wire.Side
-	events []event
-	after  []func()
-	judged bool // settled is to be called
+	ctx       context.Context
+	side      wire.Side
+	events    []event
+	after     []func()
+	judged    bool // settled is to be called
+	abandoned bool // the session ended while the line was judged: nothing of it has happened
 }
 
 func (t *turn) happens(e event) { t.events = append(t.events, e) }
@@ -80,8 +81,8 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 	case t.state.open[t.side][key] != nil || t.state.answering(t.side, key) != nil: // an error would be read as the answer to the first one
 		t.refused(line, "a request with this id is open")
 		return
-	case t.over[t.side]:
-		t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeServerExit, "The MCP server has ended"))
+	case t.over != nil && t.side == wire.FromAgent:
+		t.owe(t.side, mcp.RefuseUnread(id, t.over.Code, t.over.Text))
 		return
 	case len(t.state.open[t.side]) >= mostOpen:
 		t.refused(line, "too many open requests")
@@ -125,8 +126,8 @@ func (t *turn) judgeRequest(r *request, line []byte) {
 		t.owe(other(t.side), v.Line)
 	case gate.Ask:
 		t.happens(&opened{*r})
-		t.hold(w, v, r.token)
-	default:
+		t.hold(w, v)
+	case gate.Deny:
 		t.owe(t.side, refusal(v, r.id))
 	}
 }
@@ -139,18 +140,37 @@ func refusal(v gate.Verdict, id []byte) []byte {
 	return mcp.RefuseUnread(id, mcp.CodeGate, "Not executed: "+v.Reason)
 }
 
-// judgeLine has a line judged.
+// judgeLine has a line judged. The move of the verdict is none where nothing more is
+// to become of the line.
 func (t *turn) judgeLine(w *waiting) gate.Verdict {
 	t.happens(&judged{w.seq})
 	t.judged = true
-	t.mu.Unlock()
-	defer t.mu.Lock()
-	return t.judge(t.ctx, w)
+	t.weighed[t.side] = w
+	var v gate.Verdict
+	t.unlocked(func() { v = t.judge(t.ctx, w) })
+	t.weighed[t.side] = nil
+	switch {
+	case v.Move == 0:
+		t.abandoned = true
+	case w.withdrawn:
+		if v.Move == gate.Forward {
+			t.happens(&ended{w.seq, "not_written"})
+		}
+		t.after = append(t.after, func() { t.gate.Cancel(w.seq) }) // it may have been too early
+		v.Move = 0
+	}
+	return v
 }
 
-func (t *turn) hold(w *waiting, v gate.Verdict, token []byte) {
+func (t *turn) hold(w *waiting, v gate.Verdict) {
 	t.happens(&held{*w})
-	t.after = append(t.after, func() { t.beat(w.seq, token, v.Approval) })
+	t.after = append(t.after, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.state.waiting[w.seq] != nil {
+			t.beat(w, v.Approval)
+		}
+	})
 }
 
 func (t *turn) notification(line []byte, e *wire.Envelope) {
@@ -194,7 +214,7 @@ func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 	case gate.Forward:
 		t.owe(other(t.side), v.Line)
 	case gate.Ask:
-		t.hold(w, v, nil)
+		t.hold(w, v)
 	}
 }
 
@@ -202,6 +222,11 @@ func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 // sends the cancellation of any other on.
 func (t *turn) cancel(key string, line []byte) {
 	r := t.state.open[t.side][key]
+	if w := t.weighed[other(t.side)]; w != nil && w.result && w.key == key { // its answer is being judged
+		w.withdrawn = true
+		t.after = append(t.after, func() { t.gate.Cancel(w.seq) })
+		return
+	}
 	if r == nil {
 		t.cancelAnswer(key, line)
 		return
@@ -209,7 +234,8 @@ func (t *turn) cancel(key string, line []byte) {
 	if !r.written {
 		t.happens(&decided{r.seq})
 		t.happens(&closed{which{t.side, key}})
-		t.after = append(t.after, func() { t.gate.Cancel(r.seq); t.endBeat(r.seq) })
+		t.endBeat(r.seq)
+		t.after = append(t.after, func() { t.gate.Cancel(r.seq) })
 		return
 	}
 	if !r.cancelled {
@@ -302,8 +328,8 @@ func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
 	case gate.Forward:
 		t.owe(other(t.side), w.announced(v.Line))
 	case gate.Ask:
-		t.hold(w, v, nil)
-	default:
+		t.hold(w, v)
+	case gate.Deny:
 		t.owe(other(t.side), w.refused(v))
 	}
 }

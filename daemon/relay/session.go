@@ -14,10 +14,12 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -27,30 +29,38 @@ const mostOwed = 4 << 20
 
 // Session is one agent's use of one server.
 type Session struct {
-	gate    Judge
-	log     *slog.Logger
-	ends    Ends
-	mapping *mapping.Mapping
-	wake    *pipe.Waker     // of all that reads and writes
-	inputs  [2]*input       // of the pumps
-	outputs [2]*output      // to each side
-	ctx     context.Context // of judging; ends with the session
-	cancel  context.CancelCauseFunc
-	wait    sync.WaitGroup
+	gate     Judge
+	log      *slog.Logger
+	ends     Ends
+	mapping  *mapping.Mapping
+	wake     *pipe.Waker     // of all that reads and writes
+	toServer *pipe.Waker     // of what writes to the server, too
+	inputs   [2]source       // of the pumps
+	outputs  [2]*output      // to each side
+	ctx      context.Context // of judging; ends with the session
+	cancel   context.CancelCauseFunc
+	wait     sync.WaitGroup
+	done     chan struct{} // closed when nothing of it runs any more
+	grace    child.Grace   // of the server
+	patience time.Duration // with an agent that takes nothing, at the end
 
 	mu      sync.Mutex // guards what follows; not held while judging or writing
 	state   *state
 	journal *mapping.Journal
 	changed sync.Cond
-	entry   []byte   // of encode
-	told    []uint64 // calls whose outcome is on record, which the journal does not say yet
-	over    [2]bool  // nobody is left to answer that side
-	ended   [2]bool  // nothing more is read of that side
+	entry   []byte            // of encode
+	telling map[uint64]string // outcomes that are on record, or being put there
+	told    []uint64          // those that are, which the journal does not say yet
+	over    *Refusal          // the agent is answered with that: there is no server
+	ended   [2]bool           // nothing more is read of that side
+	weighed [2]*waiting       // what the pump of that side is having judged
 	beats   map[uint64]*beat
+	ending  ending
 
 	verdicts sync.Mutex // guards what follows; taken after mu and after locks of the gate
 	judging  [2]*judging
 	late     []gate.Verdict // on held lines, not yet dealt with
+	came     chan struct{}  // there are some
 
 	toldOfHeaders atomic.Bool
 	complaints    atomic.Int64
@@ -59,20 +69,40 @@ type Session struct {
 // happen makes events happen, all together. s.mu is held. An event that can't
 // happen to the state is a fault of ours, and so ends the session.
 func (s *Session) happen(events ...event) {
+	room := true
 	for _, e := range events {
+		if s.pointless(e) {
+			continue
+		}
 		if err := e.apply(s.state); err != nil {
 			panic(err)
 		}
-		s.entry = encode(s.entry[:0], e)
-		if !s.journal.Add(s.entry) {
-			s.rewrite()
-			return
+		if room {
+			s.entry = encode(s.entry[:0], e)
+			room = s.journal.Add(s.entry)
 		}
 	}
-	s.journal.Commit()
-	if s.journal.Full() {
+	if room {
+		s.journal.Commit()
+	}
+	if !room || s.journal.Full() {
 		s.rewrite()
 	}
+	if cap(s.entry) > together {
+		s.entry = nil
+	}
+}
+
+// pointless reports whether e says that a side is owed something which can't be
+// written any more.
+func (s *Session) pointless(e event) bool {
+	switch e := e.(type) {
+	case *owed:
+		return s.outputs[e.to].err != nil
+	case *passed:
+		return s.outputs[e.to].err != nil
+	}
+	return false
 }
 
 // rewrite writes the journal anew, with what leads to the state as it is. s.mu is
@@ -96,26 +126,22 @@ func (s *Session) rewrite() {
 	}
 }
 
+// unlocked calls f, which may take its time, without s.mu, which is held.
+func (s *Session) unlocked(f func()) {
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	f()
+}
+
 // take deals with one line of side. Its error ends the side.
 func (s *Session) take(side wire.Side, l *wire.Line) error {
 	t := &turn{Session: s, ctx: s.ctx, side: side}
-	s.mu.Lock()
-	for s.state.out[other(side)].size() > mostOwed && s.outputs[other(side)].err == nil && s.ctx.Err() == nil {
-		s.changed.Wait()
-	}
-	err := t.line(l)
-	t.happens(&consumed{side, s.inputs[side].taken()})
-	for _, seq := range s.told {
-		t.happens(&told{seq})
-	}
-	s.told = s.told[:0]
-	s.happen(t.events...)
-	if len(s.state.out[side].items) > 0 {
-		s.changed.Broadcast()
-	}
-	s.mu.Unlock()
+	err := t.take(l)
 	if t.judged {
 		s.settled(side)
+	}
+	if t.abandoned {
+		return errEnded
 	}
 	for _, f := range t.after {
 		f()
@@ -123,9 +149,41 @@ func (s *Session) take(side wire.Side, l *wire.Line) error {
 	return err
 }
 
-// unlocked calls f, which may take its time, without the lock that a turn holds.
-func (t *turn) unlocked(f func()) {
-	t.mu.Unlock()
-	defer t.mu.Lock()
-	f()
+func (t *turn) take(l *wire.Line) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	to := other(t.side)
+	for t.state.out[to].size() > mostOwed && t.outputs[to].err == nil && t.ctx.Err() == nil {
+		t.changed.Wait()
+	}
+	err := t.line(l)
+	if t.abandoned { // the next daemon, if there is one, reads the line again
+		t.events = nil
+		return errEnded
+	}
+	t.happens(&consumed{t.side, t.inputs[t.side].taken()})
+	t.happen(append(t.nowTold(), t.events...)...)
+	if t.over != nil && t.side == wire.FromAgent {
+		t.failOpen()
+	}
+	if len(t.state.outcomes) > mostOpen {
+		t.tellOutcomes()
+	}
+	if len(t.state.out[t.side].items) > 0 || t.ending.begun {
+		t.changed.Broadcast()
+	}
+	return err
+}
+
+// nowTold returns that outcomes are on record which are. s.mu is held.
+func (s *Session) nowTold() []event {
+	var events []event
+	for _, seq := range s.told {
+		if s.telling[seq] == s.state.outcomes[seq] { // else there is another one meanwhile
+			events = append(events, &told{seq})
+			delete(s.telling, seq)
+		}
+	}
+	s.told = s.told[:0]
+	return events
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -56,6 +57,8 @@ type waiting struct {
 	about   uint64 // the seq of the call that it came of, where extensions want to see that
 	request []byte // then: that call as it was written
 	notice  string // what the agent is told before its content
+
+	withdrawn bool // whoever asked has taken it back while it was judged, before it was held
 }
 
 const (
@@ -148,7 +151,11 @@ func (e *written) apply(s *state) error {
 }
 
 func (e *closed) apply(s *state) error {
-	delete(s.open[e.side], e.key) // it may be gone: see cancelled
+	r := s.open[e.side][e.key]
+	if r != nil && r.cancelled { // it may be gone: see cancelled
+		s.cancelled[e.side] = slices.DeleteFunc(s.cancelled[e.side], func(key string) bool { return key == e.key })
+	}
+	delete(s.open[e.side], e.key)
 	return nil
 }
 
@@ -356,3 +363,23 @@ func (s *state) owes(side wire.Side) bool {
 	}
 	return false
 }
+
+// size is about how many bytes it takes to write down what is known.
+func (s *state) size() int {
+	n := 0
+	for side := range s.out {
+		for _, i := range s.out[side].items {
+			n += len(i.line) + small
+		}
+		for _, r := range s.open[side] {
+			n += len(r.wrote) + len(r.id) + len(r.key) + len(r.notice) + small
+		}
+	}
+	for _, w := range s.waiting {
+		n += len(w.line) + len(w.request) + small
+	}
+	return n + s.tasks.bytes + small*(len(s.outcomes)+len(s.tasks.order))
+}
+
+// small is about how many bytes an event takes beside its longest fields.
+const small = 64

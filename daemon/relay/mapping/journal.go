@@ -93,6 +93,9 @@ func (j *Journal) Commit() {
 
 func (j *Journal) store() { atomic.StoreUint64(&j.m.header().live, uint64(j.tail)<<1|j.half) }
 
+// Size is how many bytes of memory the entries take.
+func (j *Journal) Size() int { return j.tail }
+
 // Full reports whether it is time to write the journal anew.
 func (j *Journal) Full() bool { return j.tail >= j.limit }
 

@@ -46,8 +46,13 @@ func TakeStaging(f *os.File) (*Staging, error) {
 	return &Staging{f, size}, nil
 }
 
-// File is what the pipe is. It is the pipe's.
-func (s *Staging) File() *os.File { return s.f }
+// File is what the pipe is, nil where there is none. It is the pipe's.
+func (s *Staging) File() *os.File {
+	if s == nil {
+		return nil
+	}
+	return s.f
+}
 
 // Close closes the pipe.
 func (s *Staging) Close() error { return s.f.Close() }

@@ -32,18 +32,43 @@ func (w *Waker) Close() error {
 
 // Wait waits until one of events, or an error, is to be had of fd.
 func (w *Waker) Wait(fd int, events int16) error {
-	fds := [2]unix.PollFd{{Fd: int32(fd), Events: events}, {Fd: int32(w.ends[0]), Events: unix.POLLIN}}
+	fds := [2]unix.PollFd{{Fd: int32(w.ends[0]), Events: unix.POLLIN}, {Fd: int32(fd), Events: events}}
+	return poll(fds[:])
+}
+
+// Watch is Wait for several descriptors: what is to be had is in their Revents then.
+// One that is negative is none.
+func (w *Waker) Watch(fds []unix.PollFd) error {
+	all := append([]unix.PollFd{{Fd: int32(w.ends[0]), Events: unix.POLLIN}}, fds...)
+	err := poll(all)
+	copy(fds, all[1:])
+	return err
+}
+
+// poll waits for one of fds, of which the first is that of a waker.
+func poll(fds []unix.PollFd) error {
 	for {
-		_, err := unix.Poll(fds[:], -1)
+		_, err := unix.Poll(fds, -1)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
 			return os.NewSyscallError("poll", err)
-		case fds[1].Revents != 0:
+		case fds[0].Revents != 0:
 			return ErrWoken
 		}
 		return nil
+	}
+}
+
+// Ready reports whether there are bytes of fd to be read, or the end of them.
+func Ready(fd int) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return err == nil && n > 0
+		}
 	}
 }
 

@@ -1,0 +1,128 @@
+package relay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// restore makes the state of what the journal holds.
+func (s *Session) restore() (err error) {
+	for _, w := range []**pipe.Waker{&s.wake, &s.toServer} {
+		if *w, err = pipe.NewWaker(); err != nil {
+			return fmt.Errorf("begin a session: %w", err)
+		}
+	}
+	if s.journal, err = s.mapping.Journal(); err != nil {
+		return err
+	}
+	err = s.journal.Entries(func(entry []byte) error {
+		e, err := decode(append([]byte(nil), entry...)) // it could change while it is read
+		if err != nil {
+			return err
+		}
+		return e.apply(s.state)
+	})
+	if err != nil {
+		return err
+	}
+	if s.inputs[fromAgent], err = s.newInput(fromAgent, int(s.ends.Agent.From.Fd())); err != nil {
+		return err
+	}
+	cursor, err := s.cursor(fromAgent)
+	if err != nil {
+		return err
+	}
+	s.outputs[fromAgent] = &output{sink: pipe.NewWriter(int(s.ends.Agent.To.Fd()), s.ends.Staging, cursor, s.wake), cursor: cursor}
+	if cursor, err = s.cursor(fromServer); err != nil {
+		return err
+	}
+	o := &output{cursor: cursor}
+	s.outputs[fromServer] = o
+	if s.inputs[fromServer], o.sink, err = s.ends.Server.join(s); err != nil {
+		return err
+	}
+	if o.sink == nil {
+		o.err = errEnded
+	}
+	for side := range s.outputs {
+		s.state.out[side].drop(s.outputs[side].cursor.Delivered())
+	}
+	return nil
+}
+
+// cursor returns how far what goes to a side has got.
+func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
+	cursor, err := s.mapping.Cursor(mapping.Side(to))
+	if err != nil {
+		return cursor, err
+	}
+	q := &s.state.out[to]
+	if cursor.Intent() > q.end || cursor.Delivered() < q.start {
+		return cursor, damaged("it has delivered %d to %d of what is owed, which is %d to %d", cursor.Delivered(), cursor.Intent(), q.start, q.end)
+	}
+	return cursor, nil
+}
+
+// resume finishes what an earlier daemon was writing to a side. It waits while the
+// side takes nothing.
+func (s *Session) resume(to wire.Side) {
+	o := s.outputs[to]
+	_, err := o.Resume(func(from, upTo uint64) ([]byte, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.owedBetween(to, from, upTo)
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o.writing = false
+	_ = s.wrote(to, err)
+}
+
+// owedBetween returns what a side is owed between two offsets. s.mu is held.
+func (s *Session) owedBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
+	q := &s.state.out[to]
+	all := make([]byte, 0, upTo-from)
+	at := q.start
+	for _, i := range q.items {
+		if at >= upTo {
+			break
+		}
+		line, err := s.lineOf(to, i)
+		if err != nil {
+			return nil, err
+		}
+		if first, last := max(from, at), min(upTo, at+i.n); first < last {
+			all = append(all, line[first-at:last-at]...)
+		}
+		at += i.n
+	}
+	return all, nil
+}
+
+// lineOf returns what an item that is owed to a side stands for.
+func (s *Session) lineOf(to wire.Side, i item) ([]byte, error) {
+	if i.line != nil {
+		return i.line, nil
+	}
+	line, ok := s.inputs[other(to)].bytes(i.offset, i.n)
+	if !ok {
+		return nil, damaged("what is owed is not there any more")
+	}
+	return line, nil
+}
+
+// resubmit has lines judged again that an earlier daemon held, in their order.
+func (s *Session) resubmit() {
+	s.mu.Lock()
+	held := slices.SortedFunc(maps.Values(s.state.waiting), func(a, b *waiting) int { return cmp.Compare(a.seq, b.seq) })
+	s.mu.Unlock()
+	for _, w := range held {
+		s.gate.SubmitFor(s.ctx, w.submission())
+	}
+}

@@ -1,0 +1,82 @@
+package relay
+
+import (
+	"os"
+	"syscall"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+)
+
+// Server is the server's end of a session: [Pipes], [Shared] or [Refusal]. It is the
+// session's once that was begun.
+type Server interface {
+	// join readies it for a session that is being begun. Where there is no server, both
+	// results are nil.
+	join(s *Session) (source, sink, error)
+	// hangUp tells the server that nothing more comes. Nobody is writing to it then.
+	hangUp(letGo func(*os.File))
+	terminate()
+	kill()
+	// process is the one to be waited for, nil where the end of its lines is its end.
+	process() *Process
+	// close lets go of it, when nobody uses it any more.
+	close(letGo func(*os.File))
+}
+
+// Pipes is a server that was started for the session.
+type Pipes struct {
+	Pair
+	Staging *pipe.Staging // what it reads is written through that; nil where the system has none
+	Process *Process      // nil where it has no handle
+}
+
+func (p *Pipes) join(s *Session) (source, sink, error) {
+	in, err := s.newInput(fromServer, int(p.From.Fd()))
+	if err != nil || p.To == nil { // an earlier daemon has closed it
+		return in, nil, err
+	}
+	cursor, err := s.cursor(fromServer)
+	return in, pipe.NewWriter(int(p.To.Fd()), p.Staging, cursor, s.toServer), err
+}
+
+func (p *Pipes) hangUp(letGo func(*os.File)) {
+	if p.To != nil {
+		letGo(p.To)
+		p.To = nil
+	}
+}
+
+func (p *Pipes) terminate() {
+	p.Process.signal(syscall.SIGTERM)
+	p.Process.signal(syscall.SIGCONT) // one that is stopped could not hear it
+}
+
+func (p *Pipes) kill()             { p.Process.signal(syscall.SIGKILL) }
+func (p *Pipes) process() *Process { return p.Process }
+
+func (p *Pipes) close(letGo func(*os.File)) {
+	p.hangUp(letGo)
+	letGo(p.From)
+	letGo(p.Staging.File())
+	if p.Process != nil {
+		letGo(p.Process.handle)
+	}
+}
+
+// Refusal is no server: the agent's requests are answered with an error that says why,
+// until the agent leaves.
+type Refusal struct {
+	Code int
+	Text string
+}
+
+func (r *Refusal) join(s *Session) (source, sink, error) {
+	s.over = r
+	return nil, nil, nil
+}
+
+func (r *Refusal) hangUp(func(*os.File)) {}
+func (r *Refusal) terminate()            {}
+func (r *Refusal) kill()                 {}
+func (r *Refusal) process() *Process     { return nil }
+func (r *Refusal) close(func(*os.File))  {}
