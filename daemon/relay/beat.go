@@ -19,7 +19,6 @@ const beatEvery = 10 * time.Second
 type beat struct {
 	token    []byte
 	approval string // the question that is open
-	n        int    // how often it was told
 	next     *time.Timer
 }
 
@@ -42,19 +41,27 @@ func (s *Session) beat(w *waiting, approval string) {
 	}
 	b := &beat{token: r.token, approval: approval}
 	s.beats[w.seq] = b
-	s.tellWaiting(w.seq, b)
+	if w.beats == 0 {
+		s.tellWaiting(w.seq, b)
+		return
+	}
+	s.beatLater(w.seq, b) // an earlier daemon has begun
 }
 
 // tellWaiting tells the agent that a call waits, and sees to it that it is told
 // again. s.mu is held.
 func (s *Session) tellWaiting(seq uint64, b *beat) {
-	b.n++
+	n := s.state.waiting[seq].beats + 1
 	// Servers count from 0 or 1, and progress must rise: these are smaller than
 	// whatever the server says once the call has reached it.
-	s.happen(&owed{wire.FromAgent, fmt.Appendf(nil,
+	s.happen(&reminded{seq}, &owed{wire.FromAgent, fmt.Appendf(nil,
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
-		b.token, b.n/1e6, b.n%1e6, b.approval)})
+		b.token, n/1e6, n%1e6, b.approval)})
 	s.changed.Broadcast()
+	s.beatLater(seq, b)
+}
+
+func (s *Session) beatLater(seq uint64, b *beat) {
 	b.next = time.AfterFunc(beatEvery, func() {
 		defer s.caught()
 		s.mu.Lock()

@@ -63,19 +63,25 @@ func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	return s, nil
 }
 
-// wakeAll ends all waits.
+// wakeAll ends all waits. It may be late, and then there are none.
 func (s *Session) wakeAll() {
-	s.wake.Wake()
-	s.toServer.Wake()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.wake != nil {
+		s.wake.Wake()
+		s.toServer.Wake()
+	}
 	s.changed.Broadcast()
 }
 
 // Run carries lines until the session has ended.
 func (s *Session) Run() {
-	defer close(s.done)
 	s.mu.Lock()
+	if s.ending.running { // it was closed before
+		s.mu.Unlock()
+		return
+	}
+	defer close(s.done)
 	s.ending.running = true
 	for _, o := range s.outputs {
 		o.writing = o.err == nil // until it was resumed
@@ -84,7 +90,7 @@ func (s *Session) Run() {
 	s.begin(s.finish)
 	s.begin(s.obey)
 	s.begin(s.watch)
-	s.resubmit()
+	s.begin(s.resubmit)
 	for side := fromAgent; side <= fromServer; side++ {
 		if s.outputs[side].err == nil {
 			s.begin(func() { s.serve(side) })

@@ -30,7 +30,7 @@ const (
 // ending is how a session comes to its end. s.mu guards it.
 type ending struct {
 	begun   bool // who waits for the end is told more
-	running bool // Run was called
+	running bool // Run was called, or must not be any more
 	asked   int  // how often the end was asked for
 	drained string
 	dead    bool   // nobody is there who reads what the agent is owed
@@ -79,10 +79,12 @@ func (s *Session) stop(left bool) {
 	s.mu.Lock()
 	s.ending.left = left
 	running := s.ending.running
+	s.ending.running = true
 	s.mu.Unlock()
 	s.cancel(errEnded)
 	if !running {
 		s.shut()
+		close(s.done)
 		return
 	}
 	s.release()
@@ -358,5 +360,6 @@ func (s *Session) shut() {
 			w.Close()
 		}
 	}
+	s.wake, s.toServer = nil, nil
 	s.letGo(s.ends.Drained)
 }

@@ -39,6 +39,7 @@ var kinds = map[byte]func() event{
 	14: func() event { return new(became) },
 	15: func() event { return new(began) },
 	16: func() event { return new(delivered) },
+	17: func() event { return new(reminded) },
 }
 
 func kindOf(e event) byte {
@@ -75,6 +76,8 @@ func kindOf(e event) byte {
 		return 15
 	case *delivered:
 		return 16
+	case *reminded:
+		return 17
 	}
 	panic(fmt.Sprintf("relay: an event of type %T has no kind", e))
 }
@@ -200,7 +203,13 @@ func (e *held) code(c *codec) {
 	c.offset(&w.about)
 	c.bytes(&w.request)
 	c.text(&w.notice)
+	c.offset(&w.beats)
 }
+
+// reminded: the agent was told once more that a line is held.
+type reminded struct{ seq uint64 }
+
+func (e *reminded) code(c *codec) { c.offset(&e.seq) }
 
 // decided: what becomes of a held line is known.
 type decided struct{ seq uint64 }

@@ -57,6 +57,7 @@ type waiting struct {
 	about   uint64 // the seq of the call that it came of, where extensions want to see that
 	request []byte // then: that call as it was written
 	notice  string // what the agent is told before its content
+	beats   uint64 // how often the agent was told that it is held
 
 	withdrawn bool // whoever asked has taken it back while it was judged, before it was held
 }
@@ -193,6 +194,15 @@ func (e *decided) apply(s *state) error {
 		return damaged("line %d was decided that was not held", e.seq)
 	}
 	delete(s.waiting, e.seq)
+	return nil
+}
+
+func (e *reminded) apply(s *state) error {
+	w := s.waiting[e.seq]
+	if w == nil {
+		return damaged("the agent was told that line %d is held, which it was not", e.seq)
+	}
+	w.beats++
 	return nil
 }
 

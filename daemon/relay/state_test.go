@@ -67,12 +67,12 @@ func TestStateSurvivesItsJournal(t *testing.T) {
 			live.out[q].drop(offset)
 			read.out[q].drop(offset)
 		}
-		same(t, "the events, encoded and read", read, live)
+		sameState(t, "the events, encoded and read", read, live)
 		anew := newState()
 		for e := range live.events {
 			apply(t, anew, again(t, e))
 		}
-		same(t, "the journal, written anew", anew, live)
+		sameState(t, "the journal, written anew", anew, live)
 	})
 }
 
@@ -96,7 +96,7 @@ func again(t *rapid.T, e event) event {
 	return read
 }
 
-func same(t *rapid.T, what string, got, want *state) {
+func sameState(t *rapid.T, what string, got, want *state) {
 	t.Helper()
 	for _, s := range []*state{got, want} {
 		for side := range s.out {

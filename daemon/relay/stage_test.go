@@ -1,0 +1,382 @@
+package relay
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// patience is how long a step may take before a test gives up on it.
+const patience = time.Minute
+
+// stage is a session between an agent, a server and a judge that the test plays, and
+// what is kept for the next daemon meanwhile.
+type stage struct {
+	t       testing.TB
+	how     play
+	judge   *playedJudge
+	session *Session
+	ended   chan struct{}
+	kept    [4]*os.File // from and to the agent, from and to the server
+	memory  *mapping.Mapping
+	staging [2]*pipe.Staging
+	in      [2]*os.File    // what each side writes into
+	lines   [2]chan string // what is written there, whether it is read or not
+	out     [2]chan string // what each side reads; closed at the end
+	open    []*submission  // submitted, without a final verdict
+	early   []*submission  // that came before they were expected
+	torn    bool
+}
+
+func newStage(t testing.TB, how play) *stage {
+	t.Helper()
+	check := leaks(t)
+	s := &stage{t: t, how: how, judge: newPlayedJudge()}
+	var outs [2]*os.File
+	s.kept[0], s.in[wire.FromAgent] = pipeOf(t)
+	outs[wire.FromAgent], s.kept[1] = pipeOf(t)
+	s.kept[2], s.in[wire.FromServer] = pipeOf(t)
+	outs[wire.FromServer], s.kept[3] = pipeOf(t)
+	var err error
+	if s.memory, err = mapping.Create(16 << 20); err != nil {
+		t.Fatal(err)
+	}
+	for i := range s.staging {
+		if s.staging[i], err = pipe.NewStaging(); err != nil {
+			t.Skip(err)
+		}
+	}
+	var reading sync.WaitGroup
+	for side, f := range outs {
+		s.out[side] = make(chan string, 1024)
+		reading.Go(func() {
+			defer close(s.out[side])
+			defer f.Close()
+			lines := bufio.NewReaderSize(f, 64<<10)
+			for {
+				line, err := lines.ReadString('\n')
+				if err != nil {
+					if line != "" {
+						s.out[side] <- "cut: " + line
+					}
+					return
+				}
+				s.out[side] <- strings.TrimSuffix(line, "\n")
+			}
+		})
+	}
+	for side, f := range s.in {
+		s.lines[side] = make(chan string, 1024)
+		reading.Go(func() {
+			defer f.Close()
+			for line := range s.lines[side] {
+				_, _ = f.WriteString(line) // nobody may be there to read it
+			}
+		})
+	}
+	s.begin()
+	t.Cleanup(func() {
+		s.judge.setHeard()
+		s.session.Close()
+		<-s.ended
+		s.letGo()
+		for _, lines := range s.lines {
+			close(lines)
+		}
+		for _, c := range s.out {
+			for range c { // until it is closed
+			}
+		}
+		reading.Wait()
+		check()
+	})
+	return s
+}
+
+// letGo closes what is kept for the next daemon.
+func (s *stage) letGo() {
+	for i, f := range s.kept {
+		if f != nil {
+			f.Close()
+			s.kept[i] = nil
+		}
+	}
+	for i := range s.staging {
+		if s.staging[i] != nil {
+			s.staging[i].Close()
+			s.staging[i] = nil
+		}
+	}
+	if s.memory != nil {
+		s.memory.Close()
+		s.memory = nil
+	}
+}
+
+// begin starts a daemon with copies of what is kept.
+func (s *stage) begin() {
+	s.t.Helper()
+	s.run(s.ends())
+}
+
+func (s *stage) run(ends Ends) {
+	s.t.Helper()
+	session, err := New(s.judge, ends, slog.New(slog.DiscardHandler))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { // ends with the session
+		defer close(ended)
+		session.Run()
+	}()
+	s.session, s.ended = session, ended
+}
+
+func (s *stage) ends() Ends {
+	s.t.Helper()
+	var fds [4]*os.File
+	for i, f := range s.kept {
+		fds[i] = copyOf(s.t, f)
+	}
+	m, err := mapping.Open(copyOf(s.t, s.memory.File()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var staging [2]*pipe.Staging
+	for i := range staging {
+		if staging[i], err = pipe.TakeStaging(copyOf(s.t, s.staging[i].File())); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return Ends{
+		Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m,
+		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]},
+	}
+}
+
+// restart has the next daemon take over.
+func (s *stage) restart() {
+	s.t.Helper()
+	s.session.Leave()
+	select {
+	case <-s.ended:
+	case <-time.After(patience):
+		s.t.Fatal("a session was not left")
+	}
+	s.begin()
+}
+
+func copyOf(t testing.TB, f *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), "copy of "+f.Name())
+}
+
+func pipeOf(t testing.TB) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, w
+}
+
+// leaks returns a check that there are no more goroutines and descriptors than now.
+func leaks(t testing.TB) (check func()) {
+	t.Helper()
+	goroutines, files := runtime.NumGoroutine(), openFiles()
+	return func() {
+		end := time.Now().Add(patience)
+		for runtime.NumGoroutine() > goroutines || openFiles() > files {
+			if time.Now().After(end) {
+				buf := make([]byte, 1<<20)
+				t.Errorf("%d goroutines and %d descriptors are left, of %d and %d before\n%s",
+					runtime.NumGoroutine(), openFiles(), goroutines, files, buf[:runtime.Stack(buf, true)])
+				return
+			}
+			time.Sleep(time.Millisecond) // between two looks
+		}
+	}
+}
+
+func openFiles() int {
+	entries, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// playedJudge says what the test wants it to say. As the gate does it says again what
+// it has said of a line that comes again.
+type playedJudge struct {
+	submits      chan *submission
+	cancels      chan uint64
+	observations chan string
+	outcomes     chan string
+
+	mu      sync.Mutex
+	sink    func(gate.Verdict)
+	line    func([]byte)
+	known   map[uint64]*submission // by seq
+	numbers map[uint64]uint64      // by seq, in the order in which lines came first
+	deaf    chan struct{}          // nil: it hears
+}
+
+type submission struct {
+	gate.Submission
+	n         uint64
+	spoken    chan struct{} // closed when something was said of it
+	said      gate.Verdict  // last; no move: nothing
+	cancelled bool
+}
+
+func newPlayedJudge() *playedJudge {
+	return &playedJudge{
+		submits: make(chan *submission, 256), cancels: make(chan uint64, 64), observations: make(chan string, 4096), outcomes: make(chan string, 4096),
+		known: map[uint64]*submission{}, numbers: map[uint64]uint64{},
+	}
+}
+
+func (j *playedJudge) SubmitFor(ctx context.Context, s gate.Submission) {
+	j.mu.Lock()
+	m := j.known[s.Seq]
+	if m == nil {
+		if j.numbers[s.Seq] == 0 {
+			j.numbers[s.Seq] = uint64(len(j.numbers) + 1)
+		}
+		m = &submission{Submission: s, n: j.numbers[s.Seq], spoken: make(chan struct{})}
+		j.known[s.Seq] = m
+		j.submits <- m
+	} else if m.said.Move != 0 {
+		v := m.said
+		j.sink(v)
+	}
+	j.mu.Unlock()
+	select {
+	case <-m.spoken:
+	case <-ctx.Done():
+	}
+}
+
+// say says something of a line.
+func (j *playedJudge) say(m *submission, v gate.Verdict) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	first := m.said.Move == 0
+	m.said = v
+	j.sink(v)
+	if first {
+		close(m.spoken)
+	}
+}
+
+// number is that of a line, in the order in which they came.
+func (j *playedJudge) number(seq uint64) uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.numbers[seq]
+}
+
+// forget forgets all lines.
+func (j *playedJudge) forget() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	clear(j.known)
+}
+
+func (j *playedJudge) setDeaf() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.deaf = make(chan struct{})
+}
+
+func (j *playedJudge) setHeard() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.deaf != nil {
+		close(j.deaf)
+		j.deaf = nil
+	}
+}
+
+func (j *playedJudge) Bind(sink func(gate.Verdict)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sink = sink
+}
+
+func (j *playedJudge) DeliverTo(line func([]byte)) { j.line = line }
+
+func (j *playedJudge) Cancel(seq uint64) {
+	j.mu.Lock()
+	m := j.known[seq]
+	if m == nil || m.cancelled || m.said.Move == gate.Forward || m.said.Move == gate.Deny {
+		j.mu.Unlock()
+		return
+	}
+	m.cancelled = true
+	unsaid := m.said.Move == 0
+	j.mu.Unlock()
+	j.cancels <- m.n
+	if unsaid {
+		j.say(m, gate.Verdict{Seq: seq, Move: gate.Ask}) // as of a line that takes long
+	}
+}
+
+func (j *playedJudge) Hear(_ wire.Side, method string, line []byte, _ uint64) {
+	j.mu.Lock()
+	deaf := j.deaf
+	j.mu.Unlock()
+	j.observations <- fmt.Sprintf("%s %s", method, line)
+	if deaf != nil {
+		<-deaf
+	}
+}
+
+func (j *playedJudge) Refused(_ context.Context, _ wire.Side, reason string, prefix []byte) {
+	j.observations <- fmt.Sprintf("refused: %s: %s", reason, prefix)
+}
+
+func (j *playedJudge) Outcome(_ context.Context, seq uint64, outcome string) {
+	j.outcomes <- fmt.Sprintf("call:%d outcome:OUTCOME_%s", j.number(seq), strings.ToUpper(outcome))
+}
+
+func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // it was heard
+func (j *playedJudge) Read(wire.Side, string, uint64)                     {}
+func (j *playedJudge) Ended(uint64)                                       {}
+func (j *playedJudge) Profile() gate.Profile                              { return gate.Production }
+
+
+// until waits until so, which is asked while nothing of the session changes.
+func (s *stage) until(what string, so func() bool) error {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // between two looks
+		s.session.mu.Lock()
+		is := so()
+		s.session.mu.Unlock()
+		if is {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not within %v: %s", patience, what)
+		}
+	}
+}

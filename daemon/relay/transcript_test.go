@@ -1,0 +1,314 @@
+package relay
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// A transcript is what an agent, a server and a judge say, and what each must hear.
+// One step a line:
+//
+//	agent> LINE      the agent writes LINE
+//	agent< LINE      the agent reads LINE next
+//	server> LINE     likewise the server
+//	server< LINE
+//	submit LINE      the judge is asked about LINE next
+//	forward          the judge's verdict on the oldest line without a final one
+//	replace LINE     the same, with LINE in its place
+//	deny LINE        the judge refuses and answers with LINE; "deny" alone with none
+//	pending          the judge asks a person
+//	asking           the judge asks extensions
+//	inspect          a forward after which the judge wants the result; "inspect LINE"
+//	                 puts LINE in its place
+//	came N LINE      what was submitted last is told with call N, as LINE was
+//	                 written; "came" alone: with none
+//	forward N, …     the verdict on line N instead
+//	cancel N         the judge is told that line N was taken back
+//	deliver LINE     the daemon has a line of its own for the agent
+//	observe TEXT     the judge is told of what contains TEXT, before it is told of
+//	                 something else that was refused
+//	notice TEXT      the same, with other things before it
+//	silent agent     the agent reads nothing for a while; likewise server
+//	deaf             from here on the judge does not return from hearing
+//	heard            it returns
+//	tear             the daemon is gone, and the next one has forgotten all verdicts
+//	cross LINE       the agent writes LINE and the server reads it next
+//	return LINE      the server writes LINE and the agent reads it next
+//	judged LINE      the agent writes LINE, the judge is asked about it and forwards
+//	                 it, and the server reads it next
+//	weighed LINE     likewise from the server to the agent
+//	lines starting with # are comments
+//
+// {«» opens a JSON-RPC message, and «modern» is the _meta of a modern request.
+//
+// At the end each side gets a last line that passes, and must read nothing before it:
+// whatever should not cross has not.
+func TestTranscripts(t *testing.T) {
+	playTranscripts(t, play{})
+}
+
+// They are played once more with lines that are long.
+func TestTranscriptsOfLongLines(t *testing.T) {
+	playTranscripts(t, play{behind: strings.Repeat(" ", 70<<10)})
+}
+
+// And once with another daemon behind each step.
+func TestTranscriptsOfManyDaemons(t *testing.T) {
+	playTranscripts(t, play{restarts: true})
+}
+
+// play is how transcripts are played.
+type play struct {
+	behind   string // blanks behind each line that a side writes
+	restarts bool   // behind each step another daemon takes over
+}
+
+// elsewhere are the transcripts of tg-shim that are about the stream to the daemon, or
+// that differ here.
+var elsewhere = []string{"heard", "swapped", "passes-behind-torn", "deliver"}
+
+func playTranscripts(t *testing.T, p play) {
+	files, err := filepath.Glob("../../cmd/tg-shim/testdata/transcripts/*.txt")
+	ours, err2 := filepath.Glob("testdata/transcripts/*.txt")
+	if err != nil || err2 != nil || len(files)+len(ours) == 0 {
+		t.Fatal("no transcripts", err, err2)
+	}
+	for _, file := range slices.Concat(files, ours) {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		if slices.Contains(elsewhere, name) && !slices.Contains(ours, file) {
+			continue
+		}
+		if p.restarts && name == "heard" {
+			continue // nobody leaves a session while the judge hears
+		}
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			playTranscript(t, file, string(text), p)
+		})
+	}
+}
+
+func playTranscript(t *testing.T, file, text string, p play) {
+	s := newStage(t, p)
+	for i, step := range strings.Split(text, "\n") {
+		if step == "" || strings.HasPrefix(step, "#") {
+			continue
+		}
+		if err := s.play(step); err != nil {
+			t.Fatalf("%s:%d: %s\n%v", file, i+1, step, err)
+		}
+		if p.restarts {
+			s.restart()
+		}
+	}
+	for _, step := range []string{
+		`agent> {"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
+		`server< {"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`,
+		`server> {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+		`agent< {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`,
+	} {
+		if err := s.play(step); err != nil {
+			t.Fatalf("%s: at the end: %s\n%v", file, step, err)
+		}
+	}
+}
+
+func (s *stage) play(step string) error {
+	verb, rest, _ := strings.Cut(shorthand.Replace(step), " ")
+	switch verb {
+	case "agent>":
+		return s.write(wire.FromAgent, rest)
+	case "server>":
+		return s.write(wire.FromServer, rest)
+	case "agent<":
+		return s.read(wire.FromAgent, rest)
+	case "server<":
+		return s.read(wire.FromServer, rest)
+	case "cross":
+		return s.playAll("agent> "+rest, "server< "+rest)
+	case "return":
+		return s.playAll("server> "+rest, "agent< "+rest)
+	case "judged":
+		return s.playAll("agent> "+rest, "submit "+rest, "forward", "server< "+rest)
+	case "weighed":
+		return s.playAll("server> "+rest, "submit "+rest, "forward", "agent< "+rest)
+	case "submit":
+		m, err := s.submitted(rest)
+		if err != nil {
+			return err
+		}
+		s.open = append(s.open, m)
+		return same(string(m.Line), rest)
+	case "came":
+		m := s.open[len(s.open)-1]
+		got := ""
+		if m.About > 0 {
+			got = fmt.Sprintf("%d %s", s.judge.number(m.About), m.Request)
+		}
+		return same(got, rest)
+	case "cancel":
+		n, err := receive(s.judge.cancels)
+		if err != nil {
+			return err
+		}
+		return same(fmt.Sprint(n), rest)
+	case "deliver":
+		s.judge.line([]byte(rest))
+		return nil
+	case "observe", "notice":
+		return s.observe(rest, verb == "observe" && s.how == play{})
+	case "silent":
+		select {
+		case line := <-s.out[map[string]wire.Side{"agent": wire.FromAgent, "server": wire.FromServer}[rest]]:
+			return fmt.Errorf("got %s", line)
+		case <-time.After(100 * time.Millisecond):
+			return nil
+		}
+	case "deaf":
+		s.judge.setDeaf()
+		return nil
+	case "heard":
+		s.judge.setHeard()
+		return nil
+	case "tear":
+		s.judge.forget()
+		s.torn = true
+		s.open = nil // all of it comes again
+		s.restart()
+		return nil
+	}
+	return s.verdict(verb, rest)
+}
+
+// submitted returns what the judge was asked about next; behind a tear, in any order.
+func (s *stage) submitted(line string) (*submission, error) {
+	for i, m := range s.early {
+		if same(string(m.Line), line) == nil {
+			s.early = slices.Delete(s.early, i, i+1)
+			return m, nil
+		}
+	}
+	for {
+		m, err := receive(s.judge.submits)
+		if err != nil || !s.torn || same(string(m.Line), line) == nil {
+			return m, err
+		}
+		s.early = append(s.early, m)
+	}
+}
+
+func (s *stage) observe(text string, next bool) error {
+	from := s.judge.observations
+	if s.how.restarts && strings.Contains(text, "NOT_WRITTEN") {
+		return nil // the daemon that has taken the line back is not the one that hears the verdict
+	}
+	if strings.Contains(text, "outcome:") {
+		from, next = s.judge.outcomes, false
+	}
+	for {
+		got, err := receive(from)
+		if err != nil || strings.Contains(got, text) {
+			return err
+		}
+		if next && strings.HasPrefix(got, "refused: ") {
+			return fmt.Errorf("got %s", got)
+		}
+	}
+}
+
+func (s *stage) playAll(steps ...string) error {
+	for _, step := range steps {
+		if err := s.play(step); err != nil {
+			return fmt.Errorf("%s\n%w", step, err)
+		}
+	}
+	return nil
+}
+
+func (s *stage) verdict(verb, rest string) error {
+	at := 0
+	if first, after, _ := strings.Cut(rest, " "); first != "" && strings.Trim(first, "0123456789") == "" {
+		rest = after
+		for at < len(s.open) && fmt.Sprint(s.open[at].n) != first {
+			at++
+		}
+	}
+	if at >= len(s.open) {
+		return fmt.Errorf("nothing waits for a verdict")
+	}
+	m := s.open[at]
+	v := gate.Verdict{Seq: m.Seq, Move: gate.Forward, Line: m.Line}
+	switch verb {
+	case "pending", "asking":
+		v.Move, v.Line = gate.Ask, nil
+		if verb == "pending" {
+			v.Approval = fmt.Sprintf("A-%d", m.n)
+		}
+		s.judge.say(m, v)
+		return s.until("the line is held", func() bool { return s.session.state.waiting[m.Seq] != nil })
+	case "deny":
+		v = gate.Verdict{Seq: m.Seq, Move: gate.Deny}
+		if rest != "" {
+			v.Answer = []byte(rest)
+		}
+	case "replace", "notify", "forward", "inspect": // notify: and tell the agent
+		if rest != "" {
+			v.Line, v.Replaced = []byte(rest), true
+		}
+		if verb == "notify" || verb == "inspect" && rest != "" {
+			v.Notice = "changed"
+		}
+		v.Inspect = verb == "inspect"
+	default:
+		return fmt.Errorf("no such step: %s", verb)
+	}
+	s.open = slices.Delete(s.open, at, at+1)
+	s.judge.say(m, v)
+	return nil
+}
+
+func (s *stage) write(side wire.Side, line string) error {
+	s.lines[side] <- line + s.how.behind + "\n"
+	return nil
+}
+
+func (s *stage) read(side wire.Side, want string) error {
+	got, err := receive(s.out[side])
+	if err != nil {
+		return err
+	}
+	return same(got, want)
+}
+
+// shorthand stands for what no line of text can hold, for what would make lines
+// long, and for what opens every message.
+var shorthand = strings.NewReplacer(`«LF»`, "\n", `«CR»`, "\r", `«FF»`, "\xff", `{«»`, `{"jsonrpc":"2.0"`,
+	`«modern»`, `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}`)
+
+func same(got, want string) error {
+	if strings.TrimRight(got, " ") != strings.TrimRight(want, " ") {
+		return fmt.Errorf(" got %s\nwant %s", got, want)
+	}
+	return nil
+}
+
+func receive[T any](c <-chan T) (T, error) {
+	select {
+	case v := <-c:
+		return v, nil
+	case <-time.After(patience):
+		var none T
+		return none, fmt.Errorf("nothing came within %v", patience)
+	}
+}
