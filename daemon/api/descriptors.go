@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,37 +22,56 @@ const (
 	descriptors         // how many they are
 )
 
-// mostArrivals is how many connections of one process may be without their first
-// byte at a time. A shim makes one; those that wait hold nothing but themselves.
-const mostArrivals = 4
+// mostArrivals is how many connections of one process are looked at together until
+// their first byte has come. Others wait, as long as a connection may.
+const mostArrivals = 8
 
-// arrivals counts the connections whose first byte is waited for.
+// arrivals lets connections have their turn. A process that makes many and says
+// nothing is in its own way alone.
 type arrivals struct {
-	mu sync.Mutex
-	of map[session.Process]int
+	patience time.Duration
+	mu       sync.Mutex
+	of       map[session.Process]*turns
 }
 
-func newArrivals() *arrivals { return &arrivals{of: map[session.Process]int{}} }
+// turns are those of one process.
+type turns struct {
+	taken chan struct{} // holds a value for each
+	users int           // who has one, or waits; guarded by the mu of arrivals
+}
+
+func newArrivals(patience time.Duration) *arrivals {
+	return &arrivals{patience: patience, of: map[session.Process]*turns{}}
+}
 
 // receive waits for the first byte of c and takes in the descriptors that came with
 // it, nil for none.
 func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 	who := session.Process{PID: c.Peer().PID, Start: c.Peer().Start}
 	a.mu.Lock()
-	if a.of[who] >= mostArrivals {
-		a.mu.Unlock()
-		return nil, fmt.Errorf("process %d has %d connections already that say nothing: %w", who.PID, mostArrivals, gate.ErrBurst)
+	t := a.of[who]
+	if t == nil {
+		t = &turns{taken: make(chan struct{}, mostArrivals)}
+		a.of[who] = t
 	}
-	a.of[who]++
+	t.users++
 	a.mu.Unlock()
 	defer func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.of[who]--; a.of[who] == 0 {
+		if t.users--; t.users == 0 {
 			delete(a.of, who)
 		}
 	}()
-	return c.Receive(descriptors)
+	limit := time.NewTimer(a.patience)
+	defer limit.Stop()
+	select {
+	case t.taken <- struct{}{}:
+		defer func() { <-t.taken }()
+		return c.Receive(descriptors)
+	case <-limit.C:
+		return nil, fmt.Errorf("process %d has %d connections already that say nothing: %w", who.PID, mostArrivals, gate.ErrBurst)
+	}
 }
 
 // descriptors returns what the shim has passed on, which is the caller's from then on

@@ -56,7 +56,7 @@ func serveRelay(t *testing.T, r *relayTaker, patience time.Duration) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.Creds(peerCredentials{arrivals: newArrivals()}), grpc.ConnectionTimeout(patience))
+	server := grpc.NewServer(grpc.Creds(peerCredentials{arrivals: newArrivals(patience)}), grpc.ConnectionTimeout(patience), grpc.WaitForHandlers(true))
 	pb.RegisterRelayServer(server, r)
 	done := make(chan error)
 	go func() { done <- server.Serve(sock.Checked(l)) }()
@@ -217,33 +217,82 @@ func TestSilentConnections(t *testing.T) {
 	becomes(t, "only the two of the test lead to the pipe", func() bool { return leadingTo(t, fd) == 2 })
 }
 
-// Few connections of one process are waited for at a time, and one more is closed at
-// once.
+// Of one process only so many are looked at together, and others wait for them, but
+// not longer than for a first byte.
 func TestManySilentConnections(t *testing.T) {
-	path := serveRelay(t, &relayTaker{}, time.Hour)
-	over := make(chan struct{})
-	var all []net.Conn
-	for range mostArrivals + 1 {
-		c, ended := silent(t, path)
-		all = append(all, c)
-		go func() {
-			<-ended
-			over <- struct{}{}
-		}()
+	dir, err := os.MkdirTemp("/tmp", "api")
+	if err != nil {
+		t.Fatal(err)
 	}
-	<-over
-	select {
-	case <-over:
-		t.Error("a second one was closed")
-	default:
+	defer os.RemoveAll(dir)
+	inner, err := sock.Listen(filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, c := range all {
-		c.Close()
+	l := sock.Checked(inner)
+	defer l.Close()
+	a, results := newArrivals(time.Hour), make(chan error)
+	arrive := func() (peer net.Conn) {
+		peer, err := net.Dial("unix", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { peer.Close() })
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func(a *arrivals) {
+			defer c.Close()
+			_, err := a.receive(c.(*sock.Conn))
+			results <- err
+		}(a)
+		return peer
 	}
+	looking := func() (looked, all int) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, t := range a.of {
+			looked, all = looked+len(t.taken), all+t.users
+		}
+		return looked, all
+	}
+	var peers []net.Conn
 	for range mostArrivals {
-		<-over
+		peers = append(peers, arrive())
 	}
-	becomes(t, "a shim may attach again", func() bool { return attach(t, path, nil) == nil })
+	becomes(t, "all have their turn", func() bool { looked, _ := looking(); return looked == mostArrivals })
+	peers = append(peers, arrive())
+	if _, err := peers[mostArrivals].Write([]byte("P")); err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, "one more waits", func() bool { looked, all := looking(); return looked == mostArrivals && all == mostArrivals+1 })
+	peers[0].Close()
+	for range 2 {
+		if err := <-results; err != nil && err != io.EOF {
+			t.Errorf("%v, want nothing for who spoke and the end of who went", err)
+		}
+	}
+	for _, peer := range peers[1:mostArrivals] {
+		peer.Close()
+		<-results
+	}
+	becomes(t, "nothing is kept of the process", func() bool { _, all := looking(); return all == 0 })
+	if len(a.of) != 0 {
+		t.Errorf("kept are %v", a.of)
+	}
+
+	full := &turns{taken: make(chan struct{}), users: 1}
+	me, _, err := processOf(int32(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = newArrivals(time.Millisecond)
+	a.of[me] = full
+	arrive()
+	if err := <-results; !errors.Is(err, gate.ErrBurst) {
+		t.Errorf("%v, want that its time was up", err)
+	}
 }
 
 func TestCheckDescriptors(t *testing.T) {

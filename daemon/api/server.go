@@ -173,6 +173,9 @@ type ShimOptions struct {
 	RawStderr  bool
 }
 
+// newConnection is how long a connection may take to say that it speaks HTTP/2.
+const newConnection = 5 * time.Second
+
 // ShimOptions returns what shims are told.
 func (s *Server) ShimOptions() ShimOptions { return s.Policies.Options() }
 
@@ -187,12 +190,12 @@ func New(c Config) *Server {
 		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
 		grpc.MaxConcurrentStreams(64),
 		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
-		grpc.ConnectionTimeout(5 * time.Second),
+		grpc.ConnectionTimeout(newConnection),
 		grpc.WaitForHandlers(true), // what they stand on is closed next
 		grpc.ChainUnaryInterceptor(s.guardUnary),
 		grpc.ChainStreamInterceptor(s.guardStream),
 	}
-	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals()}))...)
+	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals(newConnection)}))...)
 	pb.RegisterGateServer(s.shim, gateService{s: s})
 
 	s.control = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{}))...)

@@ -162,7 +162,7 @@ func (d *daemon) serve() (stop func()) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	server, done := grpc.NewServer(grpc.Creds(handshake{})), make(chan error)
+	server, done := grpc.NewServer(grpc.Creds(handshake{}), grpc.WaitForHandlers(true)), make(chan error)
 	pb.RegisterRelayServer(server, d)
 	go func() { done <- server.Serve(sock.Checked(l)) }()
 	stop = sync.OnceFunc(func() {
