@@ -135,10 +135,16 @@ func (s *stage) begin() {
 
 func (s *stage) run(ends Ends) {
 	s.t.Helper()
+	s.runWith(ends, func(*Session) {})
+}
+
+func (s *stage) runWith(ends Ends, with func(*Session)) {
+	s.t.Helper()
 	session, err := New(s.judge, ends, slog.New(slog.DiscardHandler))
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	with(session)
 	ended := make(chan struct{})
 	go func() { // ends with the session
 		defer close(ended)
@@ -364,7 +370,6 @@ func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // 
 func (j *playedJudge) Read(wire.Side, string, uint64)                     {}
 func (j *playedJudge) Ended(uint64)                                       {}
 func (j *playedJudge) Profile() gate.Profile                              { return gate.Production }
-
 
 // until waits until so, which is asked while nothing of the session changes.
 func (s *stage) until(what string, so func() bool) error {

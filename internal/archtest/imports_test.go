@@ -81,6 +81,11 @@ var mayImport = map[string][]string{
 	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
 	// What is kept of a session is known by its mapping.
 	"daemon/keep": {sys, "daemon/relay/mapping"},
+	// A session of an agent and a server, on the memory that outlives a daemon and on
+	// descriptors that are not the daemon's own.
+	"daemon/relay":         {sys, "internal/...", "daemon/gate", "daemon/relay/..."},
+	"daemon/relay/mapping": {sys},
+	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
 	// What keeps programs running stands on supervise.
 	"daemon/agent":    {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/supervise"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},

@@ -31,7 +31,11 @@ func (c Cursor) Staged() uint64 { return atomic.LoadUint64(&c.words.staged) }
 // Delivered is up to where all was written.
 func (c Cursor) Delivered() uint64 { return atomic.LoadUint64(&c.words.delivered) }
 
-// SetIntent, SetStaged and SetDelivered note how far it is.
-func (c Cursor) SetIntent(offset uint64)    { atomic.StoreUint64(&c.words.intent, offset) }
-func (c Cursor) SetStaged(offset uint64)    { atomic.StoreUint64(&c.words.staged, offset) }
+// SetIntent notes up to where the next piece is to be staged.
+func (c Cursor) SetIntent(offset uint64) { atomic.StoreUint64(&c.words.intent, offset) }
+
+// SetStaged notes up to where all was staged.
+func (c Cursor) SetStaged(offset uint64) { atomic.StoreUint64(&c.words.staged, offset) }
+
+// SetDelivered notes up to where all was written.
 func (c Cursor) SetDelivered(offset uint64) { atomic.StoreUint64(&c.words.delivered, offset) }

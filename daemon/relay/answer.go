@@ -1,0 +1,86 @@
+package relay
+
+import (
+	"bytes"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+func (t *turn) answer(line []byte, e *wire.Envelope) {
+	if !e.ID.Present() { // only the server may complain without saying of what
+		if t.side == wire.FromServer {
+			t.gate.Read(t.side, "", 1)
+			t.pass(line, "", false, true)
+			return
+		}
+		t.refused(line, "an error that answers nothing")
+		return
+	}
+	key, err := wire.Key(e.ID.Of(line))
+	if err != nil {
+		t.unread(line, err)
+		return
+	}
+	r := t.state.open[other(t.side)][key]
+	if r == nil || !r.written {
+		t.refused(line, "an answer to nothing that was asked")
+		return
+	}
+	t.happens(&closed{which{r.side, key}})
+	t.gate.Read(t.side, r.method, 1)
+	rule := mcp.LookupResult(t.side, r.method, r.modern)
+	if rule.Treatment == mcp.Refuse {
+		t.outcome(r, outcomeOf(e))
+		t.refused(line, "an answer that "+sideName(t.side)+" of the modern era does not write")
+		return
+	}
+	call, known := t.callOf(r, line, e)
+	switch {
+	case !known:
+		t.refused(line, unknownTask)
+		t.outcome(r, "lost")
+		t.owe(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
+	case call != nil || isJudged(rule, r, line, e):
+		t.outcome(r, outcomeOf(e))
+		t.judgeAnswer(r, line, call)
+	default:
+		t.passAnswer(r, line, e, rule)
+	}
+}
+
+// passAnswer writes an answer on that is not judged.
+func (t *turn) passAnswer(r *request, line []byte, e *wire.Envelope, rule mcp.Rule) {
+	t.outcome(r, outcomeOf(e))
+	announced := line
+	if r.notice != "" && e.Kind == wire.Result {
+		announced = mcp.Announce(line, e, r.notice)
+	}
+	if rule.Record || rule.Observe || e.Kind == wire.Error {
+		t.note(line, r.method, rule.Record)
+	}
+	if len(announced) == len(line) && &announced[0] == &line[0] {
+		t.forward(line)
+		return
+	}
+	t.owe(other(t.side), announced)
+}
+
+// judgeAnswer has the answer to r judged; call is what it came of, where extensions
+// want to see that.
+func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
+	w := &waiting{
+		seq: t.state.nextSeq(t.side), side: t.side, line: bytes.Clone(line), result: true,
+		answers: r.method, key: r.key, id: r.id, modern: r.modern, call: r.seq, notice: r.notice,
+	}
+	w.came(call)
+	switch v := t.judgeLine(w); v.Move {
+	case gate.Forward:
+		t.owe(other(t.side), w.announced(v.Line))
+	case gate.Ask:
+		t.hold(w, v)
+	case gate.Deny:
+		t.owe(other(t.side), w.refused(v))
+	}
+}

@@ -1,0 +1,262 @@
+package relay
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+const (
+	aCall   = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}`
+	aPing   = `{"jsonrpc":"2.0","id":2,"method":"ping"}`
+	aResult = `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`
+)
+
+// steps plays steps, of which none may fail.
+func (s *stage) steps(steps ...string) {
+	s.t.Helper()
+	for _, step := range steps {
+		if err := s.play(step); err != nil {
+			s.t.Fatalf("%s\n%v", step, err)
+		}
+	}
+}
+
+// hangUp closes what a side writes into.
+func (s *stage) hangUp(side wire.Side) {
+	close(s.lines[side])
+	s.lines[side] = make(chan string)
+}
+
+// over waits until the session has ended, and checks that a side has read the end of
+// its input with nothing before it.
+func (s *stage) over(sides ...wire.Side) {
+	s.t.Helper()
+	select {
+	case <-s.session.Done():
+	case <-time.After(patience):
+		s.t.Fatal("the session has not ended")
+	}
+	for _, side := range sides {
+		s.atEnd(side)
+	}
+}
+
+func (s *stage) atEnd(side wire.Side) {
+	s.t.Helper()
+	select {
+	case line, more := <-s.out[side]:
+		if more {
+			s.t.Errorf("side %v reads %s", side, line)
+		}
+	case <-time.After(patience):
+		s.t.Errorf("side %v does not read the end", side)
+	}
+}
+
+// What an agent has asked for is answered before its server is told that it has gone.
+func TestAgentHasSaidAll(t *testing.T) {
+	s := newStage(t, play{})
+	s.letGo()
+	s.steps("judged "+aCall, "cross "+aPing)
+	s.hangUp(wire.FromAgent)
+	s.steps("return "+aResult, `return {"jsonrpc":"2.0","id":2,"result":{}}`)
+	s.atEnd(wire.FromServer)
+	s.hangUp(wire.FromServer)
+	s.over(wire.FromAgent)
+}
+
+// A call that is held when the agent has said all is answered as well.
+func TestAgentHasSaidAllWithACallHeld(t *testing.T) {
+	s := newStage(t, play{})
+	s.letGo()
+	s.steps("agent> "+aCall, "submit "+aCall, "pending")
+	s.hangUp(wire.FromAgent)
+	s.steps("silent server", "forward", "server< "+aCall, "return "+aResult)
+	s.atEnd(wire.FromServer)
+	s.hangUp(wire.FromServer)
+	s.over(wire.FromAgent)
+}
+
+// A server that ends is read to its end, what it did not answer is answered with an
+// error, and so is what the agent says until it can know.
+func TestServerEnds(t *testing.T) {
+	s := newStage(t, play{})
+	s.letGo()
+	s.steps("judged "+aCall, "cross "+aPing, "server> "+aResult)
+	s.hangUp(wire.FromServer)
+	s.steps("agent< "+aResult, `agent< {"jsonrpc":"2.0","id":2,"error":{"code":-31012,"message":"The MCP server has ended and did not answer"}}`)
+	s.over(wire.FromAgent, wire.FromServer)
+	s.steps("observe outcome:OUTCOME_OK")
+}
+
+// At a signal what is under way is delivered and the server's input closed; what is
+// held is refused.
+func TestSignal(t *testing.T) {
+	s := newStage(t, play{})
+	s.letGo()
+	s.session.grace.Stdin, s.session.grace.Term = patience, patience
+	held := strings.Replace(aCall, `"id":1`, `"id":7`, 1)
+	s.steps("judged "+aCall, "agent> "+held, "submit "+held, "pending")
+	s.session.Signal()
+	s.steps("cancel 2")
+	s.atEnd(wire.FromServer)
+	s.steps("server> " + aResult) // while it flushes
+	s.hangUp(wire.FromServer)
+	s.steps(`agent< {"jsonrpc":"2.0","id":7,"error":{"code":-31010,"message":"Not executed: the agent has left"}}`, "agent< "+aResult)
+	s.over(wire.FromAgent)
+}
+
+// When the daemon ends a session, answers that are under way still come.
+func TestDrain(t *testing.T) {
+	s := newStage(t, play{})
+	s.letGo()
+	held := strings.Replace(aCall, `"id":1`, `"id":7`, 1)
+	s.steps("judged "+aCall, "agent> "+held, "submit "+held, "pending")
+	s.session.Drain("the policy has changed")
+	s.steps(`agent< {"jsonrpc":"2.0","id":7,"error":{"code":-31010,"message":"Not executed: the policy has changed"}}`, "return "+aResult)
+	s.atEnd(wire.FromServer)
+	s.hangUp(wire.FromServer)
+	s.over(wire.FromAgent)
+}
+
+// A session without a server answers until the agent leaves.
+func TestRefusal(t *testing.T) {
+	s := newStage(t, play{})
+	ends := s.ends()
+	ends.Server.close(s.session.letGo)
+	s.session.Leave()
+	<-s.ended
+	ends.Server = &Refusal{-31008, "The MCP server could not be started: no such file"}
+	s.run(ends)
+	s.letGo()
+	for range 2 {
+		s.steps("agent> "+aCall, `agent< {"jsonrpc":"2.0","id":1,"error":{"code":-31008,"message":"The MCP server could not be started: no such file"}}`)
+	}
+	s.steps(`agent> {"jsonrpc":"2.0","method":"notifications/initialized"}`, "agent> "+aPing,
+		`agent< {"jsonrpc":"2.0","id":2,"error":{"code":-31008,"message":"The MCP server could not be started: no such file"}}`)
+	s.hangUp(wire.FromAgent)
+	s.over(wire.FromAgent)
+}
+
+// process starts a program, and returns it as a session knows it.
+func process(t *testing.T, script string) (*exec.Cmd, *Process) {
+	t.Helper()
+	cmd := exec.Command("/bin/sh", "-c", script)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := OpenProcess(cmd.Process.Pid, os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, p
+}
+
+// A dead agent's server is told in three steps to go; a signal skips one.
+func TestAgentDies(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there are no handles of processes here")
+	}
+	for _, hurried := range []bool{false, true} {
+		s := newStage(t, play{})
+		ends := s.ends()
+		s.session.Leave()
+		<-s.ended
+		cmd, p := process(t, `trap "" TERM; while :; do sleep 1 & wait $!; done`) // it goes when it is killed
+		ends.Server.(*Pipes).Process = p
+		agent, theirs := sockets(t)
+		ends.Agent.To.Close()
+		ends.Agent.To = theirs
+		s.runWith(ends, func(session *Session) {
+			session.grace.Stdin, session.grace.Term = time.Millisecond, time.Millisecond
+			if hurried {
+				session.grace.Stdin, session.grace.Term = patience, patience
+			}
+		})
+		s.letGo()
+		agent.Close() // nobody reads any more
+		if hurried {
+			s.session.Signal()
+			s.session.Signal()
+		}
+		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Errorf("the server: %v", err)
+		}
+		s.hangUp(wire.FromServer)
+		s.over(wire.FromServer)
+	}
+}
+
+// An agent that reads nothing does not keep a session that is closed, and a write to a
+// socket that nobody reads ends.
+func TestCloseWhileNobodyReads(t *testing.T) {
+	s := newStage(t, play{})
+	ends := s.ends()
+	s.session.Leave()
+	<-s.ended
+	agent, theirs := sockets(t)
+	defer agent.Close()
+	ends.Agent.To.Close()
+	ends.Agent.To = theirs
+	s.run(ends)
+	line := `server> {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 1<<20) + `"}}`
+	s.steps(line, line)
+	if err := s.until("the agent's socket is full", func() bool { return s.session.outputs[0].writing }); err != nil {
+		t.Fatal(err)
+	}
+	s.session.Close()
+	s.over()
+}
+
+// What is closed is said before to who keeps copies, and what tells tg-shim that all is
+// written is closed last.
+func TestDescriptorsAreLetGo(t *testing.T) {
+	s := newStage(t, play{})
+	ends := s.ends()
+	s.session.Leave()
+	<-s.ended
+	drained, theirs := pipeOf(t)
+	defer drained.Close()
+	ends.Drained = theirs
+	var gone []string
+	ends.LetGo = func(f *os.File) {
+		if pipe.Ready(int(drained.Fd())) {
+			t.Error("it is drained before all is closed")
+		}
+		gone = append(gone, f.Name())
+	}
+	last := theirs.Name()
+	s.run(ends)
+	s.letGo()
+	s.hangUp(wire.FromAgent)
+	s.atEnd(wire.FromServer)
+	s.hangUp(wire.FromServer)
+	s.over(wire.FromAgent)
+	if len(gone) != 8 || gone[len(gone)-1] != last {
+		t.Errorf("let go of %q", gone)
+	}
+	if err := unix.SetNonblock(int(drained.Fd()), true); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := drained.Read(make([]byte, 1)); n != 0 || err == nil || err.Error() != "EOF" {
+		t.Errorf("drained has %d bytes, %v", n, err)
+	}
+}
+
+func sockets(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
+}

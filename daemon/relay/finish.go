@@ -1,0 +1,188 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// until waits until done is true, for d at most where d is not 0, and reports whether it
+// is. s.mu is held.
+func (s *Session) until(d time.Duration, done func() bool) bool {
+	late := false
+	if d > 0 {
+		timer := time.AfterFunc(d, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			late = true
+			s.changed.Broadcast()
+		})
+		defer timer.Stop()
+	}
+	for !done() && !late && s.ctx.Err() == nil {
+		s.changed.Wait()
+	}
+	return done()
+}
+
+// finish ends the session in order once there is a reason to.
+func (s *Session) finish() {
+	defer s.release()
+	defer s.cancel(errEnded)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until(0, s.mayEnd)
+	if s.ctx.Err() != nil {
+		return
+	}
+	s.ending.begun = true
+	if s.ending.drained != "" {
+		s.refuseHeld(mcp.CodeGate, "Not executed: "+s.ending.drained)
+		s.until(drainWithin, func() bool { return !s.state.owes(fromAgent) || s.serverGone() || s.ending.asked > 0 || s.ending.dead })
+	}
+	if s.ending.dead || s.ending.asked > 0 {
+		s.refuseHeld(mcp.CodeGate, "Not executed: the agent has left")
+	}
+	s.stopServer()
+	s.hearOut()
+	if !s.ending.dead {
+		s.until(drainWithin, func() bool { return s.noAnswersHeld() || s.ending.dead }) // extensions look at them
+	}
+	s.fail()
+	s.lastAnswers()
+	s.tellOutcomes()
+}
+
+// mayEnd reports whether the session has come to its end: there is a reason to end it,
+// or its agent has said all and was answered.
+func (s *Session) mayEnd() bool {
+	e := &s.ending
+	if e.dead || e.asked > 0 || e.drained != "" {
+		return true
+	}
+	answered := s.ended[fromAgent] && len(s.state.waiting) == 0 && !s.state.owes(fromAgent) && s.written(fromServer)
+	return answered || s.inputs[fromServer] != nil && (s.ended[fromServer] || e.exited || s.outputs[fromServer].err != nil)
+}
+
+// serverGone reports whether the server has ended.
+func (s *Session) serverGone() bool {
+	if s.inputs[fromServer] == nil || s.ending.exited {
+		return true
+	}
+	return s.ended[fromServer] && s.ends.Server.process().fd() < 0
+}
+
+// stopServer tells the server to go, in three steps, of which each gives it time.
+func (s *Session) stopServer() {
+	step := s.ending.asked
+	hastened := func() bool { return s.ending.asked > step || s.serverGone() }
+	end := time.Now().Add(s.grace.Stdin)
+	s.until(s.grace.Stdin, func() bool { return s.written(fromServer) || hastened() })
+	s.closeInput()
+	s.until(max(time.Until(end), 1), hastened)
+	if s.serverGone() || s.ctx.Err() != nil {
+		return
+	}
+	s.ends.Server.terminate()
+	step = s.ending.asked
+	s.until(max(s.grace.Term, 1), hastened)
+	if s.serverGone() || s.ctx.Err() != nil {
+		return
+	}
+	s.ends.Server.kill()
+	s.until(killWithin, s.serverGone)
+}
+
+// hearOut waits until what was said before the end was dealt with.
+func (s *Session) hearOut() {
+	for side, in := range s.inputs {
+		if in != nil && !s.ending.dead {
+			s.until(wordsInTheWay, func() bool { return s.ended[side] || in.heard() || s.ending.dead })
+		}
+	}
+}
+
+// lastAnswers waits until the agent was written all that it is owed, as long as it
+// takes something.
+func (s *Session) lastAnswers() {
+	s.until(wordsInTheWay, func() bool { return s.ended[fromAgent] || s.ending.dead || s.inputs[fromAgent].heard() })
+	for !s.ending.dead && s.ctx.Err() == nil {
+		before := s.outputs[fromAgent].cursor.Delivered()
+		if s.until(s.patience, func() bool { return s.written(fromAgent) || s.ending.dead }) || s.outputs[fromAgent].cursor.Delivered() == before {
+			return
+		}
+	}
+}
+
+// written reports whether all that a side is owed was written, or nothing can be. s.mu
+// is held.
+func (s *Session) written(to wire.Side) bool {
+	o := s.outputs[to]
+	return o.err != nil || !o.writing && len(s.state.out[to].items) == 0
+}
+
+// closeInput closes what the server reads. s.mu is held.
+func (s *Session) closeInput() {
+	o := s.outputs[fromServer]
+	if o.err == nil {
+		o.err = errEnded
+	}
+	s.toServer.Wake()
+	s.changed.Broadcast()
+	for o.writing {
+		s.changed.Wait()
+	}
+	s.ends.Server.hangUp(s.letGo)
+}
+
+// noAnswersHeld reports whether no answer of the server is being judged. s.mu is held.
+func (s *Session) noAnswersHeld() bool {
+	for _, w := range s.state.waiting {
+		if w.result && w.side == fromServer {
+			return false
+		}
+	}
+	return true
+}
+
+// refuseHeld refuses what is held with an error. s.mu is held.
+func (s *Session) refuseHeld(code int, text string) {
+	for _, w := range s.state.waiting {
+		s.endBeat(w.seq)
+		v := gate.Verdict{Move: gate.Deny, Answer: mcp.RefuseUnread(w.id, code, text)}
+		s.happen(append(s.consequences(w, v), &decided{w.seq})...)
+		s.unlocked(func() { s.gate.Cancel(w.seq) })
+	}
+	s.changed.Broadcast()
+}
+
+// fail answers what is open of the agent's requests with an error, and all that come
+// later. s.mu is held.
+func (s *Session) fail() {
+	text := "The MCP server has ended"
+	if s.ending.how != "" {
+		text += " (" + s.ending.how + ")"
+	}
+	if s.over == nil {
+		s.over = &Refusal{mcp.CodeServerExit, text}
+	}
+	s.refuseHeld(s.over.Code, text+" and did not answer")
+	s.failOpen()
+}
+
+// failOpen answers what is open of the agent's requests with an error. s.mu is held.
+func (s *Session) failOpen() {
+	for key, r := range s.state.open[fromAgent] {
+		events := []event{&closed{which{r.side, key}}}
+		if r.seq > 0 {
+			events = append(events, &ended{r.seq, "lost"})
+		}
+		if !r.cancelled {
+			events = append(events, &owed{fromAgent, append(mcp.RefuseUnread(r.id, s.over.Code, s.over.Text+" and did not answer"), '\n')})
+		}
+		s.happen(events...)
+	}
+	s.changed.Broadcast()
+}
