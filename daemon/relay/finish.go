@@ -76,7 +76,7 @@ func (s *Session) serverGone() bool {
 
 // stopServer tells the server to go, in three steps, of which each gives it time.
 func (s *Session) stopServer() {
-	step := s.ending.asked
+	step := 1 // what was asked for once more than that hastens it
 	hastened := func() bool { return s.ending.asked > step || s.serverGone() }
 	end := time.Now().Add(s.grace.Stdin)
 	s.until(s.grace.Stdin, func() bool { return s.written(fromServer) || hastened() })
@@ -86,7 +86,7 @@ func (s *Session) stopServer() {
 		return
 	}
 	s.ends.Server.terminate()
-	step = s.ending.asked
+	step++
 	s.until(max(s.grace.Term, 1), hastened)
 	if s.serverGone() || s.ctx.Err() != nil {
 		return
