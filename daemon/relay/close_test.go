@@ -147,11 +147,19 @@ func TestRefusal(t *testing.T) {
 	s.over(wire.FromAgent)
 }
 
-// process starts a program, and returns it as a session knows it.
+// process starts a program, and returns it as a session knows it once it has said
+// something.
 func process(t *testing.T, script string) (*exec.Cmd, *Process) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
-	if err := cmd.Start(); err != nil {
+	said, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = said.Read(make([]byte, 1))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	p, err := OpenProcess(cmd.Process.Pid, os.Getpid(), 0)
@@ -171,7 +179,7 @@ func TestAgentDies(t *testing.T) {
 		ends := s.ends()
 		s.session.Leave()
 		<-s.ended
-		cmd, p := process(t, `trap "" TERM; while :; do sleep 1 & wait $!; done`) // it goes when it is killed
+		cmd, p := process(t, `trap "" TERM; echo; exec sleep 600`) // it goes when it is killed
 		ends.Server.(*Pipes).Process = p
 		agent, theirs := sockets(t)
 		ends.Agent.To.Close()
