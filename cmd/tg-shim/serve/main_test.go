@@ -45,8 +45,12 @@ func TestMain(m *testing.M) {
 	if err := json.Unmarshal([]byte(os.Getenv(timesEnv)), &times); err != nil {
 		panic(err)
 	}
+	hello := attach.Hello{Build: "test", Server: "x", Command: os.Args[1:]}
+	if os.Args[1] == "--extension" {
+		hello.Extension, hello.Command = os.Args[2], nil
+	}
 	state, err := Run(Options{
-		Hello:  attach.Hello{Build: "test", Server: "x", Command: os.Args[1:]},
+		Hello:  hello,
 		Socket: socket, Times: times, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

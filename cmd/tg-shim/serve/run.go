@@ -139,7 +139,7 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 	go s.awaitDrained() // ends with the pipe, or with the process where the daemon keeps it
 	if !welcome.Start {
 		if welcome.Reason != "" {
-			fmt.Fprintf(os.Stderr, "tg-shim: server %q: %s\n", s.Hello.Server, welcome.Reason)
+			fmt.Fprintf(os.Stderr, "tg-shim: %s\n", welcome.Reason)
 		}
 		s.pipes.closeServers()
 		return s.idle(ctx, ""), nil

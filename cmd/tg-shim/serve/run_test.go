@@ -113,7 +113,7 @@ func TestNothingToStart(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
 	ran := filepath.Join(t.TempDir(), "ran")
-	d.welcome = func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Reason: "it is withheld"}, nil }
+	d.welcome = func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Reason: `server "x" is withheld`}, nil }
 	for _, last := range []string{"", "\x7d"} {
 		s := d.start("touch", ran)
 		session := next(t, "Attach", d.attached)
@@ -132,7 +132,7 @@ func TestNothingToStart(t *testing.T) {
 		session.drained.Close()
 		s.hears("EOF")
 		s.ends(len(last) * 0x7d)
-		if text := s.stderr.String(); !strings.Contains(text, `"x"`) || !strings.Contains(text, "it is withheld") {
+		if text := s.stderr.String(); text != "tg-shim: server \"x\" is withheld\n" {
 			t.Errorf("on standard error stands %q", text)
 		}
 	}
@@ -180,6 +180,36 @@ func TestServerDoesNotStart(t *testing.T) {
 		s.ends(test.want)
 		if text := s.stderr.String(); !strings.Contains(text, `"x"`) || !strings.Contains(text, test.command) {
 			t.Errorf("on standard error stands %q", text)
+		}
+	}
+}
+
+// A program that was not there when the daemon was told is not looked for again, and
+// neither is anything started for which there is no command.
+func TestMissingStaysMissing(t *testing.T) {
+	t.Parallel()
+	d := serving(t)
+	dir := t.TempDir()
+	d.welcome = func() (*pb.AttachResponse, error) {
+		err := os.WriteFile(filepath.Join(dir, "server"), []byte("#!/bin/sh\ntouch ran\n"), 0o700)
+		return &pb.AttachResponse{Start: true}, err
+	}
+	for _, command := range [][]string{{"./server"}, {"--extension", "e"}} {
+		s := d.startWith(func(c *exec.Cmd) { c.Dir = dir }, command...)
+		session := next(t, "Attach", d.attached)
+		if session.hello.GetExecutable() != "" {
+			t.Errorf("it says %v", session.hello)
+		}
+		if started := next(t, "Started", d.started); started.GetPid() != 0 || started.GetReason() == "" {
+			t.Errorf("it says %v", started)
+		}
+		session.drained.Close()
+		next(t, "the end of the shim", s.over)
+		if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
+			t.Error("it was started")
+		}
+		if err := os.Remove(filepath.Join(dir, "server")); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
