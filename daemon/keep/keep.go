@@ -36,6 +36,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -174,7 +175,7 @@ func (s *Store) unregister(name string, ends []mapping.End) (remove []entry) {
 	defer s.mu.Unlock()
 	var stay []entry
 	for _, e := range s.kept[name] {
-		if len(ends) > 0 && !contains(ends, e.end) {
+		if len(ends) > 0 && !slices.Contains(ends, e.end) {
 			stay = append(stay, e)
 			continue
 		}
@@ -188,15 +189,6 @@ func (s *Store) unregister(name string, ends []mapping.End) (remove []entry) {
 		delete(s.kept, name)
 	}
 	return remove
-}
-
-func contains(ends []mapping.End, end mapping.End) bool {
-	for _, e := range ends {
-		if e == end {
-			return true
-		}
-	}
-	return false
 }
 
 // holder is the name of another than name under which something with that end is

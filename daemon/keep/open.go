@@ -84,17 +84,25 @@ func (s *Store) inherit(count, names string) error {
 	}
 	named := strings.Split(names, ":")
 	for i := range n {
-		fd := firstHanded + i
-		unix.CloseOnExec(fd)
-		e := &entry{file: os.NewFile(uintptr(fd), "handed over")}
+		name := ""
 		if i < len(named) {
-			e.name = named[i]
+			name = named[i]
 		}
-		if e.end, err = mapping.EndOf(e.file); err != nil {
-			return fmt.Errorf("take over descriptor %d of the %d that LISTEN_FDS says: %w", fd, n, err)
+		if err := s.inherited(firstHanded+i, name); err != nil {
+			return fmt.Errorf("take over descriptor %d of the %d that LISTEN_FDS says: %w", firstHanded+i, n, err)
 		}
-		s.handed = append(s.handed, e)
 	}
+	return nil
+}
+
+func (s *Store) inherited(fd int, name string) error {
+	unix.CloseOnExec(fd)
+	f := os.NewFile(uintptr(fd), "handed over")
+	end, err := mapping.EndOf(f)
+	if err != nil {
+		return err
+	}
+	s.handed = append(s.handed, &entry{name, end, f})
 	return nil
 }
 

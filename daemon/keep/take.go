@@ -33,6 +33,7 @@ type claim struct {
 	Session
 	memory *entry
 	ends   []mapping.End
+	own    int // of what has its name
 	uses   []*entry
 }
 
@@ -83,9 +84,9 @@ type stray struct {
 	why   error
 }
 
-// mappings finds the mappings among what was kept, each of which is a session.
+// mappings finds the mappings among what was kept, each of which is a session: first
+// those that have most of what they name under their own name.
 func mappings(all []*entry) (claims []*claim, strays []stray) {
-	seen := map[mapping.End]bool{}
 	for _, e := range all {
 		if e.end.Kind != unix.S_IFREG || e.end.Access != unix.O_RDWR {
 			continue
@@ -99,21 +100,30 @@ func mappings(all []*entry) (claims []*claim, strays []stray) {
 		if err != nil {
 			continue // it may be a file that an agent has for its input
 		}
-		ends, err := m.Ends()
-		if err == nil && seen[e.end] {
-			err = errors.New("it is the memory of a session that is there already")
-		}
-		if err != nil {
+		c := &claim{Session: Session{Mapping: m}, memory: e, uses: []*entry{e}}
+		c.Name, _, _ = strings.Cut(e.name, ".")
+		if c.ends, err = m.Ends(); err != nil {
 			strays = append(strays, stray{e, errors.Join(err, m.Close())})
 			continue
 		}
-		seen[e.end] = true
-		name, _, _ := strings.Cut(e.name, ".")
-		claims = append(claims, &claim{
-			Session: Session{Name: name, Mapping: m, Files: make([]*os.File, len(ends))},
-			memory:  e, ends: ends, uses: []*entry{e},
-		})
+		c.Files = make([]*os.File, len(c.ends))
+		for _, other := range all {
+			if strings.HasPrefix(other.name, c.Name+".") && slices.Contains(c.ends, other.end) {
+				c.own++
+			}
+		}
+		claims = append(claims, c)
 	}
+	slices.SortStableFunc(claims, func(a, b *claim) int { return b.own - a.own })
+	seen := map[mapping.End]bool{}
+	claims = slices.DeleteFunc(claims, func(c *claim) bool {
+		again := seen[c.memory.end]
+		if seen[c.memory.end] = true; again {
+			err := errors.New("it is the memory of a session that is there already")
+			strays = append(strays, stray{c.memory, errors.Join(err, c.Mapping.Close())})
+		}
+		return again
+	})
 	return claims, strays
 }
 
