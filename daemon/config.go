@@ -86,3 +86,10 @@ func (d *Daemon) tracesWarning() []string {
 	}
 	return nil
 }
+
+func (d *Daemon) keeperWarning() []string {
+	if k := d.options.Keep; k != nil && k.KeeperLost() {
+		return []string{"the keeper has ended: if this daemon dies no other is started, and agents lose their servers; `tgctl daemon restart` starts both anew"}
+	}
+	return nil
+}

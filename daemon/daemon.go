@@ -21,6 +21,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/listing"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
@@ -46,7 +47,8 @@ type Options struct {
 	Control   net.Listener // connections know their peer
 	Shim      net.Listener
 	Activated bool
-	Stopping  func() // told when the end begins; nil: nobody wants to know
+	Keep      *keep.Store // where descriptors outlive the daemon; nil for nowhere
+	Stopping  func()      // told when the end begins; nil: nobody wants to know
 
 	// Step, when not nil, is told of each step of putting a file back, once it was
 	// taken. It is for tests, which kill the daemon there.

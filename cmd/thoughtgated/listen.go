@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,9 @@ import (
 	"net"
 	"os"
 
-	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/term"
 
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/internal/launchd"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -19,15 +20,17 @@ import (
 // user's daemon is this process.
 type listeners struct {
 	paths         sock.Paths
+	store         *keep.Store
 	control, shim net.Listener
-	activated     bool
+	activated     bool // by a service manager, which holds the sockets
 	lock, state   *os.File
 	log           *slog.Logger
 }
 
-// listen takes the lock and then the sockets: those that the service manager
-// hands over, named control and shim, or else its own.
-func listen(getenv func(string) string, log *slog.Logger) (*listeners, error) {
+// listen takes the lock and then the sockets: those that the service manager or the
+// keeper hands over, named control and shim, or else its own, which it has the keeper
+// hold.
+func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*listeners, error) {
 	paths, err := sock.DefaultPaths(getenv)
 	if err != nil {
 		return nil, err
@@ -35,7 +38,7 @@ func listen(getenv func(string) string, log *slog.Logger) (*listeners, error) {
 	if err := paths.Prepare(); err != nil {
 		return nil, err
 	}
-	l := &listeners{paths: paths, log: log}
+	l := &listeners{paths: paths, store: store, log: log}
 	if l.lock, err = sock.Lock(paths.LockFile()); err != nil {
 		return nil, fmt.Errorf("one daemon serves a user: %w", err)
 	}
@@ -52,45 +55,85 @@ func listen(getenv func(string) string, log *slog.Logger) (*listeners, error) {
 }
 
 func (l *listeners) open() error {
-	handed, err := handedOver()
+	control, shim, err := l.handedOver()
 	if err != nil {
 		return fmt.Errorf("take over the service manager's sockets: %w", err)
 	}
-	if len(handed) > 0 {
-		control, shim := handed["control"], handed["shim"]
-		if len(handed) != 2 || len(control) != 1 || len(shim) != 1 {
+	if control != nil || shim != nil {
+		if control == nil || shim == nil {
 			return errors.New("the service manager's sockets are not one named control and one named shim; see thoughtgated.socket")
 		}
-		l.activated = true
-		return l.check(control[0], shim[0])
+		return l.check(control, shim)
 	}
-	control, err := sock.Listen(l.paths.ControlSocket())
+	c, err := l.own(controlName, l.paths.ControlSocket())
 	if err != nil {
 		return err
 	}
-	shim, err := sock.Listen(l.paths.ShimSocket())
+	s, err := l.own(shimName, l.paths.ShimSocket())
 	if err != nil {
-		control.Close()
+		c.Close()
 		return err
 	}
-	return l.check(control, shim)
+	return l.check(c, s)
 }
 
-// handedOver are the sockets that systemd or launchd holds for us, by their names.
-func handedOver() (map[string][]net.Listener, error) {
-	handed, err := activation.ListenersWithNames()
-	if err != nil || len(handed) > 0 {
-		return handed, err
+// The names under which sockets are handed over.
+const (
+	controlName = "control"
+	shimName    = "shim"
+)
+
+// own opens a socket, which the keeper holds from then on, if there is one.
+func (l *listeners) own(name, path string) (*net.UnixListener, error) {
+	s, err := sock.Listen(path)
+	if err != nil {
+		return nil, err
 	}
-	handed = map[string][]net.Listener{}
-	for _, name := range []string{"control", "shim"} {
-		if l, err := launchd.Sockets(name); err != nil {
-			return nil, err
-		} else if len(l) > 0 {
-			handed[name] = l
-		}
+	f, err := s.File()
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("listen at %s: %w", path, err)
 	}
-	return handed, nil
+	defer f.Close()
+	if err := l.store.KeepSocket(context.Background(), name, f); err != nil { // which has bounds of its own
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// handedOver are the sockets that systemd, launchd or the keeper holds for us.
+func (l *listeners) handedOver() (control, shim net.Listener, err error) {
+	l.activated = !l.store.Keeper() || os.Getenv(managerVar) != ""
+	if control, err = l.socket(controlName); err != nil {
+		return nil, nil, err
+	}
+	if shim, err = l.socket(shimName); err != nil {
+		return nil, nil, err
+	}
+	if control == nil && shim == nil {
+		l.activated = false
+	}
+	return control, shim, nil
+}
+
+func (l *listeners) socket(name string) (net.Listener, error) {
+	f, err := l.store.Socket(name)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil {
+		defer f.Close() // the listener has a copy
+		return net.FileListener(f)
+	}
+	all, err := launchd.Sockets(name)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	if len(all) > 1 {
+		return nil, fmt.Errorf("launchd holds %d sockets named %s; there can be one", len(all), name)
+	}
+	return all[0], nil
 }
 
 // check puts the look at each peer before everything else.
@@ -100,11 +143,9 @@ func (l *listeners) check(control, shim net.Listener) error {
 	if !ok1 || !ok2 {
 		return errors.New("the service manager's sockets are no Unix stream sockets; see thoughtgated.socket")
 	}
-	if l.activated {
-		// They belong to the service manager: the next daemon gets them too.
-		c.SetUnlinkOnClose(false)
-		s.SetUnlinkOnClose(false)
-	}
+	// Those of the service manager stay: the next daemon gets them too.
+	c.SetUnlinkOnClose(!l.activated)
+	s.SetUnlinkOnClose(!l.activated)
 	for _, to := range []struct {
 		from *net.UnixListener
 		to   *net.Listener

@@ -23,6 +23,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/internal/private"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -77,6 +78,7 @@ type options struct {
 	json    bool
 	version bool
 
+	keep     bool // this process is to be the daemon's parent
 	policies bool
 	schema   bool
 	kind     string // of schema
@@ -106,6 +108,8 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 		return schema(o.kind, stdout, stderr)
 	case o.policies:
 		return policies(o, getenv, stderr)
+	case o.keep:
+		return keepDaemon(o, args, getenv, stderr)
 	}
 	if err := serve(o, getenv, stderr); err != nil {
 		var refused *daemon.ConfigError
@@ -134,6 +138,7 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.json, "json", false, "")
 	flags.BoolVar(&o.version, "version", false, "")
 	flags.BoolVar(&o.schema, "schema", false, "")
+	flags.BoolVar(&o.keep, "keep", false, "")
 	flags.BoolVar(&o.policies, "policies", false, "")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -171,6 +176,10 @@ const stopWithin = 15 * time.Second
 // serve runs the daemon until a signal or a call ends it.
 func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	log := newLogger(o, "daemon", getenv, stderr)
+	store, err := keep.Open()
+	if err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE)
@@ -179,7 +188,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	}
 	defer adoptOrphans(log)()
 
-	l, err := listen(getenv, log)
+	l, err := listen(getenv, store, log)
 	if err != nil {
 		return err
 	}
@@ -188,9 +197,9 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	defer leave()
 	d, err := daemon.New(daemon.Options{
 		Paths: l.paths, Config: o.config, Getenv: getenv, Logger: log, Build: release,
-		Control: l.control, Shim: l.shim, Activated: l.activated,
+		Control: l.control, Shim: l.shim, Activated: l.activated, Keep: store,
 		Stopping: func() {
-			notify(log, sdStopping)
+			notify(store, log, sdStopping)
 			leave()
 			time.AfterFunc(stopWithin, func() {
 				log.Error("the end took too long, and is cut short: something waits for a file system or a program that does not answer; what is on record stays", "limit", stopWithin)
@@ -201,8 +210,8 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	attended := attend(attending, d, log)
-	notify(log, sdReady)
+	attended := attend(attending, d, store, log)
+	notify(store, log, sdReady)
 	log.Info("ready", "control", l.paths.ControlSocket(), "activated", l.activated, "version", release)
 	err = d.Run(ctx)
 	leave()

@@ -11,6 +11,7 @@ import (
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/thoughtgate/thoughtgated/daemon"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 )
 
 // What the service manager is told, when there is one that listens.
@@ -21,8 +22,8 @@ const (
 	sdWatchdog  = sd.SdNotifyWatchdog
 )
 
-func notify(log *slog.Logger, state string) {
-	if _, err := sd.SdNotify(false, state); err != nil {
+func notify(store *keep.Store, log *slog.Logger, state string) {
+	if err := store.Notify(context.Background(), state); err != nil { // which has bounds of its own
 		log.Warn("tell the service manager", "state", state, "err", err)
 	}
 }
@@ -34,7 +35,7 @@ const checksPerWatchdog = 3
 // attend does what the daemon's surroundings ask of it while it runs: it reloads
 // on SIGHUP, and answers a watchdog, if there is one, for as long as the daemon
 // passes its self-check. It goes on until ctx ends; what is returned waits for that.
-func attend(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (wait func()) {
+func attend(ctx context.Context, d *daemon.Daemon, store *keep.Store, log *slog.Logger) (wait func()) {
 	var tasks sync.WaitGroup
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -42,12 +43,17 @@ func attend(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (wait func(
 		for {
 			select {
 			case <-hup:
-				notify(log, sdReloading)
+				notify(store, log, sdReloading)
 				d.Reload(ctx, "SIGHUP")
-				notify(log, sdReady)
+				notify(store, log, sdReady)
 			case <-ctx.Done():
 				return
 			}
+		}
+	})
+	tasks.Go(func() {
+		if store.AwaitKeeperEnd(ctx) {
+			log.Error("the keeper has ended: if this daemon dies, no other is started, and agents lose their servers; `tgctl daemon restart` starts both anew")
 		}
 	})
 	within, err := sd.SdWatchdogEnabled(false)
@@ -55,7 +61,7 @@ func attend(ctx context.Context, d *daemon.Daemon, log *slog.Logger) (wait func(
 		log.Warn("the service manager's watchdog can't be answered", "err", err)
 	}
 	if within > 0 {
-		tasks.Go(func() { d.Watch(ctx, within/checksPerWatchdog, func() { notify(log, sdWatchdog) }) })
+		tasks.Go(func() { d.Watch(ctx, within/checksPerWatchdog, func() { notify(store, log, sdWatchdog) }) })
 	}
 	return func() {
 		tasks.Wait()

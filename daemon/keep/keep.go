@@ -34,11 +34,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 )
@@ -55,7 +57,8 @@ type Store struct {
 	line   *line    // to who keeps them and is told how the daemon fares; nil for nobody
 	alive  *os.File // comes to its end when the keeper does; nil for systemd
 	limit  func() (int, error)
-	handed []*entry // until Take
+	lost   atomic.Bool // the keeper was
+	handed []*entry    // until Take
 
 	mu   sync.Mutex // guards what follows
 	kept map[string][]entry
@@ -227,21 +230,19 @@ func (s *Store) Notify(ctx context.Context, state string) error {
 // Keeper reports whether it is a keeper that the daemon was started by.
 func (s *Store) Keeper() bool { return s.alive != nil }
 
-// AwaitKeeperEnd returns nil when the keeper has ended, which it should not before the
-// daemon, and an error when ctx has. Without a keeper it waits for ctx.
-func (s *Store) AwaitKeeperEnd(ctx context.Context) error {
+// KeeperLost reports whether there was a keeper that has ended.
+func (s *Store) KeeperLost() bool { return s.lost.Load() }
+
+// AwaitKeeperEnd returns true when the keeper has ended, which it should not before the
+// daemon, and false when ctx has. Without a keeper it waits for ctx.
+func (s *Store) AwaitKeeperEnd(ctx context.Context) bool {
 	if s.alive == nil {
 		<-ctx.Done()
-		return ctx.Err()
+		return false
 	}
-	stop := context.AfterFunc(ctx, func() { _ = s.alive.SetReadDeadline(past) })
-	defer stop()
-	_, err := s.alive.Read(make([]byte, 1))
-	if ctx.Err() != nil {
-		return ctx.Err()
+	defer context.AfterFunc(ctx, func() { _ = s.alive.SetReadDeadline(past) })()
+	if _, err := s.alive.Read(make([]byte, 1)); errors.Is(err, io.EOF) {
+		s.lost.Store(true)
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return err
-	}
-	return nil
+	return s.lost.Load()
 }

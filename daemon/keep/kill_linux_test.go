@@ -251,7 +251,7 @@ func TestKeeperIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-h.ended
-	if answer := <-told; answer != "<nil>" {
+	if answer := <-told; answer != "true" {
 		t.Errorf("the daemon waits for the end of its keeper, and gets %s", answer)
 	}
 	if h.daemon() != pid {

@@ -50,6 +50,9 @@ func (p Paths) ShimSocket() string { return filepath.Join(p.Runtime, "shim.sock"
 // LockFile is what the daemon holds a lock on as long as it runs.
 func (p Paths) LockFile() string { return filepath.Join(p.Runtime, "thoughtgated.lock") }
 
+// KeeperLock is what the daemon's keeper holds a lock on, where it has one.
+func (p Paths) KeeperLock() string { return filepath.Join(p.Runtime, "keeper.lock") }
+
 // StateLock is what the daemon holds a lock on likewise: of those that keep what they
 // know in the same folder there is one, wherever their sockets are.
 func (p Paths) StateLock() string { return filepath.Join(p.State, "thoughtgated.lock") }
