@@ -98,7 +98,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 		return 0
 	case err != nil:
 		fmt.Fprintf(stderr, "thoughtgated: %v\nRun \"thoughtgated --help\" for the usage.\n", err)
-		return exitUsage
+		return notStarted(exitUsage, getenv)
 	case o.version:
 		fmt.Fprintln(stdout, "thoughtgated", release)
 		return 0
@@ -111,7 +111,7 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	case o.keep:
 		return keepDaemon(o, args, getenv, stderr)
 	}
-	if err := serve(o, getenv, stderr); err != nil {
+	if ready, err := serve(o, getenv, stderr); err != nil {
 		var refused *daemon.ConfigError
 		if errors.As(err, &refused) {
 			for _, d := range refused.Problems {
@@ -122,9 +122,23 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 		if what := sock.Remedy(err); what != "" {
 			fmt.Fprintf(stderr, "What to do: %s.\n", what)
 		}
+		if !ready {
+			return notStarted(exitFailed, getenv)
+		}
 		return exitFailed
 	}
 	return 0
+}
+
+// startPause is how long a daemon that can't start waits before it ends, under systemd,
+// which starts it again at once.
+const startPause = 2 * time.Second
+
+func notStarted(code int, getenv func(string) string) int {
+	if getenv("NOTIFY_SOCKET") != "" {
+		time.Sleep(startPause)
+	}
+	return code
 }
 
 func parse(args []string) (options, error) {
@@ -173,24 +187,25 @@ func parse(args []string) (options, error) {
 // before they kill. What hangs in a system call can't be told to stop.
 const stopWithin = 15 * time.Second
 
-// serve runs the daemon until a signal or a call ends it.
-func serve(o options, getenv func(string) string, stderr io.Writer) error {
+// serve runs the daemon until a signal or a call ends it, and says whether it came to
+// be ready.
+func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool, err error) {
 	log := newLogger(o, "daemon", getenv, stderr)
 	store, err := keep.Open()
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE)
 	if err := errors.Join(private.NoCore(), private.NoReading()); err != nil {
-		return err
+		return false, err
 	}
 	defer adoptOrphans(log)()
 
 	l, err := listen(getenv, store, log)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer l.close()
 	attending, leave := context.WithCancel(ctx)
@@ -208,7 +223,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 		},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	attended := attend(attending, d, store, log)
 	notify(store, log, sdReady)
@@ -217,7 +232,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) error {
 	leave()
 	attended()
 	log.Info("stopped")
-	return err
+	return true, err
 }
 
 // checked is what --check --json prints.

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 )
 
 // A setting is one line of a unit, as "Socket.ListenStream", in file order; a
@@ -70,7 +73,10 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{service, "Unit.Requires", []string{control, shim}},
 		{service, "Unit.After", []string{control, shim}},
 		{service, "Service.Type", []string{"notify"}},
+		{service, "Service.NotifyAccess", []string{"main"}},
+		{service, "Service.FileDescriptorStoreMax", []string{strconv.Itoa(keep.Most)}},
 		{service, "Service.Restart", []string{"on-failure"}},
+		{service, "Service.RestartSec", []string{"0"}},
 		{service, "Service.ExecReload", []string{"/usr/bin/tgctl", "daemon", "reload"}},
 		{service, "Service.WatchdogSec", []string{"30s"}},
 		{service, "Unit.StartLimitIntervalSec", []string{"0"}},
