@@ -22,7 +22,7 @@ type Judge interface {
 	Message(ctx context.Context, side wire.Side, method string, line []byte)
 	Refused(ctx context.Context, side wire.Side, reason string, prefix []byte)
 	Read(side wire.Side, method string, n uint64)
-	Ended(seq uint64)
+	Ended(seq uint64, outcome string)
 	Outcome(ctx context.Context, seq uint64, outcome string)
 	Profile() gate.Profile
 }

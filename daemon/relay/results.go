@@ -107,7 +107,7 @@ func outcomeOf(e *wire.Envelope) string {
 // written.
 func (t *turn) outcome(r *request, outcome string) {
 	if r.seq > 0 {
-		t.gate.Ended(r.seq)
+		t.gate.Ended(r.seq, outcome)
 		t.happens(&ended{r.seq, outcome})
 	}
 }

@@ -368,7 +368,7 @@ func (j *playedJudge) Outcome(_ context.Context, seq uint64, outcome string) {
 
 func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // it was heard
 func (j *playedJudge) Read(wire.Side, string, uint64)                     {}
-func (j *playedJudge) Ended(uint64)                                       {}
+func (j *playedJudge) Ended(uint64, string)                               {}
 func (j *playedJudge) Profile() gate.Profile                              { return gate.Production }
 
 // until waits until so, which is asked while nothing of the session changes.

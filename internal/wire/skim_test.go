@@ -204,7 +204,7 @@ func TestLongReader(t *testing.T) {
 			t.Error("no line has a skeleton")
 		}
 		long.Close()
-		if long.mapped || len(long.buf) > keptBuffer {
+		if long.window.(*window).mapped || len(long.window.(*window).buf) > keptBuffer {
 			t.Error("memory is held after Close")
 		}
 	}
@@ -228,7 +228,7 @@ func TestLongReaderMemory(t *testing.T) {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		if r.mapped {
+		if r.window.(*window).mapped {
 			t.Error("memory outside of the heap is held at the end of the input")
 		}
 		return (after.TotalAlloc - before.TotalAlloc) / lines
