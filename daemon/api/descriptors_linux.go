@@ -1,3 +1,5 @@
+//lint:file-ignore U1000 see descriptors.go
+
 package api
 
 import "golang.org/x/sys/unix"

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -283,10 +284,11 @@ func TestManySilentConnections(t *testing.T) {
 	}
 
 	full := &turns{taken: make(chan struct{}), users: 1}
-	me, _, err := processOf(int32(os.Getpid()))
+	self, err := sock.ProcessOf(int32(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
+	me := session.Process{PID: self.PID, Start: self.Start}
 	a = newArrivals(time.Millisecond)
 	a.of[me] = full
 	arrive()
