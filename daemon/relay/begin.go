@@ -90,7 +90,8 @@ func (s *Session) Run() {
 	s.begin(s.finish)
 	s.begin(s.obey)
 	s.begin(s.watch)
-	s.begin(s.resubmit)
+	held := s.held() // before this one holds any
+	s.begin(func() { s.resubmit(held) })
 	for side := fromAgent; side <= fromServer; side++ {
 		if s.outputs[side].err == nil {
 			s.begin(func() { s.serve(side) })

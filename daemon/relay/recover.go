@@ -117,11 +117,15 @@ func (s *Session) lineOf(to wire.Side, i item) ([]byte, error) {
 	return line, nil
 }
 
-// resubmit has lines judged again that an earlier daemon held, in their order.
-func (s *Session) resubmit() {
+// held returns the lines that an earlier daemon held, in their order.
+func (s *Session) held() []*waiting {
 	s.mu.Lock()
-	held := slices.SortedFunc(maps.Values(s.state.waiting), func(a, b *waiting) int { return cmp.Compare(a.seq, b.seq) })
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	return slices.SortedFunc(maps.Values(s.state.waiting), func(a, b *waiting) int { return cmp.Compare(a.seq, b.seq) })
+}
+
+// resubmit has held lines judged again.
+func (s *Session) resubmit(held []*waiting) {
 	for _, w := range held {
 		s.gate.SubmitFor(s.ctx, w.submission())
 	}

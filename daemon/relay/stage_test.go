@@ -80,10 +80,11 @@ func newStage(t testing.TB, how play) *stage {
 		})
 	}
 	for side, f := range s.in {
-		s.lines[side] = make(chan string, 1024)
+		lines := make(chan string, 1024)
+		s.lines[side] = lines
 		reading.Go(func() {
 			defer f.Close()
-			for line := range s.lines[side] {
+			for line := range lines {
 				_, _ = f.WriteString(line) // nobody may be there to read it
 			}
 		})
