@@ -54,7 +54,7 @@ type Reader struct {
 	window   Window
 	max      int  // longest line
 	skims    bool // long lines are checked while they arrive
-	searched int // bytes of the window that hold no line end
+	searched int  // bytes of the window that hold no line end
 	torn     torn
 	skim     skim // of a long line
 	scan     scan // of the line that is too long
