@@ -206,7 +206,7 @@ func TestStandardError(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d := serving(t)
-			d.welcome = func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Start: true, RawStderr: test.raw}, nil }
+			d.welcomes(func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Start: true, RawStderr: test.raw}, nil })
 			ours, theirs, err := os.Pipe()
 			if test.terminal {
 				ours, theirs, err = pty.Open()

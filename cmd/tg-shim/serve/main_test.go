@@ -65,7 +65,8 @@ type daemon struct {
 	pb.UnimplementedRelayServer
 	t        *testing.T
 	path     string
-	welcome  func() (*pb.AttachResponse, error)
+	mu       sync.Mutex
+	welcome  func() (*pb.AttachResponse, error) // guarded by mu once the daemon serves
 	attached chan *session
 	started  chan *pb.StartedRequest
 	signals  chan *pb.SignalRequest
@@ -78,8 +79,18 @@ type session struct {
 	in, out, input, output, drained *os.File
 }
 
+// welcomes has f say what Attach answers from now on.
+func (d *daemon) welcomes(f func() (*pb.AttachResponse, error)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.welcome = f
+}
+
 func (d *daemon) Attach(ctx context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
-	w, err := d.welcome()
+	d.mu.Lock()
+	welcome := d.welcome
+	d.mu.Unlock()
+	w, err := welcome()
 	if err != nil {
 		return nil, err
 	}

@@ -66,9 +66,9 @@ func TestServer(t *testing.T) {
 func TestHello(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
-	d.welcome = func() (*pb.AttachResponse, error) {
+	d.welcomes(func() (*pb.AttachResponse, error) {
 		return &pb.AttachResponse{Start: true, Set: []string{"ADDED=a=b", "PLAIN2=", "THOUGHTGATE_OURS=1"}, Unset: []string{"HOM*"}}, nil
-	}
+	})
 	s := d.start("sh", "-c", `echo "$PLAIN $ADDED ${PLAIN2-unset} $THOUGHTGATE_OURS ${THOUGHTGATE_SESSION-unset} ${HOME-unset} $THOUGHTGATE_SERVER"`)
 	session := next(t, "Attach", d.attached)
 	h := session.hello
@@ -113,7 +113,7 @@ func TestNothingToStart(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
 	ran := filepath.Join(t.TempDir(), "ran")
-	d.welcome = func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Reason: `server "x" is withheld`}, nil }
+	d.welcomes(func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Reason: `server "x" is withheld`}, nil })
 	for _, last := range []string{"", "\x7d"} {
 		s := d.start("touch", ran)
 		session := next(t, "Attach", d.attached)
@@ -190,10 +190,10 @@ func TestMissingStaysMissing(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
 	dir := t.TempDir()
-	d.welcome = func() (*pb.AttachResponse, error) {
+	d.welcomes(func() (*pb.AttachResponse, error) {
 		err := os.WriteFile(filepath.Join(dir, "server"), []byte("#!/bin/sh\ntouch ran\n"), 0o700)
 		return &pb.AttachResponse{Start: true}, err
-	}
+	})
 	for _, command := range [][]string{{"./server"}, {"--extension", "e"}} {
 		s := d.startWith(func(c *exec.Cmd) { c.Dir = dir }, command...)
 		session := next(t, "Attach", d.attached)
@@ -249,17 +249,17 @@ func TestDaemonComesLate(t *testing.T) {
 	d := newDaemon(t)
 	tried := make(chan bool, 100)
 	again := status.Error(codes.Unavailable, "it is ending")
-	d.welcome = func() (*pb.AttachResponse, error) {
+	d.welcomes(func() (*pb.AttachResponse, error) {
 		tried <- true
 		return nil, again
-	}
+	})
 	s := d.start("cat")
 	s.say("early")
 	stop := d.serve()
 	next(t, "a try", tried)
 	next(t, "another", tried)
 	stop()
-	d.welcome = func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Start: true}, nil }
+	d.welcomes(func() (*pb.AttachResponse, error) { return &pb.AttachResponse{Start: true}, nil })
 	d.serve()
 	go next(t, "Attach", d.attached).relay()
 	s.hears("early")
@@ -271,9 +271,9 @@ func TestDaemonComesLate(t *testing.T) {
 func TestRefusedForGood(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
-	d.welcome = func() (*pb.AttachResponse, error) {
+	d.welcomes(func() (*pb.AttachResponse, error) {
 		return nil, status.Error(codes.FailedPrecondition, "another protocol")
-	}
+	})
 	s := d.start("cat")
 	s.say(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	s.hears(`{"jsonrpc":"2.0","id":1,"error":{"code":-31010,"message":"Not executed: another protocol"}}`)

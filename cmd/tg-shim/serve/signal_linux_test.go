@@ -44,10 +44,10 @@ func TestSignalWithoutDaemon(t *testing.T) {
 	t.Parallel()
 	d := serving(t)
 	tried := make(chan bool, 1000)
-	d.welcome = func() (*pb.AttachResponse, error) {
+	d.welcomes(func() (*pb.AttachResponse, error) {
 		tried <- true
 		return nil, status.Error(codes.Unavailable, "it is ending")
-	}
+	})
 	s := d.start("cat")
 	next(t, "a try", tried)
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
