@@ -1,5 +1,7 @@
 package facts
 
+import "github.com/thoughtgate/thoughtgated/internal/display"
+
 // said is what the name of a tool says that it does.
 type said struct {
 	deed    deed
@@ -24,7 +26,7 @@ func (s *said) by(d deed) string {
 // deedsIn says what a tool of this name does; clean is the name without disguises.
 func deedsIn(name string, clean []byte) said {
 	s := deedsOf(clean)
-	if isASCII(clean) && isASCII(name) {
+	if display.IsASCII(clean) && display.IsASCII(name) {
 		return s
 	}
 	for d, word := range foreignIn(name) {

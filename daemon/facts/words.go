@@ -1,9 +1,6 @@
 package facts
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // A tool's name is split into words. One that acts decides wherever it stands,
 // else one that sends, else the first that reads: `get_and_delete` deletes, and
@@ -150,15 +147,6 @@ func deeds(lists ...map[deed][]string) map[string]deed {
 		}
 	}
 	return m
-}
-
-func isASCII[T string | []byte](text T) bool {
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 var (

@@ -2,6 +2,7 @@ package display
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
@@ -14,7 +15,7 @@ type Caseless struct {
 }
 
 // NewCaseless returns that of name.
-func NewCaseless(name string) Caseless { return Caseless{name: name, plain: isASCII(name)} }
+func NewCaseless(name string) Caseless { return Caseless{name: name, plain: IsASCII(name)} }
 
 // Is reports whether some program that takes capitals for small letters takes other
 // for the name: those that fold one letter at a time, as most do, or all of Unicode,
@@ -24,7 +25,7 @@ func (c *Caseless) Is(other string) bool {
 	if strings.EqualFold(other, c.name) {
 		return true
 	}
-	if c.plain && isASCII(other) {
+	if c.plain && IsASCII(other) {
 		return false
 	}
 	if c.key == "" {
@@ -39,6 +40,12 @@ func caseKey(name string) string {
 	return cases.Fold().String(norm.NFKC.String(turkish.Replace(name)))
 }
 
-func isASCII(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 })
+// IsASCII reports whether text has no byte outside of ASCII.
+func IsASCII[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
