@@ -170,7 +170,7 @@ func killSession(t *testing.T, sockets bool, kills int) {
 	executed := make(chan map[string]int, 1)
 	go func() { executed <- serveCalls(serverIn, serverOut) }() // ends with its input
 	answered := make(chan map[string]int, 1)
-	go func() { answered <- countLines(agentIn, "id") }() // ends with its input
+	go func() { answered <- countLines(agentIn) }() // ends with its input
 
 	start := func() *exec.Cmd {
 		cmd := exec.Command(os.Args[0])
@@ -294,7 +294,8 @@ func serveCalls(r io.Reader, w io.WriteCloser) map[string]int {
 	}
 }
 
-func countLines(r io.Reader, _ string) map[string]int {
+// countLines counts the ids that are answered with a result.
+func countLines(r io.Reader) map[string]int {
 	ids := map[string]int{}
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for {

@@ -229,8 +229,7 @@ func sendLines(w io.Writer, stop <-chan struct{}) int {
 		case 1, 2, 3:
 			size = 60<<10 + sizes.IntN(20<<10)
 		}
-		line := fmt.Appendf(nil, "%d %d ", i, size)
-		line = append(bytes.Clone(line), bytes.Repeat([]byte{byte('a' + i%26)}, size)...)
+		line := append(fmt.Appendf(nil, "%d %d ", i, size), bytes.Repeat([]byte{byte('a' + i%26)}, size)...)
 		if _, err := w.Write(append(line, '\n')); err != nil {
 			return i
 		}
