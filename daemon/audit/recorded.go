@@ -28,6 +28,29 @@ func (l *Log) Orphaned(attachment string) map[uint64]bool {
 	return found
 }
 
+// Earlier is what earlier daemons have recorded of an attachment.
+type Earlier struct {
+	Calls map[uint64]record.Record // the verdicts
+	Over  map[uint64]record.Record // what came of them
+}
+
+// Earlier returns what earlier daemons have recorded of an attachment, as Recorded does.
+func (l *Log) Earlier(attachment string) Earlier {
+	return Earlier{l.recorded(attachment, record.KindCall), l.recorded(attachment, record.KindOutcome)}
+}
+
+// Judged returns the SHA-256 of what a verdict is on, in hexadecimal digits.
+func (e Earlier) Judged(seq uint64) (digest string, ok bool) {
+	r, ok := e.Calls[seq]
+	return r.Digest, ok
+}
+
+// Told reports whether it is on record what came of a call.
+func (e Earlier) Told(seq uint64) bool {
+	_, ok := e.Over[seq]
+	return ok
+}
+
 func (l *Log) recorded(attachment string, of record.Kind) map[uint64]record.Record {
 	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
 	kind, gone := []byte(`,"kind":"`+string(of)+`"`), []byte(`,"kind":"`+string(record.KindDetach)+`"`)

@@ -30,6 +30,13 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	}
 	t.happens(&closed{which{r.side, key}})
 	t.gate.Read(t.side, r.method, 1)
+	if t.shared() && e.Kind == wire.Result && r.side == wire.FromAgent && binds(r.method) && !r.ours && r.wrote != nil {
+		t.happens(&agreed{r.method, r.wrote})
+	}
+	if r.ours {
+		t.outcome(r, outcomeOf(e))
+		return
+	}
 	rule := mcp.LookupResult(t.side, r.method, r.modern)
 	if rule.Treatment == mcp.Refuse {
 		t.outcome(r, outcomeOf(e))
@@ -77,7 +84,7 @@ func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
 	w.came(call)
 	switch v := t.judgeLine(w); v.Move {
 	case gate.Forward:
-		t.owe(other(t.side), w.announced(v.Line))
+		t.oweJudged(w, v)
 	case gate.Ask:
 		t.hold(w, v)
 	case gate.Deny:

@@ -28,6 +28,10 @@ type Ends struct {
 	Shim    *Process // that has handed the descriptors over; nil where nobody watches it
 	Drained *os.File // is closed when the agent has been written all that it is owed; may be nil
 
+	// Earlier is what earlier daemons have put on record of the session, nil for a new
+	// one.
+	Earlier Earlier
+
 	// LetGo is called with each descriptor before it is closed for good, so that who
 	// keeps a copy of it closes that as well. It may be nil.
 	LetGo func(*os.File)
@@ -115,7 +119,7 @@ func (s *Session) deliver(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() == nil {
-		s.happen(&owed{fromAgent, append(line[:len(line):len(line)], '\n')})
+		s.happen(&owed{to: fromAgent, line: append(line[:len(line):len(line)], '\n')})
 		s.changed.Broadcast()
 	}
 }

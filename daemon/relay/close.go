@@ -179,5 +179,8 @@ func (s *Session) shut() {
 		}
 	}
 	s.wake, s.toServer = nil, nil
+	if status := s.ends.Server.status(); status > 0 && s.ends.Drained != nil && !s.ending.left {
+		_, _ = s.ends.Drained.Write([]byte{byte(status)}) // nobody may be there to read it
+	}
 	s.letGo(s.ends.Drained)
 }

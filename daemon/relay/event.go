@@ -40,6 +40,8 @@ var kinds = map[byte]func() event{
 	15: func() event { return new(began) },
 	16: func() event { return new(delivered) },
 	17: func() event { return new(reminded) },
+	18: func() event { return new(agreed) },
+	19: func() event { return new(cleared) },
 }
 
 func kindOf(e event) byte {
@@ -78,6 +80,10 @@ func kindOf(e event) byte {
 		return 16
 	case *reminded:
 		return 17
+	case *agreed:
+		return 18
+	case *cleared:
+		return 19
 	}
 	panic(fmt.Sprintf("relay: an event of type %T has no kind", e))
 }
@@ -155,6 +161,7 @@ func (e *opened) code(c *codec) {
 	c.text(&r.notice)
 	c.flag(&r.inspect)
 	c.bytes(&r.wrote)
+	c.flag(&r.ours)
 }
 
 // which names an open request.
@@ -220,9 +227,12 @@ func (e *decided) code(c *codec) { c.offset(&e.seq) }
 type owed struct {
 	to   wire.Side
 	line []byte // with its line end
+	seq  uint64 // it was judged under, as it is; 0 when it was not
+
+	reply bool // it is ours, to what that side has written itself
 }
 
-func (e *owed) code(c *codec) { c.side(&e.to); c.bytes(&e.line) }
+func (e *owed) code(c *codec) { c.side(&e.to); c.bytes(&e.line); c.offset(&e.seq); c.flag(&e.reply) }
 
 // passed: a side is to be written what stands in the input of the other one.
 type passed struct {

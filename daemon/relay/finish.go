@@ -79,7 +79,9 @@ func (s *Session) stopServer() {
 	step := 1 // what was asked for once more than that hastens it
 	hastened := func() bool { return s.ending.asked > step || s.serverGone() }
 	end := time.Now().Add(s.grace.Stdin)
-	s.until(s.grace.Stdin, func() bool { return s.written(fromServer) || hastened() })
+	s.until(s.grace.Stdin, func() bool {
+		return s.written(fromServer) && (!s.shared() || s.ending.dead || !s.state.owes(fromAgent)) || hastened()
+	})
 	s.closeInput()
 	s.until(max(time.Until(end), 1), hastened)
 	if s.serverGone() || s.ctx.Err() != nil {
@@ -129,7 +131,7 @@ func (s *Session) closeInput() {
 	if o.err == nil {
 		o.err = errEnded
 	}
-	s.toServer.Wake()
+	s.ends.Server.interrupt()
 	s.changed.Broadcast()
 	for o.writing {
 		s.changed.Wait()
@@ -161,14 +163,16 @@ func (s *Session) refuseHeld(code int, text string) {
 // fail answers what is open of the agent's requests with an error, and all that come
 // later. s.mu is held.
 func (s *Session) fail() {
-	text := "The MCP server has ended"
-	if s.ending.how != "" {
-		text += " (" + s.ending.how + ")"
-	}
 	if s.over == nil {
-		s.over = &Refusal{mcp.CodeServerExit, text}
+		if s.over = s.ends.Server.failure(); s.over == nil {
+			text := "The MCP server has ended"
+			if s.ending.how != "" {
+				text += " (" + s.ending.how + ")"
+			}
+			s.over = &Refusal{mcp.CodeServerExit, text + " and did not answer"}
+		}
 	}
-	s.refuseHeld(s.over.Code, text+" and did not answer")
+	s.refuseHeld(s.over.Code, s.over.Text)
 	s.failOpen()
 }
 
@@ -179,8 +183,8 @@ func (s *Session) failOpen() {
 		if r.seq > 0 {
 			events = append(events, &ended{r.seq, "lost"})
 		}
-		if !r.cancelled {
-			events = append(events, &owed{fromAgent, append(mcp.RefuseUnread(r.id, s.over.Code, s.over.Text+" and did not answer"), '\n')})
+		if !r.cancelled && !r.ours {
+			events = append(events, &owed{to: fromAgent, line: append(mcp.RefuseUnread(r.id, s.over.Code, s.over.Text), '\n')})
 		}
 		s.happen(events...)
 	}

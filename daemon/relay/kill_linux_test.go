@@ -58,6 +58,7 @@ func relaySession(record string) error {
 	if err != nil {
 		return err
 	}
+	ends.Earlier = j
 	s, err := New(j, ends, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
@@ -88,6 +89,25 @@ func openJudge(path string) (*fileJudge, error) {
 	}
 	j.file, err = os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	return j, err
+}
+
+// Judged implements [Earlier].
+func (j *fileJudge) Judged(seq uint64) (digest string, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for line := range j.known {
+		if rest, is := strings.CutPrefix(line, fmt.Sprintf("forward %d ", seq)); is {
+			return rest, true
+		}
+	}
+	return "", false
+}
+
+// Told implements [Earlier].
+func (j *fileJudge) Told(seq uint64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.known[fmt.Sprintf("outcome %d ok", seq)] || j.known[fmt.Sprintf("outcome %d not_written", seq)]
 }
 
 func (j *fileJudge) write(kind string, seq uint64, about string) {
@@ -199,8 +219,14 @@ func killSession(t *testing.T, sockets bool, kills int) {
 	if err := last.Wait(); err != nil {
 		t.Errorf("the last daemon: %v", err)
 	}
-	if calls == 0 || len(ids) != calls || len(replies) != calls {
-		t.Errorf("%d calls were sent, %d executed, %d answered", calls, len(ids), len(replies))
+	refused := 0
+	for reply := range replies {
+		if strings.HasPrefix(reply, deadlyReply) { // two kills have hit it
+			refused++
+		}
+	}
+	if calls == 0 || len(ids)+refused != calls || len(replies) != calls {
+		t.Errorf("%d calls were sent, %d executed, %d answered, %d refused", calls, len(ids), len(replies), refused)
 	}
 	once(t, "executed", ids)
 	once(t, "answered", replies)
@@ -213,19 +239,22 @@ func killSession(t *testing.T, sockets bool, kills int) {
 	for _, line := range strings.Split(strings.TrimSpace(string(all)), "\n") {
 		kind, rest, _ := strings.Cut(line, " ")
 		seq, _, _ := strings.Cut(rest, " ")
-		lines[kind+" "+seq]++
 		if kind == "refused" {
-			t.Error(line)
+			if !strings.Contains(line, "twice while it dealt with") {
+				t.Error(line)
+			}
+			continue
 		}
+		lines[kind+" "+seq]++
 		if kind == "outcome" {
 			outcomes++
 		}
 	}
 	once(t, "recorded", lines)
-	if len(lines) != 2*calls || outcomes != calls {
+	if len(lines) < 2*(calls-refused) || len(lines) > 2*calls || outcomes < calls-refused || outcomes > calls {
 		t.Errorf("%d calls have %d records, of which %d say what came of it", calls, len(lines), outcomes)
 	}
-	t.Logf("%d calls over %d kills", calls, kills)
+	t.Logf("%d calls over %d kills, of which %d were refused", calls, kills, refused)
 }
 
 func once(t *testing.T, what string, by map[string]int) {
@@ -294,6 +323,8 @@ func serveCalls(r io.Reader, w io.WriteCloser) map[string]int {
 	}
 }
 
+const deadlyReply = "refused: "
+
 // countLines counts the ids that are answered with a result.
 func countLines(r io.Reader) map[string]int {
 	ids := map[string]int{}
@@ -304,7 +335,11 @@ func countLines(r io.Reader) map[string]int {
 			return ids
 		}
 		if !bytes.Contains(line, []byte(`"result"`)) {
-			ids["no result: "+string(line[:min(len(line), 200)])]++
+			kind := "no result: "
+			if bytes.Contains(line, []byte("Not executed: the daemon has ended twice")) {
+				kind = deadlyReply
+			}
+			ids[kind+string(line[:min(len(line), 200)])]++
 			continue
 		}
 		ids[idIn(line)]++

@@ -46,6 +46,31 @@ func (t *turn) line(l *wire.Line) error {
 	return nil
 }
 
+// deadly is how often a line may have ended the daemon that dealt with it.
+const deadly = 2
+
+// deadly refuses a line that has ended the daemon so often. It is not read again.
+func (t *turn) deadly(l *wire.Line) {
+	const reason = "the daemon has ended twice while it dealt with the line"
+	seq := t.state.nextSeq(t.side) // the line may be on record under it, and no other may be
+	t.happens(&judged{seq})
+	if e := t.ends.Earlier; e != nil {
+		if _, known := e.Judged(seq); known {
+			t.happens(&ended{seq, "not_written"})
+		}
+	}
+	t.refused(l.Data, reason)
+	id, asks := wire.IDOf(l.Data)
+	if id == nil {
+		return
+	}
+	refusal := &wire.Refusal{Reason: reason, Code: mcp.CodeGate}
+	if asks {
+		refusal.Reason = "Not executed: " + reason
+	}
+	t.answerRefused(id, refusal, asks)
+}
+
 // unread refuses a line that is not one message, and tells whoever waits for it.
 func (t *turn) unread(line []byte, err error) {
 	var refusal *wire.Refusal

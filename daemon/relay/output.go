@@ -136,27 +136,39 @@ func (s *Session) serve(to wire.Side) {
 	}
 }
 
+// through is what a verdict that lets w pass leads to.
+func (w *waiting) through(v gate.Verdict) *owed {
+	line, seq := v.Line, w.seq
+	if w.result {
+		if line = w.announced(line); len(line) != len(v.Line) {
+			seq = 0 // not as it was judged
+		}
+	}
+	return &owed{to: other(w.side), line: append(line[:len(line):len(line)], '\n'), seq: seq}
+}
+
 // consequences are what a verdict on a held line leads to. s.mu is held.
 func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
-	write := func(to wire.Side, line []byte) event { return &owed{to, append(line[:len(line):len(line)], '\n')} }
-	if w.result {
-		if v.Move == gate.Forward {
-			return []event{write(other(w.side), w.announced(v.Line))}
-		}
-		return []event{write(other(w.side), w.refused(v))}
+	ours := func(to wire.Side, line []byte) event {
+		return &owed{to: to, line: append(line[:len(line):len(line)], '\n'), reply: to == w.side}
 	}
-	if w.key == "" { // a notification
-		if v.Move == gate.Forward {
-			return []event{write(other(w.side), v.Line)}
-		}
+	switch {
+	case w.result && v.Move != gate.Forward:
+		return []event{ours(other(w.side), w.refused(v))}
+	case w.result, w.key == "" && v.Move == gate.Forward:
+		return []event{w.through(v)}
+	case w.key == "": // a notification
 		return nil
-	}
-	if v.Move != gate.Forward {
-		return []event{&closed{which{w.side, w.key}}, write(w.side, refusal(v, w.id))}
+	case v.Move != gate.Forward:
+		events := []event{&closed{which{w.side, w.key}}}
+		if r := s.state.open[w.side][w.key]; r == nil || !r.ours {
+			events = append(events, ours(w.side, refusal(v, w.id)))
+		}
+		return events
 	}
 	e := &written{which: which{w.side, w.key}, notice: v.Notice, inspect: v.Inspect}
 	if v.Inspect {
 		e.wrote = v.Line
 	}
-	return []event{e, write(other(w.side), v.Line)}
+	return []event{e, w.through(v)}
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -10,12 +11,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// source is what a side's lines are read from: the [wire.Window] of its pump.
+// source is what a side's lines are read from.
 type source interface {
-	wire.Window
-	// taken is the offset up to which the pump has dealt with what was read, once it
-	// has dealt with the line that was read last.
-	taken() uint64
+	// lines returns the reader of what comes, for the one pump.
+	lines() (*wire.Reader, error)
+	// progress says how far the pump has got, once it has dealt with the line that was
+	// read last. s.mu is held.
+	progress() []event
 	// standing is the event that line is written to a side as it stands in this memory,
 	// nil where it does not.
 	standing(line []byte, to wire.Side) event
@@ -33,6 +35,7 @@ type input struct {
 	session *Session
 	side    wire.Side
 	fd      int
+	reader  *wire.Reader
 	at      uint64 // offset up to which lines were taken by the reader
 	idle    bool   // it waits for more; s.mu guards it
 }
@@ -45,7 +48,22 @@ func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
 	return &input{Input: in, session: s, side: side, fd: fd, at: s.state.taken[side]}, nil
 }
 
-func (in *input) taken() uint64 { return in.at }
+// progress implements [source].
+func (in *input) progress() []event {
+	events := []event{&consumed{in.side, in.at}}
+	if state := in.reader.State(); !bytes.Equal(state, in.session.state.framed[in.side]) {
+		events = append(events, &framed{in.side, state})
+	}
+	return events
+}
+
+func (in *input) lines() (*wire.Reader, error) {
+	in.reader = wire.NewReaderOf(in, in.session.mapping.Longest())
+	if err := in.reader.Restore(in.session.state.framed[in.side]); err != nil {
+		return nil, damaged("%v", err)
+	}
+	return in.reader, nil
+}
 
 func (in *input) heard() bool { return in.idle && !pipe.Ready(in.fd) }
 
@@ -86,7 +104,7 @@ func (in *input) wait(idle bool) {
 		s.changed.Wait()
 	}
 	if in.at > s.state.taken[in.side] { // of a line that is too long, or blank
-		s.happen(&consumed{in.side, in.at})
+		s.happen(in.progress()...)
 	}
 	if s.ending.begun {
 		s.changed.Broadcast()
@@ -116,16 +134,20 @@ func (in *input) standing(line []byte, to wire.Side) event {
 
 // pump deals with the lines of one side until that ends.
 func (s *Session) pump(side wire.Side) error {
-	reader := wire.NewReaderOf(s.inputs[side], s.mapping.Longest())
+	reader, err := s.inputs[side].lines()
+	if err != nil {
+		return err
+	}
 	defer reader.Close()
 	var line wire.Line
 	for {
-		if err := reader.Next(&line); err == io.EOF {
+		switch err = reader.Next(&line); err {
+		case nil:
+			err = s.take(side, &line)
+		case io.EOF:
 			return nil
-		} else if err != nil {
-			return err
 		}
-		if err := s.take(side, &line); err != nil {
+		if err != nil {
 			return err
 		}
 		if !reader.More() || s.owes(other(side)) >= together {
@@ -162,12 +184,13 @@ func (s *Session) owes(to wire.Side) uint64 {
 	return s.state.out[to].size()
 }
 
-// heed waits while side leaves more of what it is owed unread than may wait, so that
-// who makes us answer, and does not read the answers, is read no more.
+// heed waits while side leaves more of our answers unread than may wait: who makes us
+// answer, and does not read the answers, is read no more. What the other side sends it
+// does not count: it may have to write before it can read that.
 func (s *Session) heed(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.state.out[side].size() > mostOwed && s.outputs[side].err == nil && s.ctx.Err() == nil {
+	for s.state.out[side].replies > mostOwed && s.outputs[side].err == nil && s.ctx.Err() == nil {
 		s.changed.Wait()
 	}
 }

@@ -5,6 +5,7 @@ package relay
 type queue struct {
 	items      []item // oldest first
 	start, end uint64 // of items
+	replies    uint64 // bytes of items that are replies
 }
 
 // item is one line and its end: the line itself, or where it stands in the input of
@@ -13,6 +14,8 @@ type item struct {
 	line   []byte // nil: it stands in the input
 	offset uint64
 	n      uint64
+	seq    uint64 // it was judged under; 0 when it was not
+	reply  bool   // it is ours, to what the side has written itself
 }
 
 func (q *queue) add(i item) error {
@@ -21,6 +24,9 @@ func (q *queue) add(i item) error {
 	}
 	q.items = append(q.items, i)
 	q.end += i.n
+	if i.reply {
+		q.replies += i.n
+	}
 	return nil
 }
 
@@ -31,6 +37,9 @@ func (q *queue) size() uint64 { return q.end - q.start }
 func (q *queue) drop(offset uint64) {
 	for len(q.items) > 0 && q.start+q.items[0].n <= offset {
 		q.start += q.items[0].n
+		if q.items[0].reply {
+			q.replies -= q.items[0].n
+		}
 		q.items[0] = item{}
 		q.items = q.items[1:]
 	}

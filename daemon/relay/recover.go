@@ -53,6 +53,12 @@ func (s *Session) restore() (err error) {
 	for side := range s.outputs {
 		s.state.out[side].drop(s.outputs[side].cursor.Delivered())
 	}
+	if err := s.believe(); err != nil {
+		return err
+	}
+	if m, is := s.ends.Server.(*Shared); is && s.ends.Earlier != nil {
+		s.renew(m)
+	}
 	return nil
 }
 

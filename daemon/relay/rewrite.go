@@ -11,7 +11,7 @@ func (s *state) events(yield func(event) bool) {
 			return
 		}
 		for _, i := range q.items {
-			var e event = &owed{side, i.line}
+			var e event = &owed{side, i.line, i.seq, i.reply}
 			if i.line == nil {
 				e = &passed{side, i.offset, i.n}
 			}
@@ -56,7 +56,7 @@ func (s *state) otherEvents(yield func(event) bool) {
 			return
 		}
 	}
-	for _, e := range s.tasks.events() {
+	for _, e := range append(s.agreed.events(), s.tasks.events()...) {
 		if !yield(e) {
 			return
 		}

@@ -23,10 +23,21 @@ type turn struct {
 	abandoned bool // the session ended while the line was judged: nothing of it has happened
 }
 
+// shared reports whether the server is one that the next daemon has not.
+func (s *Session) shared() bool {
+	_, is := s.ends.Server.(*Shared)
+	return is
+}
+
 func (t *turn) happens(e event) { t.events = append(t.events, e) }
 
 // owe writes a line of ours to a side, which belongs to the session from here on.
-func (t *turn) owe(to wire.Side, line []byte) { t.happens(&owed{to, append(line, '\n')}) }
+func (t *turn) owe(to wire.Side, line []byte) {
+	t.happens(&owed{to: to, line: append(line, '\n'), reply: to == t.side})
+}
+
+// oweJudged writes what the verdict on w lets through to the other side.
+func (t *turn) oweJudged(w *waiting, v gate.Verdict) { t.happens(w.through(v)) }
 
 // forward writes the line on to the other side as it stands in the input.
 func (t *turn) forward(line []byte) {
@@ -96,6 +107,9 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 			t.happens(&began{asks, e.Modern})
 		}
 	}
+	if t.shared() && t.side == wire.FromAgent && binds(r.method) {
+		r.wrote = bytes.Clone(line)
+	}
 	switch rule.Treatment {
 	case mcp.Judge:
 		t.judgeRequest(&r, line)
@@ -123,7 +137,7 @@ func (t *turn) judgeRequest(r *request, line []byte) {
 			r.inspect, r.wrote = true, v.Line
 		}
 		t.happens(&opened{*r})
-		t.owe(other(t.side), v.Line)
+		t.oweJudged(w, v)
 	case gate.Ask:
 		t.happens(&opened{*r})
 		t.hold(w, v)
@@ -212,7 +226,7 @@ func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 	}
 	switch v := t.judgeLine(w); v.Move {
 	case gate.Forward:
-		t.owe(other(t.side), v.Line)
+		t.oweJudged(w, v)
 	case gate.Ask:
 		t.hold(w, v)
 	}

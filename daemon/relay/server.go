@@ -13,12 +13,19 @@ type Server interface {
 	// join readies it for a session that is being begun. Where there is no server, both
 	// results are nil.
 	join(s *Session) (source, sink, error)
+	// interrupt ends a write to it that is under way.
+	interrupt()
 	// hangUp tells the server that nothing more comes. Nobody is writing to it then.
 	hangUp(letGo func(*os.File))
 	terminate()
 	kill()
 	// process is the one to be waited for, nil where the end of its lines is its end.
 	process() *Process
+	// failure is what the agent is told once there is no server any more, nil for that it
+	// has ended.
+	failure() *Refusal
+	// status is what tg-shim is to leave with, where the server was not its own; else -1.
+	status() int
 	// close lets go of it, when nobody uses it any more.
 	close(letGo func(*os.File))
 }
@@ -28,9 +35,16 @@ type Pipes struct {
 	Pair
 	Staging *pipe.Staging // what it reads is written through that; nil where the system has none
 	Process *Process      // nil where it has no handle
+
+	wake *pipe.Waker
 }
 
+func (p *Pipes) interrupt()        { p.wake.Wake() }
+func (p *Pipes) failure() *Refusal { return nil }
+func (p *Pipes) status() int       { return -1 }
+
 func (p *Pipes) join(s *Session) (source, sink, error) {
+	p.wake = s.toServer
 	in, err := s.newInput(fromServer, int(p.From.Fd()))
 	if err != nil || p.To == nil { // an earlier daemon has closed it
 		return in, nil, err
@@ -75,6 +89,9 @@ func (r *Refusal) join(s *Session) (source, sink, error) {
 	return nil, nil, nil
 }
 
+func (r *Refusal) interrupt()            {}
+func (r *Refusal) failure() *Refusal     { return r }
+func (r *Refusal) status() int           { return 0 }
 func (r *Refusal) hangUp(func(*os.File)) {}
 func (r *Refusal) terminate()            {}
 func (r *Refusal) kill()                 {}

@@ -12,6 +12,7 @@ package relay
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -156,13 +157,18 @@ func (t *turn) take(l *wire.Line) error {
 	for t.state.out[to].size() > mostOwed && t.outputs[to].err == nil && t.ctx.Err() == nil {
 		t.changed.Wait()
 	}
-	err := t.line(l)
+	var err error
+	if _, comesAgain := t.inputs[t.side].(*input); comesAgain && t.mapping.Attempt(mapping.Side(t.side), t.state.taken[t.side]) > deadly {
+		t.deadly(l)
+	} else {
+		err = t.line(l)
+	}
 	if t.abandoned { // the next daemon, if there is one, reads the line again
+		t.mapping.Excuse(mapping.Side(t.side))
 		t.events = nil
 		return errEnded
 	}
-	t.happens(&consumed{t.side, t.inputs[t.side].taken()})
-	t.happen(append(t.nowTold(), t.events...)...)
+	t.happen(slices.Concat(t.nowTold(), t.inputs[t.side].progress(), t.events)...)
 	if t.over != nil && t.side == wire.FromAgent {
 		t.failOpen()
 	}

@@ -3,6 +3,7 @@ package relay
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"os"
@@ -40,12 +41,59 @@ type stage struct {
 	open    []*submission  // submitted, without a final verdict
 	early   []*submission  // that came before they were expected
 	torn    bool
+	opened  chan string // with what a shared server is resumed
+
+	mu     sync.Mutex
+	joined sync.Cond
+	member *playedMember // of a shared server
+}
+
+// playedMember is a place at a shared server.
+type playedMember struct {
+	stage  *stage
+	client Client
+}
+
+func (m *playedMember) Write(_ context.Context, line []byte) error {
+	m.stage.out[wire.FromServer] <- string(line)
+	return nil
+}
+
+func (m *playedMember) Resume(initialize []byte) <-chan struct{} {
+	m.stage.opened <- string(initialize)
+	made := make(chan struct{})
+	close(made)
+	return made
+}
+
+func (m *playedMember) Leave() {}
+
+// shared is a server that goes with each daemon.
+func (s *stage) shared() *Shared {
+	return &Shared{Join: func(_ context.Context, c Client) (Member, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.member = &playedMember{stage: s, client: c}
+		s.joined.Broadcast()
+		return s.member, nil
+	}}
+}
+
+// deliver has the shared server say a line.
+func (s *stage) deliver(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.member == nil {
+		s.joined.Wait()
+	}
+	s.member.client.Deliver([]byte(line))
 }
 
 func newStage(t testing.TB, how play) *stage {
 	t.Helper()
 	check := leaks(t)
-	s := &stage{t: t, how: how, judge: newPlayedJudge()}
+	s := &stage{t: t, how: how, judge: newPlayedJudge(), opened: make(chan string, 16)}
+	s.joined.L = &s.mu
 	var outs [2]*os.File
 	s.kept[0], s.in[wire.FromAgent] = pipeOf(t)
 	outs[wire.FromAgent], s.kept[1] = pipeOf(t)
@@ -60,8 +108,15 @@ func newStage(t testing.TB, how play) *stage {
 			t.Skip(err)
 		}
 	}
+	if how.shared { // what is written to the server comes through no pipe
+		outs[wire.FromServer].Close()
+		s.out[wire.FromServer] = make(chan string, 1024)
+	}
 	var reading sync.WaitGroup
 	for side, f := range outs {
+		if how.shared && wire.Side(side) == wire.FromServer {
+			continue
+		}
 		s.out[side] = make(chan string, 1024)
 		reading.Go(func() {
 			defer close(s.out[side])
@@ -97,6 +152,9 @@ func newStage(t testing.TB, how play) *stage {
 		s.letGo()
 		for _, lines := range s.lines {
 			close(lines)
+		}
+		if how.shared {
+			close(s.out[wire.FromServer])
 		}
 		for _, c := range s.out {
 			for range c { // until it is closed
@@ -170,9 +228,15 @@ func (s *stage) ends() Ends {
 			s.t.Fatal(err)
 		}
 	}
+	if s.how.shared {
+		fds[2].Close()
+		fds[3].Close()
+		staging[1].Close()
+		return Ends{Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m, Server: s.shared(), Earlier: s.judge}
+	}
 	return Ends{
 		Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m,
-		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]},
+		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]}, Earlier: s.judge,
 	}
 }
 
@@ -185,6 +249,9 @@ func (s *stage) restart() {
 	case <-time.After(patience):
 		s.t.Fatal("a session was not left")
 	}
+	s.mu.Lock()
+	s.member = nil
+	s.mu.Unlock()
 	s.begin()
 }
 
@@ -246,6 +313,16 @@ type playedJudge struct {
 	known   map[uint64]*submission // by seq
 	numbers map[uint64]uint64      // by seq, in the order in which lines came first
 	deaf    chan struct{}          // nil: it hears
+	digests map[uint64]string      // of what was let through, by seq
+	over    map[uint64]bool        // what came of it was told
+}
+
+// Judged implements [Earlier].
+func (j *playedJudge) Judged(seq uint64) (digest string, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	digest, ok = j.digests[seq]
+	return digest, ok
 }
 
 type submission struct {
@@ -259,7 +336,7 @@ type submission struct {
 func newPlayedJudge() *playedJudge {
 	return &playedJudge{
 		submits: make(chan *submission, 256), cancels: make(chan uint64, 64), observations: make(chan string, 4096), outcomes: make(chan string, 4096),
-		known: map[uint64]*submission{}, numbers: map[uint64]uint64{},
+		known: map[uint64]*submission{}, numbers: map[uint64]uint64{}, digests: map[uint64]string{}, over: map[uint64]bool{},
 	}
 }
 
@@ -290,6 +367,9 @@ func (j *playedJudge) say(m *submission, v gate.Verdict) {
 	defer j.mu.Unlock()
 	first := m.said.Move == 0
 	m.said = v
+	if v.Move == gate.Forward {
+		j.digests[v.Seq] = fmt.Sprintf("%x", sha256.Sum256(v.Line))
+	}
 	j.sink(v)
 	if first {
 		close(m.spoken)
@@ -364,13 +444,24 @@ func (j *playedJudge) Refused(_ context.Context, _ wire.Side, reason string, pre
 }
 
 func (j *playedJudge) Outcome(_ context.Context, seq uint64, outcome string) {
+	j.mu.Lock()
+	j.over[seq] = true
+	j.mu.Unlock()
 	j.outcomes <- fmt.Sprintf("call:%d outcome:OUTCOME_%s", j.number(seq), strings.ToUpper(outcome))
 }
 
 func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // it was heard
 func (j *playedJudge) Read(wire.Side, string, uint64)                     {}
-func (j *playedJudge) Ended(uint64, string)                               {}
-func (j *playedJudge) Profile() gate.Profile                              { return gate.Production }
+
+func (j *playedJudge) Ended(uint64, string) {}
+
+// Told implements [Earlier].
+func (j *playedJudge) Told(seq uint64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.over[seq]
+}
+func (j *playedJudge) Profile() gate.Profile { return gate.Production }
 
 // until waits until so, which is asked while nothing of the session changes.
 func (s *stage) until(what string, so func() bool) error {

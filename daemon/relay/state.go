@@ -23,6 +23,7 @@ type state struct {
 	out       [2]queue               // what each side is owed
 	outcomes  map[uint64]string      // of calls, that are to be put on record
 	tasks     tasks
+	agreed    agreements
 }
 
 // request is one request that was not answered yet.
@@ -40,7 +41,8 @@ type request struct {
 	seq       uint64 // it was judged under; 0 when it passed unjudged
 	notice    string // what the agent is told before the result's content
 	inspect   bool   // extensions want to see its result
-	wrote     []byte // then: as it was written
+	wrote     []byte // then, or where a server that comes later has to be told: as it was written
+	ours      bool   // the session has made it, and takes the answer
 }
 
 // waiting is a line that is held.
@@ -147,7 +149,10 @@ func (e *written) apply(s *state) error {
 	if err != nil {
 		return err
 	}
-	r.written, r.notice, r.inspect, r.wrote = true, e.notice, e.inspect, e.wrote
+	r.written, r.notice, r.inspect = true, e.notice, e.inspect
+	if e.wrote != nil {
+		r.wrote = e.wrote
+	}
 	return nil
 }
 
@@ -207,7 +212,7 @@ func (e *reminded) apply(s *state) error {
 }
 
 func (e *owed) apply(s *state) error {
-	return s.out[e.to].add(item{line: e.line, n: uint64(len(e.line))})
+	return s.out[e.to].add(item{line: e.line, n: uint64(len(e.line)), seq: e.seq, reply: e.reply})
 }
 func (e *passed) apply(s *state) error { return s.out[e.to].add(item{offset: e.offset, n: e.n}) }
 

@@ -40,6 +40,7 @@ import (
 //	deaf             from here on the judge does not return from hearing
 //	heard            it returns
 //	tear             the daemon is gone, and the next one has forgotten all verdicts
+//	opened LINE      a shared server is told next of the handshake that LINE has made
 //	cross LINE       the agent writes LINE and the server reads it next
 //	return LINE      the server writes LINE and the agent reads it next
 //	judged LINE      the agent writes LINE, the judge is asked about it and forwards
@@ -60,6 +61,24 @@ func TestTranscriptsOfLongLines(t *testing.T) {
 	playTranscripts(t, play{behind: strings.Repeat(" ", 70<<10)})
 }
 
+// And with a server that goes with the daemon, where none follows.
+func TestTranscriptsOfShared(t *testing.T) {
+	playTranscripts(t, play{shared: true})
+	files, err := filepath.Glob("testdata/shared/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			playTranscript(t, file, string(text), play{shared: true})
+		})
+	}
+}
+
 // And once with another daemon behind each step.
 func TestTranscriptsOfManyDaemons(t *testing.T) {
 	if raceEnabled {
@@ -72,6 +91,7 @@ func TestTranscriptsOfManyDaemons(t *testing.T) {
 type play struct {
 	behind   string // blanks behind each line that a side writes
 	restarts bool   // behind each step another daemon takes over
+	shared   bool   // the server is one that goes with the daemon
 }
 
 // elsewhere are the transcripts of tg-shim that are about the stream to the daemon, or
@@ -96,6 +116,9 @@ func playTranscripts(t *testing.T, p play) {
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if p.shared && strings.Contains(string(text), "\ntear\n") {
+				t.Skip("another daemon has another server")
 			}
 			playTranscript(t, file, string(text), p)
 		})
@@ -170,7 +193,7 @@ func (s *stage) play(step string) error {
 		s.judge.line([]byte(rest))
 		return nil
 	case "observe", "notice":
-		return s.observe(rest, verb == "observe" && s.how == play{})
+		return s.observe(rest, verb == "observe" && !s.how.restarts)
 	case "silent":
 		select {
 		case line := <-s.out[map[string]wire.Side{"agent": wire.FromAgent, "server": wire.FromServer}[rest]]:
@@ -184,6 +207,12 @@ func (s *stage) play(step string) error {
 	case "heard":
 		s.judge.setHeard()
 		return nil
+	case "opened":
+		got, err := receive(s.opened)
+		if err != nil {
+			return err
+		}
+		return same(got, rest)
 	case "tear":
 		s.judge.forget()
 		s.torn = true
@@ -282,6 +311,10 @@ func (s *stage) verdict(verb, rest string) error {
 }
 
 func (s *stage) write(side wire.Side, line string) error {
+	if s.how.shared && side == wire.FromServer {
+		s.deliver(line)
+		return nil
+	}
 	s.lines[side] <- line + s.how.behind + "\n"
 	return nil
 }

@@ -59,6 +59,7 @@ type Reader struct {
 	skim     skim // of a long line
 	scan     scan // of the line that is too long
 	prefix   []byte
+	overlong bool // the rest of that line is still to be read: see State
 }
 
 // NewReader returns a reader of r for lines of at most max bytes; 0 stands for
@@ -95,6 +96,9 @@ func (r *Reader) Close() { r.window.Release() }
 func (r *Reader) Next(l *Line) error {
 	r.window.Shrink()
 	r.skim.forget()
+	if r.overlong {
+		return r.discard(l)
+	}
 	for {
 		unread := r.window.Unread()
 		if i := bytes.IndexByte(unread[r.searched:], '\n'); i >= 0 {
@@ -108,6 +112,8 @@ func (r *Reader) Next(l *Line) error {
 		}
 		r.searched = len(unread)
 		if len(unread) > r.max+len("\r") {
+			r.scan, r.overlong = scan{}, true
+			r.prefix = append(r.prefix[:0], prefix(unread)...)
 			return r.discard(l)
 		}
 		if r.skims && len(unread) >= keptBuffer {
@@ -142,7 +148,7 @@ func (r *Reader) yield(l *Line, data []byte, terminated bool) bool {
 		r.scan = scan{}
 		r.scan.feed(data)
 		l.Data = prefix(data)
-		r.overlong(l)
+		r.tooLong(l)
 		return true
 	}
 	if r.skim.begun && r.skim.finish(data) {
@@ -170,8 +176,6 @@ func (r *Reader) tear(l *Line) {
 // discard reads on to the end of a line that is too long and makes l of what
 // is known of it.
 func (r *Reader) discard(l *Line) error {
-	r.scan = scan{}
-	r.prefix = append(r.prefix[:0], prefix(r.window.Unread())...)
 	terminated := false
 	for !terminated {
 		unread := r.window.Unread()
@@ -192,14 +196,14 @@ func (r *Reader) discard(l *Line) error {
 			return err
 		}
 	}
-	r.searched = 0
+	r.searched, r.overlong = 0, false
 	*l = Line{Data: r.prefix, Terminated: terminated}
-	r.overlong(l)
+	r.tooLong(l)
 	return nil
 }
 
-// overlong completes l from the scan of the line.
-func (r *Reader) overlong(l *Line) {
+// tooLong completes l from the scan of the line.
+func (r *Reader) tooLong(l *Line) {
 	l.TooLong, l.Refusal = true, errTooLong.plain()
 	if r.torn.covers(l.Data) {
 		return

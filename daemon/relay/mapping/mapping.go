@@ -53,7 +53,9 @@ type header struct {
 	live    uint64 // of the journal: see Journal
 	inputs  [sides]inputWords
 	cursors [sides]cursorWords
-	ends    endsWords
+
+	attempts [sides]uint64 // offset<<2 | how often it was begun with
+	ends     endsWords
 }
 
 // Mapping is the memory of one session. It is used by one daemon at a time; its

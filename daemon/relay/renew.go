@@ -1,0 +1,212 @@
+package relay
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// mostSubscribed is how many subscriptions are made again.
+const mostSubscribed = 1024
+
+// agreements are what an agent has agreed with a shared server, as it asked for it. It
+// is said again to the next one.
+type agreements struct {
+	initialize []byte            // nil while it was not answered
+	level      []byte            // the last logging/setLevel; nil for none
+	subscribed map[string][]byte // the resources/subscribe, by their URI as written
+}
+
+// binds reports whether a server that comes after another has to be told again what a
+// request with the method asked for.
+func binds(method string) bool {
+	switch method {
+	case "initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe":
+		return true
+	}
+	return false
+}
+
+// agreed: a shared server has done what a request asked for that binds it.
+type agreed struct {
+	method string
+	line   []byte
+}
+
+func (e *agreed) code(c *codec) { c.text(&e.method); c.bytes(&e.line) }
+
+func (e *agreed) apply(s *state) error {
+	a := &s.agreed
+	switch e.method {
+	case "initialize":
+		a.initialize = e.line
+	case "logging/setLevel":
+		a.level = e.line
+	case "resources/subscribe":
+		if a.subscribed == nil {
+			a.subscribed = map[string][]byte{}
+		}
+		if len(a.subscribed) < mostSubscribed {
+			a.subscribed[uriOf(e.line)] = e.line
+		}
+	case "resources/unsubscribe":
+		delete(a.subscribed, uriOf(e.line))
+	default:
+		return damaged("%q binds no server", e.method)
+	}
+	return nil
+}
+
+func uriOf(line []byte) string {
+	var e wire.Envelope
+	if wire.Read(line, fromAgent, &e) != nil {
+		return ""
+	}
+	return string(e.URI.Of(line))
+}
+
+// events lead to a.
+func (a *agreements) events() []event {
+	var all []event
+	if a.initialize != nil {
+		all = append(all, &agreed{"initialize", a.initialize})
+	}
+	if a.level != nil {
+		all = append(all, &agreed{"logging/setLevel", a.level})
+	}
+	for _, uri := range slices.Sorted(maps.Keys(a.subscribed)) {
+		all = append(all, &agreed{"resources/subscribe", a.subscribed[uri]})
+	}
+	return all
+}
+
+// cleared: what a side was still owed will not be written to it.
+type cleared struct{ to wire.Side }
+
+func (e *cleared) code(c *codec) { c.side(&e.to) }
+
+func (e *cleared) apply(s *state) error {
+	q := &s.out[e.to]
+	q.items, q.start, q.replies = nil, q.end, 0
+	return nil
+}
+
+// renew makes of a session whose shared server went with an earlier daemon one that
+// begins with another. Requests that were with the first one are answered with an
+// error; those that had not left yet go to the next one.
+func (s *Session) renew(m *Shared) {
+	q := &s.state.out[fromServer]
+	spared := map[string]bool{}
+	events := []event{&cleared{fromServer}}
+	m.first = s.state.agreed.initialize
+	if m.first == nil {
+		for key, r := range s.state.open[fromAgent] {
+			if r.method == "initialize" && r.wrote != nil {
+				spared[key] = true
+				events = append(events, &owed{to: fromServer, line: append(r.wrote[:len(r.wrote):len(r.wrote)], '\n')})
+			}
+		}
+	} else {
+		events = append(events, s.againEvents()...)
+	}
+	at := q.start
+	for _, i := range q.items {
+		whole := at >= m.cursor.Intent() // else it is in doubt
+		if at += i.n; whole && s.mayGoOn(i.line, spared) {
+			events = append(events, &owed{to: fromServer, line: i.line, seq: i.seq})
+		}
+	}
+	for key, r := range s.state.open[fromAgent] {
+		if !r.written || spared[key] {
+			continue
+		}
+		events = append(events, &closed{which{fromAgent, key}})
+		if r.seq > 0 {
+			events = append(events, &ended{r.seq, "lost"})
+		}
+		if !r.cancelled && !r.ours {
+			events = append(events, &owed{to: fromAgent, line: append(mcp.RefuseUnread(r.id, mcp.CodeServerExit,
+				"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew"), '\n')})
+		}
+	}
+	for key := range s.state.open[fromServer] {
+		events = append(events, &closed{which{fromServer, key}})
+	}
+	for seq, w := range s.state.waiting {
+		if w.side == fromServer && !w.result { // who has asked is gone
+			events = append(events, &decided{seq})
+			m.orphans = append(m.orphans, seq)
+		}
+	}
+	m.cursor.SetIntent(q.end) // if it ends here, what had not left counts as lost
+	m.cursor.SetStaged(q.end)
+	m.cursor.SetDelivered(q.end)
+	s.happen(events...)
+}
+
+// mayGoOn reports whether a line that a server was owed may go to another one.
+func (s *Session) mayGoOn(line []byte, spared map[string]bool) bool {
+	var e wire.Envelope
+	line = line[:len(line)-1]
+	if wire.Read(line, fromAgent, &e) != nil {
+		return false
+	}
+	switch e.Kind {
+	case wire.Notification:
+		return true
+	case wire.Request:
+		key := e.Key(line)
+		if s.state.open[fromAgent][key] == nil || spared[key] {
+			return false
+		}
+		spared[key] = true
+		return true
+	}
+	return false // who has asked is gone
+}
+
+// againEvents say again what the agent has agreed with a server: the level of its log,
+// and the subscriptions, which are judged again.
+func (s *Session) againEvents() []event {
+	var events []event
+	a, n := &s.state.agreed, 0
+	again := func(method string, line []byte) *request {
+		n++
+		return ourRequest(method, line, fmt.Sprintf(`"thoughtgate/%d/%d"`, s.state.seqs[fromAgent], n))
+	}
+	if r := again("logging/setLevel", a.level); r != nil && a.level != nil && s.state.open[fromAgent][r.key] == nil {
+		r.written = true
+		events = append(events, &opened{*r}, &owed{to: fromServer, line: append(r.wrote[:len(r.wrote):len(r.wrote)], '\n')})
+	}
+	seq := s.state.nextSeq(fromAgent)
+	for _, uri := range slices.Sorted(maps.Keys(a.subscribed)) {
+		r := again("resources/subscribe", a.subscribed[uri])
+		if r == nil || s.state.open[fromAgent][r.key] != nil {
+			continue
+		}
+		r.seq = seq
+		events = append(events, &judged{seq}, &opened{*r}, &held{waiting{seq: seq, side: fromAgent, line: r.wrote, key: r.key, id: r.id}})
+		seq += 2
+	}
+	return events
+}
+
+// ourRequest is a request of ours with the id, and otherwise as line is.
+func ourRequest(method string, line []byte, id string) *request {
+	var e wire.Envelope
+	if wire.Read(line, fromAgent, &e) != nil { // it was read before
+		return nil
+	}
+	again, err := wire.Splice(line, wire.Edit{Span: e.ID, With: []byte(id)})
+	if err != nil {
+		return nil
+	}
+	key, err := wire.Key([]byte(id))
+	if err != nil {
+		return nil
+	}
+	return &request{side: fromAgent, key: key, id: []byte(id), method: method, wrote: again, ours: true}
+}
