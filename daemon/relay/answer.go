@@ -49,6 +49,9 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 		t.refused(line, unknownTask)
 		t.outcome(r, "lost")
 		t.owe(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
+	case (call != nil || isJudged(rule, r, line, e)) && r.cancelled: // nobody is asked about what nobody wants
+		t.happens(&judged{t.state.nextSeq(t.side)}) // an earlier daemon may have put it on record under that
+		t.outcome(r, outcomeOf(e))
 	case call != nil || isJudged(rule, r, line, e):
 		t.outcome(r, outcomeOf(e))
 		t.judgeAnswer(r, line, call)

@@ -190,7 +190,7 @@ func (e *written) code(c *codec) {
 // closed: a request waits for an answer no more.
 type closed struct{ which }
 
-// cancelled: the other side was told that the answer to a request is not wanted.
+// cancelled: whoever has asked does not want the answer to a request any more.
 type cancelled struct{ which }
 
 // held: a line waits for a verdict that somebody else gives.

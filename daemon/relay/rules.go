@@ -238,6 +238,9 @@ func (t *turn) cancel(key string, line []byte) {
 	r := t.state.open[t.side][key]
 	if w := t.weighed[other(t.side)]; w != nil && w.result && w.key == key { // its answer is being judged
 		w.withdrawn = true
+		if r != nil { // the next daemon may have to deal with the answer again
+			t.happens(&cancelled{which{t.side, key}})
+		}
 		t.after = append(t.after, func() { t.gate.Cancel(w.seq) })
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -253,7 +254,29 @@ func (s *stage) restart() {
 	s.member = nil
 	s.mu.Unlock()
 	s.begin()
+	for _, m := range s.open {
+		if s.judge.unsaid(m) {
+			s.judgedAgain(m)
+		}
+	}
 }
+
+// judgedAgain waits until the next daemon has a line judged that the one before it was
+// having judged. It reads both sides at once: what the other side writes from now on
+// could else be dealt with before that line, as if it had been written first.
+func (s *stage) judgedAgain(m *submission) {
+	s.t.Helper()
+	err := s.until("the line is judged again", func() bool {
+		w := s.session.weighed[m.Side]
+		return w != nil && w.seq == m.Seq || s.session.state.waiting[m.Seq] != nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// judging reports whether a line is being judged.
+func (s *stage) judging() bool { return slices.ContainsFunc(s.open, s.judge.unsaid) }
 
 func copyOf(t testing.TB, f *os.File) *os.File {
 	t.Helper()
@@ -313,6 +336,7 @@ type playedJudge struct {
 	known   map[uint64]*submission // by seq
 	numbers map[uint64]uint64      // by seq, in the order in which lines came first
 	deaf    chan struct{}          // nil: it hears
+	stays   bool                   // it goes on judging what is cancelled
 	digests map[uint64]string      // of what was let through, by seq
 	over    map[uint64]bool        // what came of it was told
 }
@@ -376,6 +400,13 @@ func (j *playedJudge) say(m *submission, v gate.Verdict) {
 	}
 }
 
+// unsaid reports whether nothing was said of a line yet.
+func (j *playedJudge) unsaid(m *submission) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return m.said.Move == 0
+}
+
 // number is that of a line, in the order in which they came.
 func (j *playedJudge) number(seq uint64) uint64 {
 	j.mu.Lock()
@@ -416,7 +447,7 @@ func (j *playedJudge) DeliverTo(line func([]byte)) { j.line = line }
 func (j *playedJudge) Cancel(seq uint64) {
 	j.mu.Lock()
 	m := j.known[seq]
-	if m == nil || m.cancelled || m.said.Move == gate.Forward || m.said.Move == gate.Deny {
+	if m == nil || j.stays || m.cancelled || m.said.Move == gate.Forward || m.said.Move == gate.Deny {
 		j.mu.Unlock()
 		return
 	}

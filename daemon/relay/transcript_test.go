@@ -81,9 +81,6 @@ func TestTranscriptsOfShared(t *testing.T) {
 
 // And once with another daemon behind each step.
 func TestTranscriptsOfManyDaemons(t *testing.T) {
-	if raceEnabled {
-		t.Skip("one of them waits for ever in one of three runs under the race detector: why has to be found before sessions are served")
-	}
 	playTranscripts(t, play{restarts: true})
 }
 
@@ -134,7 +131,9 @@ func playTranscript(t *testing.T, file, text string, p play) {
 		if err := s.play(step); err != nil {
 			t.Fatalf("%s:%d: %s\n%v", file, i+1, step, err)
 		}
-		if p.restarts {
+		// What is written while a line is being judged is dealt with by the daemon that has
+		// it judged: the next one reads both sides at once, in any order.
+		if p.restarts && !(s.judging() && (strings.HasPrefix(step, "agent> ") || strings.HasPrefix(step, "server> "))) {
 			s.restart()
 		}
 	}
@@ -147,6 +146,29 @@ func playTranscript(t *testing.T, file, text string, p play) {
 		if err := s.play(step); err != nil {
 			t.Fatalf("%s: at the end: %s\n%v", file, step, err)
 		}
+	}
+}
+
+// A request that is taken back while its answer is being judged is so for the next
+// daemon as well: nobody is asked about the answer, and the agent does not get it.
+func TestTakenBackBeforeTheDaemonEnds(t *testing.T) {
+	s := newStage(t, play{})
+	asks := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{}}}`
+	s.steps(`judged {«»,"id":1,"method":"tools/call","params":{«modern»,"name":"t"}}`, "server> "+asks, "submit "+asks)
+	s.judge.stays = true
+	s.steps(`agent> {«»,"method":"notifications/cancelled","params":{"requestId":1}}`)
+	if err := s.until("the request is taken back", func() bool {
+		r := s.session.state.open[wire.FromAgent]["1"]
+		return r != nil && r.cancelled
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.open = nil // it is not judged again
+	s.restart()
+	s.steps(`return {«»,"method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
+		`cross {«»,"id":2,"method":"ping"}`, `observe call:1 outcome:OUTCOME_OK`)
+	if len(s.judge.submits) > 0 {
+		t.Errorf("the judge was asked about %s", (<-s.judge.submits).Line)
 	}
 }
 
