@@ -63,6 +63,7 @@ func relaySession(record string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Println("serves")
 	s.Run()
 	return nil
 }
@@ -189,28 +190,40 @@ func killSession(t *testing.T, sockets bool, kills int) {
 	go func() { sent <- sendCalls(agentOut, stop) }() // ends with stop
 	executed := make(chan map[string]int, 1)
 	go func() { executed <- serveCalls(serverIn, serverOut) }() // ends with its input
-	answered := make(chan map[string]int, 1)
-	go func() { answered <- countLines(agentIn) }() // ends with its input
+	answered := make(chan replies, 1)
+	go func() { answered <- readReplies(agentIn) }() // ends with its input
 
-	start := func() *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
+	start := func() (cmd *exec.Cmd, out io.Reader) {
+		cmd = exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), childVariable+"="+record)
 		cmd.Stderr, cmd.ExtraFiles = os.Stderr, inherited
-		if err := cmd.Start(); err != nil {
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		return cmd
+		return cmd, out
 	}
+	begins := 10 * time.Millisecond // is how long it takes until a daemon serves
 	for range kills {
-		cmd := start()
-		time.Sleep(time.Duration(rand.IntN(30_000)) * time.Microsecond) // the moment of the kill, not a wait
+		begun := time.Now()
+		cmd, out := start()
+		if rand.IntN(4) > 0 { // else it is killed while it begins, or a little later
+			if _, err := out.Read(make([]byte, 1)); err != nil {
+				t.Errorf("a daemon does not serve: %v", err)
+			}
+			begins = time.Since(begun)
+		}
+		time.Sleep(rand.N(2 * begins)) // the moment of the kill, not a wait
 		_ = cmd.Process.Kill()
 		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Fatalf("a daemon ended by itself: %v", err)
 		}
 	}
 	close(stop)
-	last := start()
+	last, _ := start()
 	calls := <-sent
 	for _, f := range inherited[:4] {
 		f.Close() // the last daemon has the only ones
@@ -219,17 +232,27 @@ func killSession(t *testing.T, sockets bool, kills int) {
 	if err := last.Wait(); err != nil {
 		t.Errorf("the last daemon: %v", err)
 	}
-	refused := 0
-	for reply := range replies {
-		if strings.HasPrefix(reply, deadlyReply) { // two kills have hit it
-			refused++
-		}
-	}
-	if calls == 0 || len(ids)+refused != calls || len(replies) != calls {
-		t.Errorf("%d calls were sent, %d executed, %d answered, %d refused", calls, len(ids), len(replies), refused)
+	refused := replies.with[callRefused]
+	if len(ids) == 0 || len(ids)+refused != calls || len(replies.ids) != calls {
+		t.Errorf("%d calls were sent, %d executed, %d answered, %d refused", calls, len(ids), len(replies.ids), refused)
 	}
 	once(t, "executed", ids)
-	once(t, "answered", replies)
+	once(t, "answered", replies.ids)
+	if two := refused + replies.with[answerRefused]; 2*two > kills {
+		t.Errorf("%d lines were refused for having ended two daemons each, of %d", two, kills)
+	}
+	for with, n := range replies.with {
+		if with != callRefused && with != answerRefused {
+			t.Errorf("%d calls were answered with %s", n, with)
+		}
+	}
+	recorded(t, record, calls, refused)
+	t.Logf("%d calls over %d kills, %d of them and the answers to %d had ended two daemons", calls, kills, refused, replies.with[answerRefused])
+}
+
+// recorded checks the record of calls, of which so many were refused.
+func recorded(t *testing.T, record string, calls, refused int) {
+	t.Helper()
 	all, err := os.ReadFile(record)
 	if err != nil {
 		t.Fatal(err)
@@ -251,10 +274,10 @@ func killSession(t *testing.T, sockets bool, kills int) {
 		}
 	}
 	once(t, "recorded", lines)
+	// A call that was refused may have been judged by one of the daemons that it ended.
 	if len(lines) < 2*(calls-refused) || len(lines) > 2*calls || outcomes < calls-refused || outcomes > calls {
 		t.Errorf("%d calls have %d records, of which %d say what came of it", calls, len(lines), outcomes)
 	}
-	t.Logf("%d calls over %d kills, of which %d were refused", calls, kills, refused)
 }
 
 func once(t *testing.T, what string, by map[string]int) {
@@ -323,26 +346,37 @@ func serveCalls(r io.Reader, w io.WriteCloser) map[string]int {
 	}
 }
 
-const deadlyReply = "refused: "
+// What the agent is told of a line that has ended two daemons.
+const (
+	callRefused   = "Not executed: the daemon has ended twice"
+	answerRefused = "the answer was refused: the daemon has ended twice"
+)
 
-// countLines counts the ids that are answered with a result.
-func countLines(r io.Reader) map[string]int {
-	ids := map[string]int{}
+// replies are what an agent was answered.
+type replies struct {
+	ids  map[string]int
+	with map[string]int // errors
+}
+
+// readReplies counts the answers that the agent reads.
+func readReplies(r io.Reader) replies {
+	all := replies{map[string]int{}, map[string]int{}}
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return ids
+			return all
 		}
-		if !bytes.Contains(line, []byte(`"result"`)) {
-			kind := "no result: "
-			if bytes.Contains(line, []byte("Not executed: the daemon has ended twice")) {
-				kind = deadlyReply
-			}
-			ids[kind+string(line[:min(len(line), 200)])]++
-			continue
+		all.ids[idIn(line)]++
+		switch {
+		case bytes.Contains(line, []byte(`"result"`)):
+		case bytes.Contains(line, []byte(callRefused)):
+			all.with[callRefused]++
+		case bytes.Contains(line, []byte(answerRefused)):
+			all.with[answerRefused]++
+		default:
+			all.with[string(line[:min(len(line), 200)])]++
 		}
-		ids[idIn(line)]++
 	}
 }
 
