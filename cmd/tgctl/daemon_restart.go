@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -35,10 +36,7 @@ func (a *app) restartDaemon(ctx context.Context) error {
 		if err := a.wouldStart(ctx, program, config); err != nil {
 			return err
 		}
-		if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
-			return err
-		}
-		return a.startDaemon(ctx, config)
+		return a.restartDetached(ctx, config, a.inForceApart(ctx, service.State{PID: -1}, paths))
 	}
 	if err := a.mayStop(ctx, st); err != nil {
 		return err
@@ -49,6 +47,22 @@ func (a *app) restartDaemon(ctx context.Context) error {
 		}
 	}
 	return a.restartManaged(ctx, m, st)
+}
+
+// restartDetached starts the daemon anew where no service manager does. Its keeper does
+// it where the configuration to use is the one that was used.
+func (a *app) restartDetached(ctx context.Context, config, before string) error {
+	keeper, err := a.keeper()
+	if err != nil {
+		return err
+	}
+	if keeper != 0 && config == before {
+		return a.restartKept(ctx, keeper)
+	}
+	if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
+		return err
+	}
+	return a.startDaemon(ctx, config)
 }
 
 // restartConfig is what the daemon is to use when it has been started anew: what the
@@ -102,10 +116,14 @@ func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.
 	if err := a.endStray(ctx, st.PID); err != nil {
 		return err
 	}
+	old := st.PID
+	if old != 0 { // else to ask would start it
+		old = cmp.Or(a.daemonPID(ctx), old)
+	}
 	if err := m.Restart(ctx); err != nil {
 		return serviceFailure("restart "+daemonName, err)
 	}
-	s, err := a.awaitOther(ctx, st.PID)
+	s, err := a.awaitOther(ctx, old)
 	if err != nil {
 		return &hintError{err: err, hint: "See: " + st.Log}
 	}

@@ -115,7 +115,7 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 		what += ", not started at login; to have it so: tgctl daemon install"
 	}
 	out.add("manager", what)
-	if s != nil && st.PID != 0 && st.PID != int(s.GetPid()) || s != nil && st.PID == 0 {
+	if s != nil && (st.PID == 0 || !startedBy(s.GetPid(), st.PID)) {
 		out.add("", "the daemon that runs is not "+display.Text(st.Manager)+"'s; to have it so: tgctl daemon restart")
 	}
 	if st.Restarts > 0 {

@@ -132,6 +132,13 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 
 // stopDetached ends a daemon that no service manager runs.
 func (a *app) stopDetached(ctx context.Context) error {
+	keeper, err := a.keeper()
+	if err != nil {
+		return err
+	}
+	if keeper != 0 {
+		return a.stopKept(ctx, keeper)
+	}
 	c, err := a.dialRunning(ctx)
 	if err != nil {
 		return err
@@ -179,7 +186,7 @@ func (a *app) endStray(ctx context.Context, managed int) error {
 		return err
 	}
 	pid, err := sock.Holder(paths.LockFile())
-	if err != nil || pid == 0 || pid == managed {
+	if err != nil || pid == 0 || managed != 0 && startedBy(int32(pid), managed) {
 		return err
 	}
 	return awaitEnd(ctx, pid, func() error {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -127,7 +126,8 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	if err != nil {
 		return fmt.Errorf("open the daemon's log: %w", err)
 	}
-	args := []string{"--log-format", "text"} // the log is a file that people read
+	// What runs is the keeper, which starts the daemon; the log is a file that people read.
+	args := []string{"--keep", "--log-format", "text"}
 	if config != "" {
 		args = append(args, "--config", config)
 	}
@@ -144,8 +144,8 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	defer cmd.Process.Release()
 	err = a.awaitDaemon(ctx, func() error { return endOf(pid) })
 	if err == nil {
-		if s, err := a.status(ctx); err == nil && int(s.GetPid()) == pid {
-			a.say("started thoughtgated (pid %d), its log is %s", pid, log.Name())
+		if s, err := a.status(ctx); err == nil && startedBy(s.GetPid(), pid) {
+			a.say("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
 			return nil
 		}
 		return dismiss(ctx, pid)
@@ -157,6 +157,12 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 		err = fmt.Errorf("%w: %s", err, what)
 	}
 	return &hintError{err: err, hint: "The log is " + log.Name()}
+}
+
+// startedBy reports whether a daemon is the process that we have started, or its child.
+func startedBy(daemon int32, ours int) bool {
+	p, err := sock.ProcessOf(daemon)
+	return int(daemon) == ours || err == nil && int(p.PPID) == ours
 }
 
 // awaitDaemon returns when a daemon answers. gone says that the one which was
@@ -192,18 +198,19 @@ func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
 	}
 }
 
-// locked reports whether a process lives that has, or had, the lock of the daemon.
+// locked reports whether a process lives that has, or had, the lock of the daemon or of
+// its keeper.
 func (a *app) locked() bool {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
 		return false
 	}
-	raw, err := os.ReadFile(paths.LockFile())
-	if err != nil {
-		return false
+	for _, path := range []string{paths.LockFile(), paths.KeeperLock()} {
+		if pid, _ := sock.Named(path); pid != 0 && unix.Kill(pid, 0) == nil {
+			return true
+		}
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
-	return err == nil && pid > 0 && unix.Kill(pid, 0) == nil
+	return false
 }
 
 // dismiss ends a daemon of ours when another one was faster. It would leave by

@@ -91,7 +91,7 @@ func TestDaemonStartAndStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(about)), "\n")
-	if head := strings.Join(lines[:3], ", "); head != `dir /, leader true, args ["--log-format" "text" "--config" "/elsewhere.yaml"]` {
+	if head := strings.Join(lines[:3], ", "); head != `dir /, leader true, args ["--keep" "--log-format" "text" "--config" "/elsewhere.yaml"]` {
 		t.Errorf("the daemon was started with %s", head)
 	}
 	var names []string

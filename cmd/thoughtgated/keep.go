@@ -38,7 +38,7 @@ func keepDaemon(o options, args []string, getenv func(string) string, stderr io.
 func runKeeper(o options, args []string, getenv func(string) string, stderr io.Writer) (int, error) {
 	log := newLogger(o, "keeper", getenv, stderr)
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, keep.Again)
 	if err := errors.Join(private.NoCore(), private.NoReading()); err != nil {
 		return 0, err
 	}

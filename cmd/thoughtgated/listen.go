@@ -143,9 +143,10 @@ func (l *listeners) check(control, shim net.Listener) error {
 	if !ok1 || !ok2 {
 		return errors.New("the service manager's sockets are no Unix stream sockets; see thoughtgated.socket")
 	}
-	// Those of the service manager stay: the next daemon gets them too.
-	c.SetUnlinkOnClose(!l.activated)
-	s.SetUnlinkOnClose(!l.activated)
+	// Those of the service manager and of the keeper stay: the next daemon gets them too.
+	ours := !l.activated && !l.store.Keeper()
+	c.SetUnlinkOnClose(ours)
+	s.SetUnlinkOnClose(ours)
 	for _, to := range []struct {
 		from *net.UnixListener
 		to   *net.Listener

@@ -39,7 +39,7 @@ func TestPlist(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := job{
-		Label: Label, ProgramArguments: []string{p.Daemon},
+		Label: Label, ProgramArguments: []string{p.Daemon, "--keep"},
 		Sockets:   map[string]socket{"control": {p.Control, 0o600}, "shim": {p.Shim, 0o600}},
 		RunAtLoad: true, KeepAlive: map[string]bool{"SuccessfulExit": false}, ExitTimeOut: 20, ProcessType: "Background",
 		Umask: 0o077, HardResourceLimits: map[string]int{"Core": 0}, StandardErrorPath: p.Log,

@@ -24,8 +24,8 @@
 // # Without systemd
 //
 // The keeper starts the daemon, and starts it again when it dies. It runs the program
-// that it was started with, which it has opened once; another one only when the daemon
-// asks to be followed by what lies in its place, as after an update. When the keeper
+// that it was started with, which it has opened once, and what lies in its place now
+// only when it is told to (`tgctl daemon restart`, [Again]). When the keeper
 // is killed, the daemon goes on and says that it has lost its keeper. When both are
 // killed, agents and servers see the end of their input.
 package keep

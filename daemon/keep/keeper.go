@@ -38,7 +38,8 @@ const (
 
 // Run runs the daemon for as long as it is wanted, and returns what to exit with: the
 // status with which the daemon has ended by itself. It passes on what comes from
-// signals, and takes SIGTERM and SIGINT for the wish that the daemon end.
+// signals, takes SIGTERM and SIGINT for the wish that the daemon end, and [Again] for
+// the wish that another follow it. Sockets that daemons have made go with it.
 func Run(p Program, signals <-chan os.Signal) (int, error) {
 	k := &keeper{Program: p}
 	var err error
@@ -51,12 +52,18 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("take over the socket %s: %w", name, err)
 		}
-		k.held = append(k.held, held{name, fd})
+		k.held = append(k.held, held{name, fd, socketFile{}}) // whose file is not ours
 	}
 	var pause time.Duration
 	for {
 		began := time.Now()
 		l, err := k.start()
+		if err != nil && k.ready { // what is held is worth another attempt
+			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", mostPause)
+			if s := rest(mostPause, signals); s == nil || s == Again {
+				continue
+			}
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -66,7 +73,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 		}
 		code := exitCode(status)
 		switch {
-		case l.again && code == 0:
+		case l.again:
 			k.renew()
 			continue
 		case code == 0, l.stopping, !k.ready:
@@ -78,7 +85,11 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 			pause = 0
 		}
 		p.Log.Error("the daemon has ended and is started again", "status", describe(status), "descriptors", len(k.held), "pause", pause)
-		if !rest(pause, signals) {
+		switch rest(pause, signals) {
+		case nil:
+		case Again:
+			k.renew()
+		default:
 			return code, nil
 		}
 	}
@@ -99,18 +110,22 @@ func describe(status syscall.WaitStatus) string {
 	return "exit code " + strconv.Itoa(status.ExitStatus())
 }
 
-// rest waits, and is false when the daemon is wanted no more.
-func rest(pause time.Duration, signals <-chan os.Signal) bool {
+// Again is the signal with which a keeper is asked to end its daemon and to start what
+// lies in the place of its program now, as after an update.
+const Again = unix.SIGUSR2
+
+// rest waits, and returns the signal that ends the waiting before its time.
+func rest(pause time.Duration, signals <-chan os.Signal) os.Signal {
 	over := time.NewTimer(pause)
 	defer over.Stop()
 	for {
 		select {
 		case s := <-signals:
-			if ends(s) {
-				return false
+			if ends(s) || s == Again {
+				return s
 			}
 		case <-over.C:
-			return true
+			return nil
 		}
 	}
 }
@@ -131,16 +146,11 @@ type keeper struct {
 	held    []held   // in the order in which it came
 }
 
-// held is a descriptor, and no [os.File]: one of those would wake the keeper whenever
-// something passes through it.
-type held struct {
-	name string
-	fd   int
-}
-
 func (k *keeper) close() {
 	for _, h := range k.held {
-		_ = unix.Close(h.fd) // the process is ending
+		if err := errors.Join(h.socket.remove(), unix.Close(h.fd)); err != nil {
+			k.Log.Error("let go of what was held", "name", h.name, "err", err)
+		}
 	}
 	if k.program != nil {
 		_ = k.program.Close()
@@ -169,7 +179,8 @@ type life struct {
 	alive   *os.File      // is closed when we end
 	reading sync.WaitGroup
 
-	ready, stopping, again bool // what it has said; to be looked at when reading is over
+	ready, stopping bool // what it has said; to be looked at when reading is over
+	again           bool // another is to follow it
 }
 
 // start starts a daemon with all that is held.
@@ -246,17 +257,19 @@ func (l *life) wait(signals <-chan os.Signal) (syscall.WaitStatus, error) {
 		state, err = l.process.Wait()
 		ended <- err
 	}()
-	told := false
+	told, again := false, false
 	for {
 		select {
 		case s := <-signals:
-			told = told || ends(s)
+			if s == Again {
+				again, s = true, unix.SIGTERM
+			} else if ends(s) {
+				told, again = true, false
+			}
 			_ = l.process.Signal(s) // it may have ended
 		case err := <-ended:
-			if err == nil {
-				err = l.sayEnd()
-			}
-			if err != nil {
+			if end := l.sayEnd(); end != nil {
+				l.Log.Error("what the daemon has said last may be lost", "err", end)
 				_ = l.ours.Close() // which ends the reading as well
 			}
 			l.reading.Wait()
@@ -264,7 +277,7 @@ func (l *life) wait(signals <-chan os.Signal) (syscall.WaitStatus, error) {
 			if err != nil {
 				return 0, fmt.Errorf("wait for the daemon: %w", err)
 			}
-			l.stopping = l.stopping || told
+			l.stopping, l.again = l.stopping || told, again
 			return state.Sys().(syscall.WaitStatus), nil
 		}
 	}

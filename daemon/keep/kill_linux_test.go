@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 )
 
 const patience = time.Minute
@@ -206,6 +209,9 @@ func (h *house) end(s syscall.Signal) {
 	}
 	<-h.ended
 	h.until("the daemon has ended", func() bool { return syscall.Kill(pid, 0) != nil })
+	if _, err := os.Lstat(h.socket); !errors.Is(err, fs.ErrNotExist) {
+		h.t.Errorf("the file of the socket: %v, want none", err)
+	}
 }
 
 // A daemon that ends by itself is not started again, and one that ends of a fault is.
@@ -223,13 +229,15 @@ func TestKeeperEndsWithItsDaemon(t *testing.T) {
 	h.end(syscall.SIGTERM)
 }
 
-// A daemon that asks for it is followed by another, with all sessions.
+// A keeper that is told to has another daemon follow, with all sessions.
 func TestDaemonIsFollowed(t *testing.T) {
 	h := newHouse(t)
 	a := h.attach()
 	defer a.leave()
 	pid := h.daemon()
-	_, _ = ask(h.socket, "g")
+	if err := h.keeper.Process.Signal(keep.Again); err != nil {
+		t.Fatal(err)
+	}
 	h.until("another daemon runs", func() bool { return h.daemon() != pid })
 	if err := a.alive(); err != nil {
 		t.Error(err)

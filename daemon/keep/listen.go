@@ -67,8 +67,6 @@ func (l *life) obey(words []string, fds []int) {
 			l.ready, l.keeper.ready = true, true
 		case stateStopping:
 			l.stopping = true
-		case StateAgain:
-			l.again = true
 		}
 	}
 	switch {
@@ -81,7 +79,7 @@ func (l *life) obey(words []string, fds []int) {
 		})
 	case slices.Contains(words, "FDSTORE=1"):
 		for _, fd := range fds {
-			l.held = append(l.held, held{name, fd})
+			l.held = append(l.held, held{name, fd, socketOf(fd)})
 		}
 		return
 	}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "keeper":
 		signals := make(chan os.Signal, 8)
-		signal.Notify(signals, unix.SIGTERM, unix.SIGHUP)
+		signal.Notify(signals, unix.SIGTERM, unix.SIGHUP, keep.Again)
 		os.Setenv(roleVariable, "daemon")
 		program := keep.Program{Path: os.Args[0], Args: []string{"daemon"}, Env: os.Environ(), Log: slog.New(slog.DiscardHandler)}
 		code, err := keep.Run(program, signals)
@@ -121,7 +121,7 @@ func listen(ctx context.Context, store *keep.Store) (net.Listener, error) {
 
 // attend answers one who has connected: with "a" come an agent's two descriptors, "p"
 // asks for the process, "n" for the number of sessions and of what is kept, "e" for the
-// end, "g" for one that is followed by another.
+// end, "f" for a fault, "l" for word of the keeper's end.
 func (d *daemon) attend(c *net.UnixConn) {
 	defer c.Close()
 	b, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(16))
@@ -136,9 +136,6 @@ func (d *daemon) attend(c *net.UnixConn) {
 		n, _ := d.store.Kept()
 		fmt.Fprintln(c, d.sessions.Load(), n)
 	case 'e':
-		os.Exit(0)
-	case 'g':
-		_ = d.store.Notify(context.Background(), keep.StateAgain)
 		os.Exit(0)
 	case 'f':
 		os.Exit(3)

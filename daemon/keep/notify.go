@@ -22,10 +22,6 @@ const (
 	statePoll     = "\nFDPOLL=0" // else a pipe whose other end is closed would be given up
 	stateRemove   = "FDSTOREREMOVE=1\nFDNAME="
 	stateBarrier  = "BARRIER=1"
-
-	// StateAgain asks the keeper to start what lies in the place of its program once
-	// this daemon has ended by itself. It is no word of systemd's.
-	StateAgain = "X_THOUGHTGATE_AGAIN=1"
 )
 
 // past is a deadline that has passed.

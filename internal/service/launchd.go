@@ -167,8 +167,8 @@ func (l *launchd) Stop(ctx context.Context) error {
 	return l.unload(ctx)
 }
 
-// Restart implements Manager. launchd keeps the sockets, and starts a daemon that
-// was told to end when somebody connects, at the latest.
+// Restart implements Manager. What launchd starts is the daemon's keeper, which is told
+// to start the program that is installed now, and keeps what sessions have open.
 func (l *launchd) Restart(ctx context.Context) error {
 	st, err := l.State(ctx)
 	if err != nil {
@@ -178,7 +178,7 @@ func (l *launchd) Restart(ctx context.Context) error {
 		return l.Start(ctx)
 	}
 	if st.PID != 0 {
-		if err := l.do(ctx, "kill", "SIGTERM", l.target()); err != nil {
+		if err := l.do(ctx, "kill", "SIGUSR2", l.target()); err != nil {
 			return err
 		}
 	}

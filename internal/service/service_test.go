@@ -270,7 +270,7 @@ func TestLaunchd(t *testing.T) {
 	if _, err := plist.Unmarshal([]byte(p.read("home/Library/LaunchAgents/io.github.thoughtgate.thoughtgated.plist")), &job); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(job.ProgramArguments, []string{"/opt/a & b/thoughtgated"}) || !strings.HasSuffix(job.Sockets["shim"].SockPathName, "/shim.sock") {
+	if !slices.Equal(job.ProgramArguments, []string{"/opt/a & b/thoughtgated", "--keep"}) || !strings.HasSuffix(job.Sockets["shim"].SockPathName, "/shim.sock") {
 		t.Errorf("the property list says %+v", job)
 	}
 	if info, err := os.Stat(filepath.Dir(job.Sockets["shim"].SockPathName)); err != nil || info.Mode().Perm() != 0o700 {
@@ -283,7 +283,7 @@ func TestLaunchd(t *testing.T) {
 	if step("state", err); st != want {
 		t.Errorf("state\ngot  %+v\nwant %+v", st, want)
 	}
-	step("restart", m.Restart(t.Context()), "kill SIGTERM "+target, "kickstart "+target)
+	step("restart", m.Restart(t.Context()), "kill SIGUSR2 "+target, "kickstart "+target)
 	_, err = m.Install(t.Context(), Programs{Daemon: "/opt/c/thoughtgated"})
 	step("install after a move", err, "bootout "+target)
 	step("start", m.Start(t.Context()), "bootstrap gui/501 "+file, "kickstart "+target)
