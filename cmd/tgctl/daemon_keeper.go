@@ -3,29 +3,79 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// keeper is the process that has started the daemon, holds what it has open and starts
-// it again when it dies: 0 where a service manager does that, or nobody.
-func (a *app) keeper() (int, error) {
+// keeperPaths are our folders, with the runtime folder of the daemon that this process
+// speaks to: there is the lock of its keeper, which has started it, holds what it has
+// open and starts it again when it dies. Under systemd it has none.
+func (a *app) keeperPaths() (sock.Paths, error) {
 	paths, err := sock.DefaultPaths(a.getenv)
-	if err != nil {
-		return 0, err
+	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Base(named) == filepath.Base(paths.ControlSocket()) {
+		paths.Runtime = filepath.Dir(named)
 	}
-	return sock.Holder(paths.KeeperLock())
+	return paths, err
+}
+
+// namedBy is the process of ours that the lock at path names, 0 for one that has ended.
+// It is for looking only: unlike a keeper's, its number may be another's by now.
+func namedBy(path string) int {
+	pid, _ := sock.Named(path)
+	if p, err := sock.ProcessOf(int32(pid)); pid == 0 || err != nil || p.Name != daemonName {
+		return 0
+	}
+	return pid
+}
+
+// endless is the keeper of a daemon that does not run, 0 for none.
+func (a *app) endless() int {
+	paths, err := a.keeperPaths()
+	if err != nil || namedBy(paths.LockFile()) != 0 {
+		return 0
+	}
+	return namedBy(paths.KeeperLock())
+}
+
+// addKeeper says who starts the daemon again where no service manager does.
+func (a *app) addKeeper(out *sheet, runs bool) {
+	paths, err := a.keeperPaths()
+	if err != nil {
+		return // it was said
+	}
+	pid := namedBy(paths.KeeperLock())
+	switch what := display.Safe("pid " + strconv.Itoa(pid)); {
+	case pid != 0 && runs:
+		out.add("keeper", what+", which holds what sessions have open and starts the daemon again when it dies")
+	case pid != 0:
+		out.add("keeper", what+", which starts the daemon whenever it ends; why it does not answer: "+display.Text(paths.LogFile()))
+	case runs:
+		out.add("keeper", "none: nobody starts the daemon again when it dies; to have one: tgctl daemon restart")
+	}
+}
+
+// startedBy reports whether a daemon is the process that we have started, or its child.
+func startedBy(daemon int32, ours int) bool {
+	if int(daemon) == ours {
+		return true
+	}
+	p, err := sock.ProcessOf(daemon)
+	return err == nil && int(p.PPID) == ours
 }
 
 // stopKept ends the daemon by way of its keeper, which ends with it.
-func (a *app) stopKept(ctx context.Context, keeper int) error {
-	if err := a.mayStop(ctx, service.State{PID: keeper}); err != nil {
+func (a *app) stopKept(ctx context.Context, paths sock.Paths, keeper int) error {
+	if err := a.mayStop(ctx, service.State{PID: namedBy(paths.LockFile())}); err != nil {
 		return err
 	}
-	err := awaitEnd(ctx, keeper, func() error { return tellKeeper(keeper, unix.SIGTERM) })
+	err := awaitEnd(ctx, keeper, func() error { return tellOurs(keeper, unix.SIGTERM, paths.KeeperLock()) })
 	if err != nil {
 		return err
 	}
@@ -35,44 +85,45 @@ func (a *app) stopKept(ctx context.Context, keeper int) error {
 
 // restartKept has the keeper end the daemon and start the program that is installed
 // now. Sessions go on with it.
-func (a *app) restartKept(ctx context.Context, keeper int) error {
+func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
 	defer cancel()
-	st := service.State{PID: keeper}
-	if err := a.mayStop(ctx, st); err != nil {
+	old := namedBy(paths.LockFile())
+	if err := a.mayStop(ctx, service.State{PID: old}); err != nil {
 		return err
 	}
-	old := a.daemonPID(ctx)
-	if err := tellKeeper(keeper, unix.SIGUSR2); err != nil { // keep.Again
+	if err := tellOurs(keeper, unix.SIGUSR2, paths.KeeperLock()); err != nil { // keep.Again
 		return err
 	}
 	s, err := a.awaitOther(ctx, old)
 	if err != nil {
-		return fmt.Errorf("restart %s: %w", daemonName, err)
+		return &hintError{err: fmt.Errorf("restart %s: %w", daemonName, err), hint: "The log is " + paths.LogFile()}
 	}
 	a.say("thoughtgated %s runs (pid %d).", s.GetBuild(), s.GetPid())
 	return nil
 }
 
-// daemonPID is the daemon that runs, 0 for one that does not answer.
-func (a *app) daemonPID(ctx context.Context) int {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
-	s, err := a.status(ctx)
-	if err != nil {
-		return 0
+// restartsSo reports whether a keeper that starts its daemon anew comes to the program,
+// and to sockets that can be reached.
+func restartsSo(keeper int, paths sock.Paths, program string) bool {
+	for _, path := range []string{paths.ControlSocket(), paths.ShimSocket()} {
+		if _, err := os.Lstat(path); err != nil {
+			return false
+		}
 	}
-	return int(s.GetPid())
+	called := sock.CalledAs(int32(keeper))
+	return called == program || sameProgram(called, program)
 }
 
-// tellKeeper sends a signal to the keeper, if it still is one.
-func tellKeeper(pid int, signal unix.Signal) error {
+// tellOurs sends a signal to the process that holds the lock at path, if that is
+// thoughtgated.
+func tellOurs(pid int, signal unix.Signal, path string) error {
 	p, err := sock.ProcessOf(int32(pid))
 	if err != nil {
 		return nil // it has ended meanwhile
 	}
 	if p.Name != daemonName {
-		return fmt.Errorf("process %d (%s) holds the lock of %s's keeper and is none; end it yourself", pid, p.Name, daemonName)
+		return fmt.Errorf("process %d (%s) holds %s and is no %s; end it yourself", pid, p.Name, path, daemonName)
 	}
 	return unix.Kill(pid, signal)
 }

@@ -25,18 +25,7 @@ func (a *app) restartDaemon(ctx context.Context) error {
 		return serviceFailure("restart "+daemonName, err)
 	}
 	if err != nil || !st.Installed() {
-		config, err := a.restartConfig(ctx, paths)
-		if err != nil {
-			return err
-		}
-		program, err := a.sibling(daemonName)
-		if err != nil {
-			return err
-		}
-		if err := a.wouldStart(ctx, program, config); err != nil {
-			return err
-		}
-		return a.restartDetached(ctx, config, a.inForceApart(ctx, service.State{PID: -1}, paths))
+		return a.restartDetached(ctx, paths)
 	}
 	if err := a.mayStop(ctx, st); err != nil {
 		return err
@@ -46,18 +35,30 @@ func (a *app) restartDaemon(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.restartManaged(ctx, m, st)
+	return a.restartManaged(ctx, m, st, paths)
 }
 
 // restartDetached starts the daemon anew where no service manager does. Its keeper does
-// it where the configuration to use is the one that was used.
-func (a *app) restartDetached(ctx context.Context, config, before string) error {
-	keeper, err := a.keeper()
+// it where that comes to the program and the configuration that are to be used.
+func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
+	before := a.inForceApart(ctx, service.State{PID: namedBy(paths.LockFile())}, paths)
+	config, err := a.restartConfig(before)
 	if err != nil {
 		return err
 	}
-	if keeper != 0 && config == before {
-		return a.restartKept(ctx, keeper)
+	program, err := a.sibling(daemonName)
+	if err != nil {
+		return err
+	}
+	if err := a.wouldStart(ctx, program, config); err != nil {
+		return err
+	}
+	keeper, err := sock.Holder(paths.KeeperLock())
+	if err != nil {
+		return err
+	}
+	if keeper != 0 && config == before && restartsSo(keeper, paths, program) {
+		return a.restartKept(ctx, paths, keeper)
 	}
 	if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
@@ -66,15 +67,15 @@ func (a *app) restartDetached(ctx context.Context, config, before string) error 
 }
 
 // restartConfig is what the daemon is to use when it has been started anew: what the
-// environment names, else what the one that runs was given, empty for the file in its
+// environment names, else what the one before was given, empty for the file in its
 // usual place.
-func (a *app) restartConfig(ctx context.Context, paths sock.Paths) (string, error) {
+func (a *app) restartConfig(before string) (string, error) {
 	config, err := a.namedConfig()
 	if err != nil || config != "" {
 		a.namedTold = true // it is about to be so
 		return config, err
 	}
-	return a.inForceApart(ctx, service.State{PID: -1}, paths), nil
+	return before, nil
 }
 
 // inForceApart is the configuration that the daemon uses if it is not the one in its
@@ -110,15 +111,15 @@ func (a *app) wouldStart(ctx context.Context, program, config string) error {
 
 // restartManaged has the service manager start the daemon anew, and says what
 // runs then.
-func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State) error {
+func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State, paths sock.Paths) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
 	defer cancel()
 	if err := a.endStray(ctx, st.PID); err != nil {
 		return err
 	}
 	old := st.PID
-	if old != 0 { // else to ask would start it
-		old = cmp.Or(a.daemonPID(ctx), old)
+	if old != 0 { // launchd's is the daemon's keeper
+		old = cmp.Or(namedBy(paths.LockFile()), old)
 	}
 	if err := m.Restart(ctx); err != nil {
 		return serviceFailure("restart "+daemonName, err)

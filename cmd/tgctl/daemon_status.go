@@ -103,9 +103,11 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 		if errors.As(none, &why) {
 			out.add("", display.Text(why.Hint))
 		}
+		a.addKeeper(out, s != nil)
 		return out
 	case !st.Installed():
 		out.add("manager", display.Text(st.Manager)+", which does not know it; to have it start the daemon: tgctl daemon install")
+		a.addKeeper(out, s != nil)
 		return out
 	}
 	what := display.Text(st.Manager) + ", " + display.Text(st.Detail)

@@ -132,12 +132,16 @@ func (a *app) mayStop(ctx context.Context, st service.State) error {
 
 // stopDetached ends a daemon that no service manager runs.
 func (a *app) stopDetached(ctx context.Context) error {
-	keeper, err := a.keeper()
+	paths, err := a.keeperPaths()
+	if err != nil {
+		return err
+	}
+	keeper, err := sock.Holder(paths.KeeperLock())
 	if err != nil {
 		return err
 	}
 	if keeper != 0 {
-		return a.stopKept(ctx, keeper)
+		return a.stopKept(ctx, paths, keeper)
 	}
 	c, err := a.dialRunning(ctx)
 	if err != nil {
@@ -178,26 +182,22 @@ func awaitEnd(ctx context.Context, pid int, tell func() error) error {
 }
 
 // endStray ends a daemon of ours that holds the lock and is not the service
-// manager's: its sockets have been replaced by the manager's, so that nobody can
-// reach it, and as long as it runs no other can start.
+// manager's, by way of its keeper if it has one: its sockets have been replaced by the
+// manager's, so that nobody can reach it, and as long as it runs no other can start.
 func (a *app) endStray(ctx context.Context, managed int) error {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
 		return err
 	}
-	pid, err := sock.Holder(paths.LockFile())
-	if err != nil || pid == 0 || managed != 0 && startedBy(int32(pid), managed) {
+	lock := paths.KeeperLock()
+	pid, err := sock.Holder(lock)
+	if err == nil && pid == 0 {
+		lock = paths.LockFile()
+		pid, err = sock.Holder(lock)
+	}
+	if err != nil || pid == 0 || pid == managed {
 		return err
 	}
-	return awaitEnd(ctx, pid, func() error {
-		p, err := sock.ProcessOf(int32(pid))
-		if err != nil {
-			return nil // it has ended meanwhile
-		}
-		if p.Name != daemonName {
-			return fmt.Errorf("process %d (%s) holds %s and is no %s; end it yourself", pid, p.Name, paths.LockFile(), daemonName)
-		}
-		a.say("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
-		return unix.Kill(pid, unix.SIGTERM)
-	})
+	a.say("ending the thoughtgated that runs outside the service manager (pid %d)", pid)
+	return awaitEnd(ctx, pid, func() error { return tellOurs(pid, unix.SIGTERM, lock) })
 }

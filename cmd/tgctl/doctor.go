@@ -152,6 +152,8 @@ func (x *examination) connect(ctx context.Context) error {
 		return context.Cause(ctx)
 	case errors.Is(err, client.ErrNotRunning):
 		x.find("daemon.stopped", "", "no daemon runs, so every governed call is refused")
+	case x.endless() != 0:
+		x.findMend("daemon.unreachable", "", "read why: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart", "the daemon ends whenever its keeper, pid %d, starts it", x.endless())
 	default:
 		x.findAdvised("daemon.unreachable", "", "the daemon can't be talked to: %s", err)
 	}

@@ -126,7 +126,7 @@ func (x *examination) lookAtService(ctx context.Context) {
 		return
 	case s.Failed:
 		x.find("service.failed", "", "%s has given up starting the daemon", s.Manager)
-	case x.status != nil && s.PID != int(x.status.GetPid()):
+	case x.status != nil && !startedBy(x.status.GetPid(), s.PID):
 		x.find("service.other", "", "the daemon that runs is not %s's: nobody starts it again when it fails", s.Manager)
 	}
 	if s.Restarts > 0 {

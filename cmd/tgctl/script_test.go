@@ -199,11 +199,12 @@ func nothingLeft(t *testing.T, dir string) {
 }
 
 // processesOf returns the processes whose environment names the runtime folder
-// in dir, and what they are called. The daemon, which shows its environment to
-// root alone, stands in the lock that it holds.
+// in dir, and what they are called. The daemon and its keeper, which show their
+// environment to root alone, stand in the locks that they hold.
 func processesOf(dir string) map[int]string {
 	found := map[int]string{}
-	if lock, err := os.ReadFile(filepath.Join(dir, "run", "thoughtgate", "thoughtgated.lock")); err == nil {
+	for _, name := range []string{"keeper.lock", "thoughtgated.lock"} {
+		lock, _ := os.ReadFile(filepath.Join(dir, "run", "thoughtgate", name))
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(lock)))
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err == nil && strings.Contains(string(stat), "(thoughtgated) ") && !strings.Contains(string(stat), ") Z ") {

@@ -159,12 +159,6 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	return &hintError{err: err, hint: "The log is " + log.Name()}
 }
 
-// startedBy reports whether a daemon is the process that we have started, or its child.
-func startedBy(daemon int32, ours int) bool {
-	p, err := sock.ProcessOf(daemon)
-	return int(daemon) == ours || err == nil && int(p.PPID) == ours
-}
-
 // awaitDaemon returns when a daemon answers. gone says that the one which was
 // started never will.
 func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {

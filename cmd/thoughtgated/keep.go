@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,12 +42,8 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 	log := newLogger(o, "keeper", getenv, stderr)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, keep.Again)
-	if err := errors.Join(private.NoCore(), private.NoReading()); err != nil {
+	if err := errors.Join(private.NoCore(), private.NoReading(), closeInherited()); err != nil {
 		return 0, err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return 0, fmt.Errorf("find the daemon's program: %w", err)
 	}
 	paths, err := sock.DefaultPaths(getenv)
 	if err != nil {
@@ -58,23 +57,107 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 		return 0, fmt.Errorf("one keeper serves a user: %w", err)
 	}
 	defer lock.Close()
-	p := keep.Program{Path: self, Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, Sockets: map[string]*os.File{}}
-	for _, name := range []string{controlName, shimName} {
-		all, err := launchd.Sockets(name)
-		if err != nil {
-			return 0, err
+	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, Patience: endWithin}
+	// By the name that it was called by, what an update puts in its place is found, also
+	// where that is a link which leads elsewhere by then.
+	if !filepath.IsAbs(p.Path) {
+		if p.Path, err = os.Executable(); err != nil {
+			return 0, fmt.Errorf("find the daemon's program: %w", err)
 		}
-		for _, l := range all {
-			if p.Sockets[name], err = l.(*net.UnixListener).File(); err != nil {
-				return 0, fmt.Errorf("take over launchd's socket %q: %w", name, err)
-			}
-			_ = l.Close() // launchd has it
-		}
+	}
+	if p.Sockets, err = launchdSockets(); err != nil {
+		return 0, err
 	}
 	if len(p.Sockets) > 0 {
 		p.Env = append(p.Env, managerVar+"=1")
+	} else if p.Sockets, p.Leave, err = ownSockets(paths); err != nil {
+		return 0, err
 	}
 	return keep.Run(p, signals)
+}
+
+// endWithin is how long a daemon may take to end before its keeper kills it: longer than
+// it gives itself, and less than launchd gives both.
+const endWithin = stopWithin + 3*time.Second
+
+// closeInherited closes what the keeper has from whoever started it, as from a shell: it
+// would stay open for as long as the keeper and its daemons run. What a Go program has
+// opened itself is closed on exec, and so is told from that.
+func closeInherited() error {
+	open, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		return fmt.Errorf("close what was inherited: %w", err)
+	}
+	for _, entry := range open {
+		fd, err := strconv.Atoi(entry.Name())
+		if err != nil || fd <= 2 {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			_ = unix.Close(fd) // it was not ours
+		}
+	}
+	return nil
+}
+
+// launchdSockets are those that launchd holds for the daemon; none where launchd did not
+// start us.
+func launchdSockets() (map[string]*os.File, error) {
+	sockets := map[string]*os.File{}
+	for _, name := range []string{controlName, shimName} {
+		all, err := launchd.Sockets(name)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 1 {
+			return nil, fmt.Errorf("launchd holds %d sockets named %s; there can be one", len(all), name)
+		}
+		for _, l := range all {
+			if sockets[name], err = fileOf(l); err != nil {
+				return nil, fmt.Errorf("take over launchd's socket %q: %w", name, err)
+			}
+		}
+	}
+	return sockets, nil
+}
+
+// ownSockets opens the daemon's sockets, which stay over its restarts. leave removes
+// their files, unless others have been put there.
+func ownSockets(paths sock.Paths) (sockets map[string]*os.File, leave func(), err error) {
+	lock, err := sock.Lock(paths.LockFile())
+	if err != nil {
+		return nil, nil, fmt.Errorf("one daemon serves a user: %w", err)
+	}
+	defer lock.Close() // the daemon takes it next
+	sockets, files := map[string]*os.File{}, map[string]os.FileInfo{}
+	leave = func() {
+		for path, ours := range files {
+			if now, err := os.Lstat(path); err == nil && os.SameFile(now, ours) {
+				_ = os.Remove(path) // whoever listens there next does it
+			}
+		}
+	}
+	for name, path := range map[string]string{controlName: paths.ControlSocket(), shimName: paths.ShimSocket()} {
+		l, err := sock.Listen(path)
+		if err == nil {
+			l.SetUnlinkOnClose(false)
+			sockets[name], err = fileOf(l)
+		}
+		if err == nil {
+			files[path], err = os.Lstat(path)
+		}
+		if err != nil {
+			leave()
+			return nil, nil, err
+		}
+	}
+	return sockets, leave, nil
+}
+
+// fileOf takes the file out of a listener, which is closed.
+func fileOf(l net.Listener) (*os.File, error) {
+	f, err := l.(*net.UnixListener).File()
+	return f, errors.Join(err, l.Close())
 }
 
 // daemonArgs are the arguments without the one that makes a keeper.

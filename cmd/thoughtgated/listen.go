@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
-	"github.com/thoughtgate/thoughtgated/internal/launchd"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -28,8 +26,7 @@ type listeners struct {
 }
 
 // listen takes the lock and then the sockets: those that the service manager or the
-// keeper hands over, named control and shim, or else its own, which it has the keeper
-// hold.
+// keeper hands over, named control and shim, or else its own.
 func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*listeners, error) {
 	paths, err := sock.DefaultPaths(getenv)
 	if err != nil {
@@ -65,11 +62,11 @@ func (l *listeners) open() error {
 		}
 		return l.check(control, shim)
 	}
-	c, err := l.own(controlName, l.paths.ControlSocket())
+	c, err := sock.Listen(l.paths.ControlSocket())
 	if err != nil {
 		return err
 	}
-	s, err := l.own(shimName, l.paths.ShimSocket())
+	s, err := sock.Listen(l.paths.ShimSocket())
 	if err != nil {
 		c.Close()
 		return err
@@ -83,57 +80,26 @@ const (
 	shimName    = "shim"
 )
 
-// own opens a socket, which the keeper holds from then on, if there is one.
-func (l *listeners) own(name, path string) (*net.UnixListener, error) {
-	s, err := sock.Listen(path)
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.File()
-	if err != nil {
-		s.Close()
-		return nil, fmt.Errorf("listen at %s: %w", path, err)
-	}
-	defer f.Close()
-	if err := l.store.KeepSocket(context.Background(), name, f); err != nil { // which has bounds of its own
-		s.Close()
-		return nil, err
-	}
-	return s, nil
-}
-
-// handedOver are the sockets that systemd, launchd or the keeper holds for us.
+// handedOver are the sockets that systemd or the keeper holds for us.
 func (l *listeners) handedOver() (control, shim net.Listener, err error) {
-	l.activated = !l.store.Keeper() || os.Getenv(managerVar) != ""
 	if control, err = l.socket(controlName); err != nil {
 		return nil, nil, err
 	}
 	if shim, err = l.socket(shimName); err != nil {
 		return nil, nil, err
 	}
-	if control == nil && shim == nil {
-		l.activated = false
-	}
+	handed := control != nil || shim != nil
+	l.activated = handed && (!l.store.Keeper() || os.Getenv(managerVar) != "")
 	return control, shim, nil
 }
 
 func (l *listeners) socket(name string) (net.Listener, error) {
 	f, err := l.store.Socket(name)
-	if err != nil {
+	if err != nil || f == nil {
 		return nil, err
 	}
-	if f != nil {
-		defer f.Close() // the listener has a copy
-		return net.FileListener(f)
-	}
-	all, err := launchd.Sockets(name)
-	if err != nil || len(all) == 0 {
-		return nil, err
-	}
-	if len(all) > 1 {
-		return nil, fmt.Errorf("launchd holds %d sockets named %s; there can be one", len(all), name)
-	}
-	return all[0], nil
+	defer f.Close() // the listener has a copy
+	return net.FileListener(f)
 }
 
 // check puts the look at each peer before everything else.
@@ -143,10 +109,6 @@ func (l *listeners) check(control, shim net.Listener) error {
 	if !ok1 || !ok2 {
 		return errors.New("the service manager's sockets are no Unix stream sockets; see thoughtgated.socket")
 	}
-	// Those of the service manager and of the keeper stay: the next daemon gets them too.
-	ours := !l.activated && !l.store.Keeper()
-	c.SetUnlinkOnClose(ours)
-	s.SetUnlinkOnClose(ours)
 	for _, to := range []struct {
 		from *net.UnixListener
 		to   *net.Listener

@@ -1,15 +1,11 @@
 package keep
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"strconv"
-	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,13 +19,19 @@ type Program struct {
 	Env  []string
 	Log  *slog.Logger
 
-	// Sockets are listening sockets that a service manager has handed to the keeper, by
-	// the names under which the daemon knows them. They are the keeper's from here on.
+	// Sockets are the daemon's listening sockets, by the names under which it knows
+	// them. They are the keeper's from here on.
 	Sockets map[string]*os.File
+
+	// Leave is called when no daemon runs any more, while the sockets are still open.
+	Leave func()
+
+	// Patience is how long a daemon may take to end when it was told to.
+	Patience time.Duration
 }
 
-// A daemon that has ended before it was ready, within soon of its start, is started
-// again after a pause: of leastPause, twice as long each time, and mostPause at most.
+// A daemon that ends within soon of its start is started again after a pause: of
+// leastPause, twice as long each time, and mostPause at most.
 const (
 	soon       = time.Second
 	leastPause = 10 * time.Millisecond
@@ -39,7 +41,7 @@ const (
 // Run runs the daemon for as long as it is wanted, and returns what to exit with: the
 // status with which the daemon has ended by itself. It passes on what comes from
 // signals, takes SIGTERM and SIGINT for the wish that the daemon end, and [Again] for
-// the wish that another follow it. Sockets that daemons have made go with it.
+// the wish that another follow it.
 func Run(p Program, signals <-chan os.Signal) (int, error) {
 	k := &keeper{Program: p}
 	var err error
@@ -52,39 +54,32 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("take over the socket %s: %w", name, err)
 		}
-		k.held = append(k.held, held{name, fd, socketFile{}}) // whose file is not ours
+		k.held = append(k.held, held{name, fd})
 	}
 	var pause time.Duration
 	for {
 		began := time.Now()
 		l, err := k.start()
-		if err != nil && k.ready { // what is held is worth another attempt
-			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", mostPause)
-			if s := rest(mostPause, signals); s == nil || s == Again {
+		code := 1
+		switch {
+		case err != nil && !k.ready:
+			return 0, err
+		case err != nil: // what is held is worth another attempt
+			pause = mostPause
+			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", pause)
+		default:
+			status := l.wait(signals)
+			code = exitCode(status)
+			if l.again {
+				k.renew()
 				continue
 			}
+			if code == 0 || l.stopping || !k.ready {
+				return code, nil
+			}
+			pause = l.pause(pause, time.Since(began), status)
+			p.Log.Error("the daemon has ended and is started again", "status", describe(status), "descriptors", len(k.held), "pause", pause)
 		}
-		if err != nil {
-			return 0, err
-		}
-		status, err := l.wait(signals)
-		if err != nil {
-			return 0, err
-		}
-		code := exitCode(status)
-		switch {
-		case l.again:
-			k.renew()
-			continue
-		case code == 0, l.stopping, !k.ready:
-			return code, nil
-		}
-		if !l.ready && time.Since(began) < soon {
-			pause = min(max(2*pause, leastPause), mostPause)
-		} else {
-			pause = 0
-		}
-		p.Log.Error("the daemon has ended and is started again", "status", describe(status), "descriptors", len(k.held), "pause", pause)
 		switch rest(pause, signals) {
 		case nil:
 		case Again:
@@ -147,14 +142,22 @@ type keeper struct {
 }
 
 func (k *keeper) close() {
+	if k.Leave != nil {
+		k.Leave()
+	}
 	for _, h := range k.held {
-		if err := errors.Join(h.socket.remove(), unix.Close(h.fd)); err != nil {
-			k.Log.Error("let go of what was held", "name", h.name, "err", err)
-		}
+		_ = unix.Close(h.fd) // a copy
 	}
 	if k.program != nil {
-		_ = k.program.Close()
+		_ = k.program.Close() // it was only read
 	}
+}
+
+// held is a descriptor, and no [os.File]: one of those would wake the keeper whenever
+// something passes through it.
+type held struct {
+	name string
+	fd   int
 }
 
 // renew has what lies in the program's place now started from now on.
@@ -168,127 +171,4 @@ func (k *keeper) renew() {
 		_ = k.program.Close() // it was only read
 	}
 	k.program = f
-}
-
-// life is one daemon's.
-type life struct {
-	*keeper
-	process *os.Process
-	ours    *net.UnixConn // comes what the daemon says
-	theirs  *os.File      // its other end
-	alive   *os.File      // is closed when we end
-	reading sync.WaitGroup
-
-	ready, stopping bool // what it has said; to be looked at when reading is over
-	again           bool // another is to follow it
-}
-
-// start starts a daemon with all that is held.
-func (k *keeper) start() (*life, error) {
-	l := &life{keeper: k}
-	watched, alive, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer watched.Close()
-	l.alive = alive
-	if l.ours, l.theirs, err = pair(); err != nil {
-		return nil, errors.Join(err, alive.Close())
-	}
-	var names []string
-	files := []uintptr{0, 1, 2}
-	for _, h := range k.held {
-		names = append(names, h.name)
-		files = append(files, uintptr(h.fd))
-	}
-	n := len(files)
-	files = append(files, l.theirs.Fd(), watched.Fd())
-	path := k.Path
-	if k.program != nil {
-		path = procPath(len(files))
-		files = append(files, k.program.Fd())
-	} else {
-		files = append(files, watched.Fd())
-	}
-	env := append(without(k.Env, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", keeperVar),
-		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(Most),
-		fmt.Sprintf("%s=%d:%d:%d", keeperVar, n, n+1, n+2))
-	pid, err := syscall.ForkExec(path, k.Args, &syscall.ProcAttr{Env: env, Files: files})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the daemon: %w", err), l.close())
-	}
-	if l.process, err = os.FindProcess(pid); err != nil { // never, of a child
-		return nil, errors.Join(err, l.close())
-	}
-	l.reading.Go(l.listen)
-	return l, nil
-}
-
-func (l *life) close() error {
-	return errors.Join(l.ours.Close(), l.theirs.Close(), l.alive.Close())
-}
-
-// without returns env without some of its variables.
-func without(env []string, names ...string) []string {
-	var rest []string
-	for _, entry := range env {
-		name, _, _ := strings.Cut(entry, "=")
-		keep := true
-		for _, n := range names {
-			keep = keep && n != name
-		}
-		if keep {
-			rest = append(rest, entry)
-		}
-	}
-	return rest
-}
-
-// stateEnd is what the keeper tells itself once a daemon has ended: what comes before
-// it was said by that daemon.
-const stateEnd = "X_THOUGHTGATE_END=1"
-
-// wait waits for the daemon's end, and passes signals on to it meanwhile.
-func (l *life) wait(signals <-chan os.Signal) (syscall.WaitStatus, error) {
-	ended := make(chan error, 1)
-	var state *os.ProcessState
-	go func() { // ends with the daemon
-		var err error
-		state, err = l.process.Wait()
-		ended <- err
-	}()
-	told, again := false, false
-	for {
-		select {
-		case s := <-signals:
-			if s == Again {
-				again, s = true, unix.SIGTERM
-			} else if ends(s) {
-				told, again = true, false
-			}
-			_ = l.process.Signal(s) // it may have ended
-		case err := <-ended:
-			if end := l.sayEnd(); end != nil {
-				l.Log.Error("what the daemon has said last may be lost", "err", end)
-				_ = l.ours.Close() // which ends the reading as well
-			}
-			l.reading.Wait()
-			_ = l.close() // what was said has been read
-			if err != nil {
-				return 0, fmt.Errorf("wait for the daemon: %w", err)
-			}
-			l.stopping, l.again = l.stopping || told, again
-			return state.Sys().(syscall.WaitStatus), nil
-		}
-	}
-}
-
-// sayEnd says behind all that the daemon has said that it has ended.
-func (l *life) sayEnd() error {
-	c, err := net.FileConn(l.theirs)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return (&line{conn: c.(*net.UnixConn)}).send(context.Background(), stateEnd, nil)
 }

@@ -79,7 +79,7 @@ func (l *life) obey(words []string, fds []int) {
 		})
 	case slices.Contains(words, "FDSTORE=1"):
 		for _, fd := range fds {
-			l.held = append(l.held, held{name, fd, socketOf(fd)})
+			l.held = append(l.held, held{name, fd})
 		}
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,8 +22,9 @@ import (
 )
 
 const (
-	roleVariable   = "KEEP_TEST_ROLE"
-	socketVariable = "KEEP_TEST_SOCKET"
+	roleVariable    = "KEEP_TEST_ROLE"
+	socketVariable  = "KEEP_TEST_SOCKET"
+	programVariable = "KEEP_TEST_PROGRAM"
 )
 
 // TestMain lets the test binary be a daemon, or its keeper.
@@ -31,11 +33,7 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "keeper":
-		signals := make(chan os.Signal, 8)
-		signal.Notify(signals, unix.SIGTERM, unix.SIGHUP, keep.Again)
-		os.Setenv(roleVariable, "daemon")
-		program := keep.Program{Path: os.Args[0], Args: []string{"daemon"}, Env: os.Environ(), Log: slog.New(slog.DiscardHandler)}
-		code, err := keep.Run(program, signals)
+		code, err := keeper()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "keeper:", err)
 			code = 99
@@ -48,6 +46,27 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+}
+
+func keeper() (int, error) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGHUP, keep.Again)
+	path := os.Getenv(socketVariable)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return 0, err
+	}
+	f, err := l.File()
+	if err != nil {
+		return 0, err
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	os.Setenv(roleVariable, "daemon")
+	return keep.Run(keep.Program{
+		Path: os.Getenv(programVariable), Args: []string{"daemon"}, Env: os.Environ(), Log: slog.New(slog.DiscardHandler),
+		Sockets: map[string]*os.File{"control": f}, Leave: func() { os.Remove(path) }, Patience: 2 * time.Second,
+	}, signals)
 }
 
 // daemon is one that keeps sessions and answers every byte of an agent with the same.
@@ -68,13 +87,8 @@ func serve() error {
 	if err != nil {
 		return err
 	}
-	var l net.Listener
-	if socket != nil {
-		l, err = net.FileListener(socket)
-		socket.Close()
-	} else {
-		l, err = listen(ctx, store)
-	}
+	l, err := net.FileListener(socket)
+	socket.Close()
 	if err != nil {
 		return err
 	}
@@ -104,19 +118,6 @@ func serve() error {
 		}
 		go d.attend(c.(*net.UnixConn))
 	}
-}
-
-func listen(ctx context.Context, store *keep.Store) (net.Listener, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: os.Getenv(socketVariable), Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	f, err := l.File()
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return l, store.KeepSocket(ctx, "control", f)
 }
 
 // attend answers one who has connected: with "a" come an agent's two descriptors, "p"

@@ -175,15 +175,3 @@ func listens(e *entry) bool {
 	})
 	return err == nil && yes
 }
-
-// KeepSocket has the keeper hold a listening socket of the daemon's under a name, under
-// which the next daemon gets it. Service managers hold sockets themselves.
-func (s *Store) KeepSocket(ctx context.Context, name string, f *os.File) error {
-	if s.alive == nil {
-		return nil
-	}
-	if err := s.line.send(ctx, stateStore+name+statePoll, f); err != nil {
-		return err
-	}
-	return s.barrier(ctx)
-}

@@ -93,7 +93,7 @@ func (m *fakeSystemd) obey(words []string, fds []int) {
 				unix.Close(fd)
 				continue
 			}
-			m.kept = append([]held{{name: name, fd: fd}}, m.kept...)
+			m.kept = append([]held{{name, fd}}, m.kept...)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (m *fakeSystemd) plant(name string, f *os.File) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept = append([]held{{name: name, fd: fd}}, m.kept...)
+	m.kept = append([]held{{name, fd}}, m.kept...)
 }
 
 // store is that of a daemon which is started now.

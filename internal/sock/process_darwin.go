@@ -54,6 +54,14 @@ func describe(p *Process) {
 	}
 }
 
+// CalledAs returns the path by which a process was started, which may be a link to its
+// program; empty where there is none.
+func CalledAs(pid int32) string {
+	raw, _ := unix.SysctlRaw("kern.procargs2", int(pid)) // of one that has ended there is none
+	path, _, _ := parseProcArgs(raw)
+	return path
+}
+
 // Environ returns the environment that a process was started with. For programs
 // of Apple's it is empty: the system keeps it to itself.
 func Environ(pid int32) ([]string, error) {

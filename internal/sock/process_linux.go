@@ -81,6 +81,15 @@ func describe(p *Process) {
 	p.Cwd, _ = os.Readlink(procFile(p.PID, "cwd"))
 }
 
+// CalledAs returns what a process was called by when it was started, which may be a link
+// to its program; a claim, and empty where there is none. Unlike the program it is shown
+// of processes that can't be read.
+func CalledAs(pid int32) string {
+	b, _ := readProc(pid, "cmdline") // of one that has ended there is none
+	name, _, _ := strings.Cut(string(b), "\x00")
+	return name
+}
+
 // Environ returns the environment that a process was started with. The process
 // can have written over it since. A process that has ended has none to show,
 // which is an error and not an empty one.

@@ -3,6 +3,7 @@ package sock
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -19,6 +20,15 @@ func TestProcessOfSelf(t *testing.T) {
 	exe, _ := os.Executable()
 	if int(p.PPID) != os.Getppid() || p.Exe != exe || p.Start == 0 {
 		t.Errorf("%+v, want parent %d and program %s", p, os.Getppid(), exe)
+	}
+}
+
+func TestCalledAs(t *testing.T) {
+	if name := CalledAs(int32(os.Getpid())); name != os.Args[0] {
+		t.Errorf("got %q, want %q", name, os.Args[0])
+	}
+	if name := CalledAs(math.MaxInt32); name != "" {
+		t.Errorf("a process that there is not: %q", name)
 	}
 }
 

@@ -1,0 +1,154 @@
+package keep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// life is one daemon's.
+type life struct {
+	*keeper
+	process *os.Process
+	ours    *net.UnixConn // comes what the daemon says
+	theirs  *os.File      // its other end
+	alive   *os.File      // is closed when we end
+	reading sync.WaitGroup
+
+	ready, stopping bool // what it has said; to be looked at when reading is over
+	again           bool // another is to follow it
+}
+
+// start starts a daemon with all that is held.
+func (k *keeper) start() (*life, error) {
+	l := &life{keeper: k}
+	watched, alive, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer watched.Close()
+	l.alive = alive
+	if l.ours, l.theirs, err = pair(); err != nil {
+		return nil, errors.Join(err, alive.Close())
+	}
+	var names []string
+	files := []uintptr{0, 1, 2}
+	for _, h := range k.held {
+		names = append(names, h.name)
+		files = append(files, uintptr(h.fd))
+	}
+	n := len(files)
+	files = append(files, l.theirs.Fd(), watched.Fd())
+	path := k.Path
+	if k.program != nil {
+		path = procPath(len(files))
+		files = append(files, k.program.Fd())
+	} else {
+		files = append(files, watched.Fd())
+	}
+	env := append(without(k.Env, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", keeperVar),
+		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(Most),
+		fmt.Sprintf("%s=%d:%d:%d", keeperVar, n, n+1, n+2))
+	pid, err := syscall.ForkExec(path, k.Args, &syscall.ProcAttr{Env: env, Files: files})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the daemon: %w", err), l.close())
+	}
+	if l.process, err = os.FindProcess(pid); err != nil { // never, of a child
+		return nil, errors.Join(err, l.close())
+	}
+	l.reading.Go(l.listen)
+	return l, nil
+}
+
+func (l *life) close() error {
+	return errors.Join(l.ours.Close(), l.theirs.Close(), l.alive.Close())
+}
+
+// without returns env without some of its variables.
+func without(env []string, names ...string) []string {
+	var rest []string
+	for _, entry := range env {
+		name, _, _ := strings.Cut(entry, "=")
+		keep := true
+		for _, n := range names {
+			keep = keep && n != name
+		}
+		if keep {
+			rest = append(rest, entry)
+		}
+	}
+	return rest
+}
+
+// stateEnd is what the keeper tells itself once a daemon has ended: what comes before
+// it was said by that daemon.
+const stateEnd = "X_THOUGHTGATE_END=1"
+
+// wait waits for the daemon's end, and passes signals on to it meanwhile.
+func (l *life) wait(signals <-chan os.Signal) syscall.WaitStatus {
+	ended := make(chan *os.ProcessState, 1)
+	go func() { // ends with the daemon
+		state, err := l.process.Wait()
+		if err != nil {
+			panic(err) // it is a child of ours that nobody else waits for
+		}
+		ended <- state
+	}()
+	told, again := false, false
+	var overdue <-chan time.Time
+	for {
+		select {
+		case s := <-signals:
+			if s == Again {
+				again, s = true, unix.SIGTERM
+			} else if ends(s) {
+				told, again = true, false
+			}
+			if overdue == nil && (told || again) {
+				overdue = time.After(l.Patience)
+			}
+			_ = l.process.Signal(s) // it may have ended
+		case <-overdue:
+			l.Log.Error("the daemon was told to end and has not, and is killed", "after", l.Patience)
+			_ = l.process.Kill() // likewise
+		case state := <-ended:
+			if err := l.sayEnd(); err != nil {
+				l.Log.Error("what the daemon has said last may be lost", "err", err)
+				_ = l.ours.Close() // which ends the reading as well
+			}
+			l.reading.Wait()
+			_ = l.close() // what was said has been read
+			l.stopping, l.again = l.stopping || told, again
+			return state.Sys().(syscall.WaitStatus)
+		}
+	}
+}
+
+// sayEnd says behind all that the daemon has said that it has ended.
+func (l *life) sayEnd() error {
+	c, err := net.FileConn(l.theirs)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return (&line{conn: c.(*net.UnixConn)}).send(context.Background(), stateEnd, nil)
+}
+
+// pause is how long to wait before another daemon follows one that has lived so long,
+// by how long it was the last time. One that worked and was killed is followed at once:
+// that was no fault of its own.
+func (l *life) pause(last, lived time.Duration, status syscall.WaitStatus) time.Duration {
+	if lived >= soon || l.ready && status.Signal() == unix.SIGKILL {
+		return 0
+	}
+	return min(max(2*last, leastPause), mostPause)
+}
