@@ -15,8 +15,7 @@ import (
 )
 
 // keeperPaths are our folders, with the runtime folder of the daemon that this process
-// speaks to: there is the lock of its keeper, which has started it, holds what it has
-// open and starts it again when it dies. Under systemd it has none.
+// speaks to. There is the lock of its keeper, which it has unless systemd starts it.
 func (a *app) keeperPaths() (sock.Paths, error) {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Base(named) == filepath.Base(paths.ControlSocket()) {
@@ -35,27 +34,22 @@ func namedBy(path string) int {
 	return pid
 }
 
-// endless is the keeper of a daemon that does not run, 0 for none.
-func (a *app) endless() int {
+// keeper is the process that has started the daemon, 0 for none.
+func (a *app) keeper() int {
 	paths, err := a.keeperPaths()
-	if err != nil || namedBy(paths.LockFile()) != 0 {
-		return 0
+	if err != nil {
+		return 0 // which other looks at our folders say
 	}
 	return namedBy(paths.KeeperLock())
 }
 
 // addKeeper says who starts the daemon again where no service manager does.
 func (a *app) addKeeper(out *sheet, runs bool) {
-	paths, err := a.keeperPaths()
-	if err != nil {
-		return // it was said
-	}
-	pid := namedBy(paths.KeeperLock())
-	switch what := display.Safe("pid " + strconv.Itoa(pid)); {
+	switch pid := a.keeper(); {
 	case pid != 0 && runs:
-		out.add("keeper", what+", which holds what sessions have open and starts the daemon again when it dies")
+		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", which holds what sessions have open and starts the daemon again when it dies")
 	case pid != 0:
-		out.add("keeper", what+", which starts the daemon whenever it ends; why it does not answer: "+display.Text(paths.LogFile()))
+		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", which starts the daemon whenever it ends; its log says why it does")
 	case runs:
 		out.add("keeper", "none: nobody starts the daemon again when it dies; to have one: tgctl daemon restart")
 	}

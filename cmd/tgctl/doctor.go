@@ -152,8 +152,10 @@ func (x *examination) connect(ctx context.Context) error {
 		return context.Cause(ctx)
 	case errors.Is(err, client.ErrNotRunning):
 		x.find("daemon.stopped", "", "no daemon runs, so every governed call is refused")
-	case x.endless() != 0:
-		x.findMend("daemon.unreachable", "", "read why: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart", "the daemon ends whenever its keeper, pid %d, starts it", x.endless())
+	case x.keeper() != 0:
+		what, _, _ := strings.Cut(err.Error(), "; ")
+		x.findMend("daemon.unreachable", "", "read why: less "+word(x.paths.LogFile())+"; then: tgctl daemon restart",
+			"the daemon, which its keeper starts whenever it ends, can't be talked to: %s", what)
 	default:
 		x.findAdvised("daemon.unreachable", "", "the daemon can't be talked to: %s", err)
 	}

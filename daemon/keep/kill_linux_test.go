@@ -22,11 +22,12 @@ const patience = time.Minute
 
 // house is a daemon and what keeps for it.
 type house struct {
-	t      *testing.T
-	socket string
-	keeper *exec.Cmd
-	ended  chan error
-	last   int // daemon that was killed
+	t       *testing.T
+	program string // a link
+	socket  string
+	keeper  *exec.Cmd
+	ended   chan error
+	last    int // daemon that was killed
 }
 
 func newHouse(t *testing.T) *house {
@@ -35,9 +36,10 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &house{t: t, socket: filepath.Join(dir, "s"), ended: make(chan error, 1)}
+	h := &house{t: t, program: filepath.Join(dir, "p"), socket: filepath.Join(dir, "s"), ended: make(chan error, 1)}
+	h.install(os.Args[0])
 	h.keeper = exec.Command(os.Args[0])
-	h.keeper.Env = append(os.Environ(), roleVariable+"=keeper", socketVariable+"="+h.socket)
+	h.keeper.Env = append(os.Environ(), roleVariable+"=keeper", programVariable+"="+h.program, socketVariable+"="+h.socket)
 	h.keeper.Stderr = os.Stderr
 	if err := h.keeper.Start(); err != nil {
 		t.Fatal(err)
@@ -49,6 +51,14 @@ func newHouse(t *testing.T) *house {
 	})
 	h.until("a daemon answers", func() bool { _, err := ask(h.socket, "p"); return err == nil })
 	return h
+}
+
+// install puts a program in the place from which the keeper has the daemon's.
+func (h *house) install(program string) {
+	h.t.Helper()
+	if err := errors.Join(os.Symlink(program, h.program+"~"), os.Rename(h.program+"~", h.program)); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 func (h *house) until(what string, done func() bool) {
@@ -229,19 +239,57 @@ func TestKeeperEndsWithItsDaemon(t *testing.T) {
 	h.end(syscall.SIGTERM)
 }
 
-// A keeper that is told to has another daemon follow, with all sessions.
+// A keeper that is told to has another daemon follow, with all sessions: the program that
+// is installed by then, again and again until there is one that can be started.
 func TestDaemonIsFollowed(t *testing.T) {
 	h := newHouse(t)
 	a := h.attach()
 	defer a.leave()
-	pid := h.daemon()
+	first := h.daemon()
+	update := filepath.Join(t.TempDir(), "update")
+	if err := os.WriteFile(update, []byte("no program"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.install(update)
+	h.kill() // who follows a daemon that dies is the one that was installed
+	second := h.daemon()
+	if second == first {
+		t.Fatal("the daemon was not killed")
+	}
 	if err := h.keeper.Process.Signal(keep.Again); err != nil {
 		t.Fatal(err)
 	}
-	h.until("another daemon runs", func() bool { return h.daemon() != pid })
+	h.until("the daemon ends", func() bool { return syscall.Kill(second, 0) != nil })
+	h.install(os.Args[0])
+	if err := h.keeper.Process.Signal(keep.Again); err != nil {
+		t.Fatal(err)
+	}
+	h.daemon()
 	if err := a.alive(); err != nil {
 		t.Error(err)
 	}
+	h.end(syscall.SIGTERM)
+}
+
+// A daemon that does not end when it is told to is killed.
+func TestDaemonHangs(t *testing.T) {
+	h := newHouse(t)
+	a := h.attach()
+	defer a.leave()
+	pid := h.daemon()
+	if err := errors.Join(syscall.Kill(pid, syscall.SIGSTOP), h.keeper.Process.Signal(keep.Again)); err != nil {
+		t.Fatal(err)
+	}
+	h.until("another daemon runs", func() bool { return syscall.Kill(pid, 0) != nil })
+	pid = h.daemon()
+	if err := a.alive(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(syscall.Kill(pid, syscall.SIGSTOP), h.keeper.Process.Signal(syscall.SIGTERM)); err != nil {
+		t.Fatal(err)
+	}
+	<-h.ended
+	h.until("the daemon has ended", func() bool { return syscall.Kill(pid, 0) != nil })
 }
 
 // Without its keeper a daemon goes on, and knows; without both the agent sees the end.

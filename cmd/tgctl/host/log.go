@@ -84,7 +84,7 @@ func journal(ctx context.Context, since time.Time) ([]string, error) {
 // saidAsError is what a line of slog's JSON says, empty unless that is an error.
 func saidAsError(text string) string {
 	var line struct{ Level, Msg, Err string }
-	if json.Unmarshal([]byte(text), &line) != nil || line.Level != "ERROR" {
+	if json.Unmarshal([]byte(text), &line) != nil || line.Level != "error" {
 		return ""
 	}
 	if line.Err == "" {
@@ -99,9 +99,9 @@ const unit = "thoughtgated.service"
 // errorIn is what a line of slog's text says, as the daemon writes it into a file;
 // empty unless it is an error from since on.
 func errorIn(line string, since time.Time) string {
-	stamp, rest, _ := strings.Cut(strings.TrimPrefix(line, "time="), " ")
+	stamp, rest, _ := strings.Cut(strings.TrimPrefix(line, "timestamp="), " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)
-	said, isError := strings.CutPrefix(rest, "level=ERROR ")
+	said, isError := strings.CutPrefix(rest, "level=error ")
 	if err != nil || at.Before(since) || !isError {
 		return ""
 	}

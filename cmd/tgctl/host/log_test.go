@@ -12,9 +12,9 @@ import (
 // Of a log file only the errors count that are new enough.
 func TestErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	const text = `time=2026-11-20T09:00:00.000+01:00 level=ERROR msg=old
-time=2026-11-20T12:00:00.000+01:00 level=INFO msg="level=ERROR is only quoted"
-time=2026-11-20T12:00:01.000+01:00 level=ERROR msg="the self-check failed"
+	const text = `timestamp=2026-11-20T08:00:00.000Z level=error msg=old
+timestamp=2026-11-20T11:00:00.000Z level=info msg="level=error is only quoted"
+timestamp=2026-11-20T11:00:01.000Z level=error msg="the self-check failed"
 panic: no line of ours
 `
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -39,8 +39,8 @@ func TestJournal(t *testing.T) {
 	bin := t.TempDir()
 	const program = `#!/bin/sh
 cat <<'END'
-{"PRIORITY":"6","MESSAGE":"{\"time\":\"x\",\"level\":\"INFO\",\"msg\":\"ready\"}"}
-{"PRIORITY":"6","MESSAGE":"{\"time\":\"x\",\"level\":\"ERROR\",\"msg\":\"one\",\"err\":\"two\"}"}
+{"PRIORITY":"6","MESSAGE":"{\"timestamp\":\"x\",\"level\":\"info\",\"msg\":\"ready\"}"}
+{"PRIORITY":"6","MESSAGE":"{\"timestamp\":\"x\",\"level\":\"error\",\"msg\":\"one\",\"err\":\"two\"}"}
 {"PRIORITY":"3","MESSAGE":"Failed to start thoughtgated.service"}
 {"PRIORITY":"6","MESSAGE":[27,91,50,74]}
 {"MESSAGE":"without a priority"}

@@ -1,0 +1,34 @@
+package keep
+
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Daemons that crash again and again are started less and less often, ready or not; one
+// that was killed, or has lived a while, is followed at once.
+func TestPause(t *testing.T) {
+	const crashed, killed, aborted = syscall.WaitStatus(1 << 8), syscall.WaitStatus(syscall.SIGKILL), syscall.WaitStatus(syscall.SIGABRT)
+	for _, test := range []struct {
+		name   string
+		ready  bool
+		last   time.Duration
+		lived  time.Duration
+		status syscall.WaitStatus
+		want   time.Duration
+	}{
+		{"first crash", true, 0, 50 * time.Millisecond, crashed, leastPause},
+		{"next crash", true, leastPause, 50 * time.Millisecond, crashed, 2 * leastPause},
+		{"many crashes", true, mostPause, 50 * time.Millisecond, aborted, mostPause},
+		{"never ready", false, leastPause, 50 * time.Millisecond, crashed, 2 * leastPause},
+		{"killed before it was ready", false, leastPause, 50 * time.Millisecond, killed, 2 * leastPause},
+		{"killed", true, mostPause, 50 * time.Millisecond, killed, 0},
+		{"crash after a while", true, mostPause, soon, crashed, 0},
+	} {
+		l := &life{ready: test.ready}
+		if got := l.pause(test.last, test.lived, test.status); got != test.want {
+			t.Errorf("%s: a pause of %v, want %v", test.name, got, test.want)
+		}
+	}
+}
