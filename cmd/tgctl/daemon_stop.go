@@ -47,8 +47,8 @@ func (a *app) daemonRestartCmd() *cobra.Command {
 		Use:   "restart",
 		Short: "Start the daemon anew, as after an update",
 		Long: `Stop the daemon and start the one that is installed now; start it if none runs.
-Servers that are governed wait for it, questions stay open, and where the
-service manager holds the sockets nobody who connects is refused. Nothing is
+Servers that are governed wait for it, questions stay open, and the service
+manager, or else the daemon's keeper, holds the sockets meanwhile. Nothing is
 stopped unless the program is there and takes the configuration: the one that
 THOUGHTGATE_CONFIG names, else the one that the daemon used.`,
 		Example: "  $ tgctl daemon restart",

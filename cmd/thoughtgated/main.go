@@ -4,7 +4,7 @@
 //
 // Usage:
 //
-//	thoughtgated [--config FILE] [--log-level L] [--log-format text|json]
+//	thoughtgated [--keep] [--config FILE] [--log-level L] [--log-format text|json]
 package main
 
 import (
@@ -51,12 +51,15 @@ Options:
   --json             with --check: one JSON object
   --schema [KIND]    print a JSON Schema of thoughtgate.yaml, of a project's
                      .thoughtgate.yaml, or of files of expected verdicts
+  --keep             be the daemon's keeper, as tgctl has it without systemd: hold
+                     the sockets, start the daemon, and again when it dies
   --policies         answer tgctl's questions about policies on the socket that
                      is its standard input, and open none
   --version          print the version and exit
 
 Signals: SIGHUP reads the configuration again; SIGTERM and SIGINT end the
-daemon, and shims wait for the next one.
+daemon, and shims wait for the next one. A keeper passes them on, and starts the
+program that is installed by then on SIGUSR2.
 
 Example:
   thoughtgated --config ~/trial/thoughtgate.yaml --log-level debug
