@@ -420,11 +420,12 @@ func TestVSCodeSettings(t *testing.T) {
 			env.OS, env.Command = "linux", []string{"code"}
 			w.write(filepath.Join(w.home, ".config", "Code", "User", "mcp.json"), `{"servers":{"a":{"command":"y"}}}`)
 			w.write(filepath.Join(w.home, ".config", "Code", "User", "settings.json"), test.settings)
-			f, err := vscode{}.Find(env)
 			if test.err != "" {
+				_, err := NewPlan(vscode{}, env, w.shim)
 				wantError(t, err, test.err)
 				return
 			}
+			f, err := vscode{}.Find(env)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -132,7 +132,7 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	if out.altered {
 		return errors.New("an entry of ours was altered, and is put back at the end of the session")
 	}
-	base, err := f.syntax().Parse(out.text)
+	base, err := f.syntax().Read(out.text)
 	if err != nil {
 		return err
 	}

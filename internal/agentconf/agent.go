@@ -112,6 +112,7 @@ type Entry struct {
 	ours   *ourLine  // what of ours stands in the entry, nil when nothing does
 	sets   setFor    // the variables that are set for it where From has a word in that
 	offers bool      // it is the tools of an extension
+	inner  bool      // Path leads into the server's entry, to what is started
 }
 
 // Off is why an agent does not start a server.
@@ -256,7 +257,7 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 		}
 	}
 	switch {
-	case n.Kind() != edit.Object:
+	case n.Kind() != edit.Object && node.Fixed() == "":
 		e.Ungoverned = "not a server: it is no object"
 	case kind.Exists() && kind.Text() != "stdio" && !slices.Contains(types, kind.Text()):
 		e.Ungoverned = "a remote server (" + kind.Text() + ")"
@@ -278,23 +279,4 @@ func (f form) read(node edit.Node, types ...string) *Entry {
 	}
 	e.seeThrough(n)
 	return e
-}
-
-// shadow marks the entries of the same name as one that counts for more.
-// Entries come strongest first.
-func shadow(strongestFirst []*Entry) {
-	shadowBy(func(name string) string { return name }, strongestFirst)
-}
-
-// shadowBy is shadow for an agent that takes names for the same whose key is.
-func shadowBy(key func(string) string, strongestFirst []*Entry) {
-	seen := map[string]bool{}
-	for _, e := range strongestFirst {
-		if seen[key(e.ID)] && e.Off == Starts {
-			e.Off = Shadowed
-		}
-		if e.Off != Inactive {
-			seen[key(e.ID)] = true
-		}
-	}
 }

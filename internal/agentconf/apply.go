@@ -177,7 +177,7 @@ func (p *Plan) asShown(shown []*Source) error {
 	for _, s := range p.found {
 		for _, e := range s.Entries {
 			was := before[key{s.file.path, edit.Pointer(e.Path)}]
-			if e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
+			if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
 				return fmt.Errorf("%w: server %s in %s is not what it was when it was looked at first; nothing was rewritten, look again", errChanged, e.ID, s.Path)
 			}
 		}
@@ -210,7 +210,7 @@ func (p *Plan) readBack(f *planned, text []byte) error {
 	if string(now.data) == string(text) {
 		return nil
 	}
-	if _, err := f.syntax().Parse(now.data); err != nil {
+	if _, err := f.syntax().Read(now.data); err != nil {
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 	return p.unplanned()

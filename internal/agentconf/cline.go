@@ -48,7 +48,7 @@ func (c cline) Find(env Env) (*Found, error) {
 		// What is started, or reached, stands in the entry or one level below it.
 		if at := n.Member(clineInner); at.Exists() {
 			inner := readEntry(at)
-			e.Path = append(e.Path, clineInner)
+			e.Path, e.inner = append(e.Path, clineInner), true
 			e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
 		} else if kind := n.Member("transportType"); kind.Exists() && kind.Text() != "stdio" {
 			e.Ungoverned = "a remote server (" + kind.Text() + ")"

@@ -40,12 +40,27 @@ func (p *Plan) Drift() ([]Drift, error) {
 			case p.starts(n):
 			case p.rewrote(s.file.path, e.Path):
 				out = append(out, Drift{e.ID, s.Path, Changed})
+			case e.fixed != "" && !p.shownFixed(s, e):
+				out = append(out, Drift{e.ID, s.Path, Added})
 			case e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
 				out = append(out, Drift{e.ID, s.Path, Added})
 			}
 		}
 	}
 	return out, nil
+}
+
+// shownFixed reports whether an entry that can't be changed is one of those that a
+// person was warned of.
+func (p *Plan) shownFixed(now *Source, e *Entry) bool {
+	for _, s := range p.found {
+		for _, was := range s.Entries {
+			if s.file.path == now.file.path && slices.Equal(was.Path, e.Path) && was.fixed != "" {
+				return edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
+			}
+		}
+	}
+	return false
 }
 
 // Stamp is a short text that changes whenever a file of the agent does: with it,

@@ -218,7 +218,7 @@ func (j *fileJournal) settled() bool {
 	if digest(now.data) == j.Original {
 		return true
 	}
-	doc, err := j.syntax().Parse(now.data)
+	doc, err := j.syntax().Read(now.data)
 	if err != nil {
 		return false
 	}

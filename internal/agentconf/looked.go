@@ -36,6 +36,9 @@ func lookAtFile(path string, syntax edit.Syntax) (*edit.Document, error) {
 		return nil, err
 	}
 	doc, _, err := parseSettled(f, syntax, settleShortly)
+	if err == nil {
+		doc, err = edit.Certain(doc, nil)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -33,6 +33,9 @@ type taker struct {
 // are taken out by what they themselves say.
 func takeBack(doc *edit.Document, before []entryWas, session, shim string) (taken, error) {
 	t := &taker{doc: doc, before: before, session: session, shim: shim}
+	if err := t.doubt(); err != nil {
+		return t.out, err
+	}
 	for _, w := range before {
 		t.entry(w)
 	}

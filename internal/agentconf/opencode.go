@@ -158,12 +158,13 @@ func (m *opencodeMerge) add(s *Source, scope string) {
 	m.sources = append(m.sources, s)
 	for name, n := range s.doc.At(opencodeServers).Members() {
 		id := name.Text()
-		if on := n.Member("enabled"); on.IsTrue() || on.IsFalse() {
+		certain := n.Fixed() == ""
+		if on := n.Member("enabled"); certain && (on.IsTrue() || on.IsFalse()) {
 			if _, said := m.enabled[id]; !said {
 				m.enabled[id] = on.IsTrue()
 			}
 		}
-		if kind := n.Member("type"); kind.Exists() && m.kind[id] == "" {
+		if kind := n.Member("type"); certain && kind.Exists() && m.kind[id] == "" {
 			m.kind[id] = kind.Text()
 		}
 		e := readArrayEntry(n)

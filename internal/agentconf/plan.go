@@ -133,6 +133,9 @@ func (p *Plan) find() (*Found, error) {
 		s.markShipped(p.env)
 	}
 	p.shareShipped(found.Sources)
+	if err := found.doubt(); err != nil {
+		return nil, err
+	}
 	found.leaveFixed()
 	return found, nil
 }
@@ -170,7 +173,7 @@ func (p *Plan) refuseFixed() error {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
 			if e.fixed != "" {
-				return fmt.Errorf("server %q in %s cannot be governed as it is written: %s", e.ID, f.path, e.fixed)
+				return fmt.Errorf("server %q in %s, a file of a project, would be started without you having agreed, since its entry can't be changed: %s; write it otherwise, or remove it", e.ID, f.path, e.fixed)
 			}
 		}
 	}

@@ -169,7 +169,7 @@ func (p *Plan) cleanOurs() error {
 		doc := f.sources[0].doc
 		out, err := takeBack(doc, p.wasIn(f), p.env.Renew, p.shim)
 		if err == nil {
-			doc, err = f.syntax().Parse(out.text)
+			doc, err = f.syntax().Read(out.text)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
@@ -240,7 +240,7 @@ func (p *Plan) withoutOurs(f *planned, doc *edit.Document) (*edit.Document, erro
 	if err != nil {
 		return nil, err
 	}
-	return f.syntax().Parse(out.text)
+	return f.syntax().Read(out.text)
 }
 
 // holdsLasting reports whether the file holds lines that last, and that are not

@@ -182,6 +182,9 @@ func (r *restorer) file(path string) error {
 func (r *restorer) undo(now *file) (taken, error) {
 	doc, settled, err := parseSettled(now, r.j.syntax(), settleFor)
 	*now = *settled
+	if err == nil {
+		err = (&taker{doc: doc, before: r.j.Entries}).doubt()
+	}
 	if err != nil {
 		backup, failed := readFile(r.j.Backup)
 		if failed != nil || digest(backup.data) != r.j.Original {

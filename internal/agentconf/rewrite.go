@@ -93,7 +93,7 @@ func (e *Entry) insertWords(line Line, w entryWas, n server) (ops []edit.Op, mis
 // proveReversible takes line out of text again and compares with what was there
 // before.
 func proveReversible(doc *edit.Document, text []byte, before []entryWas, line Line) error {
-	rewritten, err := reading(doc.Syntax()).Parse(text)
+	rewritten, err := reading(doc.Syntax()).Read(text)
 	if err != nil {
 		return fmt.Errorf("the rewritten text would not parse: %w", err)
 	}

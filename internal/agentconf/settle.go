@@ -15,7 +15,8 @@ const (
 	settleEvery   = 20 * time.Millisecond
 )
 
-// parseSettled parses a file, giving a writer who is at it a moment to finish.
+// parseSettled reads a file, giving a writer who is at it a moment to finish. What is
+// doubtful in it is left to the caller.
 // It returns the file that was parsed: now, or what came after it. With an error
 // it is the one read last.
 func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.Document, *file, error) {
@@ -23,7 +24,7 @@ func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
 	for {
-		doc, err := syntax.Parse(now.data)
+		doc, err := syntax.Read(now.data)
 		if err == nil || time.Now().After(deadline) {
 			return doc, now, err
 		}

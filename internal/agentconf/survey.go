@@ -92,6 +92,9 @@ func look(agent Agent, env Env) Survey {
 		return s
 	}
 	found, err := lookWith(agent, env)
+	if err == nil {
+		err = found.doubt()
+	}
 	if err != nil {
 		s.Problem = err.Error()
 		return s

@@ -71,7 +71,7 @@ func syntaxFor(data []byte, names ...string) edit.Syntax {
 		return syntax
 	}
 	for _, s := range syntaxes {
-		if doc, err := s.Parse(data); err == nil && doc.Root().Kind() == edit.Object {
+		if doc, err := s.Read(data); err == nil && doc.Root().Kind() == edit.Object {
 			return s.Syntax
 		}
 	}

@@ -96,6 +96,9 @@ func (u *unwrapper) once() error {
 	}
 	doc, settled, err := parseSettled(now, syntaxFor(now.data, u.report.Path, u.target), settleFor)
 	*now = *settled
+	if err == nil {
+		err = (&taker{doc: doc}).doubt()
+	}
 	if err != nil {
 		return u.replaceBroken(now, backups, err)
 	}
@@ -137,7 +140,7 @@ func takeBackBy(doc *edit.Document, backups []*file) (taken, error) {
 			best, known = out, len(before)
 		}
 	}
-	after, err := doc.Syntax().Parse(best.text)
+	after, err := doc.Syntax().Read(best.text)
 	if err != nil {
 		return best, err
 	}
@@ -150,7 +153,7 @@ func takeBackBy(doc *edit.Document, backups []*file) (taken, error) {
 // entriesOf returns how the entries that hold our lines were in a backup, as far
 // as they were there and started the same servers.
 func entriesOf(doc *edit.Document, backup *file) []entryWas {
-	old, err := doc.Syntax().Parse(backup.data)
+	old, err := doc.Syntax().Read(backup.data)
 	if err != nil {
 		return nil
 	}

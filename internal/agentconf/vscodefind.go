@@ -69,7 +69,7 @@ func (f *Found) addVSCode(env Env, file vscodeFile) ([]*Entry, error) {
 	if filepath.Base(file.path) == projectFile && !s.doc.Root().Member("mcpServers").Exists() {
 		s.addFlat(file.scope)
 	}
-	if file.settings && len(s.Entries) == 0 {
+	if file.settings && len(s.Entries) == 0 && (len(s.doc.Doubts()) == 0 || !canHaveServers(file.path)) {
 		return nil, nil
 	}
 	f.Sources = append(f.Sources, s)
@@ -92,7 +92,7 @@ func (s *Source) addFlat(scope string) {
 	})
 }
 
-// canHaveServers reports whether a settings file that could not be parsed may
+// canHaveServers reports whether a settings file that can't be relied on may
 // have servers: the editor makes of such a file what it can. An empty one has
 // none, and neither has one in which their name does not occur, however spelt.
 func canHaveServers(path string) bool {

@@ -142,7 +142,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 		switch {
 		case command.Kind() == edit.Object: // with all that the entry has elsewhere
 			inner := zedForm.read(command)
-			e.form, e.Path = zedForm, append(e.Path, "command")
+			e.form, e.Path, e.inner = zedForm, append(e.Path, "command"), true
 			e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
 		case (command.Kind() == edit.Absent || command.Kind() == edit.Null) && !n.Member("url").Exists() && n.Kind() == edit.Object:
 			e.Ungoverned = "started by an extension of Zed"

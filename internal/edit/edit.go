@@ -25,9 +25,12 @@ import (
 type Syntax interface {
 	// Name tells the syntax from others: json, toml or yaml.
 	Name() string
-	// Parse reads a whole file and keeps src, which the caller must not change
-	// afterwards. What would be read in two ways, such as a name that is there
-	// twice, is refused. The error is a *[SyntaxError].
+	// Read reads a whole file and keeps src, which the caller must not change
+	// afterwards. What readers would take in different ways, such as a name that
+	// is there twice, is among the [Document.Doubts], where it can be told what it
+	// concerns. The error is a *[SyntaxError].
+	Read(src []byte) (*Document, error)
+	// Parse is Read, and refuses a file in which anything is doubtful.
 	Parse(src []byte) (*Document, error)
 	// Value reads the text of one value.
 	Value(text string) (Node, error)
@@ -132,6 +135,19 @@ func (d *Document) ErrorAt(offset int, format string, args ...any) *SyntaxError 
 func (d *Document) Twice(name string, first, second int) *SyntaxError {
 	line, column := d.Place(first)
 	return d.ErrorAt(second, "the name %q is there twice; first at line %d, column %d", name, line, column)
+}
+
+// TwiceIn is the error for the first name that an object has twice, nil when it
+// has none.
+func (d *Document) TwiceIn(v *Value) *SyntaxError {
+	first := make(map[string]int, len(v.Names))
+	for _, name := range v.Names {
+		if at, twice := first[name.Text]; twice {
+			return d.Twice(name.Text, at, name.Start)
+		}
+		first[name.Text] = name.Start
+	}
+	return nil
 }
 
 // Splice is a piece of a text to be replaced: its offsets, and what comes there.

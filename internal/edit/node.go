@@ -41,6 +41,10 @@ type Value struct {
 	Loose bool
 	Fixed string
 
+	// Unsure says why readers may take the value in different ways, and where. It is
+	// nil when they don't. Nothing in such a value can be edited.
+	Unsure *SyntaxError
+
 	// Implied says that a table is there only because its members are.
 	Implied bool
 }
@@ -81,7 +85,12 @@ func (n Node) Raw() string {
 // Fixed says where the value is and why it cannot be edited. It is empty when it
 // can.
 func (n Node) Fixed() string {
-	if n.v == nil || n.v.Fixed == "" {
+	switch {
+	case n.v == nil:
+		return ""
+	case n.v.Unsure != nil:
+		return n.v.Unsure.Error()
+	case n.v.Fixed == "":
 		return ""
 	}
 	line, column := n.Place()
@@ -201,6 +210,16 @@ func Equal(a, b Node) bool {
 		return slices.EqualFunc(a.Items(), b.Items(), Equal)
 	}
 	return a.Kind() == Null || a.Text() == b.Text()
+}
+
+// Identical reports whether two values hold the same in the same order, names that
+// are there twice included.
+func Identical(a, b Node) bool {
+	if !a.Exists() || !b.Exists() {
+		return a.Exists() == b.Exists()
+	}
+	_, same := a.tree().compare(b.tree(), nil)
+	return same
 }
 
 // Pointer writes a path as a JSON pointer, for people.

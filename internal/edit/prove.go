@@ -11,7 +11,10 @@ import (
 // Where no operation went, the text must be the same; where one did, the values
 // must be those before, changed as the operations say.
 func (d *Document) prove(result []byte, ops []Op) error {
-	after, err := d.syntax.Parse(result)
+	after, err := d.syntax.Read(result)
+	if err == nil {
+		err = newDoubt(d, after)
+	}
 	if err != nil {
 		return fmt.Errorf("the edited text would not parse: %w", err)
 	}

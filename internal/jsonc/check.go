@@ -61,8 +61,7 @@ func commentEnd(text []byte, i int) int {
 	return i + 2 + n + len(end)
 }
 
-// check holds v and all in it against the syntax, and refuses a name that an
-// object has twice.
+// check holds v and all in it against the syntax.
 func (p *parser) check(v *hujson.Value) error {
 	if err := p.checkExtra(v.BeforeExtra, v.StartOffset-len(v.BeforeExtra)); err != nil {
 		return err
@@ -72,9 +71,6 @@ func (p *parser) check(v *hujson.Value) error {
 	}
 	switch t := v.Value.(type) {
 	case *hujson.Object:
-		if err := p.checkNames(t); err != nil {
-			return err
-		}
 		for i := range t.Members {
 			if err := p.check(&t.Members[i].Name); err != nil {
 				return err
@@ -114,19 +110,6 @@ func (p *parser) checkEnd(last *hujson.Value, after hujson.Extra, closing int) e
 func (p *parser) checkExtra(extra hujson.Extra, offset int) error {
 	if i := bytes.IndexByte(extra, '/'); i >= 0 && !p.syntax.Comments {
 		return p.errorAt(offset+i, "a comment, which this file's reader does not take")
-	}
-	return nil
-}
-
-func (p *parser) checkNames(o *hujson.Object) error {
-	first := make(map[string]int, len(o.Members))
-	for i := range o.Members {
-		name := &o.Members[i].Name
-		text := unquote(name.Value.(hujson.Literal))
-		if at, twice := first[text]; twice {
-			return p.doc.Twice(text, p.doc.Base()+at, p.doc.Base()+name.StartOffset)
-		}
-		first[text] = name.StartOffset
 	}
 	return nil
 }

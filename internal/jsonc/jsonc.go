@@ -1,8 +1,8 @@
 // Package jsonc reads JSON for [edit], often with comments, trailing commas or a
 // byte order mark.
 //
-// What would be read in two ways is refused: an object that has a name twice
-// (agents take the last, libraries often the first), and nesting past 256.
+// An object that has a name twice is doubtful: agents take the last, libraries
+// often the first. Nesting past 256 is refused.
 package jsonc
 
 import (
@@ -36,7 +36,10 @@ type parser struct {
 func (Syntax) Name() string { return "json" }
 
 // Parse implements [edit.Syntax].
-func (s Syntax) Parse(src []byte) (*edit.Document, error) {
+func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.Certain(s.Read(src)) }
+
+// Read implements [edit.Syntax].
+func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	p := &parser{doc: edit.NewDocument(s, src), syntax: s}
 	p.text = src[p.doc.Base():]
 	if len(bytes.TrimSpace(p.text)) == 0 {
@@ -80,6 +83,7 @@ func (p *parser) value(v *hujson.Value) *edit.Value {
 			out.Names = append(out.Names, p.value(&t.Members[i].Name))
 			out.Kids = append(out.Kids, p.value(&t.Members[i].Value))
 		}
+		out.Unsure = p.doc.TwiceIn(out)
 	case *hujson.Array:
 		out.Kind = edit.Array
 		for i := range t.Elements {

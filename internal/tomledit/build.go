@@ -14,6 +14,7 @@ import (
 type statement struct {
 	start, end int
 	header     bool
+	doubtful   bool // it, or something in it, says again what was said
 }
 
 // table is a table in the making, and afterwards how it is laid out.
@@ -35,6 +36,10 @@ type builder struct {
 	src  []byte
 	root *table
 	open []step // from the root to the table that the last header opened
+	in   *table // that table
+
+	all  []*statement // that stand by themselves
+	lost bool         // the last header opened a table that is there already
 }
 
 // step is a table, and which of its members the next step is.
@@ -49,8 +54,9 @@ func newTable(at int) *table {
 	return t
 }
 
-func newBuilder(d *edit.Document) *builder {
-	return &builder{doc: d, src: d.Bytes(), root: newTable(d.Base())}
+func newBuilder(d *edit.Document, src []byte) *builder {
+	root := newTable(d.Base())
+	return &builder{doc: d, src: src, root: root, in: root}
 }
 
 // name is one part of a key.
@@ -76,12 +82,12 @@ func (b *builder) add(n *unstable.Node) error {
 		return b.addHeader(b.names(n.Key()), n.Kind == unstable.ArrayTable)
 	case unstable.KeyValue:
 		s := b.statement(n)
-		in := b.root
+		s.doubtful = b.lost
+		b.all = append(b.all, s)
 		for _, above := range b.open {
 			above.in.about[above.at] = append(above.in.about[above.at], s)
-			in = above.in.inner[above.at]
 		}
-		return b.addKey(in, n, s, len(b.open))
+		return b.addKey(b.in, n, s, len(b.open))
 	}
 	return nil
 }
@@ -105,13 +111,10 @@ func (b *builder) addHeader(path []name, array bool) error {
 	if s.end++; array {
 		s.end++
 	}
-	t := b.root
-	b.open = nil
+	t, last := b.root, path[len(path)-1]
+	b.open, b.all = nil, append(b.all, s)
 	for i, key := range path {
-		next, err := b.enter(t, key, array && i == len(path)-1)
-		if err != nil {
-			return err
-		}
+		next := b.enter(t, key, array && i == len(path)-1)
 		at := t.byName[key.text]
 		t.about[at] = append(t.about[at], s)
 		b.open = append(b.open, step{t, at})
@@ -125,15 +128,27 @@ func (b *builder) addHeader(path []name, array bool) error {
 		if t.header != nil {
 			first = t.header
 		}
-		return b.doc.Twice(path[len(path)-1].text, first.start, s.start)
+		b.doubt(b.open[len(b.open)-1].in, b.doc.Twice(last.text, first.start, s.start))
+	} else {
+		t.header = s
 	}
-	t.header = s
+	b.in, b.lost = t, s.doubtful
 	return nil
 }
 
+// doubt notes that the last statement says again what was said in t, where what was
+// said first stays.
+func (b *builder) doubt(t *table, twice *edit.SyntaxError) {
+	b.all[len(b.all)-1].doubtful = true
+	if t.value.Unsure == nil {
+		t.value.Unsure = twice
+	}
+}
+
 // enter returns the table that t holds under a name, which it makes when there
-// is none. Of an array of tables it is the last, or one more.
-func (b *builder) enter(t *table, key name, more bool) (*table, error) {
+// is none. Of an array of tables it is the last, or one more. Where the name stands
+// for something else, which is doubtful, it is one that is nowhere.
+func (b *builder) enter(t *table, key name, more bool) *table {
 	at, there := t.byName[key.text]
 	if !there {
 		next := newTable(key.start)
@@ -143,17 +158,18 @@ func (b *builder) enter(t *table, key name, more bool) (*table, error) {
 			value = &edit.Value{Kind: edit.Array, Start: key.start, End: key.start, Kids: []*edit.Value{next.value}}
 		}
 		b.member(t, key, value, next)
-		return next, nil
+		return next
 	}
 	value := t.value.Kids[at]
 	if t.inner[at] == nil || t.inner[at].outer == t.inner[at] || more && value.Kind != edit.Array {
-		return nil, b.doc.Twice(key.text, t.value.Names[at].Start, key.start)
+		b.doubt(t, b.doc.Twice(key.text, t.value.Names[at].Start, key.start))
+		return newTable(key.start)
 	}
 	if more {
 		next := newTable(key.start)
 		value.Kids, t.inner[at] = append(value.Kids, next.value), next
 	}
-	return t.inner[at], nil
+	return t.inner[at]
 }
 
 // member adds a member to t.
@@ -174,10 +190,7 @@ func (b *builder) addKey(t *table, n *unstable.Node, s *statement, depth int) er
 		t.first = s
 	}
 	for _, key := range path[:len(path)-1] {
-		next, err := b.enter(t, key, false)
-		if err != nil {
-			return err
-		}
+		next := b.enter(t, key, false)
 		if next.header == nil && next.first == nil {
 			next.first, next.prefix, next.value.Implied = s, key.end, true
 		}
@@ -186,7 +199,8 @@ func (b *builder) addKey(t *table, n *unstable.Node, s *statement, depth int) er
 	}
 	key := path[len(path)-1]
 	if at, twice := t.byName[key.text]; twice {
-		return b.doc.Twice(key.text, t.value.Names[at].Start, key.start)
+		b.doubt(t, b.doc.Twice(key.text, t.value.Names[at].Start, key.start))
+		return nil
 	}
 	value, inner, err := b.value(n.Value(), b.skip(key.end, " \t="), depth)
 	if err != nil {
@@ -264,35 +278,4 @@ func (b *builder) skip(at int, blanks string) int {
 		}
 	}
 	return at
-}
-
-// sort puts what stands right in a table before what headers further down add to
-// it: that is the order in which lines can be added to it. Between tables order
-// has no meaning.
-func (b *builder) sort(t *table) {
-	var order []int
-	for _, headers := range []bool{false, true} {
-		for i := range t.value.Kids {
-			if t.about[i][0].header == headers {
-				order = append(order, i)
-			}
-		}
-	}
-	names, kids := slices.Clone(t.value.Names), slices.Clone(t.value.Kids)
-	about, inner := slices.Clone(t.about), slices.Clone(t.inner)
-	for to, from := range order {
-		t.value.Names[to], t.value.Kids[to], t.about[to], t.inner[to] = names[from], kids[from], about[from], inner[from]
-	}
-	t.byName = nil
-	for i, kid := range t.value.Kids {
-		if kid.Kind == edit.Array {
-			for _, item := range kid.Kids {
-				if layout, ok := item.Layout.(*table); ok {
-					b.sort(layout)
-				}
-			}
-		} else if t.inner[i] != nil {
-			b.sort(t.inner[i])
-		}
-	}
 }

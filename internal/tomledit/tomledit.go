@@ -7,12 +7,13 @@
 // speaks of it.
 //
 // The library's own decoder reads each text as well, since the parser that knows
-// the places does not refuse what is defined twice.
+// the places does not refuse all that is defined twice, or no number.
 package tomledit
 
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -30,26 +31,45 @@ type Syntax struct{}
 // Name implements [edit.Syntax].
 func (Syntax) Name() string { return "toml" }
 
-// Parse implements [edit.Syntax]. An empty file is an empty table.
-func (s Syntax) Parse(src []byte) (*edit.Document, error) {
+// Parse implements [edit.Syntax].
+func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.Certain(s.Read(src)) }
+
+// Read implements [edit.Syntax]. An empty file is an empty table.
+func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	d := edit.NewDocument(s, src)
-	b := newBuilder(d)
+	text, broken := edit.Unbroken(src)
+	b := newBuilder(d, text)
+	err := b.read()
+	if err == nil {
+		broken = slices.DeleteFunc(d.SetRoot(b.root.value).DoubtBytes(broken), func(at int) bool { return b.statementAt(at) == nil })
+	}
+	if len(broken) > 0 {
+		err = d.NotUTF8(broken[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// read makes the tree, and has the decoder look at all but what is doubtful.
+func (b *builder) read() error {
+	d := b.doc
 	var p unstable.Parser
-	p.Reset(src[d.Base():])
+	p.Reset(b.src[d.Base():])
 	for p.NextExpression() {
 		if err := b.add(p.Expression()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := p.Error(); err != nil {
-		return nil, parserError(d, &p, err)
+		return parserError(d, &p, err)
 	}
-	var values map[string]any
-	if err := toml.Unmarshal(src[d.Base():], &values); err != nil {
-		return nil, decoderError(err)
+	if err := b.decode(); err != nil {
+		return err
 	}
 	b.sort(b.root)
-	return d.SetRoot(b.root.value), nil
+	return nil
 }
 
 // parserError finds the place of what the parser refuses: it names a piece of
@@ -61,6 +81,74 @@ func parserError(d *edit.Document, p *unstable.Parser, err error) *edit.SyntaxEr
 		at = min(max(cap(p.Data())-cap(refused.Highlight), 0), len(p.Data()))
 	}
 	return d.ErrorAt(d.Base()+at, "%s", err)
+}
+
+// mostNumbers bounds how many numbers of one file the decoder may refuse.
+const mostNumbers = 16
+
+// decode has the decoder look at all that is not doubtful. A scalar that it refuses,
+// such as a number too large, is doubtful too.
+func (b *builder) decode() error {
+	text := bytes.Clone(b.src[b.doc.Base():])
+	drop := func(s *statement) {
+		for i := s.start - b.doc.Base(); i < s.end-b.doc.Base(); i++ {
+			if text[i] != '\n' && text[i] != '\r' {
+				text[i] = ' '
+			}
+		}
+	}
+	for _, s := range b.all {
+		if s.doubtful {
+			drop(s)
+		}
+	}
+	for range mostNumbers {
+		var values map[string]any
+		err := toml.Unmarshal(text, &values)
+		if err == nil {
+			return nil
+		}
+		why := decoderError(err)
+		at := b.offset(why)
+		v := scalarAt(b.root.value, at)
+		if v == nil {
+			return why
+		}
+		v.Unsure = why
+		drop(b.statementAt(at))
+	}
+	return b.doc.ErrorAt(b.doc.Base(), "more than %d numbers that are no numbers of TOML", mostNumbers)
+}
+
+// offset returns where in the file an error is.
+func (b *builder) offset(e *edit.SyntaxError) int {
+	at := b.doc.Base()
+	for range e.Line - 1 {
+		at = b.doc.Lines().End(at)
+	}
+	return at + e.Column - 1
+}
+
+// scalarAt returns the number, or the like, that holds an offset, nil for none.
+func scalarAt(v *edit.Value, at int) *edit.Value {
+	for _, kid := range v.Kids {
+		if found := scalarAt(kid, at); found != nil {
+			return found
+		}
+	}
+	if (v.Kind == edit.Number || v.Kind == edit.Other) && v.Start <= at && at < v.End {
+		return v
+	}
+	return nil
+}
+
+// statementAt returns the statement that holds an offset, nil for a comment.
+func (b *builder) statementAt(at int) *statement {
+	after, _ := slices.BinarySearchFunc(b.all, at+1, func(s *statement, at int) int { return s.start - at })
+	if after == 0 || b.all[after-1].end <= at {
+		return nil
+	}
+	return b.all[after-1]
 }
 
 func decoderError(err error) *edit.SyntaxError {

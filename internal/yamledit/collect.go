@@ -46,7 +46,8 @@ func (b *builder) mapping(v *edit.Value, n *yaml.Node, content, depth int) error
 		layout.starts = append(layout.starts, start)
 		v.Names, v.Kids, v.End = append(v.Names, name), append(v.Kids, value), value.End
 	}
-	return b.checkNames(v)
+	b.doubtNames(v)
+	return nil
 }
 
 // name reads the name of a member.
@@ -75,15 +76,10 @@ func (b *builder) pastColon(name *edit.Value) int {
 	return name.End
 }
 
-func (b *builder) checkNames(v *edit.Value) error {
-	first := make(map[string]int, len(v.Names))
-	for _, name := range v.Names {
-		if at, twice := first[name.Text]; twice {
-			return b.doc.Twice(name.Text, at, name.Start)
-		}
-		first[name.Text] = name.Start
+func (b *builder) doubtNames(v *edit.Value) {
+	if twice := b.doc.TwiceIn(v); twice != nil {
+		v.Unsure = twice
 	}
-	return nil
 }
 
 // sequence reads one that is written by indentation, and whose first dash stands
@@ -146,5 +142,6 @@ func (b *builder) flow(v *edit.Value, n *yaml.Node, content, depth int) error {
 			v.Loose = v.Loose || kid.Loose
 		}
 	}
-	return b.checkNames(v)
+	b.doubtNames(v)
+	return nil
 }

@@ -31,14 +31,33 @@ type Syntax struct{}
 // Name implements [edit.Syntax].
 func (Syntax) Name() string { return "yaml" }
 
-// Parse implements [edit.Syntax]. A file that says nothing is an empty mapping.
-func (s Syntax) Parse(src []byte) (*edit.Document, error) {
+// Parse implements [edit.Syntax].
+func (s Syntax) Parse(src []byte) (*edit.Document, error) { return edit.Certain(s.Read(src)) }
+
+// Read implements [edit.Syntax]. A file that says nothing is an empty mapping.
+func (s Syntax) Read(src []byte) (*edit.Document, error) {
 	d := edit.NewDocument(s, src)
-	if err := checkCharacters(d); err != nil {
+	text, broken := edit.Unbroken(src)
+	root, err := s.read(d, text)
+	if err == nil {
+		broken = d.SetRoot(root).DoubtBytes(broken)
+	}
+	if len(broken) > 0 {
+		err = d.NotUTF8(broken[0])
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// read reads src, which is the text of d but for what is no UTF-8.
+func (s Syntax) read(d *edit.Document, src []byte) (*edit.Value, error) {
+	if err := checkCharacters(d, src); err != nil {
 		return nil, err
 	}
 	if blank(src[d.Base():]) {
-		return d.SetRoot(&edit.Value{Kind: edit.Object, Start: d.Base(), End: d.Base(), Fixed: "the file is empty"}), nil
+		return &edit.Value{Kind: edit.Object, Start: d.Base(), End: d.Base(), Fixed: "the file is empty"}, nil
 	}
 	src = withoutVersion(src, d.Base())
 	b := &builder{doc: d, src: src, lines: lineStarts(d)}
@@ -53,19 +72,15 @@ func (s Syntax) Parse(src []byte) (*edit.Document, error) {
 	if root.Kind != edit.Object && root.Kind != edit.Array {
 		fix(root, odd) // a file of one value
 	}
-	return d.SetRoot(root), nil
+	return root, nil
 }
 
-// checkCharacters refuses what readers see in different ways: other encodings,
-// and characters that only some of them take for the end of a line.
-func checkCharacters(d *edit.Document) error {
-	src := d.Bytes()
+// checkCharacters refuses characters that only some readers take for the end of a
+// line.
+func checkCharacters(d *edit.Document, src []byte) error {
 	for i := d.Base(); i < len(src); {
 		r, size := utf8.DecodeRune(src[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			return d.ErrorAt(i, "this is no UTF-8")
-		case r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == '\r' && !bytes.HasPrefix(src[i:], []byte("\r\n")):
+		if r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == '\r' && !bytes.HasPrefix(src[i:], []byte("\r\n")) {
 			return d.ErrorAt(i, "the character %U, which not all readers take for the same", r)
 		}
 		i += size
