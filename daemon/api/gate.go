@@ -69,8 +69,10 @@ func (g gateService) Attach(stream grpc.BidiStreamingServer[pb.Up, pb.Down]) err
 // shim said goodbye.
 func (g gateService) listen(ctx context.Context, stream grpc.BidiStreamingServer[pb.Up, pb.Down], joined *session.Joined, out *outbox, shared *wayOf) (bool, error) {
 	a := joined.Attachment
+	receiver := g.s.newReceiver(stream, a.Cancel)
+	defer receiver.stop()
 	for {
-		up, err := stream.Recv()
+		up, err := receiver.next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil

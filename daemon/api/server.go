@@ -85,6 +85,8 @@ type Server struct {
 	cgroup string
 	uid    int
 
+	receivers sync.WaitGroup // of streams whose handlers have returned, or will
+
 	ending context.Context // is over when the server is to end
 	end    context.CancelFunc
 
@@ -253,6 +255,7 @@ func (s *Server) Close() {
 		drain(s.control, s.quiet)
 	}
 	s.control.Stop()
+	s.receivers.Wait()
 }
 
 // guardUnary turns a panic into an error of the one call and a record of it in

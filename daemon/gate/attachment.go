@@ -65,6 +65,7 @@ type Attachment struct {
 
 	mu        sync.Mutex // guards what follows
 	sink      func(Verdict)
+	underway  underway
 	held      map[uint64]hold
 	done      map[uint64]settled
 	order     []uint64 // keys of done, oldest first
@@ -150,6 +151,8 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	digest := sha256.Sum256(s.Line)
 	a.submitting.Lock()
 	defer a.submitting.Unlock()
+	ctx, done := a.begin(ctx, s.Seq)
+	defer done()
 	told, noted := a.again(s, digest)
 	if told {
 		return
@@ -280,15 +283,5 @@ func (a *Attachment) hold(asked *asked, digest [32]byte, v Verdict) {
 func (a *Attachment) tell(v Verdict) {
 	if a.sink != nil {
 		a.sink(v)
-	}
-}
-
-// Cancel takes back a submitted line that has no final verdict: its question
-// is withdrawn and no verdict follows. It does nothing to any other.
-func (a *Attachment) Cancel(seq uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if h, ok := a.held[seq]; ok {
-		h.cancel(ErrWithdrawn)
 	}
 }

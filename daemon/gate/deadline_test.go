@@ -116,3 +116,39 @@ func (s *slowSight) Visible(*Call, string, string) bool {
 	time.Sleep(time.Second) // of the bubble's clock
 	return true
 }
+
+// Judging ends when the line is taken back. The record says so, and there is no verdict.
+func TestJudgingStopsWhenItIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, profile := range []Profile{Production, Development} {
+			h := newHouse()
+			h.profile = profile
+			h.gate.Facts = endlessFacts{h}
+			a := h.gate.Attach(context.Background(), shimX, nil)
+			c := collect(a)
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				a.SubmitFor(t.Context(), Submission{Seq: 2, Side: wire.FromAgent, Line: []byte(aCall)})
+			}()
+			synctest.Wait()
+			begun := time.Now()
+			a.Cancel(1)
+			synctest.Wait()
+			select {
+			case <-over:
+				t.Error("another line was taken back, and it is judged no more")
+			default:
+			}
+			a.Cancel(2)
+			<-over
+			if took := time.Since(begun); took > 0 || len(c) > 0 {
+				t.Errorf("it was judged for %v more, with %d verdicts", took, len(c))
+			}
+			if got := h.verdicts(); got != "call:deny" || h.records[0].Reason != "cancelled before it was judged" || h.records[0].Call != 2 {
+				t.Errorf("records %q: %+v", got, h.records[0])
+			}
+			a.Close(true)
+		}
+	})
+}

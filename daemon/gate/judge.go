@@ -74,6 +74,9 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	g.observe(c)
 	w, made := g.weighMade(ctx, policy, c)
 	if ctx.Err() != nil {
+		if errors.Is(context.Cause(ctx), ErrWithdrawn) {
+			g.cancelled(ctx, policy, c, w)
+		}
 		return Verdict{}, nil
 	}
 	ctx = context.WithoutCancel(ctx) // it is judged: what follows is written down whoever waits
@@ -106,6 +109,13 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 		return v, nil
 	}
 	return g.ask(ctx, c, w, r, known)
+}
+
+// cancelled writes down that c was taken back while it was judged, as far as w. It is
+// not forwarded, and nobody is told.
+func (g *Gate) cancelled(ctx context.Context, policy Policy, c *Call, w weighed) {
+	ruling := Ruling{Move: Deny, Gate: "accident", Reason: "cancelled before it was judged", Code: mcp.CodeGate, Redact: w.ruling.Redact}
+	g.deny(context.WithoutCancel(ctx), c, c.record(policy, w.facts, ruling), ruling)
 }
 
 // weighed is what the gates visible, rule and permit say.
