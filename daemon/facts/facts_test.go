@@ -446,6 +446,7 @@ func TestAllOfParams(t *testing.T) {
 		{"completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"n","value":"x"},"context":{"arguments":{"key":"` + githubToken + `"}}}`, []string{"secret@context.arguments.key"}},
 		{"tasks/update", `{"taskId":"t","inputResponses":{"a":{"content":{"password":"hunter2"}}}}`, []string{"secret@inputResponses.a.content.password"}},
 		{"tasks/update", `{"taskId":"` + githubToken + `"}`, []string{"secret@taskId"}},
+		{"tools/list", `{"inputResponses":{"a":{"content":{"password":"hunter2"}}}}`, []string{"secret@inputResponses.a.content.password"}},
 		{"acme/act", `{"path":"/home/u/.ssh/id_rsa"}`, []string{"secret-place@path"}},
 		{"subscriptions/listen", `{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"},"notifications":{"resourceSubscriptions":["file:///home/u/.ssh/id_rsa"]}}`,
 			[]string{"secret-place@notifications.resourceSubscriptions[0]"}},

@@ -219,6 +219,8 @@ func TestEntityModelOfTheRest(t *testing.T) {
 		{fromAgent(t, "fs", "prompts/get", `{"name":"p","inputResponses":{"a":{"action":"accept","content":{"n":5}}},"requestState":"s"}`),
 			`context.inputResponses has a.content.n && context.inputResponses.a.content.n == 5`},
 		{fromAgent(t, "fs", "prompts/get", `{"name":"p"}`), `!(context.inputResponses has a)`},
+		{fromAgent(t, "fs", "tools/list", `{"inputResponses":{"a":{"action":"accept"}}}`),
+			`resource == ThoughtGate::Method::"fs/tools/list" && action == ThoughtGate::Action::"tools/list" && context.inputResponses has a.action && context.inputResponses.a.action == "accept"`},
 		{fromAgent(t, "fs", "prompts/get", `{"name":"t","arguments":{"a":"1"},"_meta":{"progressToken":1,"acme/as":"root"},"task":{"ttl":5},"destination":"prod"}`),
 			`context.params has destination && context.params.destination == "prod" && context.params has task.ttl && context.params.task.ttl == 5 && context.params has _meta && context.params._meta has "acme/as" && context.params._meta["acme/as"] == "root" && !(context.params._meta has progressToken) && !(context.params has arguments) && !(context.params has name)`},
 		{fromAgent(t, "fs", "prompts/get", `{"name":"t","arguments":{"a":"1"},"_meta":{"progressToken":1}}`), `!(context.params has _meta)`},

@@ -58,6 +58,8 @@ func subjectOf(c *gate.Call) (*subject, error) {
 		return nil, fmt.Errorf("%s doesn't go this way", c.Method)
 	case row.Unknown:
 		s.class = unknown
+	case row.Answers: // to the policy it acts, on nothing that has a name
+		s.class = acts
 	case row.Acting:
 		s.class = acts
 		return s, s.act(c, row.Subject)

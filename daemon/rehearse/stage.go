@@ -105,7 +105,12 @@ func (s *Stage) Judge(ctx context.Context, l Line, why bool) (*Answer, error) {
 // call judges a call.
 func (s *Stage) call(ctx context.Context, sh *shim, l *Line, why bool) *Answer {
 	sh.last = l.params()
-	row := mcp.Lookup(l.side(), &wire.Envelope{Kind: kindOf(l), Method: l.Method})
+	e := wire.Envelope{Kind: kindOf(l), Method: l.Method}
+	var read wire.Envelope
+	if wire.Read(l.request(s.seq+1), l.side(), &read) == nil {
+		e.InputResponses = read.InputResponses
+	}
+	row := mcp.Lookup(l.side(), &e)
 	if row.Treatment == mcp.Pass || row.Treatment == mcp.Filter || row.Treatment == mcp.Inspect {
 		hear(ctx, sh, l.side(), l.Method, l.request(s.seq+1))
 		return &Answer{Verdict: "forward", Reason: "messages of this kind pass unjudged"}

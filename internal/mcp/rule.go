@@ -51,6 +51,10 @@ type Rule struct {
 	// and has to name what.
 	Acting bool
 
+	// Answers marks a request that has nothing to be judged by itself, as one for a
+	// list, and is made again with what a user answered to the server.
+	Answers bool
+
 	// Ask marks a request in which a server asks something of the agent or its
 	// user.
 	Ask bool
@@ -74,6 +78,9 @@ type Rule struct {
 func Lookup(side wire.Side, e *wire.Envelope) Rule {
 	k := key{e.Method, side, e.Kind == wire.Notification, e.Modern}
 	if rule, ok := rules[k]; ok {
+		if side == wire.FromAgent && e.Kind == wire.Request && e.InputResponses.Present() && !rule.Acting {
+			return Rule{Treatment: Judge, Answers: true}
+		}
 		return rule
 	}
 	if side == wire.FromServer && e.Kind == wire.Request && e.Modern {

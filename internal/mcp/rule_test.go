@@ -260,3 +260,25 @@ func TestObserved(t *testing.T) {
 		}
 	}
 }
+
+// Whatever an agent asks is judged when it brings the answers of a user along, which a
+// server may have asked for in its answer to anything.
+func TestAnswersAreJudged(t *testing.T) {
+	for _, row := range requestRows {
+		if row.side != agent || row.method == "" {
+			continue
+		}
+		for _, modern := range []bool{false, true} {
+			e := wire.Envelope{Kind: wire.Request, Method: row.method, Modern: modern}
+			without := Lookup(agent, &e)
+			if without.Treatment == Refuse {
+				continue
+			}
+			e.InputResponses = wire.Span{Start: 1, End: 3}
+			rule := Lookup(agent, &e)
+			if passes := without.Treatment != Judge; rule.Treatment != Judge || rule.Answers != passes || !passes && rule != without {
+				t.Errorf("%s, modern %v: %+v, and %+v without answers", row.method, modern, rule, without)
+			}
+		}
+	}
+}
