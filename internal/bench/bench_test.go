@@ -25,47 +25,55 @@ func TestMain(m *testing.M) {
 			return
 		case "floor":
 			os.Exit(copyBetween(os.Args[2:]))
+		case "picky":
+			os.Exit(refuseLarge())
 		}
 	}
 	os.Exit(m.Run())
 }
 
-// testPeers starts a server alone and one behind the copier.
-func testPeers(t *testing.T) map[string]*peer {
+// self is this program.
+func self(t *testing.T) string {
 	t.Helper()
-	self, err := os.Executable()
+	path, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	peers := map[string]*peer{}
+	return path
+}
+
+// testSessions starts a server alone and one behind the copier.
+func testSessions(t *testing.T) map[string]*session {
+	t.Helper()
+	sessions, self := map[string]*session{}, self(t)
 	for name, command := range map[string][]string{"direct": {self, "server"}, "floor": {self, "floor", self, "server"}} {
-		p, err := startPeer(command, os.Environ())
+		s, err := way{name: name, command: command, env: os.Environ()}.start()
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			server := rig.Children(p.pid())
-			if err := p.close(); err != nil {
+			all := family(s.pid())
+			if err := s.close(); err != nil {
 				t.Error(err)
 			}
-			for _, pid := range server {
+			for _, pid := range all {
 				if cpu(pid) != 0 {
 					t.Errorf("%s: process %d is left", name, pid)
 				}
 			}
 		})
-		peers[name] = p
+		sessions[name] = s
 	}
-	return peers
+	return sessions
 }
 
 func TestPipeline(t *testing.T) {
-	for name, p := range testPeers(t) {
+	for name, s := range testSessions(t) {
 		for _, flight := range []int{1, 32, 256} {
 			for _, k := range []kind{governed, passing} {
 				const n = 300
 				began := time.Now()
-				took, err := p.pipeline(k.method, k.tool, n, flight)
+				took, err := s.pipeline(k.method, k.tool, n, flight)
 				if err != nil || len(took) != n {
 					t.Fatalf("%s, %s, %d in flight: %d answers, %v", name, k.name, flight, len(took), err)
 				}
@@ -75,10 +83,10 @@ func TestPipeline(t *testing.T) {
 			}
 		}
 		// More than fits into any pipe or buffer between the two.
-		if err := p.call("tools/call", "size-1000000", strings.Repeat("y", 1_000_000)); err != nil {
+		if err := s.call("tools/call", "size-1000000", strings.Repeat("y", 1_000_000)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := p.pipeline("tools/call", "size-2000000", 2, 1); err != nil {
+		if _, err := s.pipeline("tools/call", "size-2000000", 2, 1); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -96,8 +104,8 @@ func TestReceive(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"notifications/message"}` + "\n", 0, "a call failed"},
 		{`{"jsonrpc":"2.0","id":12`, 0, "EOF"},
 	} {
-		p := &peer{out: bufio.NewReaderSize(strings.NewReader(test.line), 1024)}
-		id, err := p.receive()
+		s := &session{out: bufio.NewReaderSize(strings.NewReader(test.line), 1024)}
+		id, err := s.receive()
 		if err == nil && test.err != "" || err != nil && (test.err == "" || !strings.Contains(err.Error(), test.err)) {
 			t.Errorf("%.60q: %v, want %q", test.line, err, test.err)
 		}
@@ -182,9 +190,9 @@ func TestRun(t *testing.T) {
 		t.Skip("the figures that come from /proc are missing here")
 	}
 	rig.HeedHangUps()
-	dir := t.TempDir()
+	dir, bin := t.TempDir(), built(t)
 	o := options{
-		bin: built(t), turns: 1, only: regexp.MustCompile("^(latency|log|extension)$"), records: 5000, command: "a test",
+		bin: bin, base: bin, peers: []peer{{"copier", []string{self(t), "floor"}}}, turns: 1, only: regexp.MustCompile("^(latency|log|extension)$"), records: 5000, command: "a test",
 		json: filepath.Join(dir, "bench.json"), markdown: filepath.Join(dir, "page.md"), profiles: filepath.Join(dir, "profiles"),
 	}
 	if err := run(o); err != nil {
@@ -206,6 +214,15 @@ func TestRun(t *testing.T) {
 		} else if !bytes.Contains(page, []byte("| "+v.What+" ")) {
 			t.Errorf("%s is not on the page", name)
 		}
+	}
+	if v, _ := r.row("call.1.p50"); len(v.Others) != 2 || v.base().Figure.value() <= 0 || v.Others[1].Name != "copier" || v.Others[1].Added == nil {
+		t.Errorf("the base and the peer in the same turns: got %+v", v.Others)
+	}
+	if v, _ := r.row("log.lookup"); len(v.Others) > 0 {
+		t.Errorf("a peer has looked into our log: %+v", v.Others)
+	}
+	if !bytes.Contains(page, []byte("| base ")) && !bytes.Contains(page, []byte(" base |")) || !bytes.Contains(page, []byte("Peers: copier.")) {
+		t.Errorf("the page shows no base, or does not name the peer:\n%s", page)
 	}
 	if _, ok := r.row("shims.200.cpu"); ok {
 		t.Error("something was measured that was not asked for")

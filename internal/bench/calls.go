@@ -22,8 +22,9 @@ var (
 	passing  = kind{"pass", "ping", ""}
 )
 
-// turns are what a way was over the turns of a measurement.
+// turns are what the ways were over the turns of a measurement.
 type turns struct {
+	*contest
 	p50, p99 compared // µs from send to answer
 	rate     compared // a second
 	cpu      compared // seconds for 10,000
@@ -31,37 +32,35 @@ type turns struct {
 
 // calls measures messages of a kind with flight of them open at a time.
 func (h *house) calls(k kind, flight, n int) (*turns, error) {
-	peers, err := h.open()
+	t := &turns{contest: h.contest(), p50: compared{}, p99: compared{}, rate: compared{}, cpu: compared{}}
+	sessions, err := t.open()
 	if err != nil {
 		return nil, err
 	}
-	t := &turns{}
 	count := callsAlone
 	if flight > 1 {
 		count = callsMany
 	}
-	err = inTurns(n, func(way int) error {
-		p := peers[way]
-		before := h.used(way, p)
-		if _, err := p.pipeline(k.method, k.tool, warmCalls, flight); err != nil {
+	err = t.inTurns(n, func(place int) error {
+		w, s := t.ways[place], sessions[place]
+		before := w.used(s)
+		if _, err := s.pipeline(k.method, k.tool, warmCalls, flight); err != nil {
 			return err
 		}
 		began := time.Now()
-		took, err := p.pipeline(k.method, k.tool, count, flight)
+		took, err := s.pipeline(k.method, k.tool, count, flight)
 		if err != nil {
 			return err
 		}
-		t.rate[way] = append(t.rate[way], float64(count)/time.Since(began).Seconds())
-		t.p50[way] = append(t.p50[way], micros(quantile(took, .5)))
-		t.p99[way] = append(t.p99[way], micros(quantile(took, .99)))
-		if way == ours {
-			h.settle()
-		}
-		spent := h.used(way, p) - before
-		t.cpu[way] = append(t.cpu[way], spent.Seconds()*10_000/float64(count+warmCalls))
+		t.rate.note(place, float64(count)/time.Since(began).Seconds())
+		t.p50.note(place, micros(quantile(took, .5)))
+		t.p99.note(place, micros(quantile(took, .99)))
+		w.settle()
+		spent := w.used(s) - before
+		t.cpu.note(place, spent.Seconds()*10_000/float64(count+warmCalls))
 		return nil
 	})
-	if cerr := peers.close(); err == nil {
+	if cerr := sessions.close(); err == nil {
 		err = cerr
 	}
 	return t, err
@@ -74,16 +73,14 @@ func (h *house) take(r *report, k kind, flight, n int) error {
 		return err
 	}
 	name := func(what string) string { return fmt.Sprintf("%s.%d.%s", k.name, flight, what) }
-	p50, p99 := t.p50.row(), t.p99.row()
+	p50 := t.row(t.p50)
 	if flight == 1 { // of several the rate tells more: each waits for those before it
 		p50.Ratio = t.p50.timesAdded()
 	}
 	r.add(name("p50"), p50)
-	r.add(name("p99"), p99)
-	rate, spent := t.rate.row(), t.cpu.row()
-	rate.Ratio, rate.Added = t.rate.timesFloor(), nil
-	r.add(name("rate"), rate)
-	r.add(name("cpu"), spent)
+	r.add(name("p99"), t.row(t.p99))
+	r.add(name("rate"), t.contest.rate(t.rate))
+	r.add(name("cpu"), t.row(t.cpu))
 	return nil
 }
 
@@ -124,7 +121,7 @@ func measureAlways(h *house, r *report, o options) error {
 		}
 		syncs = append(syncs, micros(quantile(took, .5)))
 	}
-	row := t.p50.row()
+	row := t.row(t.p50)
 	row.Ratio = t.p50.timesAdded()
 	sync := median(syncs)
 	row.Beyond = row.Added.value() - sync

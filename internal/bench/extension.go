@@ -108,29 +108,29 @@ func lives(log string) (spawns, handshakes []float64, err error) {
 
 // measureHook makes the same calls without and with the hook, in turns.
 func measureHook(without, with *house, r *report, o options) error {
-	var peers [2]*peer
+	var sessions [2]*session
 	var all [2][]float64
 	defer func() {
-		for _, p := range peers {
-			if p != nil {
-				_ = p.close() // what it was good for is done
+		for _, s := range sessions {
+			if s != nil {
+				_ = s.close() // what it was good for is done
 			}
 		}
 	}()
 	for i, h := range []*house{without, with} {
-		p, err := startPeer(h.ways()[ours], h.env)
+		s, err := h.ways()[ours].start()
 		if err != nil {
 			return err
 		}
-		peers[i] = p
+		sessions[i] = s
 	}
 	order := []int{0, 1}
 	for range o.turns {
 		for _, i := range order {
-			if _, err := peers[i].pipeline(governed.method, governed.tool, callsHooked/4, 1); err != nil {
+			if _, err := sessions[i].pipeline(governed.method, governed.tool, callsHooked/4, 1); err != nil {
 				return err
 			}
-			took, err := peers[i].pipeline(governed.method, governed.tool, callsHooked, 1)
+			took, err := sessions[i].pipeline(governed.method, governed.tool, callsHooked, 1)
 			if err != nil {
 				return err
 			}

@@ -24,6 +24,9 @@ type house struct {
 	level  string // of the daemon's log
 	daemon *exec.Cmd
 	log    bytes.Buffer
+
+	base  *house // with the programs that these are compared with; nil for none
+	peers []peer
 }
 
 const policy = `schema: 1

@@ -6,58 +6,50 @@ import (
 	"time"
 )
 
-const (
-	largeResult    = 8 << 20
-	largeArguments = 1 << 20
-)
+const largeMessage = 8 << 20
 
-// measureLarge moves large results and large arguments.
+// largeTool answers with as much.
+var largeTool = fmt.Sprintf("size-%d", largeMessage)
+
+// measureLarge moves large results and large arguments, each kind with sessions of
+// its own: a peer that can't take the one may take the other.
 func measureLarge(h *house, r *report, o options) error {
-	peers, err := h.open()
-	if err != nil {
-		return err
-	}
-	var down, up compared
-	tool, text := fmt.Sprintf("size-%d", largeResult), strings.Repeat("y", largeArguments)
-	// each sends one message and says how fast its bytes went.
-	each := func(p *peer, tool, text string, size int) (float64, error) {
-		began := time.Now()
-		err := p.call("tools/call", tool, text)
-		return float64(size) / 1e6 / time.Since(began).Seconds(), err
-	}
-	err = inTurns(o.turns, func(way int) error {
-		// The first of each is not counted: buffers have shrunk meanwhile.
-		for i := range 3 {
-			fast, err := each(peers[way], tool, "", largeResult)
-			if err != nil {
-				return err
-			}
-			slow, err := each(peers[way], "write", text, largeArguments)
-			if err != nil {
-				return err
-			}
-			if i > 0 {
-				down[way], up[way] = append(down[way], fast), append(up[way], slow)
-			}
-		}
-		if way == ours {
-			h.settle()
-		}
-		return nil
-	})
-	if cerr := peers.close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
+	searched := "all of them are searched for secrets, for paths, and for what hides either"
 	for _, m := range []struct {
-		name string
-		compared
-		note string
-	}{{"large.result", down, ""}, {"large.arguments", up, "all of them are searched for secrets, for paths, and for what hides either"}} {
-		row := m.row()
-		row.Ratio, row.Added, row.Note = m.timesFloor(), nil, m.note
+		name, tool, text string
+		size             int
+		note             string
+	}{
+		{"large.result", largeTool, "", largeMessage, ""},
+		{"large.arguments", "write", strings.Repeat("y", largeMessage), largeMessage, searched},
+		{"large.arguments.1", "write", strings.Repeat("y", 1<<20), 1 << 20, searched},
+	} {
+		c, speed := h.contest(), compared{}
+		sessions, err := c.open()
+		if err != nil {
+			return err
+		}
+		err = c.inTurns(o.turns, func(place int) error {
+			for i := range 3 {
+				began := time.Now()
+				if err := sessions[place].call("tools/call", m.tool, m.text); err != nil {
+					return err
+				}
+				if i > 0 { // the first is not counted: buffers have shrunk meanwhile
+					speed.note(place, float64(m.size)/1e6/time.Since(began).Seconds())
+				}
+			}
+			c.ways[place].settle()
+			return nil
+		})
+		if cerr := sessions.close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		row := c.rate(speed)
+		row.Note = m.note
 		r.add(m.name, row)
 	}
 	return nil

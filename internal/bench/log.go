@@ -60,13 +60,13 @@ func measureLog(h *house, r *report, o options) error {
 // write makes calls until the log has so many records. halfway is the time at which
 // it had half of them.
 func (h *house) write(enough uint64) (halfway time.Time, records uint64, err error) {
-	p, err := startPeer(h.ways()[ours], h.env)
+	s, err := h.ways()[ours].start()
 	if err != nil {
 		return halfway, 0, err
 	}
 	for records < enough && err == nil {
-		if _, err = p.pipeline("tools/call", "read", batch, 256); err == nil {
-			_, err = p.pipeline("tools/call", rare, rareCalls, 1)
+		if _, err = s.pipeline("tools/call", "read", batch, 256); err == nil {
+			_, err = s.pipeline("tools/call", rare, rareCalls, 1)
 		}
 		if err == nil {
 			records, err = h.records()
@@ -75,7 +75,7 @@ func (h *house) write(enough uint64) (halfway time.Time, records uint64, err err
 			halfway = time.Now()
 		}
 	}
-	if cerr := p.close(); err == nil {
+	if cerr := s.close(); err == nil {
 		err = cerr
 	}
 	return halfway, records, err

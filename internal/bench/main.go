@@ -1,8 +1,10 @@
 // Bench measures what the gate costs: a governed call through tg-shim and
-// thoughtgated beside the same call to the server alone (direct) and through a
-// program that only copies bytes between pipes (floor).
+// thoughtgated beside the same call to the server alone (direct), through a
+// program that only copies bytes between pipes (floor), and, where a run names
+// them, through the programs of another commit (base) and through other gates
+// (peers).
 //
-// The three are taken in short turns, one after the other, so that noise of the
+// They are taken in short turns, one after the other, so that noise of the
 // machine falls on all alike; what is reported are medians and the ratios
 // between them. Servers, copier, client and agent are this program itself.
 //
@@ -10,31 +12,20 @@
 //
 // Usage:
 //
-//	go run ./internal/bench [-bin DIR] [-turns N] [-only REGEXP] [-json FILE] [-markdown PAGE] [-cpuprofile DIR]
+//	go run ./internal/bench [-bin DIR] [-base DIR] [-peer NAME=COMMAND]... [-turns N] [-only REGEXP]
+//		[-records N] [-json FILE] [-markdown PAGE] [-cpuprofile DIR]
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
-
-// options are those of one run.
-type options struct {
-	bin      string
-	turns    int
-	only     *regexp.Regexp // of the names of measurements
-	json     string
-	markdown string
-	profiles string // folder for processor profiles of the daemon; empty for none
-	records  int    // of the long log
-	command  string // that reproduces the run
-}
 
 func main() {
 	if len(os.Args) > 1 {
@@ -48,18 +39,11 @@ func main() {
 			os.Exit(launched())
 		}
 	}
-	var o options
-	flag.StringVar(&o.bin, "bin", "bin", "folder with thoughtgated, tg-shim and tgctl, and the extension quota in extensions/quota")
-	flag.IntVar(&o.turns, "turns", 18, "how often each way takes its turn")
-	only := flag.String("only", "", "run the measurements whose names match this regexp: "+strings.Join(names(), ", "))
-	flag.StringVar(&o.json, "json", "", "file for the figures as JSON")
-	flag.StringVar(&o.markdown, "markdown", "", "page to put the tables into, between its two marks")
-	flag.StringVar(&o.profiles, "cpuprofile", "", "folder for profiles of the daemon, processor and heap, for each measurement")
-	flag.IntVar(&o.records, "records", 1_000_000, "records of the long log")
-	flag.StringVar(&o.command, "command", "go run ./internal/bench", "what the report says that it was made with")
-	flag.Parse()
-	var err error
-	if o.only, err = regexp.Compile(*only); err == nil {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	if err == nil {
 		err = run(o)
 	}
 	if err != nil {
@@ -98,10 +82,6 @@ func names() []string {
 }
 
 func run(o options) error {
-	var err error
-	if o.bin, err = filepath.Abs(o.bin); err != nil {
-		return err
-	}
 	if o.profiles != "" {
 		if err := os.MkdirAll(o.profiles, 0o700); err != nil {
 			return err
@@ -122,7 +102,7 @@ func run(o options) error {
 			profile = filepath.Join(o.profiles, m.name)
 		}
 		take := func(h *house) error { return m.take(h, r, o) }
-		if err := measure(o.bin, m.config, profile, take); err != nil {
+		if err := measure(o, m.config, profile, take); err != nil {
 			return fmt.Errorf("measure %s: %w", m.name, err)
 		}
 	}
@@ -130,13 +110,31 @@ func run(o options) error {
 }
 
 func newReport(o options) (*report, error) {
-	version, err := exec.Command(filepath.Join(o.bin, "tgctl"), "version").Output()
+	build, err := version(o.bin)
 	if err != nil {
-		return nil, fmt.Errorf("ask tgctl for its version (make build comes first): %w", err)
+		return nil, err
 	}
 	r := &report{When: time.Now().UTC().Truncate(time.Second), Command: o.command, Machine: machine(), Turns: o.turns, Quiet: listen(), live: os.Stderr}
-	r.Build, _, _ = strings.Cut(strings.TrimPrefix(string(version), "tgctl "), "\n")
+	r.Build = build
+	if o.base != "" {
+		if r.Base, err = version(o.base); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range o.peers {
+		r.Peers = append(r.Peers, p.name)
+	}
 	return r, nil
+}
+
+// version is that of the programs in a folder.
+func version(bin string) (string, error) {
+	said, err := exec.Command(filepath.Join(bin, "tgctl"), "version").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask tgctl for its version (make build comes first): %w", err)
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(string(said), "tgctl "), "\n")
+	return first, nil
 }
 
 // finish shows the report and writes it where it was asked for. A target that was
@@ -165,12 +163,19 @@ func (r *report) finish(o options, all bool) error {
 
 // measure takes one measurement in a house of its own, and profiles of the daemon
 // unless the path is empty.
-func measure(bin, config, profile string, take func(*house) error) error {
-	h, err := newHouse(bin, config)
+func measure(o options, config, profile string, take func(*house) error) error {
+	h, err := newHouse(o.bin, config)
 	if err != nil {
 		return err
 	}
 	defer h.close()
+	h.peers = o.peers
+	if o.base != "" {
+		if h.base, err = newHouse(o.base, config); err != nil {
+			return fmt.Errorf("start the base: %w", err)
+		}
+		defer h.base.close()
+	}
 	if profile == "" {
 		return take(h)
 	}

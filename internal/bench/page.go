@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -57,6 +58,12 @@ func (r *report) markdown(w io.Writer) {
 		r.Build, r.Command, r.Turns, r.Took)
 	fmt.Fprintf(w, "Machine: %s. Load %s before and %s after; other programs took %.0f %% of the processors meanwhile.\n",
 		r.Machine, r.Quiet.Before, r.Quiet.After, 100*r.Quiet.Others)
+	if r.Base != "" {
+		fmt.Fprintf(w, "Base: build %s.\n", r.Base)
+	}
+	if len(r.Peers) > 0 {
+		fmt.Fprintf(w, "Peers: %s.\n", strings.Join(r.Peers, ", "))
+	}
 	if warning := r.Quiet.warning(); warning != "" {
 		fmt.Fprintf(w, "\n**%s.**\n", warning)
 	}
@@ -128,7 +135,7 @@ func columnsFor(rows []row) []column {
 	if rows[0].Theme == holding {
 		figure = "resident"
 	}
-	return []column{
+	columns := []column{
 		{what, false, func(v row) string { return v.What }},
 		{unit, false, func(v row) string {
 			if unit == "" {
@@ -143,8 +150,31 @@ func columnsFor(rows []row) []column {
 		{"peak", true, unlessZero(func(v row) float64 { return v.Peak })},
 		{"adds", true, figureOf(func(v row) *spread { return v.Added })},
 		{"ratio", true, ratio},
-		{"to reach", false, reach},
 	}
+	for _, name := range othersIn(rows) {
+		columns = append(columns, column{name, true, func(v row) string {
+			for _, o := range v.Others {
+				if o.Name == name {
+					return o.String()
+				}
+			}
+			return ""
+		}})
+	}
+	return append(columns, column{"to reach", false, reach})
+}
+
+// othersIn are the names of the other ways in rows, in their order.
+func othersIn(rows []row) []string {
+	var all []string
+	for _, v := range rows {
+		for _, o := range v.Others {
+			if !slices.Contains(all, o.Name) {
+				all = append(all, o.Name)
+			}
+		}
+	}
+	return all
 }
 
 // table writes rows of one theme, with columns as wide as what is in them so that it
@@ -182,10 +212,18 @@ func table(w io.Writer, rows []row) {
 		fmt.Fprintln(w, "|")
 	}
 	lead := "\n"
+	remark := func(v row, text string) {
+		fmt.Fprintf(w, "%s- %s: %s\n", lead, v.What, text)
+		lead = ""
+	}
 	for _, v := range rows {
 		if v.Note != "" {
-			fmt.Fprintf(w, "%s- %s: %s\n", lead, v.What, v.Note)
-			lead = ""
+			remark(v, v.Note)
+		}
+		for _, o := range v.Others {
+			if o.Failed != "" {
+				remark(v, o.Name+" failed: "+o.Failed)
+			}
 		}
 	}
 }

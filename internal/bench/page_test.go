@@ -42,6 +42,9 @@ func whole(t *testing.T) *report {
 		if strings.HasPrefix(f.name, "call.") {
 			v = compared{direct: {1, 2, 3}, floor: {2, 3, 4}, ours: {5, 6, 7}}.row()
 		}
+		if f.theme == largeRate {
+			v.Others = append(base(1, 0), other{Name: "someone", Failed: "it can't"})
+		}
 		r.add(f.name, v)
 	}
 	if r.err != nil {
@@ -78,6 +81,11 @@ func TestMarkdown(t *testing.T) {
 	for _, f := range figures {
 		if !found[f.theme+": "+f.what] {
 			t.Errorf("there is no row for %s", f.name)
+		}
+	}
+	for _, want := range []string{"| 1.00 (+0.00) |  failed |", "- result of 8 MB: someone failed: it can't\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page has no %q", want)
 		}
 	}
 	for paragraph := range strings.SplitSeq(out.String(), "\n\n") {
@@ -144,24 +152,42 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// base is a base with that figure, which adds so much.
+func base(figure, added float64) []other {
+	return []other{{Name: baseName, Figure: once(figure), Added: once(added)}}
+}
+
 func TestReached(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		row  row
 		want string
 	}{
-		{"memory.shim.1", row{Ours: once(9)}, "yes"},
-		{"memory.shim.1", row{Ours: once(9.1)}, "no"},
-		{"call.32.rate", row{Ours: once(30_000)}, "yes"},
-		{"call.32.rate", row{Ours: once(29_999)}, "no"},
-		{"call.1.p50", row{Added: once(75), Ratio: once(9)}, "yes"},
-		{"call.1.p50", row{Added: once(150), Ratio: once(5)}, "yes"},
-		{"call.1.p50", row{Added: once(150), Ratio: once(6)}, "no"},
-		{"pass.1.p50", row{Ours: once(1)}, "no"}, // the floor added nothing: nobody knows
-		{"large.result", row{Ratio: once(0.49)}, "no"},
-		{decisionName(10_000, true), row{Ours: once(4), Ratio: once(3)}, "no"},
-		{decisionName(10_000, true), row{Ours: once(4), Ratio: once(1.4)}, "yes"},
-		{"shims.200.cpu", row{Ours: once(2), Added: once(1.1)}, "yes"},
+		{"memory.server", row{Ours: once(2.5)}, yes},
+		{"memory.server", row{Ours: once(2.6)}, no},
+		{"call.32.rate", row{Ours: once(40_000)}, yes}, // enough, whatever the base does
+		{"call.32.rate", row{Ours: once(39_999)}, unknown},
+		{"call.32.rate", row{Ours: once(20_000), Others: base(10_000, 0)}, yes},
+		{"call.32.rate", row{Ours: once(19_999), Others: base(10_000, 0)}, no},
+		{"call.1.p50", row{Added: once(50), Ratio: once(2.2), Others: append(base(0, 150), other{Name: "a", Added: once(51)})}, yes},
+		{"call.1.p50", row{Added: once(50), Ratio: once(2.2), Others: append(base(0, 150), other{Name: "a", Added: once(50)})}, no},
+		{"call.1.p50", row{Added: once(50), Ratio: once(2.2), Others: base(0, 149)}, no},
+		{"call.1.p50", row{Added: once(50), Ratio: once(2.2), Others: base(0, 150)}, unknown}, // no peer
+		{"call.1.p50", row{Added: once(50), Ratio: once(2.2), Others: append(base(0, 150), other{Name: "a", Failed: "it can't"})}, unknown},
+		{"call.1.p50", row{Added: once(50), Ratio: once(2.3)}, no},
+		{"start.first", row{Added: once(6), Others: base(0, 10)}, yes},
+		{"start.first", row{Added: once(6), Others: base(0, 9)}, no},
+		{"start.first", row{Added: once(6)}, unknown},
+		{"memory.daemon.8MBs", row{Ours: once(30), Peak: 80}, yes},
+		{"memory.daemon.8MBs", row{Ours: once(30), Peak: 81}, no},
+		{"memory.daemon.8MBs", row{Ours: once(30)}, unknown}, // only root is told
+		{"large.result", row{Ours: once(10), Ratio: once(0.5), Others: base(10, 0)}, yes},
+		{"large.result", row{Ours: once(10), Ratio: once(0.5), Others: base(11, 0)}, no},
+		{"pass.1.p50", row{Ours: once(1)}, no}, // the floor added nothing: nobody knows
+		{"large.result", row{Ours: once(10), Ratio: once(0.49), Others: base(10, 0)}, no},
+		{decisionName(10_000, true), row{Ours: once(4), Ratio: once(3)}, no},
+		{decisionName(10_000, true), row{Ours: once(4), Ratio: once(1.4)}, yes},
+		{"shims.200.cpu", row{Ours: once(2), Added: once(1)}, yes},
 		{"log.write", row{Ours: once(1)}, ""}, // nothing to reach
 	} {
 		r := &report{}

@@ -30,14 +30,14 @@ func TestCPU(t *testing.T) {
 	if told < took/2 || told > 2*took+time.Second {
 		t.Errorf("the clock says %v, getrusage %v", told, took)
 	}
-	p := testPeers(t)["floor"]
-	if _, err := p.pipeline(governed.method, governed.tool, 10, 1); err != nil {
+	s := testSessions(t)["floor"]
+	if _, err := s.pipeline(governed.method, governed.tool, 10, 1); err != nil {
 		t.Fatal(err)
 	}
-	if cpu(p.pid()) <= 0 {
+	if cpu(s.pid()) <= 0 {
 		t.Error("a process that has worked has taken no time")
 	}
-	if got := rig.Children(p.pid()); len(got) != 1 || cpu(got[0]) <= 0 {
+	if got := rig.Children(s.pid()); len(got) != 1 || cpu(got[0]) <= 0 {
 		t.Errorf("the children of the copier are %v", got)
 	}
 	if got := cpu(noProcess); got != 0 {
@@ -46,11 +46,11 @@ func TestCPU(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
-	p := testPeers(t)["direct"]
-	if _, err := p.pipeline(governed.method, "size-8000000", 2, 1); err != nil {
+	s := testSessions(t)["direct"]
+	if _, err := s.pipeline(governed.method, "size-8000000", 2, 1); err != nil {
 		t.Fatal(err)
 	}
-	m := memoryOf(p.pid())
+	m := memoryOf(s.pid())
 	if m.resident < 8 || m.share <= 0 || m.share > m.resident || m.peak < m.resident {
 		t.Errorf("after an answer of 8 MB the server holds %+v", m)
 	}

@@ -14,6 +14,8 @@ type report struct {
 	Command string    `json:"command"`
 	Machine string    `json:"machine"`
 	Build   string    `json:"build"`
+	Base    string    `json:"base,omitempty"` // the build that it was compared with
+	Peers   []string  `json:"peers,omitempty"`
 	Turns   int       `json:"turns"`
 	Took    float64   `json:"took_s"`
 	Quiet   quiet     `json:"quiet"`
@@ -35,12 +37,33 @@ type row struct {
 	Ours   *spread `json:"ours,omitempty"`
 	Added  *spread `json:"added,omitempty"`
 	Ratio  *spread `json:"ratio,omitempty"`
+	Others []other `json:"others,omitempty"`
 	Share  float64 `json:"pss,omitempty"`
 	Peak   float64 `json:"peak,omitempty"`
 	Beyond float64 `json:"beyond,omitempty"` // what is added beyond a sync, where that is what the target is about
 	Note   string  `json:"note,omitempty"`
 	Reach  string  `json:"reach,omitempty"`
-	Met    string  `json:"met,omitempty"` // yes or no, where there is something to reach
+	Met    string  `json:"met,omitempty"` // yes, no or unknown, where there is something to reach
+}
+
+// other is the figure of the base or of a peer.
+type other struct {
+	Name   string  `json:"name"`
+	Figure *spread `json:"figure,omitempty"`
+	Added  *spread `json:"added,omitempty"`
+	Share  float64 `json:"pss,omitempty"`
+	Peak   float64 `json:"peak,omitempty"`
+	Failed string  `json:"failed,omitempty"` // why it has no figure
+}
+
+// base is the figure of the base; one without anything where there is none.
+func (r row) base() other {
+	for _, o := range r.Others {
+		if o.Name == baseName {
+			return o
+		}
+	}
+	return other{}
 }
 
 // add keeps a figure, and shows it at once: a run takes minutes.
@@ -52,16 +75,17 @@ func (r *report) add(name string, v row) {
 	}
 	v.Name, v.Theme, v.What, v.Unit, v.Reach = name, f.theme, f.what, f.unit, f.reach
 	if f.reached != nil {
-		v.Met = "no"
-		if f.reached(v) {
-			v.Met = "yes"
-		}
+		v.Met = f.reached(v)
 	}
 	r.Rows = append(r.Rows, v)
 	if r.live == nil {
 		return
 	}
-	fmt.Fprintf(r.live, "%-22s %9s %9s %9s  %-10s %s\n", name, v.Direct, v.Floor, v.Ours, v.Unit, v.Met)
+	fmt.Fprintf(r.live, "%-22s %9s %9s %9s", name, v.Direct, v.Floor, v.Ours)
+	for _, o := range v.Others {
+		fmt.Fprintf(r.live, "  %s %s", o.Name, o)
+	}
+	fmt.Fprintf(r.live, "  %-10s %s\n", v.Unit, v.Met)
 }
 
 func find(name string) (figure, bool) {
@@ -106,6 +130,23 @@ func (s *spread) String() string {
 		return "-"
 	}
 	return number(s.Median)
+}
+
+// String is the figure as it is shown, with what it adds or its peak where that is known.
+func (o other) String() string {
+	switch {
+	case o.Failed != "":
+		return "failed"
+	case o.Added != nil:
+		sign := "+"
+		if o.Added.Median < 0 {
+			sign = "" // number writes its own
+		}
+		return fmt.Sprintf("%s (%s%s)", o.Figure, sign, o.Added)
+	case o.Peak != 0:
+		return fmt.Sprintf("%s (peak %s)", o.Figure, number(o.Peak))
+	}
+	return o.Figure.String()
 }
 
 // number shows about three digits that count.

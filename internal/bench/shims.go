@@ -8,110 +8,130 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // crowds is how often each number of shims is started.
 const crowds = 3
 
+// mostPeers is how many sessions of a peer are started at once: each may be a whole
+// virtual machine.
+const mostPeers = 50
+
 // measureShims starts many shims at once, each before a server of its own, beside
 // as many servers alone.
 func measureShims(h *house, r *report, _ options) error {
-	if err := h.manyPolicies(1000); err != nil {
-		return err
-	}
-	for _, n := range []int{1, 50, 200} {
-		var cpu, took, resident, share compared
-		var daemon, each memory
-		for turn := range crowds {
-			order := []int{direct, ours}
-			if turn%2 == 1 {
-				order = []int{ours, direct}
-			}
-			for _, way := range order {
-				c, err := h.crowd(way, n)
-				if err != nil {
-					return err
-				}
-				cpu[way], took[way] = append(cpu[way], c.cpu), append(took[way], c.took)
-				resident[way], share[way] = append(resident[way], c.held.resident), append(share[way], c.held.share)
-				daemon, each = c.daemon, c.each
+	for _, w := range h.ways() {
+		if w.house != nil {
+			if err := w.house.manyPolicies(1000); err != nil {
+				return err
 			}
 		}
-		name := func(format string) string { return fmt.Sprintf(format, n) }
-		r.add(name("shims.%d.cpu"), cpu.row())
-		r.add(name("shims.%d.took"), took.row())
-		holds := resident.row()
-		holds.Share = median(share[ours])
-		holds.Note = fmt.Sprintf("adds %s of PSS", number(median(share.added(ours))))
-		r.add(name("memory.shims.%d"), holds)
-		if n == 200 {
-			r.add("memory.daemon.200", held(daemon))
-			r.add("memory.shim.of200", held(each))
+	}
+	idle := h.contest().daemons()
+	for _, n := range []int{1, 50, 200} {
+		if err := h.measureCrowd(r, n, idle); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// crowd is what many peers at once take.
+// measureCrowd starts n of each way. idle is what their daemons held before any.
+func (h *house) measureCrowd(r *report, n int, idle map[int]memory) error {
+	c := h.contest()
+	c.without(func(place int) bool { return place == floor || n > mostPeers && c.ways[place].isPeer() })
+	cpu, took, share, resident := compared{}, compared{}, compared{}, compared{}
+	daemons, each := map[int]memory{}, map[int]memory{}
+	err := c.inTurns(crowds, func(place int) error {
+		found, err := c.ways[place].crowd(n)
+		if err != nil {
+			return err
+		}
+		each[place] = found.each
+		own := found.each // and its part of what the daemon has grown by
+		if c.ways[place].house != nil {
+			daemons[place] = found.daemon
+			grown := found.daemon.minus(idle[place])
+			found.held.add(grown, 1)
+			own.add(grown, n)
+		}
+		cpu.note(place, found.cpu)
+		took.note(place, found.took)
+		share.note(place, found.held.share)
+		resident.note(place, own.resident)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	name := func(format string) string { return fmt.Sprintf(format, n) }
+	r.add(name("shims.%d.cpu"), c.row(cpu))
+	r.add(name("shims.%d.took"), c.row(took))
+	r.add(name("memory.servers.%d"), c.row(share))
+	switch n {
+	case mostPeers:
+		delete(resident, direct) // a server alone has nothing in its place
+		r.add("memory.server", c.row(resident))
+	case 200:
+		r.add("memory.daemon.200", c.held(daemons))
+		delete(each, direct)
+		r.add("memory.shim.of200", c.held(each))
+	}
+	return nil
+}
+
+// crowd is what many sessions at once take.
 type crowd struct {
 	cpu    float64 // seconds until each has answered once
 	took   float64 // ms
 	held   memory  // of all of them, with their servers
-	each   memory  // the mean of the peers, without their servers
+	each   memory  // the mean of the shims, without their servers
 	daemon memory
 }
 
-func (h *house) crowd(way, n int) (crowd, error) {
-	h.settle()
-	command := h.ways()[way]
-	before := cpu(h.daemon.Process.Pid)
+// crowd starts n sessions of a way at once.
+func (w way) crowd(n int) (crowd, error) {
+	w.settle()
+	before := w.daemonCPU()
 	began := time.Now()
-	peers, errs := make([]*peer, n), make([]error, n)
+	sessions, errs := make([]*session, n), make([]error, n)
 	var starting sync.WaitGroup
 	for i := range n {
 		starting.Go(func() {
-			if peers[i], errs[i] = startPeer(command, h.env); errs[i] == nil {
-				errs[i] = peers[i].call("tools/call", "read", "")
+			if sessions[i], errs[i] = w.start(); errs[i] == nil {
+				errs[i] = sessions[i].call("tools/call", "read", "")
 			}
 		})
 	}
 	starting.Wait()
 	c := crowd{took: millis(time.Since(began))}
-	h.settle()
-	spent := cpu(h.daemon.Process.Pid) - before
-	for _, p := range peers {
-		if p == nil {
+	w.settle()
+	spent := w.daemonCPU() - before
+	for _, s := range sessions {
+		if s == nil {
 			continue
 		}
-		own := memoryOf(p.pid())
-		c.held.add(own, 1)
-		c.each.add(own, n)
-		spent += cpu(p.pid())
-		for _, server := range rig.Children(p.pid()) {
-			spent += cpu(server)
-			c.held.add(memoryOf(server), 1)
+		c.each.add(memoryOf(s.pid()), n)
+		for _, pid := range family(s.pid()) {
+			spent += cpu(pid)
+			c.held.add(memoryOf(pid), 1)
 		}
 	}
-	c.cpu, c.daemon = spent.Seconds(), memoryOf(h.daemon.Process.Pid)
+	c.cpu = spent.Seconds()
+	if w.house != nil {
+		c.daemon = memoryOf(w.house.daemon.Process.Pid)
+	}
 	err := errors.Join(errs...)
-	for _, p := range peers {
-		if p != nil {
-			err = errors.Join(err, p.close())
+	for _, s := range sessions {
+		if s != nil {
+			err = errors.Join(err, s.close())
 		}
 	}
 	return c, err
 }
 
-// add adds a part of what another holds: one of so many.
-func (m *memory) add(other memory, parts int) {
-	m.resident += other.resident / float64(parts)
-	m.share += other.share / float64(parts)
-}
-
 // manyPolicies puts n Cedar policies in force, none of which is about what the
-// peers call.
+// sessions call.
 func (h *house) manyPolicies(n int) error {
 	folder := filepath.Join(h.dir, "config/thoughtgate/policies")
 	if err := os.MkdirAll(folder, 0o700); err != nil {

@@ -5,17 +5,16 @@ import "time"
 // measureStart starts a server each way and waits for its first answer; and the
 // daemon, with nothing on record.
 func measureStart(h *house, r *report, o options) error {
-	var all compared
-	commands := h.ways()
-	err := inTurns(2*o.turns, func(way int) error {
+	c, all := h.contest(), compared{}
+	err := c.inTurns(2*o.turns, func(place int) error {
 		began := time.Now()
-		p, err := startPeer(commands[way], h.env)
+		s, err := c.ways[place].start()
 		if err != nil {
 			return err
 		}
-		err = p.call("tools/call", "read", "")
-		all[way] = append(all[way], millis(time.Since(began)))
-		if cerr := p.close(); err == nil {
+		err = s.call("tools/call", "read", "")
+		all.note(place, millis(time.Since(began)))
+		if cerr := s.close(); err == nil {
 			err = cerr
 		}
 		return err
@@ -23,7 +22,7 @@ func measureStart(h *house, r *report, o options) error {
 	if err != nil {
 		return err
 	}
-	r.add("start.first", all.row())
+	r.add("start.first", c.row(all))
 	starts, err := h.restarts(max(5, o.turns/2))
 	if err != nil {
 		return err

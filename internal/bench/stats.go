@@ -59,14 +59,20 @@ func quantile[T cmp.Ordered](all []T, q float64) T {
 	return all[min(len(all)-1, max(0, int(math.Ceil(float64(len(all))*q))-1))]
 }
 
-// compared are figures of the same turns, for each way.
-type compared [ways][]float64
+// compared are figures of the same turns, for each way by its place.
+type compared map[int][]float64
 
-// added is what way costs over direct, turn by turn: what was the matter with the
-// machine in a turn was so for both.
-func (c compared) added(way int) []float64 {
+// note takes the figure of a turn.
+func (c compared) note(place int, figure float64) { c[place] = append(c[place], figure) }
+
+// added is what a way costs over direct, turn by turn: what was the matter with the
+// machine in a turn was so for both. It is nil when one of the two has fewer turns.
+func (c compared) added(place int) []float64 {
+	if len(c[place]) != len(c[direct]) {
+		return nil
+	}
 	var all []float64
-	for turn, v := range c[way] {
+	for turn, v := range c[place] {
 		all = append(all, v-c[direct][turn])
 	}
 	return all
@@ -98,13 +104,9 @@ func ratioOf(figures, others []float64) *spread {
 	return r
 }
 
-// row is the three spreads of a comparison, and what the gate adds.
+// row is the spreads of the ways that are always compared, and what the gate adds.
 func (c compared) row() row {
-	r := row{Direct: over(c[direct]), Floor: over(c[floor]), Ours: over(c[ours])}
-	if len(c[direct]) == len(c[ours]) {
-		r.Added = over(c.added(ours))
-	}
-	return r
+	return row{Direct: over(c[direct]), Floor: over(c[floor]), Ours: over(c[ours]), Added: over(c.added(ours))}
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

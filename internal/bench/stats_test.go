@@ -71,39 +71,6 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// No way always follows the same one, nor begins more often than the others.
-func TestOrders(t *testing.T) {
-	follows, first := map[[2]int]int{}, map[int]int{}
-	var taken []int
-	err := inTurns(len(orders), func(way int) error {
-		taken = append(taken, way)
-		return nil
-	})
-	if err != nil || len(taken) != ways*len(orders) {
-		t.Fatalf("%d turns were taken: %v", len(taken), err)
-	}
-	for turn := range len(orders) {
-		of := taken[turn*ways : (turn+1)*ways]
-		if sorted := slices.Sorted(slices.Values(of)); !slices.Equal(sorted, []int{direct, floor, ours}) {
-			t.Errorf("in turn %d the ways are %v", turn, of)
-		}
-		first[of[0]]++
-		for i := 1; i < ways; i++ {
-			follows[[2]int{of[i-1], of[i]}]++
-		}
-	}
-	for way := range ways {
-		if first[way] != len(orders)/ways {
-			t.Errorf("way %d begins %d times", way, first[way])
-		}
-		for next := range ways {
-			if n := follows[[2]int{way, next}]; way != next && n != 2 {
-				t.Errorf("%d follows %d %d times in a row of orders, want 2", next, way, n)
-			}
-		}
-	}
-}
-
 func TestNumber(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0.00", 0.0012: "0.0012", 0.0456: "0.046", 0.456: "0.46", 4.567: "4.57", 45.67: "45.7", 456.7: "457", 456789.1: "456789", -45.67: "-45.7",
