@@ -124,10 +124,11 @@ soak: ## load the real programs for SOAK (1h), restarts included, and fail if me
 		$(if $(SOAK_SEED),-seed=$(SOAK_SEED)) $(if $(SOAK_PLANT),-plant=$(SOAK_PLANT))
 
 # It takes some minutes and is no test: nothing fails when a figure is missed. What it
-# prints goes into BENCHMARKS.md as well, and with spreads into bench.json. More flags,
-# as -only latency or -cpuprofile DIR, are those of internal/bench.
+# prints goes into BENCHMARKS.md as well, and with spreads into bench.json. BENCH are
+# more flags of internal/bench, as BENCH='-base DIR' for the programs of another commit
+# or BENCH="-peer 'NAME=COMMAND'" for another gate.
 bench: build ## measure what the gate costs beside the server alone and a byte copier
-	$(GO) run ./internal/bench -bin bin -command 'make bench' -json bench.json -markdown BENCHMARKS.md
+	$(GO) run ./internal/bench -bin bin -command 'make bench' -json bench.json -markdown BENCHMARKS.md $(BENCH)
 
 # PLATFORMS=linux/amd64,linux/arm64 makes fewer, DIST=DIR makes them elsewhere.
 packages: ## make packages, archives, formula, bills of materials and their sums in dist/
