@@ -132,8 +132,7 @@ func (h *house) measureWork(r *report, k work) error {
 	}
 	r.add(k.name, c.held(shims))
 	if k.daemon != "" {
-		c.failed = nil // no peer has a daemon
-		r.add(k.daemon, c.held(daemons))
+		r.add(k.daemon, c.without(func(place int) bool { return c.ways[place].isPeer() }).held(daemons))
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func orders(n int) [][]int {
 type contest struct {
 	ways    []way
 	entered []int         // places of those that take part
-	failed  map[int]error // of peers that could not do what was measured
+	failed  map[int]error // of the base and of peers that could not do what was measured
 }
 
 func (h *house) contest() *contest {
@@ -108,9 +108,9 @@ func (c *contest) without(left func(place int) bool) *contest {
 	return c
 }
 
-// inTurns has each way take its turn, n times. A peer that fails has no more turns
-// and the report says why: what it can't do is not known beforehand. Any other way
-// ends the contest.
+// inTurns has each way take its turn, n times. The base, or a peer, that fails has no
+// more turns, and the report says why: what it can't do is not known beforehand. Any
+// other way ends the contest.
 func (c *contest) inTurns(n int, take func(place int) error) error {
 	all := orders(len(c.entered))
 	for turn := range n {
@@ -122,7 +122,7 @@ func (c *contest) inTurns(n int, take func(place int) error) error {
 			err := take(place)
 			switch {
 			case err == nil:
-			case c.ways[place].isPeer():
+			case place >= others:
 				c.failed[place] = err
 			default:
 				return fmt.Errorf("%s: %w", c.ways[place].name, err)
@@ -163,8 +163,8 @@ func (c *contest) rate(figures compared) row {
 // crew is a warm session for each way, by its place.
 type crew map[int]*session
 
-// open starts them. A peer that does not answer is an error here: its command is
-// not right.
+// open starts them. One that does not answer is an error here: its command is not
+// right.
 func (c *contest) open() (crew, error) {
 	sessions := crew{}
 	for _, place := range c.entered {

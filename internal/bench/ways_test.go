@@ -39,27 +39,29 @@ func TestOrders(t *testing.T) {
 }
 
 func TestInTurns(t *testing.T) {
-	c := &contest{failed: map[int]error{}, entered: []int{0, 1, 2}, ways: []way{{name: "direct"}, {name: "ours"}, {name: "peer", folders: "/tmp"}}}
 	taken, errFailed := map[int]int{}, errors.New("it failed")
-	take := func(place int) error {
-		if taken[place]++; place == 2 && taken[place] == 2 {
+	c := &contest{failed: map[int]error{}, entered: []int{direct, ours, others}, ways: make([]way, others+1)}
+	err := c.inTurns(6, func(place int) error {
+		if taken[place]++; place == others && taken[place] == 2 {
 			return errFailed
 		}
 		return nil
+	})
+	if err != nil || taken[direct] != 6 || taken[ours] != 6 || taken[others] != 2 {
+		t.Errorf("another way fails in its second turn: %v turns, %v", taken, err)
 	}
-	if err := c.inTurns(6, take); err != nil || taken[0] != 6 || taken[1] != 6 || taken[2] != 2 {
-		t.Errorf("a peer that fails in its second turn: %v turns, %v", taken, err)
+	c.ways[others].name = "another"
+	if r := c.row(compared{direct: {1}, ours: {2}, others: {3}}); len(r.Others) != 1 || r.Others[0] != (other{Name: "another", Failed: "it failed"}) {
+		t.Errorf("the report says %+v", r.Others)
 	}
-	if !errors.Is(c.failed[2], errFailed) {
-		t.Errorf("the report says %v", c.failed)
-	}
-	c = &contest{failed: map[int]error{}, entered: []int{0, 1, 2}, ways: c.ways}
-	if err := c.inTurns(1, func(place int) error {
-		if place == 1 {
+	c = &contest{failed: map[int]error{}, entered: []int{direct, ours}, ways: []way{ours: {name: "ours"}}}
+	err = c.inTurns(1, func(place int) error {
+		if place == ours {
 			return errFailed
 		}
 		return nil
-	}); !errors.Is(err, errFailed) || !strings.Contains(err.Error(), "ours") {
+	})
+	if !errors.Is(err, errFailed) || !strings.HasPrefix(err.Error(), "ours: ") {
 		t.Errorf("ours fails: %v", err)
 	}
 }
