@@ -2,21 +2,29 @@ package daemon
 
 import "errors"
 
+// leave ends what judges for agents. What is under way has no verdict: the next daemon
+// judges it. So it comes before the end of extensions, which may have been asked.
+func (d *Daemon) leave() {
+	d.left.Do(func() {
+		if d.runs != nil {
+			d.runs.Close() // their sessions go with them
+		}
+		if d.sharing != nil {
+			d.sharing.Close()
+		}
+		if d.sessions != nil {
+			d.sessions.Close()
+		}
+	})
+}
+
 // close ends the parts, each before those it stands on.
 func (d *Daemon) close() {
 	var err error
 	if d.textfile != nil {
 		d.textfile.Close()
 	}
-	if d.runs != nil {
-		d.runs.Close() // their sessions go with them
-	}
-	if d.sharing != nil {
-		d.sharing.Close()
-	}
-	if d.sessions != nil {
-		d.sessions.Close()
-	}
+	d.leave()
 	d.traces.Close() // what calls that are not over have come to is told first
 	if d.guard != nil {
 		d.guard.Close()

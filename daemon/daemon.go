@@ -89,6 +89,7 @@ type Daemon struct {
 	textfile *metrics.Textfile
 	stop     chan struct{} // closed when a call asks the daemon to end
 	once     sync.Once
+	left     sync.Once
 }
 
 // New loads the configuration, opens the record and the state, and takes up
@@ -224,6 +225,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.writeMetrics(d.policies.current.Load().config)
 	defer d.keepServers(ctx)()
 	defer d.runExtensions(ctx)()
+	defer d.leave()
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
 	lost := time.AfterFunc(session.Reattach, func() {

@@ -87,8 +87,10 @@ func (s *Session) Run() {
 	}
 	defer close(s.done)
 	s.ending.running = true
-	for _, o := range s.outputs {
+	var writing [2]bool
+	for side, o := range s.outputs {
 		o.writing = o.err == nil // until it was resumed
+		writing[side] = o.writing
 	}
 	s.mu.Unlock()
 	s.begin(s.finish)
@@ -97,7 +99,7 @@ func (s *Session) Run() {
 	held := s.held() // before this one holds any
 	s.begin(func() { s.resubmit(held) })
 	for side := fromAgent; side <= fromServer; side++ {
-		if s.outputs[side].err == nil {
+		if writing[side] {
 			s.begin(func() { s.serve(side) })
 		}
 		if s.inputs[side] == nil {
