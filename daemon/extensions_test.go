@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // TestMain lets the test binary play an extension.
@@ -103,5 +105,39 @@ func TestExtensionsOfADaemon(t *testing.T) {
 	stop()
 	if left := running(); left != "" {
 		t.Errorf("left: %s", left)
+	}
+}
+
+// A daemon that stops while an extension is asked refuses nothing: the next one asks
+// again.
+func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
+	h := newHome(t, "schema: 1\ngovernance: {defaults: {action: forward}}\n")
+	log := t.TempDir() + "/said"
+	h.installed(t, fake.Extension{Name: "slow", Modes: []string{"hang", "log=" + log}, Manifest: "hooks: {before: {}}\n"})
+	_, stop := h.start(t)
+	a := h.attach(t, false)
+	err := a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{
+		Seq: 1, Direction: pb.Direction_DIRECTION_AGENT_TO_SERVER, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file"}}`),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if said, _ := os.ReadFile(log); strings.Contains(string(said), "hook") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the extension is not asked")
+		}
+	}
+	stop()
+	files, err := filepath.Glob(h.paths.AuditDir() + "/*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the record: %q, %v", files, err)
+	}
+	for _, path := range files {
+		if raw, _ := os.ReadFile(path); strings.Contains(string(raw), `"verdict":"deny"`) {
+			t.Errorf("the call was refused:\n%s", raw)
+		}
 	}
 }
