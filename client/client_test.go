@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -47,11 +48,7 @@ type openEvent struct {
 
 func newFake(t *testing.T) *fakeDaemon {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "client")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "", "client")
 	f := &fakeDaemon{
 		t: t, socket: filepath.Join(dir, "control.sock"), status: &pb.StatusResponse{Pid: 7},
 		left: make(chan struct{}, 1), streams: make(chan chan<- openEvent, 10),
@@ -168,11 +165,7 @@ func env(pairs ...string) func(string) string {
 }
 
 func TestDialFailures(t *testing.T) {
-	dir, err := os.MkdirTemp("", "client")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := tempdir.New(t, "", "client")
 	stale := filepath.Join(dir, "stale.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
 	if err != nil {
@@ -204,11 +197,7 @@ func TestDialFailures(t *testing.T) {
 // What listens and does not answer must not hold a caller for longer than it
 // wants to wait.
 func TestDialOfTheMute(t *testing.T) {
-	dir, err := os.MkdirTemp("", "client")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := tempdir.New(t, "", "client")
 	l, err := net.Listen("unix", filepath.Join(dir, "mute.sock"))
 	if err != nil {
 		t.Fatal(err)
@@ -389,11 +378,7 @@ func (f *fakeDaemon) dialStopped() *Client {
 // socket. Who is dropped looks again: it finds that nobody listens any more, or
 // the next daemon.
 func TestDialOfTheDying(t *testing.T) {
-	dir, err := os.MkdirTemp("", "client")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := tempdir.New(t, "", "client")
 	path := filepath.Join(dir, "dying.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 	if err != nil {

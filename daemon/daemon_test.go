@@ -17,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -28,11 +29,7 @@ type home struct {
 
 func newHome(t *testing.T, yaml string) *home {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "tg") // short: socket paths are limited
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "", "tg") // short: socket paths are limited
 	h := &home{paths: sock.Paths{
 		Config: filepath.Join(dir, "config"), State: filepath.Join(dir, "state"), Runtime: filepath.Join(dir, "run"),
 	}}

@@ -23,6 +23,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -511,11 +512,11 @@ func TestChangesTogetherVoidAYes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		moment := rapid.SampledFrom([]rune("hpurq")).Draw(r, "moment")
 		names := rapid.SliceOfNDistinct(rapid.SampledFrom(possible(moment, voids, neutral)), 1, 4, rapid.ID).Draw(r, "changes")
-		dir, err := os.MkdirTemp("", "tg")
+		dir, remove, err := tempdir.Make("", "tg")
 		if err != nil {
 			r.Fatal(err)
 		}
-		defer os.RemoveAll(dir)
+		defer remove()
 		voided(r, dir, moment, names)
 	})
 }

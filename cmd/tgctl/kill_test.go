@@ -20,6 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // mortalDaemon is what the test binary is called to play the real daemon, which
@@ -131,11 +132,11 @@ const (
 // newState is the state of a daemon to which nothing has happened. To make it is most
 // of what a daemon computes when it starts in a new house.
 var newState = sync.OnceValues(func() ([]byte, error) {
-	dir, err := os.MkdirTemp("", "state")
+	dir, remove, err := tempdir.Make("", "state")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	path := filepath.Join(dir, "state.db")
 	db, err := store.Open(path)
 	if err != nil {

@@ -56,8 +56,8 @@ func TestMain(m *testing.M) {
 	rig.HeedHangUps()
 	rig.EndAtOnce()
 	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
+	if removeBuilt != nil {
+		removeBuilt()
 	}
 	os.Exit(code)
 }

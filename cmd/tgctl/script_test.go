@@ -17,19 +17,21 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// built is the folder that programs has made, empty before; TestMain removes it.
-var built string
+// removeBuilt removes the folder that programs has made, nil before; TestMain calls it.
+var removeBuilt func()
 
 // programs builds what ships, once, as it ships, puts a fake agent and a fake
 // server beside it, and returns the folder.
 var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "programs")
+	dir, remove, err := tempdir.Make("", "programs")
 	if err != nil {
 		return "", err
 	}
-	built = dir
+	removeBuilt = remove
 	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-ldflags", "-X main.release=v0.0.0-test", "-o", dir+"/",
 		"github.com/thoughtgate/thoughtgated/cmd/thoughtgated", "github.com/thoughtgate/thoughtgated/cmd/tgctl", "github.com/thoughtgate/thoughtgated/cmd/tg-shim")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -19,6 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -47,11 +48,7 @@ func (r *relayTaker) Attach(ctx context.Context, _ *pb.AttachRequest) (*pb.Attac
 // serveRelay serves r at the path that it returns, as shim.sock is served.
 func serveRelay(t *testing.T, r *relayTaker, patience time.Duration) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "api")
 	path := filepath.Join(dir, "shim.sock")
 	l, err := sock.Listen(path)
 	if err != nil {
@@ -221,11 +218,7 @@ func TestSilentConnections(t *testing.T) {
 // Of one process only so many are looked at together, and others wait for them, but
 // not longer than for a first byte.
 func TestManySilentConnections(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := tempdir.New(t, "/tmp", "api")
 	inner, err := sock.Listen(filepath.Join(dir, "s"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // slow answers when it is told to.
@@ -34,11 +35,7 @@ func (s *slow) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*grpc
 // quietServer serves slow on a socket of its own.
 func quietServer(t *testing.T) (path string, service *slow, server *grpc.Server, l *quietListener) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "tg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "", "tg")
 	path = filepath.Join(dir, "x.sock")
 	inner, err := sock.Listen(path)
 	if err != nil {

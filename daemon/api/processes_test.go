@@ -20,6 +20,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -104,11 +105,7 @@ func keptFleet(t *testing.T) *fakeFleet {
 func processesOver(t *testing.T, f *fakeFleet) (*Server, pb.ProcessesClient) {
 	t.Helper()
 	s := New(Config{Sessions: &session.Registry{}, Fleets: []supervise.Fleet{&fakeFleet{}, f}})
-	dir, err := os.MkdirTemp("", "tg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "", "tg")
 	l, err := net.Listen("unix", filepath.Join(dir, "x.sock"))
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 const patience = time.Minute
@@ -31,11 +32,7 @@ type house struct {
 }
 
 func newHouse(t *testing.T) *house {
-	dir, err := os.MkdirTemp("/tmp", "tg-keep-") // t.TempDir would be too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "tg-keep-") // t.TempDir would be too long for a socket
 	h := &house{t: t, program: filepath.Join(dir, "p"), socket: filepath.Join(dir, "s"), ended: make(chan error, 1)}
 	h.install(os.Args[0])
 	h.keeper = exec.Command(os.Args[0])

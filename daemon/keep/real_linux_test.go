@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 const insideVariable = "KEEP_TEST_INSIDE"
@@ -46,11 +47,7 @@ func TestSystemd(t *testing.T) {
 	if out, err := exec.Command("unshare", "--mount", "--pid", "--cgroup", "--fork", "--propagation", "private", "--", "mount", "-t", "tmpfs", "tmpfs", "/run").CombinedOutput(); err != nil {
 		t.Skipf("no namespaces can be made here: %v: %s", err, out)
 	}
-	dir, err := os.MkdirTemp("/tmp", "tg-keep-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "tg-keep-")
 	passwd, err := os.ReadFile("/etc/passwd")
 	if err != nil {
 		t.Skip(err)

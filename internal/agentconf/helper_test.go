@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // world is a home, a project in it, and a shim, all empty.
@@ -48,11 +49,11 @@ func newWorldIn(t testing.TB, dir string) *world {
 // quickTempDir is t.TempDir in memory where that can be had: these tests sync a
 // lot, and what a disk does with that isn't theirs.
 func quickTempDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("/dev/shm", "agentconf-")
+	dir, remove, err := tempdir.Make("/dev/shm", "agentconf-")
 	if err != nil {
 		return t.TempDir()
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(remove)
 	return dir
 }
 

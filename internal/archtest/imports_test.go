@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 	"internal/uri":       {idna},
 	"internal/bench":     {sys, protobuf, proto, "client", "internal/rig"}, // it measures from where people are, on a finer clock than /proc has
 	"internal/fake":      {sys, json, toml, yaml},                          // its agents read what ours rewrite
+	"internal/rig":       {sys, "internal/tempdir"},
 
 	// What a service manager is told, and the files that it reads.
 	"contrib/*":        {},

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // patience is how long anything may take that should happen soon. It is long
@@ -43,10 +44,7 @@ type house struct {
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	// t.TempDir would make a path too long for a socket.
-	root, err := os.MkdirTemp("/tmp", "tg-e2e-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := tempdir.New(t, "/tmp", "tg-e2e-")
 	h := &house{t: t, root: root, bin: root + "/bin"}
 	for _, dir := range []string{"bin", "home", "config/thoughtgate", "state", "run", "work"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // roleVar makes the test binary play somebody else.
@@ -68,12 +69,12 @@ func runTests(m *testing.M) int {
 	if programs = os.Getenv(binVar); programs != "" {
 		return m.Run()
 	}
-	dir, err := os.MkdirTemp("", "tg-bin-")
+	dir, remove, err := tempdir.Make("", "tg-bin-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer os.RemoveAll(dir)
+	defer remove()
 	programs = dir
 	if err := build(dir, underRace()); err != nil {
 		fmt.Fprintln(os.Stderr, err)

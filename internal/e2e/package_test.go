@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // rigVar names a program that boots systemd for an ordinary user on a copy of
@@ -48,11 +50,7 @@ func TestPackage(t *testing.T) {
 	if rig == "" || os.Getenv(insideVar) != "" {
 		t.Skip("make rig runs it, with a program that boots systemd")
 	}
-	dir, err := os.MkdirTemp("/tmp", "tg-package-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "tg-package-")
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // insideVar says that the test binary has been started for TestInsideSystemd.
@@ -99,11 +101,7 @@ func sandbox(t *testing.T) string {
 	if err != nil {
 		t.Skipf("no namespaces can be made here to run the daemon under systemd: %v: %s", err, out)
 	}
-	dir, err := os.MkdirTemp("/tmp", "tg-systemd-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "tg-systemd-")
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // Patience is how long anything may take that should happen soon. It is long
@@ -40,10 +42,7 @@ type House struct {
 // whatever is fails the test, and is ended.
 func NewHouse(tb testing.TB) *House {
 	tb.Helper()
-	root, err := os.MkdirTemp("/tmp", "tg-rig-") // tb.TempDir would be too long for a socket
-	if err != nil {
-		tb.Fatal(err)
-	}
+	root := tempdir.New(tb, "/tmp", "tg-rig-") // tb.TempDir would be too long for a socket
 	h := &House{tb: tb, root: root}
 	for _, dir := range []string{"home", "config/thoughtgate", "state", "run", "work"} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {

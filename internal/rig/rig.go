@@ -22,6 +22,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // module is what the programs' import paths begin with.
@@ -58,8 +60,8 @@ func Main(m *testing.M) {
 	}
 	EndAtOnce()
 	code := m.Run()
-	for _, dir := range built.dirs {
-		_ = os.RemoveAll(dir)
+	for _, remove := range built.removes {
+		remove()
 	}
 	os.Exit(code)
 }
@@ -67,7 +69,7 @@ func Main(m *testing.M) {
 // built are the folders to be removed at the end.
 var built struct {
 	sync.Mutex
-	dirs []string
+	removes []func()
 }
 
 // shipped builds the programs as they are shipped, which is how memory must be
@@ -83,12 +85,12 @@ var (
 )
 
 func build(race bool) (string, error) {
-	dir, err := os.MkdirTemp("", "tg-bin-")
+	dir, remove, err := tempdir.Make("", "tg-bin-")
 	if err != nil {
 		return "", err
 	}
 	built.Lock()
-	built.dirs = append(built.dirs, dir)
+	built.removes = append(built.removes, remove)
 	built.Unlock()
 	return dir, buildTo(dir, race, programs)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"howett.net/plist"
+
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // place is a user's home with a service manager that is played by a script: it
@@ -22,11 +24,7 @@ type place struct {
 
 func newPlace(t *testing.T, program, script string) *place {
 	t.Helper()
-	root, err := os.MkdirTemp("", "tg-service-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
+	root := tempdir.New(t, "", "tg-service-")
 	p := &place{t: t, root: root, env: map[string]string{"HOME": root + "/home", "USER": "ana"}}
 	p.getenv = func(name string) string { return p.env[name] }
 	p.write("bin/"+program, "#!/bin/sh\nROOT="+root+"\necho \"$*\" >> $ROOT/calls\n"+script)

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
 // The test binary plays the other processes.
@@ -133,11 +135,7 @@ func asNobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 		t.Skip("needs root, to play a second user")
 	}
 	// The test binary lies where nobody else can reach it.
-	public, err := os.MkdirTemp("/tmp", "sock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(public) })
+	public := tempdir.New(t, "/tmp", "sock")
 	if err := os.Chmod(public, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -156,11 +154,7 @@ func asNobody(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 // private returns a new folder for sockets with a short path, closed to others.
 func private(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "sock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "sock")
 	return dir
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -79,11 +80,7 @@ func (h handshake) Clone() credentials.TransportCredentials { return h }
 // serve serves d and returns where, and the server.
 func serve(t *testing.T, d *daemon, options ...grpc.ServerOption) (string, *grpc.Server) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "attach")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "attach")
 	l, err := sock.Listen(filepath.Join(dir, "shim.sock"))
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -158,11 +159,7 @@ func takes(t *testing.T, times Times) func(*exec.Cmd) {
 // newDaemon returns one that does not serve yet.
 func newDaemon(t *testing.T) *daemon {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := tempdir.New(t, "/tmp", "serve")
 	return &daemon{
 		t: t, path: filepath.Join(dir, "shim.sock"), attached: make(chan *session, 64), started: make(chan *pb.StartedRequest, 64),
 		signals: make(chan *pb.SignalRequest, 64), ended: make(chan *pb.EndedRequest, 64),
