@@ -12,6 +12,9 @@ func (d *Daemon) leave() {
 		if d.sharing != nil {
 			d.sharing.Close()
 		}
+		if d.handed != nil {
+			d.handed.Close()
+		}
 		if d.sessions != nil {
 			d.sessions.Close()
 		}

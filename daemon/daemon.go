@@ -21,6 +21,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/listing"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
@@ -78,6 +79,7 @@ type Daemon struct {
 	sessions *session.Registry
 	pool     *backend.Pool // servers that sessions share
 	sharing  *sharing.Book // the ways to them
+	handed   *handover.Book
 	runs     *agent.Runs
 	traces   *traces.Traces
 	server   *api.Server
@@ -226,6 +228,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.keepServers(ctx)()
 	defer d.runExtensions(ctx)()
 	defer d.leave()
+	if err := d.handed.Restore(ctx); err != nil {
+		d.log.Error("go on with the sessions of an earlier daemon", "err", err)
+	}
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
 	lost := time.AfterFunc(session.Reattach, func() {

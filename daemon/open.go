@@ -60,6 +60,7 @@ func (d *Daemon) open(path string, named bool) error {
 		return err
 	}
 	d.openOffers()
+	d.openHandover()
 	d.runs = d.newRuns()
 	d.server = d.newServer(recorder)
 	return nil
@@ -96,7 +97,7 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 	o := d.options
 	return api.New(api.Config{
-		Sessions: d.sessions, Sharing: d.sharing, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
+		Sessions: d.sessions, Sharing: d.sharing, Handed: d.handed, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),

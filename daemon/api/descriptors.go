@@ -1,5 +1,3 @@
-//lint:file-ignore U1000 the handler of Relay is who uses it, which is not there yet
-
 package api
 
 import (

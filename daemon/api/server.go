@@ -33,6 +33,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
@@ -58,6 +59,7 @@ type Config struct {
 	Pins       *pin.Book
 	Trust      *trust.Book
 	Sharing    *sharing.Book
+	Handed     *handover.Book
 	Stages     Stages
 	Guard      *protect.Guard
 	Presence   *presence.Guard
@@ -199,6 +201,7 @@ func New(c Config) *Server {
 	}
 	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals(newConnection)}))...)
 	pb.RegisterGateServer(s.shim, gateService{s: s})
+	pb.RegisterRelayServer(s.shim, relayService{g: gateService{s: s}})
 
 	s.control = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{}))...)
 	pb.RegisterSessionsServer(s.control, sessionsService{s: s})

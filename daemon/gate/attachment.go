@@ -25,7 +25,7 @@ type Shim struct {
 	Patience   time.Duration // after how long the agent gives a call up; 0 where nobody knows
 	Limit      Profile       // the loosest profile of the session; empty: that of the set in force
 	Requested  Profile       // may only tighten; empty asks for nothing
-	Calls      *atomic.Int64 // counts the calls that were judged, for all shims that share it; nil: nobody counts
+	Calls      *atomic.Int64 `json:"-"` // counts the calls that were judged, for all shims that share it; nil: nobody counts
 	Blind      bool          // it can't submit the results that hooks want to see
 	Shared     bool          // its server is not its own: the daemon looks at what it writes
 	Host       bool          // it is no shim: a run submits what its agent asks of us

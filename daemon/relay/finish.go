@@ -97,12 +97,11 @@ func (s *Session) stopServer() {
 	s.until(killWithin, s.serverGone)
 }
 
-// hearOut waits until what was said before the end was dealt with.
+// hearOut waits until what the server said before the end was dealt with. What the
+// agent says is answered until it has been written all that it is owed.
 func (s *Session) hearOut() {
-	for side, in := range s.inputs {
-		if in != nil && !s.ending.dead {
-			s.until(wordsInTheWay, func() bool { return s.ended[side] || in.heard() || s.ending.dead })
-		}
+	if in := s.inputs[fromServer]; in != nil && !s.ending.dead {
+		s.until(wordsInTheWay, func() bool { return s.ended[fromServer] || in.heard() || s.ending.dead })
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -72,9 +73,15 @@ func (r *Registry) behind(h *Hello) *agent {
 	shim, _, _ := r.member(*h)
 	wrapped := r.sessions[shim.Session] != nil
 	r.mu.Unlock()
+	return r.lookAt(h.Parent, &shim, wrapped)
+}
+
+// lookAt looks at the process that has started a shim. wrapped says that the shim is
+// of a wrap.
+func (r *Registry) lookAt(parent Process, shim *gate.Shim, wrapped bool) *agent {
 	a := &agent{}
-	if h.Parent.PID != 0 {
-		if p, err := sock.ProcessOf(h.Parent.PID); err == nil && p.Start == h.Parent.Start {
+	if parent.PID != 0 {
+		if p, err := sock.ProcessOf(parent.PID); err == nil && p.Start == parent.Start {
 			a.executable, a.cwd, a.tty, a.program = p.Exe, p.Cwd, p.TTY, r.programs.of(p)
 		}
 	}

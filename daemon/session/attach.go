@@ -75,29 +75,15 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 		}
 		again = true
 	} else {
-		lasts, claims := "", ""
-		h.Shim, lasts, claims = r.member(h)
-		if h.Shim.Patience == 0 && h.Shim.Agent != "" && r.patience != nil {
-			h.Shim.Patience = r.patience(h.Shim.Agent)
-		}
+		j = r.settle(&h, seen)
 		var earlier map[uint64]record.Record
 		if h.Reattach {
 			earlier = r.earlier(id)
-			r.unknown(&h.Shim)
+			r.unknown(&j.shim)
 		}
-		j = &Joined{shim: h.Shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts, claims: claims}
-		r.belong(j)
-		r.serve(&h, j)
-		j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
-		r.joined[id] = j
+		r.admit(j, earlier)
 	}
-	j.stream++
-	j.attached, j.leave = true, to.Leave
-	stream, asked := j.stream, j.asked
-	j.Attachment.Bind(to.Verdict)
-	j.Attachment.DeliverTo(to.Deliver)
-	r.tell(j, false)
-	r.changed.Broadcast()
+	stream, asked := r.bind(j, to)
 	r.mu.Unlock()
 
 	if asked != "" {
@@ -110,14 +96,49 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 	if again || h.Reattach {
 		verdict = "reattached"
 	}
+	r.recordAttach(ctx, j, verdict)
+	return j, stream, nil
+}
+
+// settle finds out where a shim that has come belongs. r.mu is held.
+func (r *Registry) settle(h *Hello, seen *agent) *Joined {
+	shim, lasts, claims := r.member(*h)
+	if shim.Patience == 0 && shim.Agent != "" && r.patience != nil {
+		shim.Patience = r.patience(shim.Agent)
+	}
+	j := &Joined{shim: shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts, claims: claims}
+	j.whole = r.agentOf(h, j)
+	return j
+}
+
+// admit lists a shim among those that are here. r.mu is held.
+func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record) {
+	r.belong(j)
+	r.serve(j)
+	j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
+	r.joined[j.shim.Attachment] = j
+}
+
+// bind gives a shim its stream, whose number it returns, and why it should leave, empty
+// when it need not. r.mu is held.
+func (r *Registry) bind(j *Joined, to Stream) (stream int, asked string) {
+	j.stream++
+	j.attached, j.leave = true, to.Leave
+	j.Attachment.Bind(to.Verdict)
+	j.Attachment.DeliverTo(to.Deliver)
+	r.tell(j, false)
+	r.changed.Broadcast()
+	return j.stream, j.asked
+}
+
+func (r *Registry) recordAttach(ctx context.Context, j *Joined, verdict string) {
 	err := r.recorder.Record(ctx, &record.Record{
-		Kind: record.KindAttach, Attachment: id, Session: j.shim.Session, Agent: j.shim.Agent,
+		Kind: record.KindAttach, Attachment: j.shim.Attachment, Session: j.shim.Session, Agent: j.shim.Agent,
 		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: verdict, Profile: string(j.Attachment.Profile()), Reason: fmt.Sprintf("%q", j.shim.Command),
 	}, nil, nil)
 	if err != nil {
 		r.log.Error("record the attachment", "server_id", j.shim.Server, "err", err)
 	}
-	return j, stream, nil
 }
 
 // unknown tells the memory that a server has said something to an earlier daemon
@@ -192,10 +213,31 @@ func (r *Registry) Part(j *Joined, stream int, said bool) {
 		return
 	}
 	if said {
-		r.detach(j, "left")
+		r.detach(j, "left", "")
 		return
 	}
 	r.wait.Go(func() { r.await(j, stream) })
+}
+
+// End is called when a shim has left whose descriptors the daemon held; how and why are
+// for the record.
+func (r *Registry) End(j *Joined, how, why string) {
+	r.mu.Lock()
+	j.attached, j.leave = false, nil
+	r.mu.Unlock()
+	r.detach(j, how, why)
+}
+
+// Lost records that a shim of an earlier daemon has come to its end for a reason.
+func (r *Registry) Lost(ctx context.Context, s Saved, why string) {
+	r.withdraw(s.Shim.Attachment)
+	err := r.recorder.Record(ctx, &record.Record{
+		Kind: record.KindDetach, Attachment: s.Shim.Attachment, Session: s.Shim.Session, Agent: s.Shim.Agent,
+		Server: s.Shim.Server, Launch: s.Shim.Launch, Verdict: "lost", Reason: why,
+	}, nil, nil)
+	if err != nil {
+		r.log.Error("record the detachment", "server_id", s.Shim.Server, "err", err)
+	}
 }
 
 // await waits for a shim whose stream tore: until it is back, or dead, or has
@@ -219,11 +261,11 @@ func (r *Registry) await(j *Joined, stream int) {
 	if !alive(j.peer) { // a living shim ends its server itself
 		endGroup(r.ctx, server, r.log)
 	}
-	r.detach(j, "lost")
+	r.detach(j, "lost", "")
 }
 
 // detach forgets a shim that will not come back.
-func (r *Registry) detach(j *Joined, how string) {
+func (r *Registry) detach(j *Joined, how, why string) {
 	r.withdraw(j.shim.Attachment) // first: it knows why
 	j.Attachment.Close(true)
 	r.mu.Lock()
@@ -243,7 +285,7 @@ func (r *Registry) detach(j *Joined, how string) {
 	r.mu.Unlock()
 	err := r.recorder.Record(context.WithoutCancel(r.ctx), &record.Record{
 		Kind: record.KindDetach, Attachment: j.shim.Attachment, Session: j.shim.Session, Agent: j.shim.Agent,
-		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: how, Profile: string(j.Attachment.Profile()),
+		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: how, Reason: why, Profile: string(j.Attachment.Profile()),
 	}, nil, nil)
 	if err != nil {
 		r.log.Error("record the detachment", "server_id", j.shim.Server, "err", err)

@@ -128,8 +128,7 @@ func (r *Registry) isWindowed(agent string) bool { return r.windowed != nil && r
 
 // serve notes that a shim has come to a wrap, and whom it serves: what has used a
 // session's servers counts as its agent as long as the session lasts. r.mu is held.
-func (r *Registry) serve(h *Hello, j *Joined) {
-	j.whole = r.agentOf(h, j)
+func (r *Registry) serve(j *Joined) {
 	s := r.wrapOf(j)
 	if s == nil {
 		return

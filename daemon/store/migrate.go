@@ -223,6 +223,10 @@ var migrations = []string{
 		left    TEXT    NOT NULL, -- JSON
 		boot    TEXT    NOT NULL
 	) STRICT;`,
+	`CREATE TABLE held (
+		name  TEXT PRIMARY KEY,
+		about TEXT NOT NULL -- JSON
+	) STRICT, WITHOUT ROWID;`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.

@@ -87,6 +87,8 @@ var mayImport = map[string][]string{
 	"daemon/relay":         {sys, "internal/...", "daemon/gate", "daemon/relay/..."},
 	"daemon/relay/mapping": {sys},
 	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
+	// What shims hand over, on who they are and on who keeps it.
+	"daemon/handover": {"internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
 	// What keeps programs running stands on supervise.
 	"daemon/agent":    {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/supervise"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},

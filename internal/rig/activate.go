@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// sockets are the names of the daemon's, in the order in which they are handed over.
+var sockets = []string{"control", "shim"}
+
 // Activate makes the test the service manager of the house: it holds the
 // daemon's sockets from now on and hands them to every daemon that is started,
 // so that who connects waits while none runs.
@@ -16,7 +19,7 @@ func (h *House) Activate() {
 	if err := os.MkdirAll(h.Path("run/thoughtgate"), 0o700); err != nil {
 		h.tb.Fatal(err)
 	}
-	for _, name := range []string{"control", "shim"} {
+	for _, name := range sockets {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: h.Path("run/thoughtgate", name+".sock"), Net: "unix"})
 		if err != nil {
 			h.tb.Fatal(err)
@@ -34,17 +37,15 @@ func (h *House) Activate() {
 	}
 }
 
-// handOver makes cmd a program that is started with the sockets of the house, as
-// systemd does it.
+// handOver makes cmd a program that is started with what the service manager holds for
+// it, as systemd does it.
 func (h *House) handOver(cmd *exec.Cmd) {
-	if len(h.held) == 0 {
-		return
-	}
 	// Only the process itself can say under which number it runs.
 	cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = "/bin/sh"
-	cmd.Env = append(append([]string(nil), cmd.Env...), "LISTEN_FDS=2", "LISTEN_FDNAMES=control:shim")
-	cmd.ExtraFiles = h.held
+	env, files := h.handedOver()
+	cmd.Env = append(append([]string(nil), cmd.Env...), env...)
+	cmd.ExtraFiles = files
 }
 
 // Release builds a program as a release of that name, and returns its path.

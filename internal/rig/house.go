@@ -35,7 +35,8 @@ type House struct {
 	// Program is started as the daemon instead of the one that was built; empty for that.
 	Program string
 
-	held []*os.File // the daemon's sockets, where the test is the service manager
+	held  []*os.File // the daemon's sockets, where the test is the service manager
+	store *fdStore
 }
 
 // NewHouse makes a house. When the test ends nothing of it may be left running;
@@ -54,6 +55,7 @@ func NewHouse(tb testing.TB) *House {
 		"XDG_RUNTIME_DIR=" + root + "/run", "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
 		"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0",
 	}
+	h.store = newFDStore(tb, h.Path("run/notify"))
 	tb.Cleanup(h.leave)
 	return h
 }
@@ -90,9 +92,11 @@ func (h *House) StartDaemon() {
 	defer log.Close()
 	cmd := exec.Command(or(h.Program, program(h.tb, "thoughtgated", h.Shipped)), "--log-format", "text")
 	cmd.Env, cmd.Dir = h.Env, "/"
-	h.handOver(cmd)
 	cmd.Stdout, cmd.Stderr = log, log
+	h.store.mu.Lock() // an earlier daemon may still be heard
+	h.handOver(cmd)
 	h.Daemon = start(h.tb, cmd)
+	h.store.mu.Unlock()
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("unix", h.Socket()); err == nil {
 			conn.Close()
@@ -132,6 +136,7 @@ func (h *House) leave() {
 		h.Daemon.Signal(syscall.SIGCONT) // a test may have stopped it
 		h.StopDaemon()
 	}
+	h.store.drop()
 	h.CheckEmpty()
 	if h.tb.Failed() {
 		log := h.DaemonLog()
@@ -230,8 +235,8 @@ func (p *Process) HasEnded() bool {
 	return ok
 }
 
-// Wait waits for the end, for d at most, and returns the exit status: -1 after
-// a signal.
+// Wait waits for the end, for d at most, and returns the exit status, which after a
+// signal is 128 and its number.
 func (p *Process) Wait(d time.Duration) (code int, ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -243,6 +248,9 @@ func (p *Process) Wait(d time.Duration) (code int, ok bool) {
 		default:
 			return 0, false
 		}
+	}
+	if status := p.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal()), true
 	}
 	return p.cmd.ProcessState.ExitCode(), true
 }

@@ -41,6 +41,9 @@ type Options struct {
 	// the callee's until it returns.
 	Each func(line []byte)
 
+	// Terminal makes the shim's standard error a terminal.
+	Terminal bool
+
 	// Stays makes the test's server go on when its standard input ends.
 	Stays bool
 }
@@ -60,6 +63,7 @@ type Shim struct {
 	passed string // where the agent's process counts, if there is one
 	stdin  io.WriteCloser
 	stderr Buffer
+	read   chan struct{} // closed when all of stderr was read; nil where it is no terminal
 }
 
 // Shim starts a shim, which is ended when tb ends. Nothing is waited for; see
@@ -97,6 +101,20 @@ func (h *House) Shim(tb testing.TB, o Options) *Shim {
 	cmd.Env = slices.Concat(h.Env, []string{"THOUGHTGATE_SOCKET=" + h.Socket()}, o.Env)
 	cmd.Dir = h.Path("work")
 	cmd.Stderr = &s.stderr
+	if o.Terminal {
+		master, terminal, err := openTerminal()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		cmd.Stderr = terminal
+		defer terminal.Close()
+		s.read = make(chan struct{})
+		go func() { // ends with the last who has the terminal
+			defer close(s.read)
+			defer master.Close()
+			_, _ = io.Copy(&s.stderr, master) // at the end it is an error
+		}()
+	}
 	cmd.WaitDelay = 2 * time.Second
 	if err := s.run(cmd, o.Each); err != nil {
 		tb.Fatal(err)
@@ -226,7 +244,12 @@ func (h *House) count(tb testing.TB) string {
 func (s *Shim) HangUp() { _ = s.stdin.Close() }
 
 // Stderr is what the shim has said on standard error.
-func (s *Shim) Stderr() string { return s.stderr.String() }
+func (s *Shim) Stderr() string {
+	if s.read != nil && s.HasEnded() {
+		<-s.read
+	}
+	return s.stderr.String()
+}
 
 // ShimPID is the process id of the shim itself, also when an agent started it.
 // It is 0 while that does not run, and where there is no /proc.
@@ -243,9 +266,16 @@ func (s *Shim) ShimPID() int {
 	return 0
 }
 
+// hangUpGrace is how long clients wait between the end of a server's input and
+// SIGTERM.
+const hangUpGrace = 2 * time.Second
+
 // close ends the shim as agents do, and waits for the end.
 func (s *Shim) close() {
 	s.HangUp()
+	if _, ok := s.Wait(hangUpGrace); !ok {
+		s.Signal(syscall.SIGTERM)
+	}
 	if _, ok := s.Wait(Patience); !ok {
 		if !s.tb.Failed() {
 			s.tb.Errorf("the shim does not end when its agent has left\n%s", s.Stderr())

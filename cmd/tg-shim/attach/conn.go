@@ -252,7 +252,7 @@ func (c *Conn) abandon(k *call, err error) {
 func onlyMessage(body []byte) ([]byte, error) {
 	const head = 5
 	if len(body) < head || body[0] != 0 || int64(binary.BigEndian.Uint32(body[1:])) != int64(len(body)-head) {
-		return nil, &Status{codeInternal, fmt.Sprintf("the daemon's answer of %d bytes is not one message", len(body))}
+		return nil, &Status{Code: codeInternal, Message: fmt.Sprintf("the daemon's answer of %d bytes is not one message", len(body))}
 	}
 	return body[head:], nil
 }

@@ -58,7 +58,7 @@ func (c *Conn) Attach(ctx context.Context, h *Hello) (*Welcome, error) {
 	}
 	w, err := decodeWelcome(reply)
 	if err != nil {
-		return nil, &Status{codeInternal, fmt.Sprintf("the daemon's answer can't be read: %v", err)}
+		return nil, &Status{Code: codeInternal, Message: fmt.Sprintf("the daemon's answer can't be read: %v", err)}
 	}
 	return w, nil
 }

@@ -146,7 +146,7 @@ func (r *reader) data(f *frame) error {
 	switch {
 	case k == nil:
 	case len(k.body)+len(f.payload) > maxReply:
-		r.abandon(k, &Status{codeInternal, fmt.Sprintf("the daemon's answer has more than %d bytes", maxReply)})
+		r.abandon(k, &Status{Code: codeInternal, Message: fmt.Sprintf("the daemon's answer has more than %d bytes", maxReply)})
 	case f.has(flagEndStream):
 		r.finish(k, statusOf(nil))
 	default:
@@ -162,7 +162,7 @@ func (r *reader) reset(f *frame) error {
 	}
 	if k := r.calls[f.stream]; k != nil {
 		const refused, cancelled = 0x7, 0x8
-		status := &Status{codeInternal, fmt.Sprintf("the daemon gave the call up (HTTP/2 error %d)", code)}
+		status := &Status{Code: codeInternal, Message: fmt.Sprintf("the daemon gave the call up (HTTP/2 error %d)", code)}
 		switch code {
 		case refused:
 			status.Code = codeUnavailable

@@ -1,12 +1,14 @@
 package attach
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // ErrLost says that the connection ended before a call was answered. Whether the
@@ -17,6 +19,7 @@ var ErrLost = errors.New("the connection to the daemon was lost")
 type Status struct {
 	Code    int
 	Message string // for a person
+	Reason  string // for programs; empty where it has none
 }
 
 func (s *Status) Error() string { return s.Message }
@@ -41,26 +44,28 @@ func (s *Status) Passing() bool {
 
 // statusOf is what a call has ended with by its last headers, nil when all is well.
 func statusOf(headers []hpack.HeaderField) *Status {
-	code, message := -1, ""
+	code, message, reason := -1, "", ""
 	for _, h := range headers {
 		switch h.Name {
 		case ":status":
 			if h.Value != "200" {
-				return &Status{codeUnknown, "what listens at the socket is not the daemon: it answers with the HTTP status " + strconv.Quote(clip(h.Value))}
+				return &Status{Code: codeUnknown, Message: "what listens at the socket is not the daemon: it answers with the HTTP status " + strconv.Quote(clip(h.Value))}
 			}
 		case "grpc-status":
 			n, err := strconv.Atoi(h.Value)
 			if err != nil || n < codeOK || n > codeLast {
-				return &Status{codeUnknown, "the daemon answers with the status " + strconv.Quote(clip(h.Value)) + ", which says nothing"}
+				return &Status{Code: codeUnknown, Message: "the daemon answers with the status " + strconv.Quote(clip(h.Value)) + ", which says nothing"}
 			}
 			code = n
 		case "grpc-message":
 			message = unescape(h.Value)
+		case "grpc-status-details-bin":
+			reason = reasonIn(h.Value)
 		}
 	}
 	switch {
 	case code < 0:
-		return &Status{codeInternal, "the daemon's answer has no status"}
+		return &Status{Code: codeInternal, Message: "the daemon's answer has no status"}
 	case code == codeOK:
 		return nil
 	case code == codeUnimplemented:
@@ -68,8 +73,34 @@ func statusOf(headers []hpack.HeaderField) *Status {
 	case message == "":
 		message = fmt.Sprintf("the daemon answers with the status %d", code)
 	}
-	return &Status{code, message}
+	return &Status{code, message, reason}
 }
+
+// reasonIn is the reason of the ErrorInfo among the details of a status, empty where
+// there is none.
+func reasonIn(details string) (reason string) {
+	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(details, "="))
+	if err != nil {
+		return ""
+	}
+	const detail, value, text = 3, 2, 1 // the fields that lead to it
+	within := func(b []byte, field protowire.Number, to func([]byte)) {
+		_ = fields(b, func(protowire.Number, uint64) {}, func(f protowire.Number, b []byte) { // what can't be read says nothing
+			if f == field {
+				to(b)
+			}
+		})
+	}
+	within(b, detail, func(b []byte) {
+		within(b, value, func(b []byte) {
+			within(b, text, func(b []byte) { reason = string(b) })
+		})
+	})
+	return reason
+}
+
+// Withheld reports whether the server waits for a person to agree to its start.
+func (s *Status) Withheld() bool { return s.Reason == "WITHHELD" }
 
 // unescape decodes what gRPC escapes as URLs do. What is no escape stays.
 func unescape(s string) string {

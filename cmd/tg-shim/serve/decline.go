@@ -10,7 +10,7 @@ import (
 
 // decline answers the agent's requests with an error until it hangs up, or a signal
 // ends us: an agent learns more from an answer than from a closed pipe.
-func (s *shim) decline(text string) {
+func (s *shim) decline(code int, text string) {
 	gone := make(chan struct{})
 	go func() { // ends with the agent or the process
 		defer close(gone)
@@ -20,7 +20,7 @@ func (s *shim) decline(text string) {
 			answer := func(id []byte, asks bool) {
 				if asks {
 					// An agent that reads nothing any more may still write.
-					_, _ = fmt.Fprintf(os.Stdout, "%s\n", mcp.RefuseUnread(id, mcp.CodeGate, text))
+					_, _ = fmt.Fprintf(os.Stdout, "%s\n", mcp.RefuseUnread(id, code, text))
 				}
 			}
 			var e wire.Envelope

@@ -24,6 +24,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/private"
 )
 
@@ -124,11 +125,15 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 		return child.State{Code: child.ExitOurs}, nil
 	case errors.As(err, &refused) && !refused.Passing():
 		fmt.Fprintf(os.Stderr, "tg-shim: %s\nServer %q is not started.\n", refused.Message, s.Hello.Server)
-		s.decline("Not executed: " + refused.Message)
+		code := mcp.CodeGate
+		if refused.Withheld() {
+			code = mcp.CodeWithheld
+		}
+		s.decline(code, "Not executed: "+refused.Message)
 		return child.State{Code: child.ExitOurs}, nil
 	case err != nil:
 		fmt.Fprintf(os.Stderr, "tg-shim: %v\nServer %q is not started: nothing may pass unjudged. Start the daemon with \"tgctl daemon start\", then start the server again.\n", err, s.Hello.Server)
-		s.decline("Not executed: ThoughtGate's daemon is not there; start it with \"tgctl daemon start\"")
+		s.decline(mcp.CodeGate, "Not executed: ThoughtGate's daemon is not there; start it with \"tgctl daemon start\"")
 		return child.State{}, nil // to have no daemon is no error of the server's
 	}
 	defer s.line.close()

@@ -1,0 +1,279 @@
+package handover
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/relay"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
+)
+
+const (
+	// look is the pause between two looks at a shim that has not said yet what became
+	// of its server.
+	look = time.Second
+	// lastWord is how long a shim may take, once its session is over, to say how the
+	// server has ended.
+	lastWord = 10 * time.Second
+	// inOrder is how long sessions that nobody keeps may take to end with the daemon.
+	inOrder = 5 * time.Second
+)
+
+// about is what the next daemon has to know of an attachment.
+type about struct {
+	session.Saved
+	Launch Launch
+	Shared bool
+	Begun  bool   // the shim has said what became of the server
+	Reason string // why there is none
+}
+
+// attachment is one shim whose descriptors the daemon holds.
+type attachment struct {
+	book    *Book
+	id      string
+	name    string          // under which its descriptors are kept
+	server  string          // its id
+	peer    session.Process // the shim
+	waiting chan struct{}   // closed when nobody waits any more for what became of the server
+	ended   chan struct{}   // closed when it was told how the server has ended
+	once    sync.Once       // of ended
+
+	turn     sync.Mutex // held by who attaches, begins or ends it; guards what follows
+	about    about
+	files    Files
+	mapping  *mapping.Mapping
+	shim     *relay.Process
+	joined   *session.Joined
+	kept     bool // somebody has the descriptors for the next daemon
+	left     bool // it is left to the next daemon
+	finished bool
+
+	mu     sync.Mutex // guards what follows; taken last
+	relay  *relay.Session
+	asked  int    // signals that came before it had begun
+	reason string // why it is to leave, likewise
+	how    *child.State
+}
+
+func (a *attachment) session() *relay.Session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.relay
+}
+
+// attach makes what the session needs, and takes the shim in. a.turn is held.
+func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
+	b := a.book
+	if a.about.Shared {
+		a.files.dropServer()
+	}
+	if err := a.files.stage(); err != nil {
+		return err
+	}
+	if a.mapping, err = mapping.Create(b.Longest()); err != nil {
+		return err
+	}
+	if err := a.files.note(a.mapping); err != nil {
+		return err
+	}
+	if a.shim, err = relay.OpenProcess(int(h.Peer.PID), 0, h.Peer.Start); err != nil {
+		return err
+	}
+	if a.joined, _, err = b.Sessions.Join(ctx, h.Hello, session.Stream{Leave: a.drain}); err != nil {
+		return err
+	}
+	a.about.Saved = b.Sessions.Saved(a.joined)
+	if err := a.save(ctx); err != nil {
+		return err
+	}
+	b.keep(ctx, a)
+	return nil
+}
+
+// save writes down what the next daemon has to know.
+func (a *attachment) save(ctx context.Context) error {
+	text, err := json.Marshal(&a.about)
+	if err != nil {
+		return fmt.Errorf("keep who has attached: %w", err)
+	}
+	return a.book.Store.PutHeld(ctx, &store.Held{Name: a.name, About: text})
+}
+
+// awaitStart ends the attachment of a shim that dies before it has said what became of
+// its server.
+func (a *attachment) awaitStart() {
+	for alive(a.peer) {
+		timer := time.NewTimer(look)
+		select {
+		case <-a.waiting:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	if a.session() == nil {
+		a.end(a.book.ctx, "lost", "")
+	}
+}
+
+func alive(p session.Process) bool {
+	now, err := sock.ProcessOf(p.PID)
+	return err == nil && now.Start == p.Start
+}
+
+// begin runs the session. a.turn is held.
+func (a *attachment) begin(ctx context.Context, pid int, reason string) error {
+	server, err := a.serverEnd(pid, reason)
+	if err != nil {
+		return err
+	}
+	a.about.Begun, a.about.Saved = true, a.book.Sessions.Saved(a.joined)
+	if err := a.save(ctx); err != nil { // the next daemon would wait for this word for ever
+		a.book.Logger.Error("the next daemon will not take over a server", "server_id", a.server, "err", err)
+	}
+	return a.run(server, nil)
+}
+
+// serverEnd is the server's end. a.turn is held.
+func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
+	switch {
+	case a.about.Shared && reason == "":
+		return a.shared(), nil
+	case reason != "" || pid == 0:
+		a.files.dropServer()
+		a.about.Reason = cmp.Or(reason, "no process was named")
+		a.book.ServerEnded(a.server, nil)
+		return a.refusal(), nil
+	}
+	p, err := sock.ChildOf(a.peer.PID, int32(pid))
+	switch {
+	case errors.Is(err, sock.ErrNoChild):
+		return nil, fmt.Errorf("process %d is no child of the shim: %w", pid, gate.ErrForbidden)
+	case err == nil:
+		a.book.Sessions.Started(a.joined, session.Process{PID: p.PID, Start: p.Start})
+	}
+	return a.pipes(session.Process{PID: int32(pid), Start: p.Start}), nil
+}
+
+// refusal is what there is where the server could not be started.
+func (a *attachment) refusal() *relay.Refusal {
+	return &relay.Refusal{Code: mcp.CodeServerStart, Text: "The MCP server could not be started: " + a.about.Reason}
+}
+
+// pipes is the server's end that leads to a process, which may have ended by now.
+func (a *attachment) pipes(p session.Process) *relay.Pipes {
+	process, err := relay.OpenProcess(int(p.PID), int(a.peer.PID), p.Start)
+	if err != nil {
+		a.book.Logger.Debug("the server's process can't be watched; the end of what it writes is its end", "server_id", a.server, "err", err)
+		process = nil
+	}
+	return &relay.Pipes{Pair: relay.Pair{From: a.files.ServerOutput, To: a.files.ServerInput}, Staging: a.files.toServer, Process: process}
+}
+
+// shared is the server's end that leads to one that the daemon has.
+func (a *attachment) shared() *relay.Shared {
+	l, pid := a.about.Launch, a.peer.PID
+	return &relay.Shared{Join: func(ctx context.Context, c relay.Client) (relay.Member, error) {
+		return a.book.Join(ctx, l, func() ([]string, error) { return sock.Environ(pid) }, c)
+	}}
+}
+
+// run has a session carry lines until it ends. a.turn is held.
+func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
+	close(a.waiting)
+	s, err := relay.New(a.joined.Attachment, relay.Ends{
+		Agent: relay.Pair{From: a.files.AgentInput, To: a.files.AgentOutput}, Staging: a.files.toAgent, Server: server,
+		Mapping: a.mapping, Shim: a.shim, Drained: a.files.Drained, Earlier: earlier, LetGo: a.letGo,
+	}, a.book.Logger.With("server_id", a.server))
+	a.files, a.mapping, a.shim = Files{}, nil, nil // the session's, which closes them
+	if err != nil {
+		a.end(a.book.ctx, "lost", err.Error())
+		return err
+	}
+	a.mu.Lock()
+	a.relay = s
+	for range a.asked {
+		s.Signal()
+	}
+	if a.reason != "" {
+		s.Drain(a.reason)
+	}
+	if a.how != nil {
+		s.ServerEnded(a.how.String())
+	}
+	a.mu.Unlock()
+	a.book.wait.Go(func() {
+		s.Run()
+		a.turn.Lock()
+		defer a.turn.Unlock()
+		a.end(a.book.ctx, "left", "")
+	})
+	return nil
+}
+
+// end lets go of all that is held of the attachment, unless it is left to the next
+// daemon. how and why are for the record. a.turn is held.
+func (a *attachment) end(ctx context.Context, how, why string) {
+	if a.finished {
+		return
+	}
+	a.finished = true
+	select {
+	case <-a.waiting:
+	default:
+		close(a.waiting)
+	}
+	b := a.book
+	left := a.left
+	ctx = context.WithoutCancel(ctx)
+	if !left {
+		if err := errors.Join(b.Keep.Drop(ctx, a.name), b.Store.DeleteHeld(ctx, a.name)); err != nil {
+			b.Logger.Error("let go of what was kept of a server", "server_id", a.server, "err", err)
+		}
+	}
+	a.files.Close()
+	if a.mapping != nil {
+		_ = a.mapping.Close()
+	}
+	if a.shim != nil {
+		closeAll(a.shim.File())
+	}
+	a.files, a.mapping, a.shim = Files{}, nil, nil
+	if left {
+		return
+	}
+	if a.joined != nil {
+		b.Sessions.End(a.joined, how, why)
+	}
+	if a.about.Server.PID == 0 {
+		b.remove(a)
+		return
+	}
+	b.wait.Go(a.awaitLastWord)
+}
+
+// awaitLastWord keeps the attachment listed until it was told how the server has ended.
+func (a *attachment) awaitLastWord() {
+	defer a.book.remove(a)
+	timer := time.NewTimer(lastWord)
+	defer timer.Stop()
+	select {
+	case <-a.ended:
+	case <-timer.C:
+	case <-a.book.ctx.Done():
+	}
+}

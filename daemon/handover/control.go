@@ -1,0 +1,76 @@
+package handover
+
+import (
+	"os"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
+)
+
+// signal ends the session in order, or skips a step of its end.
+func (a *attachment) signal() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.relay == nil {
+		a.asked++
+		return
+	}
+	a.relay.Signal()
+}
+
+// drain ends the session for a reason of the daemon's. It does not block.
+func (a *attachment) drain(reason string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reason = reason
+	if a.relay != nil {
+		a.relay.Drain(reason)
+	}
+}
+
+// serverEnded notes how the server's process has ended.
+func (a *attachment) serverEnded(how child.State) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.how != nil {
+		return // it was heard before
+	}
+	a.how = &how
+	if a.relay != nil {
+		a.relay.ServerEnded(how.String())
+	}
+	a.once.Do(func() { close(a.ended) })
+	a.book.ServerEnded(a.server, &how)
+}
+
+// letGo has a descriptor kept no more.
+func (a *attachment) letGo(f *os.File) {
+	if err := a.book.Keep.Drop(a.book.ctx, a.name, f); err != nil {
+		a.book.Logger.Error("let go of a descriptor that is kept", "server_id", a.server, "err", err)
+	}
+}
+
+// leave leaves the attachment to the next daemon, or ends it where nobody keeps it.
+func (a *attachment) leave() {
+	a.turn.Lock()
+	a.left = a.kept
+	kept, s := a.kept, a.session()
+	if s == nil {
+		a.end(a.book.ctx, "left", "")
+	}
+	a.turn.Unlock()
+	switch {
+	case s == nil:
+	case kept:
+		s.Leave()
+	default:
+		s.Drain("the daemon is stopping")
+		timer := time.NewTimer(inOrder)
+		defer timer.Stop()
+		select {
+		case <-s.Done():
+		case <-timer.C:
+			s.Close()
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package handover_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+)
+
+// What the test binary plays, with what comes after it on the command line.
+const (
+	shimRole    = "play-shim"    // a shim, for the server
+	silentRole  = "play-silent"  // one that attaches and dies without a word of its server
+	foreignRole = "play-foreign" // one that speaks for another one, by its id
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case shimRole:
+			state, err := serve.Run(serve.Options{
+				Hello:  attach.Hello{Build: "test", Server: "x", Command: os.Args[2:]},
+				Socket: os.Getenv("THOUGHTGATE_SOCKET"), Times: serve.DefaultTimes, Log: slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(125)
+			}
+			serve.Leave(state)
+		case silentRole, foreignRole:
+			if err := attachOnly(os.Args[1] == foreignRole, os.Args[2]); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
+	}
+	rig.Main(m)
+}
+
+// attachOnly hands descriptors over, or fails to where id is of another shim.
+func attachOnly(foreign bool, id string) error {
+	var pipes [3][2]*os.File
+	for i := range pipes {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		pipes[i] = [2]*os.File{r, w}
+	}
+	c, err := attach.Dial(context.Background(), os.Getenv("THOUGHTGATE_SOCKET"), 0, 1, int(pipes[0][1].Fd()), int(pipes[1][0].Fd()), int(pipes[2][1].Fd()))
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	_, err = c.Attach(ctx, &attach.Hello{Build: "test", Attachment: id, Server: "x", Executable: "/bin/cat", Command: []string{"cat"}, Cwd: "/"})
+	if !foreign {
+		return err
+	}
+	var refused *attach.Status
+	if !errors.As(err, &refused) {
+		return fmt.Errorf("attached as another shim: %v", err)
+	}
+	for what, err := range map[string]error{
+		"signal": c.Signal(ctx, id, 15), "ended": c.Ended(ctx, id, 0, 0), "started": c.Started(ctx, id, 0, "so be it"),
+	} {
+		if !errors.As(err, &refused) {
+			return fmt.Errorf("%s was heard of another shim: %v", what, err)
+		}
+	}
+	return nil
+}
+
+const configuration = `
+schema: 1
+governance:
+  defaults: {action: forward, asks: forward}
+  rules:
+    - {match: held, action: approve}
+    - {match: denied, action: deny}
+approval:
+  me: {destination: {type: local}, timeout: 10m}
+pins: {mode: off}
+`
+
+type pair struct {
+	*rig.Shim
+	t            *testing.T
+	agent, taken int // lines that were read of either side
+}
+
+func start(t *testing.T, h *rig.House) *pair {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Whoever starts a shim is an agent, and agents decide nothing.
+	p := &pair{Shim: h.Shim(t, rig.Options{Instead: []string{self, shimRole}, Agent: true}), t: t}
+	if err := p.Join(); err != nil {
+		t.Fatal(err, p.Stderr())
+	}
+	return p
+}
+
+func (p *pair) call(id int, tool string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q}}`, id, tool)
+}
+
+func (p *pair) says(lines ...string) {
+	p.t.Helper()
+	for _, line := range lines {
+		if err := p.Send([]byte(line + "\n")); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// answers has the server read the call with the id, as the next of all that it reads,
+// and answer it, and the agent read that.
+func (p *pair) answers(id int, tool string) {
+	p.t.Helper()
+	p.taken = p.await(p.Server.Inbox, p.taken, p.call(id, tool))
+	result := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, id)
+	if err := p.Server.Send([]byte(result + "\n")); err != nil {
+		p.t.Fatal(err)
+	}
+	p.agent = p.await(p.Agent, p.agent, result)
+}
+
+func (p *pair) await(in *rig.Inbox, from int, want string) int {
+	p.t.Helper()
+	if _, err := in.Await(from, rig.Patience, func([]byte) bool { return true }); err != nil {
+		p.t.Fatalf("%q does not come: %v\n%s", want, err, p.Stderr())
+	}
+	lines, _ := in.Since(from)
+	if got := strings.TrimSuffix(string(lines[0]), "\n"); got != want {
+		p.t.Fatalf("got  %s\nwant %s", got, want)
+	}
+	return from + 1
+}
+
+// nothingKept waits until nobody keeps a descriptor any more.
+func nothingKept(t *testing.T, h *rig.House) {
+	t.Helper()
+	for end := time.Now().Add(rig.Patience); h.Kept() > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors are kept still", h.Kept())
+		}
+	}
+}
+
+// A daemon that is killed loses nothing: the one after it goes on with what was said,
+// what is held and who attached.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(configuration)
+	h.StartDaemon()
+	p := start(t, h)
+	p.says(p.call(1, "echo"))
+	p.answers(1, "echo")
+	p.says(p.call(2, "held"))
+	question(t, h)
+	h.KillDaemon()
+	p.says(p.call(3, "echo"), p.call(4, "denied"), p.call(5, "echo"))
+	h.StartDaemon()
+	if n, err := p.Agent.Await(p.agent, rig.Patience, func(line []byte) bool { return strings.Contains(string(line), `"id":4,"result":{`) }); err != nil || n != p.agent {
+		t.Fatalf("the denied call is answered as line %d, and not %d: %v", n, p.agent, err)
+	}
+	p.agent++
+	p.answers(3, "echo")
+	p.answers(5, "echo")
+	c, q := question(t, h)
+	if _, err := c.Decide(t.Context(), &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_APPROVE, Surface: "terminal"}); err != nil {
+		t.Fatal(err)
+	}
+	p.answers(2, "held")
+	p.HangUp()
+	if code, ok := p.Wait(rig.Patience); !ok || code != 0 {
+		t.Errorf("the shim: exit status %d, ended %v\n%s", code, ok, p.Stderr())
+	}
+	nothingKept(t, h)
+}
+
+// A server's status is that of its shim, also when another daemon was there when it
+// began.
+func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(configuration)
+	h.StartDaemon()
+	p := start(t, h)
+	p.says(p.call(1, "echo"))
+	p.answers(1, "echo")
+	h.StopDaemon()
+	h.StartDaemon()
+	p.says(p.call(2, "echo"))
+	p.taken = p.await(p.Server.Inbox, p.taken, p.call(2, "echo"))
+	if err := p.Server.Exit(7); err != nil {
+		t.Fatal(err)
+	}
+	if code, ok := p.Wait(rig.Patience); !ok || code != 7 {
+		t.Errorf("the shim: exit status %d, ended %v\n%s", code, ok, p.Stderr())
+	}
+	if _, err := p.Agent.Await(p.agent, rig.Patience, func(line []byte) bool { return strings.Contains(string(line), `"id":2,"error":{"code":-31012`) }); err != nil {
+		t.Error("the call that was not answered:", err)
+	}
+	nothingKept(t, h)
+}
+
+// A shim that dies before it has started its server leaves nothing, and nobody speaks
+// for another one.
+func TestForeignAndSilentShims(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(configuration)
+	h.StartDaemon()
+	p := start(t, h)
+	p.says(p.call(1, "echo"))
+	p.answers(1, "echo")
+	kept := h.Kept()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := h.Shim(t, rig.Options{Instead: []string{self, silentRole}, Command: []string{"fedcba9876543210fedcba9876543210"}})
+	if code, ok := silent.Wait(rig.Patience); !ok || code != 0 {
+		t.Fatalf("exit status %d, ended %v\n%s", code, ok, silent.Stderr())
+	}
+	for end := time.Now().Add(rig.Patience); h.Kept() != kept; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d descriptors are kept; before the silent shim came there were %d", h.Kept(), kept)
+		}
+	}
+	foreign := h.Shim(t, rig.Options{Instead: []string{self, foreignRole}, Command: []string{p.attachment()}})
+	if code, ok := foreign.Wait(rig.Patience); !ok || code != 0 {
+		t.Errorf("exit status %d, ended %v\n%s", code, ok, foreign.Stderr())
+	}
+	p.says(p.call(2, "echo"))
+	p.answers(2, "echo")
+}
+
+// attachment is the id of the shim, which marks its server.
+func (p *pair) attachment() string {
+	p.t.Helper()
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.Server.PID))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, mark, _ := strings.Cut(string(environ), "THOUGHTGATE_SERVER=")
+	id, _, found := strings.Cut(mark, "\x00")
+	if !found {
+		p.t.Fatal("the server has no mark")
+	}
+	return id
+}
+
+// question waits for the one question that is open.
+func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	for end := time.Now().Add(rig.Patience); ; time.Sleep(5 * time.Millisecond) {
+		open, err := c.ListApprovals(t.Context(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(open) == 1 {
+			return c, open[0]
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d questions are open", len(open))
+		}
+	}
+}

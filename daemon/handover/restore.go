@@ -1,0 +1,113 @@
+package handover
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
+	"github.com/thoughtgate/thoughtgated/daemon/relay"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
+)
+
+// Restore goes on with the sessions of an earlier daemon. Who attached is known when it
+// returns, so that nobody below an agent may decide anything. Nothing that was kept is
+// believed: a session that isn't as the state says it was ends, with a record.
+func (b *Book) Restore(ctx context.Context) error {
+	kept, strays, err := b.Keep.Take(ctx)
+	if err != nil {
+		b.Logger.Error("take over what an earlier daemon has had kept", "err", err)
+	}
+	for _, s := range strays {
+		b.Logger.Warn("a descriptor that was kept belongs to no session and was closed", "name", s.Name, "end", s.End.String(), "reason", s.Why)
+	}
+	held, err := b.Store.Held(ctx)
+	if err != nil {
+		return errors.Join(err, closeKept(kept))
+	}
+	known := map[string]*about{}
+	for _, h := range held {
+		a := new(about)
+		if err := json.Unmarshal(h.About, a); err != nil {
+			return errors.Join(fmt.Errorf("read who has attached: %w", err), closeKept(kept))
+		}
+		known[h.Name] = a
+	}
+	for i := range kept {
+		b.restore(ctx, &kept[i], known[kept[i].Name])
+		delete(known, kept[i].Name)
+	}
+	for name, a := range known { // its descriptors went with the daemon that held them
+		err = errors.Join(err, b.Store.DeleteHeld(ctx, name))
+		b.Sessions.Lost(ctx, a.Saved, "its descriptors went with an earlier daemon")
+	}
+	return err
+}
+
+// restore goes on with one session. what is nil when nobody knows of it.
+func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
+	if what == nil {
+		b.Logger.Warn("what was kept of a session of which nothing is known was closed", "name", k.Name)
+		closeAll(k.Files...)
+		if err := errors.Join(b.Keep.Drop(ctx, k.Name), k.Mapping.Close()); err != nil {
+			b.Logger.Error("let go of what was kept", "name", k.Name, "err", err)
+		}
+		return
+	}
+	a := b.newAttachment(what.Shim.Attachment, what.Shim.Server, what.Peer)
+	a.name, a.about, a.mapping, a.kept = k.Name, *what, k.Mapping, true
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	b.mu.Lock()
+	b.all[a.id] = a
+	b.mu.Unlock()
+	if err := a.restore(ctx, k); err != nil {
+		b.Logger.Error("a session of an earlier daemon was ended", "server_id", a.server, "err", err)
+		if a.joined == nil && !a.finished {
+			b.Sessions.Lost(ctx, what.Saved, err.Error())
+		}
+		a.end(ctx, "lost", err.Error())
+	}
+}
+
+func (a *attachment) restore(ctx context.Context, k *keep.Session) (err error) {
+	if a.files, err = takeFiles(k.Files); err != nil {
+		closeAll(k.Files...)
+		return err
+	}
+	if a.name != nameOf(a.id) {
+		return fmt.Errorf("%w: it bears the name of another", mapping.ErrDamaged)
+	}
+	if a.shim, err = relay.OpenProcess(int(a.peer.PID), 0, a.peer.Start); err != nil {
+		return err
+	}
+	if a.joined, err = a.book.Sessions.Rejoin(ctx, a.about.Saved, session.Stream{Leave: a.drain}); err != nil {
+		return err
+	}
+	if !a.about.Begun {
+		a.book.wait.Go(a.awaitStart)
+		return nil
+	}
+	var server relay.Server
+	switch {
+	case a.about.Shared:
+		server = a.shared()
+	case a.about.Reason != "":
+		server = a.refusal()
+	case a.files.ServerOutput == nil:
+		return fmt.Errorf("%w: what the server writes is missing", mapping.ErrDamaged)
+	default:
+		server = a.pipes(a.about.Server)
+	}
+	return a.run(server, a.book.Earlier(a.id))
+}
+
+func closeKept(all []keep.Session) (err error) {
+	for _, k := range all {
+		closeAll(k.Files...)
+		err = errors.Join(err, k.Mapping.Close())
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// Saved is what the next daemon has to know of a shim that is attached to this one:
+// what it is judged as was found out when it came, and is not asked again.
+type Saved struct {
+	Shim          gate.Shim
+	Build         string
+	Peer, Parent  Process
+	Whole         Process // of the agent
+	Server        Process // zero while there is none
+	Lasts, Claims string
+	Since         time.Time
+}
+
+// Saved returns what the next daemon has to know of j.
+func (r *Registry) Saved(j *Joined) Saved {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return Saved{
+		Shim: j.shim, Build: j.build, Peer: j.peer, Parent: j.parent, Whole: j.whole, Server: j.server,
+		Lasts: j.lasts, Claims: j.claims, Since: j.since,
+	}
+}
+
+// Rejoin takes a shim back in that was attached to an earlier daemon. It is called before anybody can ask who is an agent.
+func (r *Registry) Rejoin(ctx context.Context, s Saved, to Stream) (*Joined, error) {
+	if !alive(s.Peer) {
+		return nil, fmt.Errorf("the shim of server %s has ended: %w", s.Shim.Server, gate.ErrNotRunning)
+	}
+	j := &Joined{
+		shim: s.Shim, build: s.Build, peer: s.Peer, parent: s.Parent, whole: s.Whole, server: s.Server,
+		lasts: s.Lasts, claims: s.Claims, since: s.Since,
+	}
+	r.mu.Lock()
+	wrapped := r.sessions[s.Shim.Session] != nil
+	r.mu.Unlock()
+	j.agent = r.lookAt(s.Parent, &s.Shim, wrapped)
+	earlier := r.earlier(s.Shim.Attachment)
+	r.mu.Lock()
+	if r.joined[s.Shim.Attachment] != nil {
+		r.mu.Unlock()
+		return nil, fmt.Errorf("attachment %s is there already: %w", s.Shim.Attachment, gate.ErrInvalid)
+	}
+	if earlier == nil {
+		earlier = map[uint64]record.Record{}
+	}
+	r.unknown(&j.shim)
+	r.admit(j, earlier)
+	r.bind(j, to)
+	r.mu.Unlock()
+	r.recordAttach(ctx, j, "reattached")
+	return j, nil
+}

@@ -1,0 +1,8 @@
+package rig
+
+import (
+	"errors"
+	"os"
+)
+
+func openTerminal() (master, terminal *os.File, err error) { return nil, nil, errors.ErrUnsupported }
