@@ -160,7 +160,12 @@ func (c *Call) params(drop func(name, value []byte) bool, without ...string) []b
 
 // Beside returns the members of params that are neither what the call is about nor
 // its arguments, as one raw JSON object; nil when there are none.
-func (c *Call) Beside() []byte { return nonEmpty(c.params(isTransport, argued...)) }
+func (c *Call) Beside() []byte {
+	if c.Envelope.Bare {
+		return nil
+	}
+	return nonEmpty(c.params(isTransport, argued...))
+}
 
 // BesideDigest is SHA-256 over what stands beside the arguments of a call, as far as
 // it is compared: calls that differ in it are not the same, whatever their arguments.

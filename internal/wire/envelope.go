@@ -66,6 +66,7 @@ type Envelope struct {
 	Code   int64
 
 	// Within params.
+	Bare           bool // it has no members beside name, uri and arguments
 	Name           Span // params.name
 	URI            Span // params.uri
 	Arguments      Span // params.arguments, an object; absent when it is null

@@ -51,6 +51,7 @@ func (w *walker) method() error {
 
 func (w *walker) paramMember(index int) error {
 	e := &w.e
+	e.Bare = e.Bare && (index == paramName || index == paramURI || index == paramArguments)
 	switch index {
 	case paramName:
 		return w.value(&e.Name)

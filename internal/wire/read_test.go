@@ -330,6 +330,10 @@ func TestEnvelope(t *testing.T) {
 				"modern": "true", "meta": `{` + version + `:"2026-07-28","progressToken":"t"}`, "state": `"s"`, "responses": `{"a":{}}`}},
 		{`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"12","reason":"x"}}`,
 			map[string]string{"kind": "notification", "method": "notifications/cancelled", "requestId": `"12"`}},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"n\u0061me":"x","arguments":null,"uri":"y"}}`,
+			map[string]string{"kind": "request", "method": "tools/call", "id": "1", "name": `"x"`, "uri": `"y"`, "bare": "true"}},
+		{`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"other":1,"name":"x"}}`,
+			map[string]string{"kind": "request", "method": "tools/call", "id": "1", "name": `"x"`}},
 		{`{"jsonrpc":"2.0","id":5,"result":{"content":[],"isError":true,"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`,
 			map[string]string{"kind": "result", "id": "5", "isError": "true", "type": `"input_required"`, "requests": `{"a":{"method":"roots/list"}}`,
 				"result": `{"content":[],"isError":true,"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}`}},
@@ -354,7 +358,7 @@ func TestEnvelope(t *testing.T) {
 		}
 		got := map[string]string{
 			"kind": e.Kind.String(), "method": e.Method, "modern": strconv.FormatBool(e.Modern), "isError": strconv.FormatBool(e.IsError),
-			"code": strconv.FormatInt(e.Code, 10),
+			"code": strconv.FormatInt(e.Code, 10), "bare": strconv.FormatBool(e.Bare),
 		}
 		for name, span := range map[string]Span{
 			"id": e.ID, "name": e.Name, "uri": e.URI, "arguments": e.Arguments, "meta": e.Meta, "token": e.ProgressToken,

@@ -116,6 +116,7 @@ func (w *walker) topMember(index int) error {
 	case topMethod:
 		return w.method()
 	case topParams:
+		w.e.Bare = true
 		return w.object(&w.e.Params, errParams, paramNames, w.paramMember)
 	case topResult:
 		if w.dec.PeekKind() == '{' {
