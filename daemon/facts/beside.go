@@ -21,26 +21,39 @@ type beside struct {
 func (l *look) walkBeside(recallOnly bool) {
 	c := l.call
 	raw := c.Envelope.Params.Of(c.Line)
-	if c.Side != wire.FromAgent || raw == nil {
+	kind := mcp.SubjectKind(c.Method)
+	if c.Side != wire.FromAgent || raw == nil || c.Envelope.Bare && isAbout(kind, &c.Envelope) {
 		return
 	}
-	if a := c.Envelope.Arguments; a.Present() {
-		raw = withoutArguments(c)
+	if c.Envelope.Arguments.Present() {
+		l.params = withoutArguments(l.params[:0], c)
+		raw = l.params
 	}
 	l.walk.raw = raw
-	l.around = beside{l, recallOnly, mcp.SubjectKind(c.Method)}
+	l.around = beside{l, recallOnly, kind}
 	err := l.walk.run(&l.around)
 	if err != nil && !recallOnly {
 		l.add(Secret, "the params could not be read to their end", "")
 	}
 }
 
-// withoutArguments is the params of c with null in the place of the arguments.
-func withoutArguments(c *gate.Call) []byte {
+// isAbout reports whether bare params say nothing but what a call is about and its
+// arguments, both of which are looked at by themselves.
+func isAbout(kind mcp.Subject, e *wire.Envelope) bool {
+	switch kind {
+	case mcp.Tool, mcp.Prompt:
+		return !e.URI.Present()
+	case mcp.Resource:
+		return !e.Name.Present()
+	}
+	return false
+}
+
+// withoutArguments appends the params of c with null in the place of the arguments.
+func withoutArguments(dst []byte, c *gate.Call) []byte {
 	p, a := c.Envelope.Params, c.Envelope.Arguments
-	raw := make([]byte, 0, p.Len()-a.Len()+len("null"))
-	raw = append(append(raw, c.Line[p.Start:a.Start]...), "null"...)
-	return append(raw, c.Line[a.End:p.End]...)
+	dst = append(append(dst, c.Line[p.Start:a.Start]...), "null"...)
+	return append(dst, c.Line[a.End:p.End]...)
 }
 
 // isSubject reports whether the walk is at the member that says what the call is

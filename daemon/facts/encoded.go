@@ -3,6 +3,7 @@ package facts
 import (
 	"encoding/base64"
 	"iter"
+	"slices"
 )
 
 const (
@@ -35,12 +36,22 @@ func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
 			shifts = 4
 		}
 		for shift := range shifts {
-			decode(decodeBase64, run[shift:])
+			if one := run[shift:]; len(one) > mixedBase64 || mayDecodeToText(one) {
+				decode(decodeBase64, one)
+			}
 		}
 		if len(run)%2 == 0 && isHex(run) {
 			decode(decodeHex, run)
 		}
 	}
+}
+
+// mayDecodeToText reports whether run could be the base64 of what looksLikeText, by its
+// first letters. It spares most runs, which are paths and names, the room to decode them.
+func mayDecodeToText(run []byte) bool {
+	var room [48]byte
+	head := decodeBase64(room[:0], run[:min(len(run), 64)])
+	return unprintable(head)*10 <= len(run)*6/8
 }
 
 func isHex(run []byte) bool {
@@ -79,28 +90,32 @@ func sextets() []byte {
 }
 
 func decodeBase64(dst, run []byte) []byte {
-	var bits uint32
-	have := 0
-	for _, c := range run {
-		bits = bits<<6 | uint32(base64Value[c]-1)
-		if have += 6; have >= 8 {
-			have -= 8
-			dst = append(dst, byte(bits>>have))
-		}
+	dst = slices.Grow(dst, len(run)*6/8)
+	value := func(letter byte) byte { return base64Value[letter] - 1 }
+	for ; len(run) >= 4; run = run[4:] {
+		a, b, c, d := value(run[0]), value(run[1]), value(run[2]), value(run[3])
+		dst = append(dst, a<<2|b>>4, b<<4|c>>2, c<<6|d)
+	}
+	if len(run) >= 2 {
+		dst = append(dst, value(run[0])<<2|value(run[1])>>4)
+	}
+	if len(run) == 3 {
+		dst = append(dst, value(run[1])<<4|value(run[2])>>2)
 	}
 	return dst
 }
 
 // looksLikeText reports whether nearly all of b is printable ASCII: of bytes
 // that were never text about a third is.
-func looksLikeText(b []byte) bool {
-	printable := 0
+func looksLikeText(b []byte) bool { return unprintable(b)*10 <= len(b) }
+
+func unprintable(b []byte) (n int) {
 	for _, c := range b {
-		if c-' ' <= '~'-' ' || c == '\n' || c == '\t' || c == '\r' {
-			printable++
+		if c-' ' > '~'-' ' && c != '\n' && c != '\t' && c != '\r' {
+			n++
 		}
 	}
-	return printable*10 >= len(b)*9
+	return n
 }
 
 // base64Stretches yields the runs of letters of base64 in text that are at least

@@ -90,6 +90,7 @@ type Finder struct {
 	steer    func(Steer)
 	seed     maphash.Seed
 	sessions sessions
+	names    toolNames
 	sights   sync.Pool
 	looks    sync.Pool
 }
@@ -154,9 +155,10 @@ type look struct {
 
 // kept is what a look has room in, which the next one uses again.
 type kept struct {
-	roots []string // folders that the arguments name
-	parts []string // what may be names within them
-	led   map[begun]leads
+	roots  []string // folders that the arguments name
+	parts  []string // what may be names within them
+	params []byte   // without the arguments
+	led    map[begun]leads
 
 	pieces pieces
 	walk   walk
@@ -186,6 +188,9 @@ func (f *Finder) looked(l *look) {
 	l.recall.done(f)
 	clear(l.roots)
 	clear(l.parts)
+	if clear(l.params); cap(l.params) > keptBuffer {
+		l.params = nil
+	}
 	if clear(l.led); l.follow > mostRoots {
 		l.led = nil
 	}

@@ -17,10 +17,19 @@ func inodeOf(is *unix.Stat_t) inode {
 	return inode{uint64(is.Dev), uint64(is.Ino)} //nolint:unconvert // their types differ between systems
 }
 
-// linked returns which of our files p is another name of.
-func (c *candidate) linked(p string) string {
-	var is unix.Stat_t
-	if unix.Lstat(p, &is) != nil || is.Mode&unix.S_IFMT != unix.S_IFREG || is.Nlink < 2 {
+// several returns what the names of a file have in common that has more than one; nil
+// for anything else.
+func several(is *unix.Stat_t) *inode {
+	if is.Mode&unix.S_IFMT != unix.S_IFREG || is.Nlink < 2 {
+		return nil
+	}
+	file := inodeOf(is)
+	return &file
+}
+
+// linked returns which of our files a file with several names is; nil is none.
+func (c *candidate) linked(file *inode) string {
+	if file == nil {
 		return ""
 	}
 	if c.look.files == nil {
@@ -29,7 +38,7 @@ func (c *candidate) linked(p string) string {
 	if len(c.look.files) > mostFiles {
 		return "a file with several names, of which one could be among more files of ours than can be compared"
 	}
-	return c.look.files[inodeOf(&is)]
+	return c.look.files[*file]
 }
 
 // inodes returns the files at and within paths, by what a hard link has in common
@@ -79,22 +88,32 @@ const (
 
 // follow returns where p leads from the folder at, itself without links, when
 // each link on the way is followed and .. means the folder above where that led,
-// as the system does. What does not exist is taken as it is written.
+// as the system does. What does not exist is taken as it is written; of what does, file
+// is as with several.
 //
 // Most paths have no link in them, and one call of the system says so.
-func follow(ctx context.Context, at, p string) (led string, exists bool) {
+func follow(ctx context.Context, at, p string) (led string, exists bool, file *inode) {
 	// What /proc shows of whoever looks is not for the system to follow.
 	if !strings.Contains(p, "self") && !strings.Contains(at, "self") {
-		switch straight(at + "/" + p) {
+		whole := p
+		if at != "/" || !strings.HasPrefix(p, "/") {
+			whole = at + "/" + p
+		}
+		switch is, file := straight(whole); is {
 		case isThere:
-			return under(at, p), true
+			return under(at, p), true, file
 		case isMissing:
 			if !strings.Contains(p, "..") { // which may lead out of at, should that be what is missing
-				return under(at, p), false
+				return under(at, p), false, nil
 			}
 		}
 	}
-	return linkByLink(ctx, at, p)
+	led, exists = linkByLink(ctx, at, p)
+	var is unix.Stat_t
+	if exists && unix.Lstat(led, &is) == nil {
+		file = several(&is)
+	}
+	return led, exists, file
 }
 
 // under is p as it is written, begun at the folder at, with . and .. taken out.

@@ -29,10 +29,7 @@ func (c *candidate) followed(from, p, clean string) string {
 			return named
 		}
 	}
-	if !to.exists {
-		return ""
-	}
-	return c.linked(to.end)
+	return c.linked(to.file)
 }
 
 // follow finds out where p leads, once for a call.
@@ -57,9 +54,9 @@ func (c *candidate) follow(from, p string) leads {
 	if from != "/" {
 		from = c.own.project(c.look.ctx, from, c.look.call.Waited)
 	}
-	end, exists := follow(c.look.ctx, from, p)
+	end, exists, file := follow(c.look.ctx, from, p)
 	if throughSelf(end) {
 		return leads{named: "a path through /proc/self, which only the server can follow"}
 	}
-	return leads{end: end, exists: exists}
+	return leads{end: end, exists: exists, file: file}
 }

@@ -66,7 +66,7 @@ func (o *own) paths(ctx context.Context, anew bool) []string {
 	}
 	set := []string{}
 	for _, p := range given {
-		led, _ := follow(ctx, "/", p)
+		led, _, _ := follow(ctx, "/", p)
 		if ctx.Err() != nil {
 			return set // for a judgement that is over
 		}
@@ -279,5 +279,6 @@ type begun struct{ from, p string }
 type leads struct {
 	end    string
 	exists bool
+	file   *inode // where it is one with several names
 	named  string // why it is taken to be ours without a further look; empty for not
 }

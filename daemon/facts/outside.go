@@ -29,7 +29,7 @@ func (o *own) project(ctx context.Context, folder string, anew bool) string {
 	if known {
 		return led
 	}
-	if led, _ = follow(ctx, "/", folder); ctx.Err() != nil {
+	if led, _, _ = follow(ctx, "/", folder); ctx.Err() != nil {
 		return led // for a judgement that is over
 	}
 	o.mu.Lock()

@@ -138,9 +138,24 @@ func TestPercentDecoded(t *testing.T) {
 
 func TestBase64Value(t *testing.T) {
 	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		in := noise(300)
-		if got := decodeBase64(nil, []byte(e.EncodeToString(in))); !slices.Equal(got, in) {
-			t.Errorf("got %x, want %x", got, in)
+		for n := range 300 {
+			in := noise(n)
+			if got := decodeBase64(nil, []byte(e.EncodeToString(in))); !slices.Equal(got, in) {
+				t.Errorf("got %x, want %x", got, in)
+			}
+		}
+	}
+}
+
+// What looks like text is decoded wherever in it stands what does not.
+func TestTextIsDecoded(t *testing.T) {
+	for n := 18; n < 600; n += 7 {
+		for odd := range n/10 + 2 {
+			in := slices.Concat(slices.Repeat([]byte{1}, odd), slices.Repeat([]byte{'x'}, n-odd))
+			run := []byte(base64.RawStdEncoding.EncodeToString(in))
+			if looksLikeText(in) != (odd <= n/10) || looksLikeText(in) && !mayDecodeToText(run) {
+				t.Errorf("%d bytes of which %d are odd: looks like text %v, is decoded %v", n, odd, looksLikeText(in), mayDecodeToText(run))
+			}
 		}
 	}
 }

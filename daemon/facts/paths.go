@@ -35,7 +35,7 @@ func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
 		for _, part := range l.parts {
 			if len(p.Named) < mostNamed {
 				whole := filepath.Join(root, part)
-				end, exists := follow(ctx, "/", whole)
+				end, exists, _ := follow(ctx, "/", whole)
 				keepPath(&p, whole, end, exists)
 			}
 		}

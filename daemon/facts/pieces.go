@@ -74,12 +74,9 @@ func (p *pieces) of(f find) []piece {
 	return p.each[first : last+1]
 }
 
-// look calls found with each secret that is in no piece alone, until it returns
-// false, and reports whether all was looked at that had to be.
+// look calls found with each secret that is in no piece alone, which takes two of them,
+// until it returns false, and reports whether all was looked at that had to be.
 func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
-	if len(p.each) < 2 {
-		return true
-	}
 	s := scan{engine: theEngine(), text: p.text, budget: budget, joined: true, secret: func(f find) bool {
 		return len(p.of(f)) == 0 || found(f)
 	}}
@@ -88,6 +85,9 @@ func (p *pieces) look(budget *int, found func(find) (more bool)) bool {
 
 // inParts looks for secrets that no string holds alone.
 func (l *look) inParts() {
+	if len(l.pieces.each) < 2 {
+		return
+	}
 	whole := l.pieces.look(&l.budget, func(f find) bool {
 		l.add(Secret, describe(f.kind)+", in parts", "")
 		return false
@@ -99,6 +99,9 @@ func (l *look) inParts() {
 
 // inParts replaces the strings that only together are a secret.
 func (r *redactor) inParts() (whole bool) {
+	if len(r.pieces.each) < 2 {
+		return true
+	}
 	return r.pieces.look(&r.budget, func(f find) bool {
 		for _, p := range r.pieces.of(f) {
 			r.whole(&r.walk, p.in)

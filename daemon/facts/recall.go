@@ -91,7 +91,7 @@ func (l *look) recalls(claims bool) {
 	l.recall = r
 	r.sight.to, r.sight.tools = r, false
 	if c.Method == "tools/call" { // the rest reads, and gets what a server prepared
-		said := deedsIn(c.Subject, r.sight.clean([]byte(c.Subject)))
+		said := &f.names.of(c.Subject).said
 		r.deed, r.sends = said.deed, said.sends
 		r.tool = f.ownTool(c.Server, c.Subject)
 	}

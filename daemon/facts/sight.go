@@ -256,12 +256,5 @@ const shortestHidden = 12
 // two bytes in three are not printable.
 func mayBeText(run []byte) bool {
 	var first [9]byte
-	head := decodeBase64(first[:0], run[:min(len(run), 12)])
-	odd := 0
-	for _, c := range head {
-		if c-' ' > '~'-' ' && c != '\n' && c != '\t' && c != '\r' {
-			odd++
-		}
-	}
-	return odd <= 1
+	return unprintable(decodeBase64(first[:0], run[:min(len(run), 12)])) <= 1
 }

@@ -191,18 +191,3 @@ var removers = set("delete", "remove", "rm", "rmdir", "destroy", "purge", "wipe"
 	"del", "rmtree", "deltree", "nuke", "empty", "shred", "expunge", "obliterate",
 	// Written over is as good as taken away.
 	"copy", "cp", "extract", "unzip", "untar", "unpack", "restore", "sync")
-
-func (l *look) toolName() {
-	name := new(cleaner).clean([]byte(l.call.Subject))
-	said := deedsIn(l.call.Subject, name)
-	if said.deed == acts {
-		l.add(Acts, "its name says "+said.by(acts), "")
-	}
-	if said.sends {
-		l.add(Sends, "its name says "+said.by(sends), "")
-	}
-	if word, is := namedForSecrets(name); is {
-		l.add(SecretPlace, "its name says "+word, "")
-	}
-	l.removes = takesAway(name) || said.foreign[acts-1] != nil
-}

@@ -1,0 +1,64 @@
+package facts
+
+import "sync"
+
+// toolName is what the name of a tool says of it.
+type toolName struct {
+	said    said
+	secrets string // the words that say that it hands out secrets; empty for none
+	removes bool   // it moves or removes what it names
+}
+
+func readToolName(name string) *toolName {
+	clean := new(cleaner).clean([]byte(name))
+	t := &toolName{said: deedsIn(name, clean)}
+	t.secrets, _ = namedForSecrets(clean)
+	t.removes = takesAway(clean) || t.said.foreign[acts-1] != nil
+	return t
+}
+
+// toolNames remembers what names of tools say: they come again and again. It is safe
+// for concurrent use.
+type toolNames struct {
+	mu    sync.RWMutex // guards what follows
+	known map[string]*toolName
+}
+
+const (
+	mostToolNames   = 1024
+	longestToolName = 256 // bytes; of a longer one it is found out each time
+)
+
+func (n *toolNames) of(name string) *toolName {
+	n.mu.RLock()
+	t := n.known[name]
+	n.mu.RUnlock()
+	if t != nil {
+		return t
+	}
+	t = readToolName(name)
+	if len(name) > longestToolName {
+		return t
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.known == nil || len(n.known) >= mostToolNames {
+		n.known = map[string]*toolName{}
+	}
+	n.known[name] = t
+	return t
+}
+
+func (l *look) toolName() {
+	t := l.finder.names.of(l.call.Subject)
+	if t.said.deed == acts {
+		l.add(Acts, "its name says "+t.said.by(acts), "")
+	}
+	if t.said.sends {
+		l.add(Sends, "its name says "+t.said.by(sends), "")
+	}
+	if t.secrets != "" {
+		l.add(SecretPlace, "its name says "+t.secrets, "")
+	}
+	l.removes = t.removes
+}
