@@ -42,6 +42,9 @@ type Submission struct {
 	Modern  bool   // for what is not a request
 	Request []byte // for what hooks want to see of a result: the call that it came of, as it was written
 	About   uint64 // the seq of that call
+	// Envelope is what [wire.Read] has made of Line itself, and not of memory it was copied
+	// from, to which others may have written since. Without a Kind, Line is still to be read.
+	Envelope wire.Envelope
 }
 
 // remembered is how many verdicts an attachment keeps, so that a shim that
@@ -191,7 +194,7 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	}
 	gates := c.Trace.Begin(StageGate)
 	if len(s.Line) > slowToJudge {
-		defer time.AfterFunc(wordWithin, func() { a.judging(s.Seq) }).Stop()
+		defer time.AfterFunc(wordWithin, func() { a.judging(c.Seq) }).Stop()
 	}
 	v, asked := a.gate.judge(ctx, c, known)
 	c.Trace.Finish(gates)
@@ -226,8 +229,8 @@ func (a *Attachment) judging(seq uint64) {
 	}
 }
 
-// call reads a submitted line with the same reader that the shim used: what
-// the daemon judges is what it read itself.
+// call reads a submitted line, unless whoever submits it has, with the same reader that
+// shims use: what the daemon judges is what it read itself.
 func (a *Attachment) call(s Submission) (*Call, error) {
 	c := &Call{
 		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
@@ -235,9 +238,11 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
 		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, blind: a.shim.Blind, Claimed: a.shim.Claimed,
 	}
-	err := wire.Read(s.Line, s.Side, &c.Envelope)
-	if err != nil {
-		return c, err
+	c.Envelope = s.Envelope
+	if s.Envelope.Kind == 0 {
+		if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
+			return c, err
+		}
 	}
 	a.mu.Lock()
 	c.Revisions, c.Method, c.unable = a.revisions, c.Envelope.Method, a.unable
@@ -252,6 +257,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 	if refusal := mcp.Check(s.Side, &c.Envelope, s.Line); refusal != nil {
 		return c, refusal
 	}
+	var err error
 	c.Subject, err = mcp.SubjectOf(&c.Envelope, s.Line)
 	if mcp.SubjectKind(c.Method) == mcp.Task {
 		a.mu.Lock()

@@ -95,7 +95,11 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	r := c.record(policy, w.facts, ruling)
 	switch ruling.Move {
 	case Forward:
-		return g.forward(ctx, c, r, ruling.Redact), nil
+		v := g.forward(ctx, c, r, ruling.Redact)
+		if c.Trace == nil { // else it is asked for what became of the call
+			spare.Put(r)
+		}
+		return v, nil
 	case Deny:
 		return g.deny(ctx, c, r, ruling), nil
 	}
@@ -263,7 +267,8 @@ func (g *Gate) unrecorded(c *Call, err error) Verdict {
 
 // record starts the audit record of a verdict on c.
 func (c *Call) record(policy Policy, facts []Fact, ruling Ruling) *record.Record {
-	r := &record.Record{
+	r := spare.Get().(*record.Record)
+	*r = record.Record{
 		Kind: record.KindCall, Attachment: c.Attachment, Call: c.Seq, ID: c.ID,
 		Session: c.Session, Agent: c.Agent, Server: c.Server, Launch: c.Launch,
 		Direction: Direction(c.Side), Method: c.Method, Tool: c.Subject, MessageID: string(c.Envelope.ID.Of(c.Line)),
