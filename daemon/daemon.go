@@ -70,6 +70,7 @@ type Daemon struct {
 	listings *listing.Book
 	standing *standing
 	wraps    wraps
+	named    named // what is ours
 	queue    *approval.Queue
 	presence *presence.Guard
 	pins     *pin.Book

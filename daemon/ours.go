@@ -12,18 +12,33 @@ import (
 )
 
 // ours names every file that no call may touch without a person's word: our
-// own folders, what projects say, and the files of wraps. It is asked for each call,
-// and names them in the same order as long as they are the same.
+// own folders, what projects say, and the files of wraps. It is asked for each call;
+// what it returns is not to be changed.
 func (d *Daemon) ours() []string {
-	set := d.policies.current.Load().set.Paths()
-	projects, wrapped, kept := d.projects.paths(), d.wraps.paths(d.sessions.Files()), d.guard.Files()
-	all := make([]string, 0, 4+len(set)+len(projects)+2*len(wrapped)+2*len(kept))
-	all = append(all, d.options.Paths.Config, d.options.Paths.State, d.options.Paths.Runtime)
+	of := [...][]string{
+		d.policies.current.Load().set.Paths(), d.projects.paths(), d.wraps.paths(d.sessions.Files()), d.guard.Files(),
+	}
+	d.named.mu.Lock()
+	defer d.named.mu.Unlock()
+	if d.named.said == nil || !slices.EqualFunc(of[:], d.named.of[:], slices.Equal) {
+		d.named.of, d.named.said = of, d.oursOf(of[0], of[1], of[2], of[3])
+	}
+	return d.named.said
+}
+
+// named is what is ours, and of what that was made.
+type named struct {
+	mu   sync.Mutex // guards what follows
+	of   [4][]string
+	said []string
+}
+
+func (d *Daemon) oursOf(set, projects, wrapped, kept []string) []string {
+	all := []string{d.options.Paths.Config, d.options.Paths.State, d.options.Paths.Runtime}
 	if path := d.policies.path; path != "" {
 		all = append(all, path)
 	}
-	all = append(all, set...)
-	all = append(all, projects...)
+	all = slices.Concat(all, set, projects)
 	for _, path := range slices.Concat(wrapped, kept) {
 		all = append(all, path)
 		if !strings.Contains(filepath.Base(path), agentconf.Infix) {

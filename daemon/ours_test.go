@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 )
 
@@ -28,6 +31,25 @@ func TestWrapsSeeAJournalThatChanges(t *testing.T) {
 		for range 2 {
 			if got := w.paths(step.files); !slices.Equal(got, step.want) {
 				t.Errorf("of %s: got %q, want %q", step.files, got, step.want)
+			}
+		}
+	}
+}
+
+// What is ours is remembered from call to call, until there is more of it.
+func TestOursGrows(t *testing.T) {
+	v := newVerdicts(t, false)
+	file := filepath.Join(v.project, config.ProjectFileName)
+	for _, there := range []bool{false, true} {
+		if there {
+			if err := os.WriteFile(file, []byte("schema: 1\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v.daemon.projects.scope(v.project)
+		for range 2 {
+			if got := v.daemon.ours(); slices.Contains(got, file) != there || !slices.Contains(got, v.daemon.options.Paths.State) {
+				t.Errorf("the project's file is there: %v; ours: %q", there, got)
 			}
 		}
 	}

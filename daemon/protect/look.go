@@ -224,6 +224,7 @@ func (g *Guard) end(ctx context.Context, k *kept, who string) ([]agentconf.Repor
 	}
 	g.mu.Lock()
 	delete(g.kept, k.is.ID)
+	g.files = nil
 	g.mu.Unlock()
 	var said []string
 	for _, r := range reports {

@@ -61,9 +61,10 @@ type Guard struct {
 	wait   sync.WaitGroup
 	poke   chan struct{}
 
-	work sync.Mutex // held while files are looked at or written, or a protection changes; taken before mu
-	mu   sync.Mutex // guards what follows
-	kept map[string]*kept
+	work  sync.Mutex // held while files are looked at or written, or a protection changes; taken before mu
+	mu    sync.Mutex // guards what follows
+	kept  map[string]*kept
+	files []string // of all that are kept; not changed; nil when these are others since
 }
 
 // kept is one protection. Its fields are written with both of the guard's locks
@@ -181,6 +182,7 @@ func (g *Guard) put(ctx context.Context, p *agentconf.Protection, since time.Tim
 		g.kept[p.ID] = k
 	}
 	k.is, k.files, k.seen, k.ending = p, p.Files(), nil, false
+	g.files = nil
 	return nil
 }
 
@@ -228,15 +230,18 @@ func (g *Guard) List() []State {
 	return all
 }
 
-// Files returns every file that a protection is about.
+// Files returns every file that a protection is about; it is not to be changed. It is
+// asked for each call.
 func (g *Guard) Files() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var all []string
-	for _, id := range slices.Sorted(maps.Keys(g.kept)) {
-		all = append(all, g.kept[id].files...)
+	if g.files == nil {
+		g.files = []string{}
+		for _, id := range slices.Sorted(maps.Keys(g.kept)) {
+			g.files = append(g.files, g.kept[id].files...)
+		}
 	}
-	return all
+	return g.files
 }
 
 // note writes down what happened to a protection.

@@ -336,3 +336,24 @@ func TestPutRefuses(t *testing.T) {
 		t.Error("something is known")
 	}
 }
+
+// What calls may not touch is what is protected now.
+func TestFiles(t *testing.T) {
+	w := newWorld(t)
+	g := w.guard()
+	are := func(when string, want bool) {
+		t.Helper()
+		if got := g.Files(); slices.Contains(got, w.file) != want {
+			t.Errorf("%s: the files are %q", when, got)
+		}
+	}
+	are("before", false)
+	w.protect(g, true)
+	are("protected", true)
+	if _, err := g.End(context.Background(), "somebody", anID); err != nil {
+		t.Fatal(err)
+	}
+	are("ended", false)
+	w.protect(g, true)
+	are("protected again", true)
+}

@@ -182,12 +182,17 @@ func (r *Registry) List() []State {
 }
 
 // Files returns the files that are rewritten for sessions, those of the oldest
-// session first. It is asked for each call.
+// session first. It is asked for each call; what it returns is not to be changed.
 func (r *Registry) Files() []File {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.sessions) == 0 {
+	switch len(r.sessions) {
+	case 0:
 		return nil
+	case 1:
+		for _, s := range r.sessions {
+			return s.files
+		}
 	}
 	sorted := slices.SortedFunc(maps.Values(r.sessions), func(a, b *Session) int {
 		return cmp.Or(a.Opened.Compare(b.Opened), cmp.Compare(a.Spec.ID, b.Spec.ID))
