@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,6 +114,49 @@ func TestDaemonStartAndStop(t *testing.T) {
 	}
 	if code := c.run(t, "daemon", "stop"); code != exitNotRunning {
 		t.Errorf("a second stop: exit %d: %s", code, c.err.String())
+	}
+}
+
+// A daemon that tgctl has started makes room for a service manager's with its keeper,
+// which leaves the sockets that others have put in the place of its own.
+func TestStrayIsEnded(t *testing.T) {
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := instance(t, "")
+	delete(c.env, "THOUGHTGATE_CONFIG")
+	c.app.executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
+	if code := c.run(t, "daemon", "start"); code != 0 {
+		t.Fatalf("exit %d: %s", code, c.err.String())
+	}
+	paths, err := sock.DefaultPaths(c.app.getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	managed, err := net.Listen("unix", paths.ControlSocket()+"~")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer managed.Close()
+	if err := os.Rename(paths.ControlSocket()+"~", paths.ControlSocket()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.app.endStray(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, lock := range []string{paths.KeeperLock(), paths.LockFile()} {
+		if pid, err := sock.Holder(lock); pid != 0 || err != nil {
+			t.Errorf("%s is held by %d, %v", lock, pid, err)
+		}
+	}
+	if conn, err := net.Dial("unix", paths.ControlSocket()); err != nil {
+		t.Errorf("the service manager's socket: %v", err)
+	} else {
+		conn.Close()
+	}
+	if _, err := os.Lstat(paths.ShimSocket()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the keeper's own socket: %v, want none", err)
 	}
 }
 

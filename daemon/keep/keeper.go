@@ -44,11 +44,11 @@ const (
 // the wish that another follow it.
 func Run(p Program, signals <-chan os.Signal) (int, error) {
 	k := &keeper{Program: p}
+	defer k.close()
 	var err error
 	if k.program, err = openProgram(p.Path); err != nil {
 		return 0, fmt.Errorf("open the daemon's program: %w", err)
 	}
-	defer k.close()
 	for name, f := range p.Sockets {
 		fd, err := descriptor(f)
 		if err != nil {
