@@ -38,14 +38,17 @@ func (a *app) restartDaemon(ctx context.Context) error {
 	return a.restartManaged(ctx, m, st, paths)
 }
 
-// restartDetached starts the daemon anew where no service manager does. Its keeper does
-// it where that comes to the program and the configuration that are to be used.
+// restartDetached starts the daemon anew where no service manager does, with the
+// configuration that the environment names, else the one before. Its keeper does it where
+// that comes to the same program and configuration.
 func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
-	before := a.inForceApart(ctx, service.State{PID: namedBy(paths.LockFile())}, paths)
-	config, err := a.restartConfig(before)
+	named, err := a.namedConfig()
 	if err != nil {
 		return err
 	}
+	a.namedTold = named != "" // it is about to be so
+	before := a.inForceApart(ctx, service.State{PID: namedBy(paths.LockFile())}, paths)
+	config := cmp.Or(named, before)
 	program, err := a.sibling(daemonName)
 	if err != nil {
 		return err
@@ -64,18 +67,6 @@ func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
 		return err
 	}
 	return a.startDaemon(ctx, config)
-}
-
-// restartConfig is what the daemon is to use when it has been started anew: what the
-// environment names, else what the one before was given, empty for the file in its
-// usual place.
-func (a *app) restartConfig(before string) (string, error) {
-	config, err := a.namedConfig()
-	if err != nil || config != "" {
-		a.namedTold = true // it is about to be so
-		return config, err
-	}
-	return before, nil
 }
 
 // inForceApart is the configuration that the daemon uses if it is not the one in its
