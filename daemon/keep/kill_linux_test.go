@@ -140,6 +140,7 @@ func (a *agent) leave() {
 func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
 	h := newHouse(t)
 	keeper := h.keeper.Process.Pid
+	keeperIdle := open(keeper)
 	first := h.attach() // so that what is opened with the first use is
 	if err := first.alive(); err != nil {
 		t.Fatal(err)
@@ -150,7 +151,7 @@ func TestNothingIsLostWhenTheDaemonIsKilled(t *testing.T) {
 		h.until("no session is left", func() bool { answer, _ := ask(h.socket, "n"); return answer == "0 0" })
 		return open(keeper), open(h.daemon())
 	}
-	keeperIdle, daemonIdle := idle()
+	_, daemonIdle := idle()
 
 	var agents []*agent
 	for range 12 {
