@@ -24,7 +24,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 		return
 	}
 	r := t.state.open[other(t.side)][key]
-	if r == nil || !r.written {
+	if r == nil || r.sent == 0 {
 		t.refused(line, "an answer to nothing that was asked")
 		return
 	}
@@ -50,7 +50,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 		t.outcome(r, "lost")
 		t.owe(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
 	case (call != nil || isJudged(rule, r, line, e)) && r.cancelled: // nobody is asked about what nobody wants
-		t.happens(&judged{t.state.nextSeq(t.side)}) // an earlier daemon may have put it on record under that
+		t.happens(&numbered{t.state.nextSeq(t.side)}) // an earlier daemon may have put it on record under that
 		t.outcome(r, outcomeOf(e))
 	case call != nil || isJudged(rule, r, line, e):
 		t.outcome(r, outcomeOf(e))

@@ -52,7 +52,7 @@ var errEnded = errors.New("the session has ended")
 func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s := &Session{
 		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords,
-		beats: map[uint64]*beat{}, telling: map[uint64]string{}, came: make(chan struct{}, 1),
+		beats: map[uint64]*beat{}, silence: silence{after: unansweredAfter}, telling: map[uint64]string{}, came: make(chan struct{}, 1),
 	}
 	s.changed.L = &s.mu
 	s.ctx, s.cancel = context.WithCancelCause(context.Background()) // a lifetime: until Close
@@ -92,6 +92,7 @@ func (s *Session) Run() {
 		o.writing = o.err == nil // until it was resumed
 		writing[side] = o.writing
 	}
+	s.awaitAnswers()
 	s.mu.Unlock()
 	s.begin(s.finish)
 	s.begin(s.obey)

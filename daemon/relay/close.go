@@ -157,6 +157,9 @@ func (s *Session) shut() {
 	for _, b := range s.beats {
 		b.next.Stop()
 	}
+	if s.silence.look != nil {
+		s.silence.look.Stop()
+	}
 	if !s.ending.left {
 		s.ends.Server.kill() // it has ended, or had to at once
 	}

@@ -25,7 +25,7 @@ type event interface {
 var kinds = map[byte]func() event{
 	1:  func() event { return new(consumed) },
 	2:  func() event { return new(framed) },
-	3:  func() event { return new(judged) },
+	3:  func() event { return new(numbered) },
 	4:  func() event { return new(opened) },
 	5:  func() event { return new(written) },
 	6:  func() event { return new(closed) },
@@ -50,7 +50,7 @@ func kindOf(e event) byte {
 		return 1
 	case *framed:
 		return 2
-	case *judged:
+	case *numbered:
 		return 3
 	case *opened:
 		return 4
@@ -134,12 +134,12 @@ type framed struct {
 
 func (e *framed) code(c *codec) { c.side(&e.side); c.bytes(&e.state) }
 
-// judged: a line of a side was judged under the number seq.
-type judged struct {
+// numbered: a line of a side has the number seq.
+type numbered struct {
 	seq uint64
 }
 
-func (e *judged) code(c *codec) { c.offset(&e.seq) }
+func (e *numbered) code(c *codec) { c.offset(&e.seq) }
 
 // opened: a request waits for an answer.
 type opened struct {
@@ -155,7 +155,8 @@ func (e *opened) code(c *codec) {
 	c.flag(&r.modern)
 	c.bytes(&r.token)
 	c.text(&r.task)
-	c.flag(&r.written)
+	c.offset(&r.number)
+	c.offset(&r.sent)
 	c.flag(&r.cancelled)
 	c.offset(&r.seq)
 	c.text(&r.notice)
@@ -175,6 +176,7 @@ func (w *which) code(c *codec) { c.side(&w.side); c.text(&w.key) }
 // written: a request that was held goes on to the other side.
 type written struct {
 	which
+	sent    uint64
 	notice  string
 	inspect bool
 	wrote   []byte
@@ -182,6 +184,7 @@ type written struct {
 
 func (e *written) code(c *codec) {
 	e.which.code(c)
+	c.offset(&e.sent)
 	c.text(&e.notice)
 	c.flag(&e.inspect)
 	c.bytes(&e.wrote)

@@ -22,6 +22,7 @@ type Judge interface {
 	Message(ctx context.Context, side wire.Side, method string, line []byte)
 	Refused(ctx context.Context, side wire.Side, reason string, prefix []byte)
 	Read(side wire.Side, method string, n uint64)
+	Unanswered(open []gate.Unanswered, more int)
 	Ended(seq uint64, outcome string)
 	Outcome(ctx context.Context, seq uint64, outcome string)
 	Profile() gate.Profile
@@ -127,6 +128,7 @@ func (s *Session) decide() {
 			s.happen(&ended{v.Seq, "not_written"})
 		}
 	}
+	s.awaitAnswers()
 	s.changed.Broadcast()
 	if len(s.state.out[wire.FromAgent].items)+len(s.state.out[wire.FromServer].items) == 0 {
 		s.tellOutcomes()

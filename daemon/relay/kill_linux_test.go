@@ -139,6 +139,7 @@ func (j *fileJudge) DeliverTo(func([]byte))                             {}
 func (j *fileJudge) Cancel(uint64)                                      {}
 func (j *fileJudge) Read(wire.Side, string, uint64)                     {}
 func (j *fileJudge) Ended(uint64, string)                               {}
+func (j *fileJudge) Unanswered([]gate.Unanswered, int)                  {}
 func (j *fileJudge) Profile() gate.Profile                              { return gate.Production }
 func (j *fileJudge) Hear(wire.Side, string, []byte, uint64)             {}
 func (j *fileJudge) Outcome(_ context.Context, seq uint64, o string)    { j.write("outcome", seq, o) }

@@ -53,7 +53,7 @@ const deadly = 2
 func (t *turn) deadly(l *wire.Line) {
 	const reason = "the daemon has ended twice while it dealt with the line"
 	seq := t.state.nextSeq(t.side) // the line may be on record under it, and no other may be
-	t.happens(&judged{seq})
+	t.happens(&numbered{seq})
 	if e := t.ends.Earlier; e != nil {
 		if _, known := e.Judged(seq); known {
 			t.happens(&ended{seq, "not_written"})
@@ -106,7 +106,7 @@ func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
 		return
 	}
 	r := t.state.open[wire.FromAgent][key]
-	if t.side == wire.FromAgent || r == nil || !r.written {
+	if t.side == wire.FromAgent || r == nil || r.sent == 0 {
 		return
 	}
 	t.happens(&closed{which{wire.FromAgent, key}})

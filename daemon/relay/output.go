@@ -166,7 +166,7 @@ func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 		}
 		return events
 	}
-	e := &written{which: which{w.side, w.key}, notice: v.Notice, inspect: v.Inspect}
+	e := &written{which: which{w.side, w.key}, sent: now(), notice: v.Notice, inspect: v.Inspect}
 	if v.Inspect {
 		e.wrote = v.Line
 	}

@@ -120,7 +120,7 @@ func (s *Session) renew(m *Shared) {
 		}
 	}
 	for key, r := range s.state.open[fromAgent] {
-		if !r.written || spared[key] {
+		if r.sent == 0 || spared[key] {
 			continue
 		}
 		events = append(events, &closed{which{fromAgent, key}})
@@ -178,7 +178,7 @@ func (s *Session) againEvents() []event {
 		return ourRequest(method, line, fmt.Sprintf(`"thoughtgate/%d/%d"`, s.state.seqs[fromAgent], n))
 	}
 	if r := again("logging/setLevel", a.level); r != nil && a.level != nil && s.state.open[fromAgent][r.key] == nil {
-		r.written = true
+		r.sent = now()
 		events = append(events, &opened{*r}, &owed{to: fromServer, line: append(r.wrote[:len(r.wrote):len(r.wrote)], '\n')})
 	}
 	seq := s.state.nextSeq(fromAgent)
@@ -187,8 +187,8 @@ func (s *Session) againEvents() []event {
 		if r == nil || s.state.open[fromAgent][r.key] != nil {
 			continue
 		}
-		r.seq = seq
-		events = append(events, &judged{seq}, &opened{*r}, &held{waiting{seq: seq, side: fromAgent, line: r.wrote, key: r.key, id: r.id}})
+		r.number, r.seq = seq, seq
+		events = append(events, &numbered{seq}, &opened{*r}, &held{waiting{seq: seq, side: fromAgent, line: r.wrote, key: r.key, id: r.id}})
 		seq += 2
 	}
 	return events

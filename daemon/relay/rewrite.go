@@ -7,7 +7,7 @@ func (s *state) events(yield func(event) bool) {
 	for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
 		q := &s.out[side]
 		if !yield(&delivered{side, q.start}) || !yield(&consumed{side, s.taken[side]}) ||
-			s.seqs[side] > 0 && !yield(&judged{s.seqs[side]}) || len(s.framed[side]) > 0 && !yield(&framed{side, s.framed[side]}) {
+			s.seqs[side] > 0 && !yield(&numbered{s.seqs[side]}) || len(s.framed[side]) > 0 && !yield(&framed{side, s.framed[side]}) {
 			return
 		}
 		for _, i := range q.items {

@@ -100,7 +100,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 		t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen)))
 		return
 	}
-	r := request{side: t.side, key: key, id: bytes.Clone(id), method: e.Method, modern: e.Modern}
+	r := request{side: t.side, key: key, id: bytes.Clone(id), method: e.Method, modern: e.Modern, number: t.state.nextSeq(t.side)}
 	if t.side == wire.FromAgent {
 		r.token, r.task = tokenOf(e, line), taskOf(e, line)
 		if asks := e.Method == "initialize"; asks && !t.state.initialized || e.Modern && !t.state.modern {
@@ -119,7 +119,8 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 			t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeUnknownMethod, "Method not found"))
 		}
 	default:
-		r.written = true
+		r.sent = now()
+		t.happens(&numbered{r.number})
 		t.happens(&opened{r})
 		t.pass(line, e.Method, rule.Record, rule.Record || rule.Observe)
 	}
@@ -127,12 +128,12 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 
 // judgeRequest has a request judged, and does what the verdict says.
 func (t *turn) judgeRequest(r *request, line []byte) {
-	r.seq = t.state.nextSeq(t.side)
+	r.seq = r.number
 	w := &waiting{seq: r.seq, side: t.side, line: bytes.Clone(line), key: r.key, id: r.id, modern: r.modern}
 	v := t.judgeLine(w)
 	switch v.Move {
 	case gate.Forward:
-		r.written, r.notice = true, v.Notice
+		r.sent, r.notice = now(), v.Notice
 		if v.Inspect {
 			r.inspect, r.wrote = true, v.Line
 		}
@@ -157,7 +158,7 @@ func refusal(v gate.Verdict, id []byte) []byte {
 // judgeLine has a line judged. The move of the verdict is none where nothing more is
 // to become of the line.
 func (t *turn) judgeLine(w *waiting) gate.Verdict {
-	t.happens(&judged{w.seq})
+	t.happens(&numbered{w.seq})
 	t.judged = true
 	t.weighed[t.side] = w
 	var v gate.Verdict
@@ -248,7 +249,7 @@ func (t *turn) cancel(key string, line []byte) {
 		t.cancelAnswer(key, line)
 		return
 	}
-	if !r.written {
+	if r.sent == 0 {
 		t.happens(&decided{r.seq})
 		t.happens(&closed{which{t.side, key}})
 		t.endBeat(r.seq)

@@ -56,6 +56,7 @@ type Session struct {
 	ended   [2]bool           // nothing more is read of that side
 	weighed [2]*waiting       // what the pump of that side is having judged
 	beats   map[uint64]*beat
+	silence silence
 	ending  ending
 
 	verdicts sync.Mutex // guards what follows; taken after mu and after locks of the gate
@@ -172,6 +173,7 @@ func (t *turn) take(l *wire.Line) error {
 	if t.over != nil && t.side == wire.FromAgent {
 		t.failOpen()
 	}
+	t.awaitAnswers()
 	if len(t.state.outcomes) > mostOpen {
 		t.tellOutcomes()
 	}

@@ -339,6 +339,8 @@ type playedJudge struct {
 	stays   bool                   // it goes on judging what is cancelled
 	digests map[uint64]string      // of what was let through, by seq
 	over    map[uint64]bool        // what came of it was told
+	silent  []gate.Unanswered
+	more    int
 }
 
 // Judged implements [Earlier].
@@ -485,6 +487,30 @@ func (j *playedJudge) Message(context.Context, wire.Side, string, []byte) {} // 
 func (j *playedJudge) Read(wire.Side, string, uint64)                     {}
 
 func (j *playedJudge) Ended(uint64, string) {}
+
+func (j *playedJudge) Unanswered(open []gate.Unanswered, more int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.silent, j.more = open, more
+}
+
+// oldest is since when the first of them has none.
+func (j *playedJudge) oldest() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.silent[0].Since
+}
+
+// unanswered tells which requests have no answer, as it was told last.
+func (j *playedJudge) unanswered() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all strings.Builder
+	for _, u := range j.silent {
+		fmt.Fprintf(&all, "%d of %s: %s %s, ", u.Call, sideName(u.Side), u.Method, u.ID)
+	}
+	return fmt.Sprintf("%sand %d", all.String(), j.more)
+}
 
 // Told implements [Earlier].
 func (j *playedJudge) Told(seq uint64) bool {

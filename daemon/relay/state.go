@@ -12,7 +12,7 @@ import (
 type state struct {
 	taken  [2]uint64 // of the input of each side
 	framed [2][]byte // where the reader of each side stands within what is longer than a line
-	seqs   [2]uint64 // the last number that a line of each side was judged under
+	seqs   [2]uint64 // the last number that a line of each side has
 
 	initialized bool // the agent has asked for the legacy handshake
 	modern      bool // the agent has made a request of the modern era
@@ -36,9 +36,10 @@ type request struct {
 	token  []byte // raw progress token; nil when it gave none, or does not ask the server
 	task   string // the task that it asks about; empty for none
 
-	written   bool // it is on its way to the other side, which may answer it
+	number    uint64 // of its line
+	sent      uint64 // when it went on its way to the other side, which may answer it, in microseconds of Unix time; 0: it is held
 	cancelled bool
-	seq       uint64 // it was judged under; 0 when it passed unjudged
+	seq       uint64 // it was judged under, which is its number; 0 when it passed unjudged
 	notice    string // what the agent is told before the result's content
 	inspect   bool   // extensions want to see its result
 	wrote     []byte // then, or where a server that comes later has to be told: as it was written
@@ -101,18 +102,18 @@ func (e *framed) apply(s *state) error {
 	return nil
 }
 
-func (e *judged) apply(s *state) error {
+func (e *numbered) apply(s *state) error {
 	side := sideOf(e.seq)
 	if e.seq <= s.seqs[side] {
-		return damaged("line %d was judged after line %d", e.seq, s.seqs[side])
+		return damaged("line %d came after line %d", e.seq, s.seqs[side])
 	}
 	s.seqs[side] = e.seq
 	return nil
 }
 
-// nextSeq is the number that the next line of a side is judged under. The two
-// sides have numbers of their own, so that a daemon which judges a line again, since
-// the one before it was killed, does so under the same.
+// nextSeq is the number of the next line of a side that gets one: those that are
+// judged, and requests. The two sides have numbers of their own, so that a daemon which
+// judges a line again, since the one before it was killed, does so under the same.
 func (s *state) nextSeq(side wire.Side) uint64 {
 	if s.seqs[side] == 0 {
 		return 2 + uint64(side)
@@ -149,7 +150,7 @@ func (e *written) apply(s *state) error {
 	if err != nil {
 		return err
 	}
-	r.written, r.notice, r.inspect = true, e.notice, e.inspect
+	r.sent, r.notice, r.inspect = e.sent, e.notice, e.inspect
 	if e.wrote != nil {
 		r.wrote = e.wrote
 	}

@@ -21,15 +21,15 @@ func drawEvent(t *rapid.T, s *state) event {
 	case 2:
 		return &framed{side, rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "state")}
 	case 3:
-		return &judged{s.nextSeq(side)}
+		return &numbered{s.nextSeq(side)}
 	case 4:
 		if s.open[side][key] != nil {
 			return &closed{which{side, key}}
 		}
-		return &opened{request{side: side, key: key, id: []byte(key), method: "tools/call", seq: s.seqs[side], token: some.Draw(t, "token")}}
+		return &opened{request{side: side, key: key, id: []byte(key), method: "tools/call", sent: 1, seq: s.seqs[side], token: some.Draw(t, "token")}}
 	case 5:
 		if s.open[side][key] != nil {
-			return &written{which: which{side, key}, notice: "n", inspect: true, wrote: some.Draw(t, "wrote")}
+			return &written{which: which{side, key}, sent: 2, notice: "n", inspect: true, wrote: some.Draw(t, "wrote")}
 		}
 	case 6:
 		if s.open[side][key] != nil {
