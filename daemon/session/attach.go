@@ -100,47 +100,6 @@ func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, 
 	return j, stream, nil
 }
 
-// settle finds out where a shim that has come belongs. r.mu is held.
-func (r *Registry) settle(h *Hello, seen *agent) *Joined {
-	shim, lasts, claims := r.member(*h)
-	if shim.Patience == 0 && shim.Agent != "" && r.patience != nil {
-		shim.Patience = r.patience(shim.Agent)
-	}
-	j := &Joined{shim: shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts, claims: claims}
-	j.whole = r.agentOf(h, j)
-	return j
-}
-
-// admit lists a shim among those that are here. r.mu is held.
-func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record) {
-	r.belong(j)
-	r.serve(j)
-	j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
-	r.joined[j.shim.Attachment] = j
-}
-
-// bind gives a shim its stream, whose number it returns, and why it should leave, empty
-// when it need not. r.mu is held.
-func (r *Registry) bind(j *Joined, to Stream) (stream int, asked string) {
-	j.stream++
-	j.attached, j.leave = true, to.Leave
-	j.Attachment.Bind(to.Verdict)
-	j.Attachment.DeliverTo(to.Deliver)
-	r.tell(j, false)
-	r.changed.Broadcast()
-	return j.stream, j.asked
-}
-
-func (r *Registry) recordAttach(ctx context.Context, j *Joined, verdict string) {
-	err := r.recorder.Record(ctx, &record.Record{
-		Kind: record.KindAttach, Attachment: j.shim.Attachment, Session: j.shim.Session, Agent: j.shim.Agent,
-		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: verdict, Profile: string(j.Attachment.Profile()), Reason: fmt.Sprintf("%q", j.shim.Command),
-	}, nil, nil)
-	if err != nil {
-		r.log.Error("record the attachment", "server_id", j.shim.Server, "err", err)
-	}
-}
-
 // unknown tells the memory that a server has said something to an earlier daemon
 // that nobody knows any more.
 func (r *Registry) unknown(s *gate.Shim) {
@@ -217,27 +176,6 @@ func (r *Registry) Part(j *Joined, stream int, said bool) {
 		return
 	}
 	r.wait.Go(func() { r.await(j, stream) })
-}
-
-// End is called when a shim has left whose descriptors the daemon held; how and why are
-// for the record.
-func (r *Registry) End(j *Joined, how, why string) {
-	r.mu.Lock()
-	j.attached, j.leave = false, nil
-	r.mu.Unlock()
-	r.detach(j, how, why)
-}
-
-// Lost records that a shim of an earlier daemon has come to its end for a reason.
-func (r *Registry) Lost(ctx context.Context, s Saved, why string) {
-	r.withdraw(s.Shim.Attachment)
-	err := r.recorder.Record(ctx, &record.Record{
-		Kind: record.KindDetach, Attachment: s.Shim.Attachment, Session: s.Shim.Session, Agent: s.Shim.Agent,
-		Server: s.Shim.Server, Launch: s.Shim.Launch, Verdict: "lost", Reason: why,
-	}, nil, nil)
-	if err != nil {
-		r.log.Error("record the detachment", "server_id", s.Shim.Server, "err", err)
-	}
 }
 
 // await waits for a shim whose stream tore: until it is back, or dead, or has

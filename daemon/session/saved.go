@@ -60,3 +60,24 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, to Stream) (*Joined, err
 	r.recordAttach(ctx, j, "reattached")
 	return j, nil
 }
+
+// End is called when a shim has left whose descriptors the daemon held; how and why are
+// for the record.
+func (r *Registry) End(j *Joined, how, why string) {
+	r.mu.Lock()
+	j.attached, j.leave = false, nil
+	r.mu.Unlock()
+	r.detach(j, how, why)
+}
+
+// Lost records that a shim of an earlier daemon has come to its end for a reason.
+func (r *Registry) Lost(ctx context.Context, s Saved, why string) {
+	r.withdraw(s.Shim.Attachment)
+	err := r.recorder.Record(ctx, &record.Record{
+		Kind: record.KindDetach, Attachment: s.Shim.Attachment, Session: s.Shim.Session, Agent: s.Shim.Agent,
+		Server: s.Shim.Server, Launch: s.Shim.Launch, Verdict: "lost", Reason: why,
+	}, nil, nil)
+	if err != nil {
+		r.log.Error("record the detachment", "server_id", s.Shim.Server, "err", err)
+	}
+}
