@@ -7,6 +7,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // measured begins to count, and returns what everything is to be recorded through.
@@ -15,6 +16,18 @@ func (d *Daemon) measured() gate.Recorder {
 	d.textfile = d.metrics.NewTextfile(d.log)
 	d.recorder = d.metrics.Recorder(d.audit)
 	return d.recorder
+}
+
+// sharedEnded counts how a process of a shared server has ended.
+func (d *Daemon) sharedEnded(server string, how *child.State) {
+	ending := metrics.Exited
+	switch {
+	case how == nil:
+		ending = metrics.Failed
+	case how.Signal != 0:
+		ending = metrics.Signalled
+	}
+	d.metrics.Ended(server, ending)
 }
 
 // state is what the parts hold now, for the metrics.

@@ -54,7 +54,7 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openExtensions(recorder); err != nil {
 		return err
 	}
-	d.pool = backend.New(backend.Options{Logger: d.log})
+	d.pool = backend.New(backend.Options{Logger: d.log, Ended: d.sharedEnded})
 	d.sharing = sharing.New(d.join, d.log)
 	if err := d.openGate(recorder); err != nil {
 		return err

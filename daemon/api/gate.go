@@ -192,10 +192,11 @@ func (g gateService) started(ctx context.Context, joined *session.Joined, pid in
 	return nil
 }
 
-// ended counts how the server's process has ended that was the shim's own.
+// ended counts how the server's process has ended that was the shim's own. Those that
+// are shared are counted where they are kept, but for what the shim did not find.
 func (g gateService) ended(shim gate.Shim, how pb.Ended) {
 	state, known := endings[how]
-	if known && !shim.Shared && g.s.Config.Metrics != nil {
+	if known && (!shim.Shared || state == metrics.Failed) && g.s.Config.Metrics != nil {
 		g.s.Config.Metrics.Ended(shim.Server, state)
 	}
 }

@@ -157,3 +157,25 @@ func TestSharesOfWhatIsYoung(t *testing.T) {
 		t.Errorf("eight days later: %q", got)
 	}
 }
+
+// What an earlier daemon wrote some days ago counts like what it wrote just now, as
+// long as it is not old enough to be dropped.
+func TestSharesOfAnEarlierDaemon(t *testing.T) {
+	dir := t.TempDir()
+	var d day
+	o := Options{MaxSize: 1 << 20, SegmentSize: 16 << 10, Strict: true, Now: d.now}
+	l := open(t, dir, o)
+	for {
+		if _, err := said(l, "s-1", "busy"); err != nil {
+			break
+		}
+	}
+	closeLog(t, l)
+	d.n.Add(6)
+	l = open(t, dir, o)
+	shares := func() string { return strings.Join(l.Shares(), "\n") }
+	eventually(t, func() bool { return strings.Contains(shares(), `refuses the calls of server "busy"`) }, func() string { return "six days later another share is given: " + shares() })
+	if _, err := said(l, "s-1", "busy"); err == nil {
+		t.Error("six days later another share is given")
+	}
+}

@@ -61,6 +61,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 var (
@@ -112,6 +113,9 @@ type Options struct {
 	// Changed, when set, is told of each new status of a process. It must not
 	// block or call the pool.
 	Changed func(server, id string, s supervise.Status)
+	// Ended, when set, is told how each life of a process has ended, nil for one that
+	// could not be started. It must not block or call the pool.
+	Ended func(server string, how *child.State)
 }
 
 // Client is who joins a server. Its methods are called by any goroutine, one at a

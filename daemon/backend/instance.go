@@ -96,8 +96,15 @@ func newInstance(p *Pool, m *Member, number int) *instance {
 		HandshakeTimeout: p.options.Handshake,
 		Policy:           p.options.Policy,
 		Changed:          in.changed,
+		Ended:            in.ended,
 	})
 	return in
+}
+
+func (in *instance) ended(how *child.State) {
+	if tell := in.options.Ended; tell != nil {
+		tell(in.spec.Server, how)
+	}
 }
 
 // childSpec says what to start. A program that isn't there is not waited for.

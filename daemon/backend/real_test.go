@@ -188,7 +188,11 @@ func TestManySessionsOnOneProcess(t *testing.T) {
 }
 
 func TestKilledUnderLoad(t *testing.T) {
-	p := keep(t, backend.Options{Policy: supervise.Policy{Restarts: 3, First: 10 * time.Millisecond}})
+	ends := make(chan string, 16)
+	p := keep(t, backend.Options{
+		Policy: supervise.Policy{Restarts: 3, First: 10 * time.Millisecond},
+		Ended:  func(server string, how *child.State) { ends <- server + " " + how.String() },
+	})
 	spec := program(t)
 	var all []*session
 	for range 5 {
@@ -210,6 +214,9 @@ func TestKilledUnderLoad(t *testing.T) {
 		if got := c.tool("2", "echo", fmt.Sprintf(`{"n":%d}`, i)); !strings.Contains(got, fmt.Sprintf(`{\"n\":%d}`, i)) {
 			t.Errorf("the next life answers %s", got)
 		}
+	}
+	if end := <-ends; end != "fake killed by SIGKILL" || len(ends) > 0 {
+		t.Errorf("told of its end: %q", end)
 	}
 	if s := p.List()[0].Status; s.Restarts != 1 || s.PID == pid {
 		t.Errorf("status %+v", s)

@@ -33,6 +33,7 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	began := time.Now()
 	c, err := p.begin()
 	if err != nil {
+		p.tellEnd(nil)
 		return ending{err: fmt.Errorf("%s: %w", p.options.Name, err)}
 	}
 	spawned := time.Now()
@@ -68,6 +69,7 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	work.Wait()
 
 	state := c.Wait()
+	p.tellEnd(&state)
 	switch {
 	case errors.Is(end.err, errTalk) && talkErr != nil:
 		end.err = fmt.Errorf("%w: %w", errTalk, talkErr)
@@ -79,6 +81,12 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 		end.err = p.describe(end.err, state, exited, p.tail.last(before))
 	}
 	return end
+}
+
+func (p *Process[T]) tellEnd(how *child.State) {
+	if p.options.Ended != nil {
+		p.options.Ended(how)
+	}
 }
 
 // begin starts the program, marked so that what it leaves behind is known.

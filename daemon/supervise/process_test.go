@@ -211,6 +211,52 @@ func TestConversationThatEnds(t *testing.T) {
 	})
 }
 
+// Each life's end is told, whoever ended it.
+func TestEndsAreTold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var ends []string
+		h := keep(t, func(o *Options[*talk], h *house) {
+			o.Ended = func(how *child.State) {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				if how == nil {
+					how = &child.State{Code: -1}
+				}
+				ends = append(ends, fmt.Sprint(how.Code, how.Signal))
+			}
+		})
+		for _, end := range []child.State{{Code: 2}, {Signal: syscall.SIGKILL}} {
+			if _, err := h.Conn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			h.life(len(h.lives)).exit(end)
+			synctest.Wait()
+		}
+		if _, err := h.Conn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.mu.Lock()
+		h.failing = child.ErrNotFound
+		h.mu.Unlock()
+		h.life(len(h.lives)).exit(child.State{Code: 3})
+		synctest.Wait()
+		if _, err := h.Conn(t.Context()); !errors.Is(err, ErrFailed) {
+			t.Errorf("error %v", err)
+		}
+		h.close()
+		want := fmt.Sprint([]string{
+			fmt.Sprint(2, syscall.Signal(0)), fmt.Sprint(0, syscall.SIGKILL), fmt.Sprint(0, syscall.Signal(0)), fmt.Sprint(3, syscall.Signal(0)),
+		})
+		lost := fmt.Sprint(-1, syscall.Signal(0))
+		if n := len(ends); n < 5 || fmt.Sprint(ends[:4]) != want || slices.ContainsFunc(ends[4:], func(end string) bool { return end != lost }) {
+			t.Errorf("the ends were %q, want %s and then %q", ends, want, lost)
+		}
+	})
+}
+
 func TestSingleLife(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -96,6 +96,9 @@ type Options[T any] struct {
 	// Changed, when set, is told of each new status, in order. It must not
 	// block or call the process.
 	Changed func(Status)
+	// Ended, when set, is told of the end of each life: how the program ended, nil
+	// where it could not be started. It must not block or call the process.
+	Ended func(how *child.State)
 
 	Policy           Policy
 	HandshakeTimeout time.Duration // 10 s when zero
