@@ -35,7 +35,7 @@ func (c *candidate) linked(file *inode) string {
 	if c.look.files == nil {
 		c.look.files = c.own.inodes(c.look.ctx, c.paths, c.look.call.Received)
 	}
-	if len(c.look.files) > mostFiles {
+	if len(c.look.files) > c.own.most {
 		return "a file with several names, of which one could be among more files of ours than can be compared"
 	}
 	return c.look.files[*file]
@@ -57,7 +57,7 @@ func (o *own) inodes(ctx context.Context, paths []string, begun time.Time) map[i
 		// What can't be read holds no file of which anybody could have made a link.
 		_ = filepath.WalkDir(path, func(p string, d os.DirEntry, err error) error {
 			switch {
-			case ctx.Err() != nil, len(files) > mostFiles:
+			case ctx.Err() != nil, len(files) > o.most:
 				return filepath.SkipAll
 			case err != nil || !d.Type().IsRegular():
 				return nil

@@ -8,22 +8,26 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
+// isSmelly reports whether a server's form is.
+func isSmelly(t *testing.T, f *Finder, schema string) bool {
+	t.Helper()
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":%s}}`, schema)
+	c := &gate.Call{Side: wire.FromServer, Server: "web", Method: "elicitation/create", Line: line}
+	if err := wire.Read(line, wire.FromServer, &c.Envelope); err != nil {
+		t.Fatal(err)
+	}
+	for _, fact := range f.Of(t.Context(), c) {
+		if fact.Name == Smelly && fact.By == "web" {
+			return true
+		}
+	}
+	return false
+}
+
 // A form that asks for credentials by name is smelly, however it names them.
 func TestForms(t *testing.T) {
 	f := New(Options{})
-	smelly := func(schema string) bool {
-		line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"m","requestedSchema":%s}}`, schema)
-		c := &gate.Call{Side: wire.FromServer, Server: "web", Method: "elicitation/create", Line: line}
-		if err := wire.Read(line, wire.FromServer, &c.Envelope); err != nil {
-			t.Fatal(err)
-		}
-		for _, fact := range f.Of(t.Context(), c) {
-			if fact.Name == Smelly && fact.By == "web" {
-				return true
-			}
-		}
-		return false
-	}
+	smelly := func(schema string) bool { return isSmelly(t, f, schema) }
 	property := `{"type":"object","properties":{"%s":{"type":"string","title":"%s","description":"%s"}},"required":["%[1]s"]}`
 	for _, tt := range [][3]string{
 		{"password", "", ""}, {"userPassword", "", ""}, {"new_password", "", ""}, {"api_key", "", ""}, {"apiKey", "", ""}, {"API-KEY", "", ""}, {"access_token", "", ""}, {"githubToken", "", ""},

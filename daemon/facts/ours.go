@@ -28,6 +28,7 @@ type own struct {
 	folder, led string
 	roots       map[string]bool // what / holds, and how long that is taken to be so
 	read        time.Time
+	most        int              // files of ours that are compared; see mostFiles
 	files       map[inode]string // what own.inodes found last, and when it began to look
 	filed       time.Time
 
@@ -51,7 +52,7 @@ func newOwn(o Options) *own {
 	if o.Ours == nil {
 		o.Ours = func() []string { return nil }
 	}
-	return &own{given: o.Ours, home: o.Home, slots: make(chan struct{}, 8)}
+	return &own{given: o.Ours, home: o.Home, most: mostFiles, slots: make(chan struct{}, 8)}
 }
 
 // paths returns what is ours now, each path as it was given and as it is when
