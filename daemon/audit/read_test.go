@@ -240,6 +240,30 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// What was denied did not pass, whatever somebody says of it.
+func TestEarlier(t *testing.T) {
+	l := open(t, t.TempDir(), Options{})
+	for _, r := range []*record.Record{
+		{Kind: record.KindCall, Call: 2, Verdict: "forward", Digest: "d2"},
+		{Kind: record.KindCall, Call: 4, Verdict: "deny", Digest: "d4"},
+		{Kind: record.KindCall, Call: 6, Verdict: "ask", Digest: "d6"},
+		{Kind: record.KindCall, Call: 6, Verdict: "forward", Digest: "d7"},
+		{Kind: record.KindOutcome, Call: 2, Verdict: "ok"},
+	} {
+		r.Attachment = "a"
+		if err := l.Record(context.Background(), r, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := l.Earlier("a")
+	for seq, want := range map[uint64]string{2: "d2 true true", 4: "d4 false false", 6: "d7 true false", 8: " false false"} {
+		digest, passed := e.Passed(seq)
+		if got := fmt.Sprintf("%s %v %v", digest, passed, e.Told(seq)); got != want {
+			t.Errorf("call %d: got %s, want %s", seq, got, want)
+		}
+	}
+}
+
 func TestReadRefusesAMalformedGlob(t *testing.T) {
 	l := open(t, t.TempDir(), Options{})
 	err := l.Read(context.Background(), Query{Tool: "[a"}, func(uint64, []byte, []byte) error { return nil })

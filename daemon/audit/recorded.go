@@ -39,10 +39,10 @@ func (l *Log) Earlier(attachment string) Earlier {
 	return Earlier{l.recorded(attachment, record.KindCall), l.recorded(attachment, record.KindOutcome)}
 }
 
-// Judged returns the SHA-256 of what a verdict is on, in hexadecimal digits.
-func (e Earlier) Judged(seq uint64) (digest string, ok bool) {
-	r, ok := e.Calls[seq]
-	return r.Digest, ok
+// Passed returns the SHA-256 of what a verdict has let pass, in hexadecimal digits.
+func (e Earlier) Passed(seq uint64) (digest string, ok bool) {
+	r := e.Calls[seq]
+	return r.Digest, r.Verdict == "forward"
 }
 
 // Told reports whether it is on record what came of a call.

@@ -453,6 +453,9 @@ func TestLists(t *testing.T) {
 			if v := <-c; v.Move != Forward || string(v.Line) != tt.want {
 				t.Errorf("got  %v %s\nwant %s", v.Move, v.Line, tt.want)
 			}
+			if got, want := h.records[0].Digest, hexOf(sha256.Sum256([]byte(tt.want))); got != want {
+				t.Errorf("the record is of %s, what passes of %s", got, want)
+			}
 		})
 	}
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"strings"
@@ -148,10 +149,15 @@ func unfit(kind string, e wire.Element) string {
 	return ""
 }
 
+// forwardResult lets line pass, which is what is left of the result c.
 func (g *Gate) forwardResult(ctx context.Context, c *Call, r *record.Record, line []byte) Verdict {
 	r.Verdict = "forward"
+	replaced := !bytes.Equal(line, c.Line)
+	if replaced {
+		r.Digest = hexOf(sha256.Sum256(line))
+	}
 	if err := g.put(ctx, c, r, nil, nil); err != nil {
 		return g.unrecorded(c, err)
 	}
-	return Verdict{Seq: c.Seq, Move: Forward, Line: line, Replaced: !bytes.Equal(line, c.Line)}
+	return Verdict{Seq: c.Seq, Move: Forward, Line: line, Replaced: replaced}
 }

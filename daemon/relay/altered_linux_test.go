@@ -119,7 +119,7 @@ func (j *askingJudge) SubmitFor(_ context.Context, s gate.Submission) {
 	j.sink(v)
 }
 
-func (j *askingJudge) Judged(seq uint64) (string, bool) {
+func (j *askingJudge) Passed(seq uint64) (string, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	digest, ok := j.digests[seq]

@@ -13,9 +13,9 @@ import (
 // Earlier is what earlier daemons have put on record of a session. What they have left
 // in its memory is held against that: others of the same user may have reached it.
 type Earlier interface {
-	// Judged returns the SHA-256, in hexadecimal digits, of the line that was judged
+	// Passed returns the SHA-256, in hexadecimal digits, of the line that was let pass
 	// under a number.
-	Judged(seq uint64) (digest string, ok bool)
+	Passed(seq uint64) (digest string, ok bool)
 	// Told reports whether it is on record what came of a call.
 	Told(seq uint64) bool
 }
@@ -54,13 +54,13 @@ func (s *Session) believe() error {
 func (s *Session) believable(to wire.Side, line []byte, seq uint64) error {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	if seq > 0 {
-		digest, known := s.ends.Earlier.Judged(seq)
+		digest, passed := s.ends.Earlier.Passed(seq)
 		sum := sha256.Sum256(line)
 		switch {
-		case known && digest == hex.EncodeToString(sum[:]):
+		case passed && digest == hex.EncodeToString(sum[:]):
 			return nil
-		case known:
-			return damaged("line %d is not what was judged", seq)
+		case passed:
+			return damaged("line %d is not what was let pass", seq)
 		}
 	}
 	var e wire.Envelope
@@ -84,7 +84,7 @@ func (s *Session) believable(to wire.Side, line []byte, seq uint64) error {
 		judged = to == fromAgent && e.Code == mcp.CodeURLRequired
 	}
 	if judged {
-		return damaged("a line is owed that has to be judged, and no record says that it was")
+		return damaged("a line is owed that has to be judged, and no record says that it may pass")
 	}
 	return nil
 }

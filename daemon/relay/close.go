@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -63,6 +64,15 @@ func (s *Session) end(note func(*ending)) {
 
 // Done is closed when the session has ended.
 func (s *Session) Done() <-chan struct{} { return s.done }
+
+// Err is why the session was ended without any order: a fault of ours, or that its memory
+// was damaged or altered ([mapping.ErrDamaged]). Else it is nil.
+func (s *Session) Err() error {
+	if err := context.Cause(s.ctx); err != errEnded {
+		return err
+	}
+	return nil
+}
 
 // Close ends the session at once, and returns when nothing of it is left.
 func (s *Session) Close() { s.stop(false) }

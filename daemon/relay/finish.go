@@ -177,15 +177,21 @@ func (s *Session) fail() {
 
 // failOpen answers what is open of the agent's requests with an error. s.mu is held.
 func (s *Session) failOpen() {
-	for key, r := range s.state.open[fromAgent] {
-		events := []event{&closed{which{r.side, key}}}
-		if r.seq > 0 {
-			events = append(events, &ended{r.seq, "lost"})
-		}
-		if !r.cancelled && !r.ours {
-			events = append(events, &owed{to: fromAgent, line: append(mcp.RefuseUnread(r.id, s.over.Code, s.over.Text), '\n')})
-		}
-		s.happen(events...)
+	for _, r := range s.state.open[fromAgent] {
+		s.happen(r.lost(s.over.Code, s.over.Text)...)
 	}
 	s.changed.Broadcast()
+}
+
+// lost is what becomes of a request that nobody answers any more: who has asked is
+// answered with an error.
+func (r *request) lost(code int, text string) []event {
+	events := []event{&closed{which{r.side, r.key}}}
+	if r.seq > 0 {
+		events = append(events, &ended{r.seq, "lost"})
+	}
+	if !r.cancelled && !r.ours {
+		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, code, text), '\n')})
+	}
+	return events
 }

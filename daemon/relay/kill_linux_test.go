@@ -92,8 +92,8 @@ func openJudge(path string) (*fileJudge, error) {
 	return j, err
 }
 
-// Judged implements [Earlier].
-func (j *fileJudge) Judged(seq uint64) (digest string, ok bool) {
+// Passed implements [Earlier].
+func (j *fileJudge) Passed(seq uint64) (digest string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for line := range j.known {

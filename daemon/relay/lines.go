@@ -55,7 +55,7 @@ func (t *turn) deadly(l *wire.Line) {
 	seq := t.state.nextSeq(t.side) // the line may be on record under it, and no other may be
 	t.happens(&numbered{seq})
 	if e := t.ends.Earlier; e != nil {
-		if _, known := e.Judged(seq); known {
+		if _, passed := e.Passed(seq); passed {
 			t.happens(&ended{seq, "not_written"})
 		}
 	}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -60,6 +61,9 @@ func (s *Session) wrote(to wire.Side, err error) error {
 	if err != nil && s.ctx.Err() == nil && o.err == nil {
 		s.log.Debug("a side takes nothing more", "direction", gate.Direction(other(to)), "err", err)
 		o.err = err
+		if errors.Is(err, mapping.ErrDamaged) {
+			s.cancel(err)
+		}
 	}
 	s.state.out[to].drop(o.cursor.Delivered())
 	s.changed.Broadcast()

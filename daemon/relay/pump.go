@@ -13,8 +13,8 @@ import (
 
 // source is what a side's lines are read from.
 type source interface {
-	// lines returns the reader of what comes, for the one pump.
-	lines() (*wire.Reader, error)
+	// lines is the reader of what comes, for the one pump.
+	lines() *wire.Reader
 	// progress says how far the pump has got, once it has dealt with the line that was
 	// read last. s.mu is held.
 	progress() []event
@@ -45,7 +45,12 @@ func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &input{Input: in, session: s, side: side, fd: fd, at: s.state.taken[side]}, nil
+	i := &input{Input: in, session: s, side: side, fd: fd, at: s.state.taken[side]}
+	i.reader = wire.NewReaderOf(i, s.mapping.Longest())
+	if err := i.reader.Restore(s.state.framed[side]); err != nil {
+		return nil, damaged("%v", err)
+	}
+	return i, nil
 }
 
 // progress implements [source].
@@ -57,13 +62,7 @@ func (in *input) progress() []event {
 	return events
 }
 
-func (in *input) lines() (*wire.Reader, error) {
-	in.reader = wire.NewReaderOf(in, in.session.mapping.Longest())
-	if err := in.reader.Restore(in.session.state.framed[in.side]); err != nil {
-		return nil, damaged("%v", err)
-	}
-	return in.reader, nil
-}
+func (in *input) lines() *wire.Reader { return in.reader }
 
 func (in *input) heard() bool { return in.idle && !pipe.Ready(in.fd) }
 
@@ -134,14 +133,12 @@ func (in *input) standing(line []byte, to wire.Side) event {
 
 // pump deals with the lines of one side until that ends.
 func (s *Session) pump(side wire.Side) error {
-	reader, err := s.inputs[side].lines()
-	if err != nil {
-		return err
-	}
+	reader := s.inputs[side].lines()
 	defer reader.Close()
 	var line wire.Line
 	for {
-		switch err = reader.Next(&line); err {
+		err := reader.Next(&line)
+		switch err {
 		case nil:
 			err = s.take(side, &line)
 		case io.EOF:

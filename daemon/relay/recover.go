@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -79,7 +81,10 @@ func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
 // side takes nothing.
 func (s *Session) resume(to wire.Side) {
 	o := s.outputs[to]
-	_, err := o.Resume(func(from, upTo uint64) ([]byte, error) {
+	s.mu.Lock()
+	asked := s.askedBetween(to, o.cursor.Delivered(), o.cursor.Intent())
+	s.mu.Unlock()
+	doubtful, err := o.Resume(func(from, upTo uint64) ([]byte, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.owedBetween(to, from, upTo)
@@ -87,7 +92,36 @@ func (s *Session) resume(to wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.writing = false
+	if doubtful {
+		for _, r := range asked {
+			if s.state.open[r.side][r.key] == r {
+				s.happen(r.lost(mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed")...)
+			}
+		}
+	}
 	_ = s.wrote(to, err)
+}
+
+// askedBetween returns the open requests that a side is owed between two offsets. s.mu is
+// held.
+func (s *Session) askedBetween(to wire.Side, from, upTo uint64) []*request {
+	var asked []*request
+	at := s.state.out[to].start
+	for _, i := range s.state.out[to].items {
+		first := at
+		if at += i.n; at <= from || first >= upTo {
+			continue
+		}
+		var e wire.Envelope
+		line, err := s.lineOf(to, i)
+		if err != nil || wire.Read(bytes.TrimSuffix(line, []byte("\n")), other(to), &e) != nil || e.Kind != wire.Request {
+			continue
+		}
+		if r := s.state.open[other(to)][e.Key(line)]; r != nil {
+			asked = append(asked, r)
+		}
+	}
+	return asked
 }
 
 // owedBetween returns what a side is owed between two offsets. s.mu is held.

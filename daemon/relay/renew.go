@@ -123,14 +123,8 @@ func (s *Session) renew(m *Shared) {
 		if r.sent == 0 || spared[key] {
 			continue
 		}
-		events = append(events, &closed{which{fromAgent, key}})
-		if r.seq > 0 {
-			events = append(events, &ended{r.seq, "lost"})
-		}
-		if !r.cancelled && !r.ours {
-			events = append(events, &owed{to: fromAgent, line: append(mcp.RefuseUnread(r.id, mcp.CodeServerExit,
-				"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew"), '\n')})
-		}
+		events = append(events, r.lost(mcp.CodeServerExit,
+			"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew")...)
 	}
 	for key := range s.state.open[fromServer] {
 		events = append(events, &closed{which{fromServer, key}})
@@ -138,7 +132,7 @@ func (s *Session) renew(m *Shared) {
 	for seq, w := range s.state.waiting {
 		if w.side == fromServer && !w.result { // who has asked is gone
 			events = append(events, &decided{seq})
-			m.orphans = append(m.orphans, seq)
+			m.abandoned = append(m.abandoned, seq)
 		}
 	}
 	m.cursor.SetIntent(q.end) // if it ends here, what had not left counts as lost

@@ -22,12 +22,12 @@ type Shared struct {
 	// none that could be started.
 	Join func(ctx context.Context, c Client) (Member, error)
 
-	session *Session
-	cursor  mapping.Cursor
-	ctx     context.Context // of writing
-	cancel  context.CancelFunc
-	first   []byte   // with what the agent has asked another one for a handshake; nil for none
-	orphans []uint64 // held lines of that one
+	session   *Session
+	cursor    mapping.Cursor
+	ctx       context.Context // of writing
+	cancel    context.CancelFunc
+	first     []byte   // with what the agent has asked another one for a handshake; nil for none
+	abandoned []uint64 // held lines of that one
 
 	mu      sync.Mutex // guards what follows
 	changed sync.Cond
@@ -90,7 +90,7 @@ func (m *Shared) Resume(func(from, upTo uint64) ([]byte, error)) (doubtful bool,
 		m.Gone(err)
 		return false, err
 	}
-	for _, seq := range m.orphans {
+	for _, seq := range m.abandoned {
 		m.session.gate.Cancel(seq)
 	}
 	m.mu.Lock()
@@ -144,7 +144,9 @@ func (m *Shared) Gone(err error) {
 	defer m.mu.Unlock()
 	if m.gone == nil {
 		m.gone = err
-		m.cancel()
+		if m.cancel != nil { // else the session could not be begun
+			m.cancel()
+		}
 		m.changed.Broadcast()
 	}
 }
@@ -197,8 +199,8 @@ type inbox struct {
 	idle   bool   // it waits for more; the session's mu guards it
 }
 
-func (in *inbox) lines() (*wire.Reader, error) {
-	return wire.NewReaderOf(in, in.shared.session.mapping.Longest()), nil
+func (in *inbox) lines() *wire.Reader {
+	return wire.NewReaderOf(in, in.shared.session.mapping.Longest())
 }
 
 func (in *inbox) progress() []event                   { return nil } // it is gone with the daemon

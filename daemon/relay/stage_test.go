@@ -343,8 +343,8 @@ type playedJudge struct {
 	more    int
 }
 
-// Judged implements [Earlier].
-func (j *playedJudge) Judged(seq uint64) (digest string, ok bool) {
+// Passed implements [Earlier].
+func (j *playedJudge) Passed(seq uint64) (digest string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	digest, ok = j.digests[seq]
