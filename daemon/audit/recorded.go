@@ -3,6 +3,8 @@ package audit
 import (
 	"bytes"
 	"errors"
+	"slices"
+	"sync"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -15,55 +17,67 @@ const recordedWithin = 4 << 20
 // log: a shim that comes back has few calls open, and they are recent. What can't
 // be read is left out; those calls are judged again.
 func (l *Log) Recorded(attachment string) map[uint64]record.Record {
-	return l.recorded(attachment, record.KindCall)
+	return l.recorded(attachment, record.KindCall)[record.KindCall]
 }
 
 // Orphaned returns which calls of an attachment are on record as having no answer, as
 // Recorded does.
 func (l *Log) Orphaned(attachment string) map[uint64]bool {
 	found := map[uint64]bool{}
-	for call := range l.recorded(attachment, record.KindOrphan) {
+	for call := range l.recorded(attachment, record.KindOrphan)[record.KindOrphan] {
 		found[call] = true
 	}
 	return found
 }
 
-// Earlier is what earlier daemons have recorded of an attachment.
+// Earlier is what earlier daemons have recorded of an attachment. It is looked up when
+// it is asked for: most attachments have nothing under way, and need not wait for that.
 type Earlier struct {
-	Calls map[uint64]record.Record // the verdicts
-	Over  map[uint64]record.Record // what came of them
+	lookUp func() map[record.Kind]map[uint64]record.Record
 }
 
 // Earlier returns what earlier daemons have recorded of an attachment, as Recorded does.
 func (l *Log) Earlier(attachment string) Earlier {
-	return Earlier{l.recorded(attachment, record.KindCall), l.recorded(attachment, record.KindOutcome)}
+	return Earlier{sync.OnceValue(func() map[record.Kind]map[uint64]record.Record {
+		return l.recorded(attachment, record.KindCall, record.KindOutcome)
+	})}
 }
 
 // Passed returns the SHA-256 of what a verdict has let pass, in hexadecimal digits.
 func (e Earlier) Passed(seq uint64) (digest string, ok bool) {
-	r := e.Calls[seq]
+	r := e.lookUp()[record.KindCall][seq]
 	return r.Digest, r.Verdict == "forward"
 }
 
 // Told reports whether it is on record what came of a call.
 func (e Earlier) Told(seq uint64) bool {
-	_, ok := e.Over[seq]
+	_, ok := e.lookUp()[record.KindOutcome][seq]
 	return ok
 }
 
-func (l *Log) recorded(attachment string, of record.Kind) map[uint64]record.Record {
+// recorded returns the newest record of each kind for each call of an attachment.
+func (l *Log) recorded(attachment string, kinds ...record.Kind) map[record.Kind]map[uint64]record.Record {
 	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
-	kind, gone := []byte(`,"kind":"`+string(of)+`"`), []byte(`,"kind":"`+string(record.KindDetach)+`"`)
-	found := map[uint64]record.Record{}
+	found := map[record.Kind]map[uint64]record.Record{}
+	var needles [][]byte
+	for _, kind := range append(kinds, record.KindDetach) {
+		found[kind] = map[uint64]record.Record{}
+		needles = append(needles, []byte(`,"kind":"`+string(kind)+`"`))
+	}
 	see := func(e record.Entry) bool {
-		if bytes.Contains(e.Line, kind) && bytes.Contains(e.Line, needle) {
-			if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment && r.Kind == of {
-				found[r.Call] = r
+		is := func(needle []byte) bool { return bytes.Contains(e.Line, needle) }
+		if !slices.ContainsFunc(needles, is) || !is(needle) {
+			return true
+		}
+		r, err := record.Parse(e.Line)
+		switch {
+		case err != nil || r.Attachment != attachment:
+		case r.Kind == record.KindDetach:
+			for _, calls := range found {
+				clear(calls) // what was said to it before has been made use of, or was taken back
 			}
-		} else if bytes.Contains(e.Line, gone) && bytes.Contains(e.Line, needle) {
-			if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment && r.Kind == record.KindDetach {
-				clear(found) // what was said to it before has been made use of, or was taken back
-			}
+		case found[r.Kind] != nil:
+			found[r.Kind][r.Call] = r
 		}
 		return true
 	}

@@ -10,7 +10,7 @@ import (
 
 func (t *turn) answer(line []byte, e *wire.Envelope) {
 	if !e.ID.Present() { // only the server may complain without saying of what
-		if t.side == wire.FromServer {
+		if t.side == fromServer {
 			t.gate.Read(t.side, "", 1)
 			t.pass(line, "", false, true)
 			return
@@ -30,7 +30,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 	}
 	t.happens(&closed{which{r.side, key}})
 	t.gate.Read(t.side, r.method, 1)
-	if t.shared() && e.Kind == wire.Result && r.side == wire.FromAgent && binds(r.method) && !r.ours && r.wrote != nil {
+	if t.shared() && e.Kind == wire.Result && r.side == fromAgent && binds(r.method) && !r.ours && r.wrote != nil {
 		t.happens(&agreed{r.method, r.wrote})
 	}
 	if r.ours {

@@ -54,7 +54,7 @@ func (s *Session) tellWaiting(seq uint64, b *beat) {
 	n := s.state.waiting[seq].beats + 1
 	// Servers count from 0 or 1, and progress must rise: these are smaller than
 	// whatever the server says once the call has reached it.
-	s.happen(&reminded{seq}, &owed{to: wire.FromAgent, line: fmt.Appendf(nil,
+	s.happen(&reminded{seq}, &owed{to: fromAgent, line: fmt.Appendf(nil,
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
 		b.token, n/1e6, n%1e6, b.approval)})
 	s.changed.Broadcast()

@@ -67,11 +67,11 @@ func TestAgentHasSaidAll(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
 	s.steps("judged "+aCall, "cross "+aPing)
-	s.hangUp(wire.FromAgent)
+	s.hangUp(fromAgent)
 	s.steps("return "+aResult, `return {"jsonrpc":"2.0","id":2,"result":{}}`)
-	s.atEnd(wire.FromServer)
-	s.hangUp(wire.FromServer)
-	s.over(wire.FromAgent)
+	s.atEnd(fromServer)
+	s.hangUp(fromServer)
+	s.over(fromAgent)
 }
 
 // A call that is held when the agent has said all is answered as well.
@@ -79,11 +79,11 @@ func TestAgentHasSaidAllWithACallHeld(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
 	s.steps("agent> "+aCall, "submit "+aCall, "pending")
-	s.hangUp(wire.FromAgent)
+	s.hangUp(fromAgent)
 	s.steps("silent server", "forward", "server< "+aCall, "return "+aResult)
-	s.atEnd(wire.FromServer)
-	s.hangUp(wire.FromServer)
-	s.over(wire.FromAgent)
+	s.atEnd(fromServer)
+	s.hangUp(fromServer)
+	s.over(fromAgent)
 }
 
 // A server that ends is read to its end, what it did not answer is answered with an
@@ -92,9 +92,9 @@ func TestServerEnds(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
 	s.steps("judged "+aCall, "cross "+aPing, "server> "+aResult)
-	s.hangUp(wire.FromServer)
+	s.hangUp(fromServer)
 	s.steps("agent< "+aResult, `agent< {"jsonrpc":"2.0","id":2,"error":{"code":-31012,"message":"The MCP server has ended and did not answer"}}`)
-	s.over(wire.FromAgent, wire.FromServer)
+	s.over(fromAgent, fromServer)
 	s.steps("observe outcome:OUTCOME_OK")
 }
 
@@ -108,11 +108,11 @@ func TestSignal(t *testing.T) {
 	s.steps("judged "+aCall, "agent> "+held, "submit "+held, "pending")
 	s.session.Signal()
 	s.steps("cancel 2")
-	s.atEnd(wire.FromServer)
+	s.atEnd(fromServer)
 	s.steps("server> " + aResult) // while it flushes
-	s.hangUp(wire.FromServer)
+	s.hangUp(fromServer)
 	s.steps(`agent< {"jsonrpc":"2.0","id":7,"error":{"code":-31010,"message":"Not executed: the agent has left"}}`, "agent< "+aResult)
-	s.over(wire.FromAgent)
+	s.over(fromAgent)
 }
 
 // When the daemon ends a session, answers that are under way still come.
@@ -123,9 +123,9 @@ func TestDrain(t *testing.T) {
 	s.steps("judged "+aCall, "agent> "+held, "submit "+held, "pending")
 	s.session.Drain("the policy has changed")
 	s.steps(`agent< {"jsonrpc":"2.0","id":7,"error":{"code":-31010,"message":"Not executed: the policy has changed"}}`, "return "+aResult)
-	s.atEnd(wire.FromServer)
-	s.hangUp(wire.FromServer)
-	s.over(wire.FromAgent)
+	s.atEnd(fromServer)
+	s.hangUp(fromServer)
+	s.over(fromAgent)
 }
 
 // A session without a server answers until the agent leaves.
@@ -143,8 +143,8 @@ func TestRefusal(t *testing.T) {
 	}
 	s.steps(`agent> {"jsonrpc":"2.0","method":"notifications/initialized"}`, "agent> "+aPing,
 		`agent< {"jsonrpc":"2.0","id":2,"error":{"code":-31008,"message":"The MCP server could not be started: no such file"}}`)
-	s.hangUp(wire.FromAgent)
-	s.over(wire.FromAgent)
+	s.hangUp(fromAgent)
+	s.over(fromAgent)
 }
 
 // process starts a program, and returns it as a session knows it once it has said
@@ -200,8 +200,8 @@ func TestAgentDies(t *testing.T) {
 		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Errorf("the server: %v", err)
 		}
-		s.hangUp(wire.FromServer)
-		s.over(wire.FromServer)
+		s.hangUp(fromServer)
+		s.over(fromServer)
 	}
 }
 
@@ -246,10 +246,10 @@ func TestDescriptorsAreLetGo(t *testing.T) {
 	last := theirs.Name()
 	s.run(ends)
 	s.letGo()
-	s.hangUp(wire.FromAgent)
-	s.atEnd(wire.FromServer)
-	s.hangUp(wire.FromServer)
-	s.over(wire.FromAgent)
+	s.hangUp(fromAgent)
+	s.atEnd(fromServer)
+	s.hangUp(fromServer)
+	s.over(fromAgent)
 	if len(gone) != 8 || gone[len(gone)-1] != last {
 		t.Errorf("let go of %q", gone)
 	}

@@ -6,11 +6,11 @@ package relay
 // model reads all of it, and to look at it must not cost as much as to carry it. It
 // is looked at in pieces that share a little, so that no name is lost where one ends.
 const (
-	whole   = 64 << 10 // how long a line may be that is looked at in one
-	piece   = 31 << 10
-	shared  = 512
-	longest = 512 << 10
-	tail    = longest / 4
+	mostHeardWhole = 64 << 10 // how long a line may be that is looked at in one
+	heardPiece     = 31 << 10
+	heardTwice     = 512 // of each piece, with the one behind it
+	mostHeard      = 512 << 10
+	heardTail      = mostHeard / 4
 )
 
 // pass writes a message on that is not judged, after it was looked at and noted
@@ -33,21 +33,21 @@ func (t *turn) note(line []byte, method string, record bool) {
 }
 
 func (t *turn) hear(line []byte, method string) {
-	if len(line) <= whole {
+	if len(line) <= mostHeardWhole {
 		t.gate.Hear(t.side, method, line, 0)
 		return
 	}
 	head, end, missing := line, []byte(nil), 0
-	if len(line) > longest {
-		head, end, missing = line[:longest-tail], line[len(line)-tail:], len(line)-longest
+	if len(line) > mostHeard {
+		head, end, missing = line[:mostHeard-heardTail], line[len(line)-heardTail:], len(line)-mostHeard
 	}
 	for i, part := range [][]byte{head, end} {
-		for at := 0; at+shared < len(part); at += piece - shared {
+		for at := 0; at+heardTwice < len(part); at += heardPiece - heardTwice {
 			said := uint64(0)
-			if at+piece >= len(part) && (i == 1 || end == nil) { // the last one
+			if at+heardPiece >= len(part) && (i == 1 || end == nil) { // the last one
 				said = uint64(missing)
 			}
-			t.gate.Hear(t.side, method, part[at:min(at+piece, len(part))], said)
+			t.gate.Hear(t.side, method, part[at:min(at+heardPiece, len(part))], said)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (s *Session) decide() {
 	}
 	s.awaitAnswers()
 	s.changed.Broadcast()
-	if len(s.state.out[wire.FromAgent].items)+len(s.state.out[wire.FromServer].items) == 0 {
+	if len(s.state.out[fromAgent].items)+len(s.state.out[fromServer].items) == 0 {
 		s.tellOutcomes()
 	}
 }

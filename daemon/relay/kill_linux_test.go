@@ -59,7 +59,7 @@ func relaySession(record string) error {
 		return err
 	}
 	ends.Earlier = j
-	s, err := New(j, ends, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	s, err := New(j, ends, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,11 @@ func killSession(t *testing.T, sockets bool, kills int) {
 			}
 			begins = time.Since(begun)
 		}
-		time.Sleep(rand.N(2 * begins)) // the moment of the kill, not a wait
+		lives := rand.N(2 * begins)
+		if rand.IntN(4) == 0 { // long enough for a long line
+			lives *= 10
+		}
+		time.Sleep(lives) // until the moment of the kill, not a wait
 		_ = cmd.Process.Kill()
 		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 			t.Fatalf("a daemon ended by itself: %v", err)

@@ -46,10 +46,10 @@ func (t *turn) line(l *wire.Line) error {
 	return nil
 }
 
-// deadly is how often a line may have ended the daemon that dealt with it.
-const deadly = 2
+// mostEnded is how many daemons a line may have ended that dealt with it.
+const mostEnded = 2
 
-// deadly refuses a line that has ended the daemon so often. It is not read again.
+// deadly refuses a line that has ended so many daemons. It is not read as a message.
 func (t *turn) deadly(l *wire.Line) {
 	const reason = "the daemon has ended twice while it dealt with the line"
 	seq := t.state.nextSeq(t.side) // the line may be on record under it, and no other may be
@@ -105,13 +105,13 @@ func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
 		}
 		return
 	}
-	r := t.state.open[wire.FromAgent][key]
-	if t.side == wire.FromAgent || r == nil || r.sent == 0 {
+	r := t.state.open[fromAgent][key]
+	if t.side == fromAgent || r == nil || r.sent == 0 {
 		return
 	}
-	t.happens(&closed{which{wire.FromAgent, key}})
+	t.happens(&closed{which{fromAgent, key}})
 	t.outcome(r, "lost")
-	t.owe(wire.FromAgent, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
+	t.owe(fromAgent, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
 }
 
 // refused logs and records a line that does not cross.
@@ -156,7 +156,7 @@ func inToken(b byte) bool {
 }
 
 func sideName(side wire.Side) string {
-	if side == wire.FromServer {
+	if side == fromServer {
 		return "a server"
 	}
 	return "an agent"

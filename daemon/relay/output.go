@@ -73,7 +73,7 @@ func (s *Session) wrote(to wire.Side, err error) error {
 // tidy gives memory back that long lines have needed, once nothing is owed. s.mu is
 // held.
 func (s *Session) tidy() {
-	if s.journal.Size() < large || s.state.size() > s.journal.Size()/2 {
+	if s.journal.Size() < worthTidying || s.state.size() > s.journal.Size()/2 {
 		return
 	}
 	s.rewrite()

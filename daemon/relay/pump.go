@@ -121,7 +121,7 @@ func (in *input) Release() {}
 // time: whoever can reach the memory could change it after it was judged.
 func (in *input) standing(line []byte, to wire.Side) event {
 	n := uint64(len(line)) + 1
-	if in.side == wire.FromAgent || in.at < n {
+	if in.side == fromAgent || in.at < n {
 		return nil
 	}
 	all, ok := in.Bytes(in.at-n, n)
@@ -147,7 +147,7 @@ func (s *Session) pump(side wire.Side) error {
 		if err != nil {
 			return err
 		}
-		if !reader.More() || s.owes(other(side)) >= together {
+		if !reader.More() || s.owes(other(side)) >= mostGathered {
 			s.drain(other(side))
 		}
 		s.heed(side)
@@ -171,8 +171,8 @@ func (s *Session) begin(f func()) {
 	})
 }
 
-// together is how many bytes of lines are gathered to be written at once.
-const together = 64 << 10
+// mostGathered is how many bytes of lines are gathered to be written at once.
+const mostGathered = 64 << 10
 
 // owes is how many bytes a side is owed.
 func (s *Session) owes(to wire.Side) uint64 {

@@ -22,7 +22,7 @@ func taskOf(e *wire.Envelope, line []byte) string {
 // see it; known is false when it can't be told whether they do.
 func (t *turn) callOf(r *request, line []byte, e *wire.Envelope) (call *origin, known bool) {
 	switch {
-	case e.Kind != wire.Result || r.side != wire.FromAgent:
+	case e.Kind != wire.Result || r.side != fromAgent:
 		return nil, true
 	case r.task != "":
 		return t.state.tasks.of(r.task)
@@ -56,7 +56,7 @@ func (t *turn) goesOn(call *origin, line []byte, e *wire.Envelope) {
 // which a server sends a person to a page.
 func isJudged(rule mcp.Rule, r *request, line []byte, e *wire.Envelope) bool {
 	if e.Kind == wire.Error {
-		return r.side == wire.FromAgent && e.Code == mcp.CodeURLRequired
+		return r.side == fromAgent && e.Code == mcp.CodeURLRequired
 	}
 	switch rule.Treatment {
 	case mcp.Filter, mcp.Judge:
@@ -78,7 +78,7 @@ func (w *waiting) came(call *origin) {
 // before its content.
 func (w *waiting) announced(line []byte) []byte {
 	var e wire.Envelope
-	if w.notice == "" || wire.Read(line, wire.FromServer, &e) != nil || e.Kind != wire.Result {
+	if w.notice == "" || wire.Read(line, fromServer, &e) != nil || e.Kind != wire.Result {
 		return line
 	}
 	return mcp.Announce(line, &e, w.notice)

@@ -4,7 +4,7 @@ import "github.com/thoughtgate/thoughtgated/internal/wire"
 
 // events calls yield with events that lead to s, until that returns false.
 func (s *state) events(yield func(event) bool) {
-	for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
+	for _, side := range []wire.Side{fromAgent, fromServer} {
 		q := &s.out[side]
 		if !yield(&delivered{side, q.start}) || !yield(&consumed{side, s.taken[side]}) ||
 			s.seqs[side] > 0 && !yield(&numbered{s.seqs[side]}) || len(s.framed[side]) > 0 && !yield(&framed{side, s.framed[side]}) {

@@ -56,7 +56,7 @@ func (t *turn) message(l *wire.Line) {
 		t.unread(line, err)
 		return
 	}
-	if t.side == wire.FromServer && t.state.modern && !t.state.initialized {
+	if t.side == fromServer && t.state.modern && !t.state.initialized {
 		e.Modern = true // the lines of a server do not say so themselves
 	}
 	switch e.Kind {
@@ -92,7 +92,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 	case t.state.open[t.side][key] != nil || t.state.answering(t.side, key) != nil: // an error would be read as the answer to the first one
 		t.refused(line, "a request with this id is open")
 		return
-	case t.over != nil && t.side == wire.FromAgent:
+	case t.over != nil && t.side == fromAgent:
 		t.owe(t.side, mcp.RefuseUnread(id, t.over.Code, t.over.Text))
 		return
 	case len(t.state.open[t.side]) >= mostOpen:
@@ -101,13 +101,13 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 		return
 	}
 	r := request{side: t.side, key: key, id: bytes.Clone(id), method: e.Method, modern: e.Modern, number: t.state.nextSeq(t.side)}
-	if t.side == wire.FromAgent {
+	if t.side == fromAgent {
 		r.token, r.task = tokenOf(e, line), taskOf(e, line)
 		if asks := e.Method == "initialize"; asks && !t.state.initialized || e.Modern && !t.state.modern {
 			t.happens(&began{asks, e.Modern})
 		}
 	}
-	if t.shared() && t.side == wire.FromAgent && binds(r.method) {
+	if t.shared() && t.side == fromAgent && binds(r.method) {
 		r.wrote = bytes.Clone(line)
 	}
 	switch rule.Treatment {
@@ -115,7 +115,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 		t.judgeRequest(&r, line)
 	case mcp.Refuse:
 		t.refused(line, "a method that "+sideName(t.side)+" may not call: "+e.Method)
-		if t.side == wire.FromAgent || !e.Modern { // in the modern era nobody answers a server
+		if t.side == fromAgent || !e.Modern { // in the modern era nobody answers a server
 			t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeUnknownMethod, "Method not found"))
 		}
 	default:
@@ -195,7 +195,7 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 	}
 	t.gate.Read(t.side, e.Method, 1)
 	rule := mcp.Lookup(t.side, e)
-	if rule.Treatment == mcp.Pass && t.side == wire.FromServer && mcp.Asks(line, e) {
+	if rule.Treatment == mcp.Pass && t.side == fromServer && mcp.Asks(line, e) {
 		rule.Treatment = mcp.Inspect
 	}
 	switch rule.Treatment {
@@ -217,7 +217,7 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 
 func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 	w := &waiting{seq: t.state.nextSeq(t.side), side: t.side, line: bytes.Clone(line)}
-	if id := taskOf(e, line); t.side == wire.FromServer && id != "" {
+	if id := taskOf(e, line); t.side == fromServer && id != "" {
 		call, known := t.state.tasks.of(id)
 		if !known {
 			t.refused(line, unknownTask)

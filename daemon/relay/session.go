@@ -90,7 +90,7 @@ func (s *Session) happen(events ...event) {
 	if !room || s.journal.Full() {
 		s.rewrite()
 	}
-	if cap(s.entry) > together {
+	if cap(s.entry) > mostGathered {
 		s.entry = nil
 	}
 }
@@ -159,7 +159,7 @@ func (t *turn) take(l *wire.Line) error {
 		t.changed.Wait()
 	}
 	var err error
-	if _, comesAgain := t.inputs[t.side].(*input); comesAgain && t.mapping.Attempt(mapping.Side(t.side), t.state.taken[t.side]) > deadly {
+	if _, comesAgain := t.inputs[t.side].(*input); comesAgain && t.mapping.Attempt(mapping.Side(t.side), t.state.taken[t.side]) > mostEnded {
 		t.deadly(l)
 	} else {
 		err = t.line(l)
@@ -170,7 +170,7 @@ func (t *turn) take(l *wire.Line) error {
 		return errEnded
 	}
 	t.happen(slices.Concat(t.nowTold(), t.inputs[t.side].progress(), t.events)...)
-	if t.over != nil && t.side == wire.FromAgent {
+	if t.over != nil && t.side == fromAgent {
 		t.failOpen()
 	}
 	t.awaitAnswers()

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // The judge is told of the requests that have had no answer for a while; how long is too
@@ -35,7 +34,7 @@ func now() uint64 { return uint64(time.Now().UnixMicro()) }
 // s.mu is held.
 func (s *Session) awaitAnswers() {
 	l := &s.silence
-	if l.armed || len(s.state.open[wire.FromAgent])+len(s.state.open[wire.FromServer]) == 0 && !l.told {
+	if l.armed || len(s.state.open[fromAgent])+len(s.state.open[fromServer]) == 0 && !l.told {
 		return
 	}
 	l.armed = true
@@ -96,7 +95,7 @@ func unanswered(silent []*request) (open []gate.Unanswered, more int) {
 				Call: r.number, Side: r.side, Since: time.UnixMicro(int64(r.sent)),
 				Method: r.method[:min(len(r.method), mostNamed)], ID: string(r.id[:min(len(r.id), mostNamed)]),
 			})
-		case r.side == wire.FromAgent:
+		case r.side == fromAgent:
 			more++
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // tellSoon has the judge told at once of requests without an answer.
@@ -53,9 +51,9 @@ func TestUnanswered(t *testing.T) {
 func TestManyUnanswered(t *testing.T) {
 	st := newState()
 	for i := range uint64(mostUnanswered + 3) {
-		side := wire.FromAgent
+		side := fromAgent
 		if i == mostUnanswered {
-			side = wire.FromServer
+			side = fromServer
 		}
 		key := fmt.Sprint(i)
 		st.open[side][key] = &request{side: side, key: key, id: []byte(key), number: i, sent: 1 + i}

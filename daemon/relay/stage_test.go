@@ -56,7 +56,7 @@ type playedMember struct {
 }
 
 func (m *playedMember) Write(_ context.Context, line []byte) error {
-	m.stage.out[wire.FromServer] <- string(line)
+	m.stage.out[fromServer] <- string(line)
 	return nil
 }
 
@@ -96,10 +96,10 @@ func newStage(t testing.TB, how play) *stage {
 	s := &stage{t: t, how: how, judge: newPlayedJudge(), opened: make(chan string, 16)}
 	s.joined.L = &s.mu
 	var outs [2]*os.File
-	s.kept[0], s.in[wire.FromAgent] = pipeOf(t)
-	outs[wire.FromAgent], s.kept[1] = pipeOf(t)
-	s.kept[2], s.in[wire.FromServer] = pipeOf(t)
-	outs[wire.FromServer], s.kept[3] = pipeOf(t)
+	s.kept[0], s.in[fromAgent] = pipeOf(t)
+	outs[fromAgent], s.kept[1] = pipeOf(t)
+	s.kept[2], s.in[fromServer] = pipeOf(t)
+	outs[fromServer], s.kept[3] = pipeOf(t)
 	var err error
 	if s.memory, err = mapping.Create(16 << 20); err != nil {
 		t.Fatal(err)
@@ -110,12 +110,12 @@ func newStage(t testing.TB, how play) *stage {
 		}
 	}
 	if how.shared { // what is written to the server comes through no pipe
-		outs[wire.FromServer].Close()
-		s.out[wire.FromServer] = make(chan string, 1024)
+		outs[fromServer].Close()
+		s.out[fromServer] = make(chan string, 1024)
 	}
 	var reading sync.WaitGroup
 	for side, f := range outs {
-		if how.shared && wire.Side(side) == wire.FromServer {
+		if how.shared && wire.Side(side) == fromServer {
 			continue
 		}
 		s.out[side] = make(chan string, 1024)
@@ -155,7 +155,7 @@ func newStage(t testing.TB, how play) *stage {
 			close(lines)
 		}
 		if how.shared {
-			close(s.out[wire.FromServer])
+			close(s.out[fromServer])
 		}
 		for _, c := range s.out {
 			for range c { // until it is closed

@@ -278,17 +278,17 @@ func (s *state) size() int {
 	n := 0
 	for side := range s.out {
 		for _, i := range s.out[side].items {
-			n += len(i.line) + small
+			n += len(i.line) + besideFields
 		}
 		for _, r := range s.open[side] {
-			n += len(r.wrote) + len(r.id) + len(r.key) + len(r.notice) + small
+			n += len(r.wrote) + len(r.id) + len(r.key) + len(r.notice) + besideFields
 		}
 	}
 	for _, w := range s.waiting {
-		n += len(w.line) + len(w.request) + small
+		n += len(w.line) + len(w.request) + besideFields
 	}
-	return n + s.tasks.bytes + small*(len(s.outcomes)+len(s.tasks.order))
+	return n + s.tasks.bytes + besideFields*(len(s.outcomes)+len(s.tasks.order))
 }
 
-// small is about how many bytes an event takes beside its longest fields.
-const small = 64
+// besideFields is about how many bytes an event takes beside its longest fields.
+const besideFields = 64

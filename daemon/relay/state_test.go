@@ -118,7 +118,7 @@ func sameState(t *rapid.T, what string, got, want *state) {
 // Whatever stands in a journal is an error or an event that reads back as it is.
 func FuzzDecode(f *testing.F) {
 	for _, e := range []event{
-		&consumed{wire.FromServer, 7}, &opened{request{key: "1", id: []byte("1"), method: "ping"}},
+		&consumed{fromServer, 7}, &opened{request{key: "1", id: []byte("1"), method: "ping"}},
 		&held{waiting{seq: 2, line: []byte("{}")}}, &became{task: "t", lost: true},
 	} {
 		f.Add(encode(nil, e))

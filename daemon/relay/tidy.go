@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// large is how many bytes are worth it to give memory back that they took.
-const large = 256 << 10
+// worthTidying is how many bytes are worth it to give memory back that they took.
+const worthTidying = 256 << 10
 
-// rest is how long after a long line the system gets back what was needed for it.
-const rest = 100 * time.Millisecond
+// tidyAfter is how long after a long line the system gets back what was needed for it.
+const tidyAfter = 100 * time.Millisecond
 
 var heap struct {
 	sync.Mutex
@@ -23,8 +23,8 @@ func tidyHeap() {
 	heap.Lock()
 	defer heap.Unlock()
 	if heap.tidy == nil {
-		heap.tidy = time.AfterFunc(rest, debug.FreeOSMemory)
+		heap.tidy = time.AfterFunc(tidyAfter, debug.FreeOSMemory)
 		return
 	}
-	heap.tidy.Reset(rest)
+	heap.tidy.Reset(tidyAfter)
 }

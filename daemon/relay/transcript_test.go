@@ -158,7 +158,7 @@ func TestTakenBackBeforeTheDaemonEnds(t *testing.T) {
 	s.judge.stays = true
 	s.steps(`agent> {«»,"method":"notifications/cancelled","params":{"requestId":1}}`)
 	if err := s.until("the request is taken back", func() bool {
-		r := s.session.state.open[wire.FromAgent]["1"]
+		r := s.session.state.open[fromAgent]["1"]
 		return r != nil && r.cancelled
 	}); err != nil {
 		t.Fatal(err)
@@ -176,13 +176,13 @@ func (s *stage) play(step string) error {
 	verb, rest, _ := strings.Cut(shorthand.Replace(step), " ")
 	switch verb {
 	case "agent>":
-		return s.write(wire.FromAgent, rest)
+		return s.write(fromAgent, rest)
 	case "server>":
-		return s.write(wire.FromServer, rest)
+		return s.write(fromServer, rest)
 	case "agent<":
-		return s.read(wire.FromAgent, rest)
+		return s.read(fromAgent, rest)
 	case "server<":
-		return s.read(wire.FromServer, rest)
+		return s.read(fromServer, rest)
 	case "cross":
 		return s.playAll("agent> "+rest, "server< "+rest)
 	case "return":
@@ -218,7 +218,7 @@ func (s *stage) play(step string) error {
 		return s.observe(rest, verb == "observe" && !s.how.restarts)
 	case "silent":
 		select {
-		case line := <-s.out[map[string]wire.Side{"agent": wire.FromAgent, "server": wire.FromServer}[rest]]:
+		case line := <-s.out[map[string]wire.Side{"agent": fromAgent, "server": fromServer}[rest]]:
 			return fmt.Errorf("got %s", line)
 		case <-time.After(100 * time.Millisecond):
 			return nil
@@ -333,7 +333,7 @@ func (s *stage) verdict(verb, rest string) error {
 }
 
 func (s *stage) write(side wire.Side, line string) error {
-	if s.how.shared && side == wire.FromServer {
+	if s.how.shared && side == fromServer {
 		s.deliver(line)
 		return nil
 	}
