@@ -215,7 +215,7 @@ func killSession(t *testing.T, sockets bool, kills int) {
 			if _, err := out.Read(make([]byte, 1)); err != nil {
 				t.Errorf("a daemon does not serve: %v", err)
 			}
-			begins = time.Since(begun)
+			begins = min(time.Since(begun), 50*time.Millisecond)
 		}
 		lives := rand.N(2 * begins)
 		if rand.IntN(4) == 0 { // long enough for a long line
