@@ -77,6 +77,9 @@ func (in *input) Take(n int) { in.at += uint64(n) }
 // Fill implements [wire.Window].
 func (in *input) Fill() error {
 	in.wait(true)
+	if in.session.ctx.Err() != nil { // what is still to be written of this memory stays in it
+		return errEnded
+	}
 	n, err := in.session.wake.Read(in.fd, in.Room(in.at))
 	in.wait(false)
 	if err != nil {
