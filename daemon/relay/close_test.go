@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"runtime"
@@ -268,4 +269,42 @@ func sockets(t *testing.T) (r, w *os.File) {
 		t.Fatal(err)
 	}
 	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
+}
+
+// What stands in a daemon's memory to be written, when that leaves, is there for the
+// next one.
+func TestLeaveWhileALineWaits(t *testing.T) {
+	s := newStage(t, play{})
+	s.session.Leave()
+	<-s.ended
+	agent, to := pipeOf(t)
+	s.kept[1].Close()
+	s.kept[1] = to
+	s.begin()
+	const refused = 2000
+	for range refused { // more than a pipe takes, by who writes what the server's pump doesn't
+		s.steps(`agent> [{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
+	}
+	if err := s.until("the agent's pipe is full", func() bool {
+		return s.session.outputs[fromAgent].writing && len(s.session.state.out[fromAgent].items) > refused/2
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const late = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"late"}}`
+	s.steps("server> " + late)
+	if err := s.until("a line waits behind it", func() bool {
+		return s.session.state.out[fromAgent].refers() && s.session.inputs[fromServer].(*input).idle
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.session.Leave()
+	<-s.ended
+	s.begin()
+	lines := bufio.NewScanner(agent)
+	for lines.Scan() && lines.Text() != late {
+	}
+	if lines.Text() != late {
+		t.Errorf("the last that the agent reads is %q: %v", lines.Text(), lines.Err())
+	}
+	agent.Close()
 }
