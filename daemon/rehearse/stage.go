@@ -266,7 +266,8 @@ type blackboard struct{ stage *Stage }
 
 func (b blackboard) Record(_ context.Context, r *record.Record, _ []byte, _ []string) error {
 	if r.Kind == record.KindCall {
-		b.stage.note(func(seen *sighting) { seen.record = r })
+		kept := *r // r is the gate's again, which uses it for other calls
+		b.stage.note(func(seen *sighting) { seen.record = &kept })
 	}
 	return nil
 }

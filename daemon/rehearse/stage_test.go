@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
@@ -126,6 +127,28 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%+v:\ngot  %s\nwant %s", tt.line, got, tt.want)
 		}
 	}
+}
+
+// Stages that judge at once don't see each other's records, which the gate uses again.
+func TestStagesAtOnce(t *testing.T) {
+	p, f := set(t, yaml, cedar), finder()
+	var wait sync.WaitGroup
+	for _, tt := range []struct{ subject, want string }{
+		{"ls", "forward; rule; defaults.action"},
+		{"zap", `deny; rule; "zap" (thoughtgate.yaml:5)`},
+		{"delete_all", "forward; rule; defaults.action; acts"},
+	} {
+		s := stage(t, p, f, nil)
+		wait.Go(func() {
+			for range 500 {
+				if got := inShort(s.Judge(t.Context(), rehearse.Line{Server: "x", Subject: tt.subject}, false)); got != tt.want {
+					t.Errorf("%s:\ngot  %s\nwant %s", tt.subject, got, tt.want)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // In development things go through, and what production would do is told.
