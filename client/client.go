@@ -3,10 +3,9 @@
 // A [Client] is one connection to the control socket of the daemon that serves
 // this user. Its methods are the calls of the API; they take and return the
 // generated messages of proto/thoughtgate/v1, and their errors can be asked
-// with [errors.Is] for the sentinels of this package. Three things are more
-// than a call: a [Session] is held open for as long as an agent runs, an
-// attachment is one shim at the gate, and the streams are iterators that end
-// when the loop over them is left.
+// with [errors.Is] for the sentinels of this package. Two things are more than a
+// call: a [Session] is held open for as long as an agent runs, and the streams are
+// iterators that end when the loop over them is left.
 //
 // The socket is only used when it, its folder and the process behind it belong
 // to this user.
@@ -29,7 +28,6 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/thoughtgate/thoughtgated/internal/ready"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -59,7 +57,6 @@ type Client struct {
 	audit      pb.AuditClient
 	daemon     pb.DaemonClient
 	extensions pb.ExtensionsClient
-	gate       pb.GateClient
 	pins       pb.PinsClient
 	policies   pb.PoliciesClient
 	processes  pb.ProcessesClient
@@ -179,7 +176,6 @@ func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOp
 		audit:      pb.NewAuditClient(conn),
 		daemon:     pb.NewDaemonClient(conn),
 		extensions: pb.NewExtensionsClient(conn),
-		gate:       pb.NewGateClient(conn),
 		pins:       pb.NewPinsClient(conn),
 		policies:   pb.NewPoliciesClient(conn),
 		processes:  pb.NewProcessesClient(conn),
@@ -226,7 +222,7 @@ func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
 	d.conn = nil
 	d.mu.Unlock()
 	if conn != nil {
-		return ready.Conn(conn), nil
+		return conn, nil
 	}
 	var err error
 	if d.path == "" {
@@ -240,7 +236,7 @@ func (d *dialer) dial(ctx context.Context, _ string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ready.Conn(conn), nil
+	return conn, nil
 }
 
 func (d *dialer) failure() error {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -31,32 +30,6 @@ func (h *home) policy(t *testing.T, text string) {
 	}
 }
 
-// list submits a list of tools as the server's answer.
-func list(t *testing.T, a *client.Attachment, seq uint64, tools string) {
-	t.Helper()
-	line := []byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[` + tools + `]}}`)
-	err := a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{
-		Seq: seq, Direction: pb.Direction_DIRECTION_SERVER_TO_AGENT, Line: line, Answers: "tools/list",
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := word(t, a); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Fatalf("the list: got %v", v)
-	}
-}
-
-// callWith submits a call with arguments and returns the daemon's first word.
-func callWith(t *testing.T, a *client.Attachment, seq uint64, tool, arguments string) *pb.Verdict {
-	t.Helper()
-	line := []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments))
-	err := a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{Seq: seq, Direction: pb.Direction_DIRECTION_AGENT_TO_SERVER, Line: line}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return word(t, a)
-}
-
 // Principals are what the system says of the process that started the shim.
 func TestPoliciesKnowWhoCalls(t *testing.T) {
 	agent, err := sock.ProcessOf(int32(os.Getppid()))
@@ -72,30 +45,28 @@ func TestPoliciesKnowWhoCalls(t *testing.T) {
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
-	for condition, want := range map[string]pb.Action{
-		fmt.Sprintf("principal.executable == %q", agent.Exe):                  pb.Action_ACTION_FORWARD,
-		fmt.Sprintf("principal.sha256 == %q", hex.EncodeToString(sum[:])):     pb.Action_ACTION_FORWARD,
-		fmt.Sprintf("principal.cwd == %q", agent.Cwd):                         pb.Action_ACTION_FORWARD,
-		fmt.Sprintf("principal.tty == %q", agent.TTY):                         pb.Action_ACTION_FORWARD,
-		fmt.Sprintf("principal.project like %q", "*"):                         pb.Action_ACTION_FORWARD,
-		fmt.Sprintf("principal in ThoughtGate::User::%q", name):               pb.Action_ACTION_FORWARD,
-		`context.session.calls == 1 && context.session.servers == ["files"]`:  pb.Action_ACTION_FORWARD,
-		`context.session.calls == 2`:                                          pb.Action_ACTION_DENY,
-		`context.session.seconds >= 0 && context.session.seconds < 600`:       pb.Action_ACTION_FORWARD,
-		`principal.executable == "/usr/bin/some-other-agent"`:                 pb.Action_ACTION_DENY,
-		`principal.sha256 == "` + strings.Repeat("0", 64) + `"`:               pb.Action_ACTION_DENY,
-		`principal in ThoughtGate::User::"somebody-else"`:                     pb.Action_ACTION_DENY,
-		`principal.project == "/" && principal.executable == "/no/such/file"`: pb.Action_ACTION_DENY,
+	for condition, want := range map[string]string{
+		fmt.Sprintf("principal.executable == %q", agent.Exe):                  "forward",
+		fmt.Sprintf("principal.sha256 == %q", hex.EncodeToString(sum[:])):     "forward",
+		fmt.Sprintf("principal.cwd == %q", agent.Cwd):                         "forward",
+		fmt.Sprintf("principal.tty == %q", agent.TTY):                         "forward",
+		fmt.Sprintf("principal.project like %q", "*"):                         "forward",
+		fmt.Sprintf("principal in ThoughtGate::User::%q", name):               "forward",
+		`context.session.calls == 1 && context.session.servers == ["files"]`:  "forward",
+		`context.session.calls == 2`:                                          "deny",
+		`context.session.seconds >= 0 && context.session.seconds < 600`:       "forward",
+		`principal.executable == "/usr/bin/some-other-agent"`:                 "deny",
+		`principal.sha256 == "` + strings.Repeat("0", 64) + `"`:               "deny",
+		`principal in ThoughtGate::User::"somebody-else"`:                     "deny",
+		`principal.project == "/" && principal.executable == "/no/such/file"`: "deny",
 	} {
 		t.Run(condition, func(t *testing.T) {
 			h := newHome(t, "schema: 1\ngovernance: {defaults: {action: policy}, rules: [{match: first, action: forward}]}\n")
 			h.policy(t, `permit (principal is ThoughtGate::Agent, action in ThoughtGate::Action::"tools/call", resource) when { `+condition+" };\n")
 			h.start(t)
-			a := h.attach(t, false)
-			callWith(t, a, 1, "first", `{}`)
-			if v := callWith(t, a, 2, "second", `{}`); v.GetAction() != want {
-				t.Errorf("got %v: %s", v.GetAction(), v.GetAnswer())
-			}
+			a := h.attach(t)
+			a.expect("forward", "", "first")
+			a.expect(want, "", "second")
 		})
 	}
 }
@@ -115,7 +86,7 @@ func TestSchemaComesFromServers(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\npins: {mode: off}\n") // else the change would be held
 	h.policy(t, smallPayments)
 	_, stop := h.start(t)
-	a, c := h.attach(t, false), h.control(t)
+	a, c := h.attach(t), h.control(t)
 	status := func() *pb.PolicySet {
 		t.Helper()
 		st, err := c.Status(t.Context())
@@ -127,30 +98,19 @@ func TestSchemaComesFromServers(t *testing.T) {
 	if set := status(); set.GetChecked() != 0 || len(set.GetWaiting()) != 1 || set.GetWaiting()[0].GetTools()[0] != "files/pay" || set.GetWaiting()[0].GetPolicy() != "small" {
 		t.Errorf("before a list: got %v", set)
 	}
-	if v := callWith(t, a, 1, "pay", `{"amount":51}`); v.GetAction() != pb.Action_ACTION_DENY {
-		t.Errorf("before a list: got %v", v)
-	}
+	a.expect("deny", "", "pay", `{"amount":51}`)
 
-	list(t, a, 2, payAmount)
+	a.list(payAmount)
 	if set := status(); set.GetChecked() != 1 || len(set.GetWaiting()) != 0 || len(set.GetRefused()) != 0 {
 		t.Errorf("listed: got %v", set)
 	}
-	if v := callWith(t, a, 3, "pay", `{"amount":50}`); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Errorf("listed: got %s", v.GetAnswer())
-	}
-	if v := callWith(t, a, 4, "pay", `{"amount":"50"}`); v.GetAction() != pb.Action_ACTION_DENY || !strings.Contains(string(v.GetAnswer()), "input schema") {
-		t.Errorf("an argument that doesn't fit: got %s", v.GetAnswer())
-	}
+	a.expect("forward", "", "pay", `{"amount":50}`)
+	a.expect("deny", "input schema", "pay", `{"amount":"50"}`)
 
 	// The server changes its mind. The set stays, the tool is refused.
-	list(t, a, 5, paySum+`,{"name":"balance"}`)
-	v := callWith(t, a, 6, "pay", `{"sum":1}`)
-	if v.GetAction() != pb.Action_ACTION_DENY || !strings.Contains(string(v.GetAnswer()), `has no argument \"amount\"`) {
-		t.Errorf("a tool that the policy doesn't fit: got %s", v.GetAnswer())
-	}
-	if v := callWith(t, a, 7, "balance", `{}`); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Errorf("another tool: got %s", v.GetAnswer())
-	}
+	a.list(paySum + `,{"name":"balance"}`)
+	a.expect("deny", `has no argument "amount"`, "pay", `{"sum":1}`)
+	a.expect("forward", "", "balance")
 	set := status()
 	if len(set.GetRefused()) != 1 {
 		t.Fatalf("got %v", set)
@@ -160,12 +120,10 @@ func TestSchemaComesFromServers(t *testing.T) {
 	}
 
 	// The next daemon knows it, and takes up the set that was in force.
+	a.close()
 	stop()
 	h.start(t)
-	a, c = h.attach(t, true), h.control(t)
-	if v := callWith(t, a, 8, "pay", `{"sum":1}`); v.GetAction() != pb.Action_ACTION_DENY {
-		t.Errorf("after a restart: got %v", v)
-	}
+	h.attach(t).expect("deny", "", "pay", `{"sum":1}`)
 	if set := status(); len(set.GetRefused()) != 1 {
 		t.Errorf("after a restart: got %v", set)
 	}
@@ -177,9 +135,9 @@ func TestHeldDefinitionsAreNotLearned(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\n")
 	h.policy(t, smallPayments)
 	h.start(t)
-	a, c := h.attach(t, false), h.control(t)
-	list(t, a, 1, payAmount)
-	list(t, a, 2, paySum)
+	a, c := h.attach(t), h.control(t)
+	a.list(payAmount)
+	a.list(paySum)
 	set, err := c.PolicySet(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -187,9 +145,7 @@ func TestHeldDefinitionsAreNotLearned(t *testing.T) {
 	if set.GetChecked() != 1 || len(set.GetRefused()) != 0 {
 		t.Errorf("got %v", set)
 	}
-	if v := callWith(t, a, 3, "pay", `{"amount":5}`); v.GetAction() != pb.Action_ACTION_DENY {
-		t.Errorf("a call under a held definition: got %v", v)
-	}
+	a.expect("deny", "", "pay", `{"amount":5}`)
 }
 
 // A policy that doesn't fit what is known is refused with its place, by a
@@ -197,8 +153,8 @@ func TestHeldDefinitionsAreNotLearned(t *testing.T) {
 func TestPoliciesThatDontFitAreRefused(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\n")
 	d, stop := h.start(t)
-	a, c := h.attach(t, false), h.control(t)
-	list(t, a, 1, payAmount)
+	a, c := h.attach(t), h.control(t)
+	a.list(payAmount)
 	before, err := c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -225,10 +181,9 @@ func TestPoliciesThatDontFitAreRefused(t *testing.T) {
 	if after.GetReloadFailure() == "" || after.GetSet().GetDigest() != before.GetSet().GetDigest() {
 		t.Errorf("reload: got %v", after)
 	}
-	if v := callWith(t, a, 2, "pay", `{"amount":51}`); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Errorf("under the old set: got %s", v.GetAnswer())
-	}
+	a.expect("forward", "", "pay", `{"amount":51}`) // under the old set
 
+	a.close()
 	stop()
 	_, err = daemon.New(daemon.Options{Paths: h.paths, Getenv: func(string) string { return "" }, Logger: slog.New(slog.DiscardHandler)})
 	var refused *daemon.ConfigError
@@ -237,10 +192,7 @@ func TestPoliciesThatDontFitAreRefused(t *testing.T) {
 	}
 	h.policy(t, smallPayments)
 	h.start(t)
-	a = h.attach(t, true)
-	if v := callWith(t, a, 3, "pay", `{"amount":51}`); v.GetAction() != pb.Action_ACTION_DENY {
-		t.Errorf("mended: got %v", v)
-	}
+	h.attach(t).expect("deny", "", "pay", `{"amount":51}`)
 }
 
 // Calls that wait for the hash of the agent's program don't wait for long.
@@ -248,10 +200,10 @@ func TestFirstCallIsNotHeldUp(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {}\n")
 	h.policy(t, `forbid (principal, action in ThoughtGate::Action::"tools/call", resource) when { principal.sha256 == "bad" };`)
 	h.start(t)
-	a := h.attach(t, false)
+	a := h.attach(t)
 	began := time.Now()
-	v := callWith(t, a, 1, "pay", `{}`)
+	a.call("pay")
 	if took := time.Since(began); took > 30*time.Second {
-		t.Errorf("the first call took %v: %v", took, v)
+		t.Errorf("the first call took %v", took)
 	}
 }

@@ -9,9 +9,6 @@ func (d *Daemon) leave() {
 		if d.runs != nil {
 			d.runs.Close() // their sessions go with them
 		}
-		if d.sharing != nil {
-			d.sharing.Close()
-		}
 		if d.handed != nil {
 			d.handed.Close()
 		}

@@ -30,7 +30,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/daemon/traces"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
@@ -79,7 +78,6 @@ type Daemon struct {
 	trust    *trust.Book
 	sessions *session.Registry
 	pool     *backend.Pool // servers that sessions share
-	sharing  *sharing.Book // the ways to them
 	handed   *handover.Book
 	runs     *agent.Runs
 	traces   *traces.Traces
@@ -161,7 +159,7 @@ func (d *Daemon) openState(path string, named bool) error {
 	return nil
 }
 
-// attached reports whether a shim is attached, or may come back.
+// attached reports whether a shim is attached.
 func (d *Daemon) attached(attachment string) bool {
 	return slices.ContainsFunc(d.sessions.Attachments(), func(a session.Attached) bool { return a.Shim.Attachment == attachment })
 }

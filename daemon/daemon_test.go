@@ -1,9 +1,7 @@
 package daemon_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,7 +12,9 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/daemon"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
@@ -24,13 +24,16 @@ import (
 // home is a user's folders, kept over restarts of the daemon.
 type home struct {
 	paths  sock.Paths
-	config string // the file in force
+	config string          // the file in force
+	keep   *keep.Store     // who keeps the pipes of sessions; nil for nobody
+	person *client.Client  // of control
+	asked  map[string]bool // questions that were seen, by their ids
 }
 
 func newHome(t *testing.T, yaml string) *home {
 	t.Helper()
 	dir := tempdir.New(t, "", "tg") // short: socket paths are limited
-	h := &home{paths: sock.Paths{
+	h := &home{asked: map[string]bool{}, paths: sock.Paths{
 		Config: filepath.Join(dir, "config"), State: filepath.Join(dir, "state"), Runtime: filepath.Join(dir, "run"),
 	}}
 	if err := h.paths.Prepare(); err != nil {
@@ -74,13 +77,14 @@ func (h *home) start(t *testing.T) (*daemon.Daemon, func()) {
 	}
 	d, err := daemon.New(daemon.Options{
 		Paths: h.paths, Getenv: func(string) string { return "" }, Logger: slog.New(slog.DiscardHandler), Build: "test",
-		Control: sock.Checked(control), Shim: sock.Checked(shim),
+		Control: sock.Checked(control), Shim: sock.Checked(shim), Keep: h.keep,
 	})
 	if err != nil {
 		control.Close()
 		shim.Close()
 		t.Fatal(err)
 	}
+	h.person = nil // the one of an earlier daemon
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(ctx) }()
@@ -99,79 +103,18 @@ func (h *home) start(t *testing.T) (*daemon.Daemon, func()) {
 	return d, stop
 }
 
-// control connects as a person's program would.
+// control is a person's program.
 func (h *home) control(t *testing.T) *client.Client {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ControlSocket()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
-
-const attachment = "0123456789abcdef0123456789abcdef"
-
-// attach joins as a shim would.
-func (h *home) attach(t *testing.T, reattach bool) *client.Attachment {
-	t.Helper()
-	return h.join(t, attachment, reattach)
-}
-
-// attachAs joins as one of several shims would.
-func (h *home) attachAs(t *testing.T, id string) *client.Attachment {
-	t.Helper()
-	return h.join(t, id, false)
-}
-
-func (h *home) join(t *testing.T, id string, reattach bool) *client.Attachment {
-	t.Helper()
-	return h.attachWith(t, &pb.Hello{
-		Protocol: client.Protocol, Attachment: id, Reattach: reattach, Server: "files", Command: []string{"cat"}, Cwd: "/",
-	})
-}
-
-// attachWith joins as a shim that says hello would.
-func (h *home) attachWith(t *testing.T, hello *pb.Hello) *client.Attachment {
-	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ShimSocket()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	a, err := c.Attach(t.Context(), hello)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// ask submits a call of a tool and returns the daemon's first word.
-func ask(t *testing.T, a *client.Attachment, seq uint64, tool string) *pb.Verdict {
-	t.Helper()
-	line := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `"}}`)
-	err := a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{Seq: seq, Direction: pb.Direction_DIRECTION_AGENT_TO_SERVER, Line: line}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := word(t, a)
-	if digest := sha256.Sum256(line); v.GetAction() == pb.Action_ACTION_FORWARD && !bytes.Equal(v.GetDigest(), digest[:]) {
-		t.Errorf("the verdict on %s is on other bytes", tool)
-	}
-	return v
-}
-
-func word(t *testing.T, a *client.Attachment) *pb.Verdict {
-	t.Helper()
-	for {
-		down, err := a.Recv()
+	if h.person == nil {
+		c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ControlSocket()))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := down.GetVerdict(); v != nil {
-			return v
-		}
+		t.Cleanup(func() { c.Close() })
+		h.person = c
 	}
+	return h.person
 }
 
 const someRules = `schema: 1
@@ -187,20 +130,13 @@ approval:
 func TestVerdicts(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
-	a := h.attach(t, false)
-	if p := a.Welcome().GetProfile(); p != pb.Profile_PROFILE_PRODUCTION {
+	a := h.attach(t)
+	if p := a.welcome.Profile; p != attach.Production {
 		t.Errorf("profile: got %v", p)
 	}
-	if v := ask(t, a, 1, "read_file"); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Errorf("read_file: got %v", v)
-	}
-	v := ask(t, a, 2, "delete_file")
-	if v.GetAction() != pb.Action_ACTION_DENY || !strings.Contains(string(v.GetAnswer()), "nothing is deleted") {
-		t.Errorf("delete_file: got %v", v)
-	}
-	if v := ask(t, a, 3, "send_mail"); v.GetAction() != pb.Action_ACTION_PENDING || v.GetApproval() == "" {
-		t.Errorf("send_mail: got %v", v)
-	}
+	a.expect("forward", "", "read_file")
+	a.expect("deny", "nothing is deleted", "delete_file")
+	a.expect("ask", "", "send_mail")
 }
 
 func TestShimSocketServesOnlyTheGate(t *testing.T) {
@@ -223,14 +159,8 @@ func TestShimSocketServesOnlyTheGate(t *testing.T) {
 func TestAgentsDoNotDecide(t *testing.T) {
 	h := newHome(t, someRules)
 	h.start(t)
-	a := h.attach(t, false)
-	v := ask(t, a, 1, "send_mail")
-	c := h.control(t)
-	q, err := c.GetApproval(t.Context(), v.GetApproval())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Decide(t.Context(), &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_APPROVE, Surface: "terminal"})
+	q, c := h.attach(t).expect("ask", "", "send_mail").question, h.control(t)
+	_, err := c.Decide(t.Context(), &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_APPROVE, Surface: "terminal"})
 	if !errors.Is(err, client.ErrForbidden) {
 		t.Errorf("decide: got %v", err)
 	}
@@ -238,10 +168,7 @@ func TestAgentsDoNotDecide(t *testing.T) {
 		t.Errorf("reload: got %v", err)
 	}
 	found := false
-	for r, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{Kind: "denied"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range h.records(t, "denied") {
 		found = found || strings.Contains(string(r.GetLine()), "an answer to "+q.GetId())
 	}
 	if !found {
@@ -252,16 +179,14 @@ func TestAgentsDoNotDecide(t *testing.T) {
 func TestReload(t *testing.T) {
 	h := newHome(t, someRules)
 	d, _ := h.start(t)
-	c, a := h.control(t), h.attach(t, false)
+	c, a := h.control(t), h.attach(t)
 	before, err := c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	h.write(t, strings.Replace(someRules, "delete_*", "remove_*", 1))
-	if v := ask(t, a, 1, "delete_file"); v.GetAction() != pb.Action_ACTION_DENY {
-		t.Error("a file that changed on disk is in force by itself")
-	}
+	a.expect("deny", "", "delete_file") // a file that changed on disk is not in force by itself
 	st, err := c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -272,24 +197,17 @@ func TestReload(t *testing.T) {
 
 	h.write(t, strings.Replace(someRules, "delete_*", "remove_*", 1)+"\naudit: {values: none}\n")
 	d.Reload(t.Context(), "test")
-	if v := ask(t, a, 2, "delete_file"); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Error("the new file is not in force after a reload")
-	}
-	for r, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{Kind: string(record.KindCall)}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	a.expect("forward", "", "delete_file")
+	for _, r := range h.records(t, string(record.KindCall)) {
 		call, err := record.Parse(r.GetLine())
-		if kept := strings.Contains(string(r.GetValues()), `"arguments"`); err != nil || kept != (call.Call == 1) {
-			t.Errorf("call %d, %v: arguments are kept: %v, want only those before the reload", call.Call, err, kept)
+		if kept := strings.Contains(string(r.GetValues()), `"arguments"`); err != nil || kept != (call.MessageID == "1") {
+			t.Errorf("call %s, %v: arguments are kept: %v, want only those before the reload", call.MessageID, err, kept)
 		}
 	}
 
 	h.write(t, "schema: 1\ngovernance:\n  rulez: []\n")
 	d.Reload(t.Context(), "test")
-	if v := ask(t, a, 3, "remove_file"); v.GetAction() != pb.Action_ACTION_DENY {
-		t.Error("a reload that failed has changed what is in force")
-	}
+	a.expect("deny", "", "remove_file") // a reload that fails changes nothing
 	st, err = c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -312,25 +230,11 @@ func TestReloadTightensSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ShimSocket()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	a, err := c.Attach(t.Context(), &pb.Hello{
-		Protocol: client.Protocol, Attachment: attachment, Session: id, Server: "files", Cwd: "/",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v := ask(t, a, 1, "forbidden"); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Errorf("in development: got %v", v)
-	}
+	a := h.join(t, attach.Hello{Session: id}, nil)
+	a.expect("forward", "", "forbidden")
 	h.write(t, rules)
 	d.Reload(t.Context(), "test")
-	if v := ask(t, a, 2, "forbidden"); v.GetAction() != pb.Action_ACTION_DENY {
-		t.Errorf("after the reload to production: got %v", v)
-	}
+	a.expect("deny", "", "forbidden")
 }
 
 // A rule about a server that nobody has seen is often a slip, and pointed out once
@@ -351,7 +255,7 @@ func TestRulesAboutUnseenServers(t *testing.T) {
 	if got := hints(); strings.Contains(got, "V-007") {
 		t.Errorf("before any was seen: %s", got)
 	}
-	list(t, h.attach(t, false), 1, `{"name":"read"}`)
+	h.attach(t).list(`{"name":"read"}`)
 	if got := hints(); !strings.Contains(got, "V-007") || !strings.Contains(got, `did you mean \"files\"?`) {
 		t.Errorf("got %s", got)
 	}
@@ -379,56 +283,14 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// A question outlives the daemon, its call is judged and recorded once, and a
-// verdict that was recorded is given again.
-func TestRestart(t *testing.T) {
-	h := newHome(t, someRules)
-	_, stop := h.start(t)
-	a := h.attach(t, false)
-	denied := ask(t, a, 1, "delete_file")
-	held := ask(t, a, 2, "send_mail")
-	stop()
-
-	h.start(t)
-	a = h.attach(t, true)
-	if v := ask(t, a, 1, "delete_file"); string(v.GetAnswer()) != string(denied.GetAnswer()) {
-		t.Errorf("denied again: got %s, want %s", v.GetAnswer(), denied.GetAnswer())
-	}
-	if v := ask(t, a, 2, "send_mail"); v.GetAction() != pb.Action_ACTION_PENDING || v.GetApproval() != held.GetApproval() {
-		t.Errorf("held again: got %v, want question %s", v, held.GetApproval())
-	}
-	if v := ask(t, a, 3, "read_file"); v.GetAction() != pb.Action_ACTION_FORWARD {
-		t.Errorf("a new call: got %v", v)
-	}
-	calls := map[string]int{}
-	for r, err := range h.control(t).ReadAudit(t.Context(), &pb.AuditQuery{Kind: "call"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, tool := range []string{"delete_file", "send_mail", "read_file"} {
-			if strings.Contains(string(r.GetLine()), `"tool":"`+tool+`"`) {
-				calls[tool]++
-			}
-		}
-	}
-	for tool, n := range calls {
-		if n != 1 {
-			t.Errorf("%s is on record %d times", tool, n)
-		}
-	}
-}
-
 func TestExpiryIsADenial(t *testing.T) {
 	h := newHome(t, strings.Replace(someRules, "timeout: 1m", "timeout: 5s", 1))
 	h.start(t)
-	a := h.attach(t, false)
-	if v := ask(t, a, 1, "send_mail"); v.GetAction() != pb.Action_ACTION_PENDING {
-		t.Fatalf("got %v", v)
-	}
+	a := h.attach(t)
+	a.expect("ask", "", "send_mail")
 	began := time.Now()
-	v := word(t, a)
-	if v.GetAction() != pb.Action_ACTION_DENY || !strings.Contains(string(v.GetAnswer()), "Nobody answered") {
-		t.Errorf("got %v", v)
+	if told := a.refusal(a.next(a.toAgent)); !strings.Contains(told, "Nobody answered") {
+		t.Errorf("the agent is told %s", told)
 	}
 	if took := time.Since(began); took < 4*time.Second {
 		t.Errorf("expired after %v", took)

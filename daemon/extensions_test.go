@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
 // TestMain lets the test binary play an extension.
@@ -108,20 +109,24 @@ func TestExtensionsOfADaemon(t *testing.T) {
 	}
 }
 
-// A daemon that stops while an extension is asked refuses nothing: the next one asks
-// again.
+// A daemon that stops while an extension is asked refuses nothing: the next one, which
+// gets the pipes, asks again.
 func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 	h := newHome(t, "schema: 1\ngovernance: {defaults: {action: forward}}\n")
+	var a *played
+	t.Cleanup(func() { a.close() }) // once nobody keeps the pipes
+	house := rig.NewHouse(t)
+	t.Setenv("NOTIFY_SOCKET", house.Path("run/notify"))
+	t.Setenv("FDSTORE", "100")
+	var err error
+	if h.keep, err = keep.Open(); err != nil {
+		t.Fatal(err)
+	}
 	log := t.TempDir() + "/said"
 	h.installed(t, fake.Extension{Name: "slow", Modes: []string{"hang", "log=" + log}, Manifest: "hooks: {before: {}}\n"})
 	_, stop := h.start(t)
-	a := h.attach(t, false)
-	err := a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{
-		Seq: 1, Direction: pb.Direction_DIRECTION_AGENT_TO_SERVER, Line: []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read_file"}}`),
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a = h.attach(t)
+	a.send(callOf("read_file"))
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if said, _ := os.ReadFile(log); strings.Contains(string(said), "hook") {
 			break
@@ -131,13 +136,28 @@ func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 		}
 	}
 	stop()
+	if house.Kept() == 0 {
+		t.Error("nothing is kept for the next daemon")
+	}
+	if strings.Contains(h.onDisk(t), `"verdict":"deny"`) {
+		t.Error("the call was refused")
+	}
+}
+
+// onDisk is the record as it is read without a daemon.
+func (h *home) onDisk(t *testing.T) string {
+	t.Helper()
 	files, err := filepath.Glob(h.paths.AuditDir() + "/*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("the record: %q, %v", files, err)
 	}
+	var all strings.Builder
 	for _, path := range files {
-		if raw, _ := os.ReadFile(path); strings.Contains(string(raw), `"verdict":"deny"`) {
-			t.Errorf("the call was refused:\n%s", raw)
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
 		}
+		all.Write(raw)
 	}
+	return all.String()
 }

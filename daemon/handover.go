@@ -31,6 +31,9 @@ func (d *Daemon) joinShared(ctx context.Context, l handover.Launch, environ func
 	if name, ok := strings.CutPrefix(l.Server, offer.Prefix); ok && l.Launch == offer.Launch(name) {
 		return d.joinTools(name, c)
 	}
+	if l.Executable == "" { // the shim has looked for it where the agent's servers are found
+		return nil, fmt.Errorf("%w: %q: %w", relay.ErrNotStarted, l.Command[0], child.ErrNotFound)
+	}
 	env, err := environ()
 	if err != nil {
 		return nil, fmt.Errorf("%w: look at the environment of the shim: %w", relay.ErrNotStarted, err)
@@ -50,8 +53,8 @@ func (d *Daemon) joinShared(ctx context.Context, l handover.Launch, environ func
 	return m, nil
 }
 
-// serverEnded counts how a server's process has ended that was a shim's own; nil: it
-// could not be started.
+// serverEnded counts how a server's process has ended, a shim's own or a shared one;
+// nil: it could not be started.
 func (d *Daemon) serverEnded(server string, how *child.State) {
 	switch {
 	case how == nil:

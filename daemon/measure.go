@@ -7,7 +7,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
-	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // measured begins to count, and returns what everything is to be recorded through.
@@ -18,18 +17,6 @@ func (d *Daemon) measured() gate.Recorder {
 	return d.recorder
 }
 
-// sharedEnded counts how a process of a shared server has ended.
-func (d *Daemon) sharedEnded(server string, how *child.State) {
-	ending := metrics.Exited
-	switch {
-	case how == nil:
-		ending = metrics.Failed
-	case how.Signal != 0:
-		ending = metrics.Signalled
-	}
-	d.metrics.Ended(server, ending)
-}
-
 // state is what the parts hold now, for the metrics.
 func (d *Daemon) state() metrics.State {
 	var s metrics.State
@@ -37,7 +24,7 @@ func (d *Daemon) state() metrics.State {
 		if a.Shim.Host {
 			continue // its process is among those that the daemon keeps
 		}
-		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Detached: a.Detached, Shared: a.Shim.Shared})
+		s.Servers = append(s.Servers, metrics.Server{ID: a.Shim.Server, Started: a.Server.PID != 0, Shared: a.Shim.Shared})
 	}
 	for _, fleet := range d.fleets() {
 		for _, i := range fleet.List() {

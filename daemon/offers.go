@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/sampling"
-	"github.com/thoughtgate/thoughtgated/daemon/sharing"
+	"github.com/thoughtgate/thoughtgated/daemon/relay"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
@@ -66,14 +66,14 @@ func (j joined) List() []supervise.Info {
 var errUnread = errors.New("the agent has left too much unread")
 
 // joinTools finds a shim its place at the tools of an extension.
-func (d *Daemon) joinTools(name string, client sharing.Client) (sharing.Member, error) {
+func (d *Daemon) joinTools(name string, client relay.Client) (relay.Member, error) {
 	m, err := d.offers.Join(name, func(line []byte) {
 		if !client.Deliver(line) {
 			client.Gone(errUnread)
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", sharing.ErrNotStarted, err)
+		return nil, fmt.Errorf("%w: %w", relay.ErrNotStarted, err)
 	}
 	return member{m}, nil
 }
@@ -81,7 +81,7 @@ func (d *Daemon) joinTools(name string, client sharing.Client) (sharing.Member, 
 // member is a place at the tools of an extension.
 type member struct{ *offer.Member }
 
-// Resume implements sharing.Member. There is no process to shake hands with, so it
+// Resume implements relay.Member. There is no process to shake hands with, so it
 // is done when it returns.
 func (m member) Resume(initialize []byte) <-chan struct{} {
 	m.Member.Resume(initialize)

@@ -13,7 +13,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
@@ -54,8 +53,7 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openExtensions(recorder); err != nil {
 		return err
 	}
-	d.pool = backend.New(backend.Options{Logger: d.log, Ended: d.sharedEnded})
-	d.sharing = sharing.New(d.join, d.log)
+	d.pool = backend.New(backend.Options{Logger: d.log, Ended: d.serverEnded})
 	if err := d.openGate(recorder); err != nil {
 		return err
 	}
@@ -77,11 +75,8 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 	}
 	d.sessions, err = session.New(session.Options{
 		Gate: d.judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
-		Earlier: d.audit.Recorded,
-		Withdraw: func(attachment string) {
-			d.queue.WithdrawAttachment(attachment, "the agent has left")
-			d.sharing.Forget(attachment)
-		},
+		Earlier:  d.audit.Recorded,
+		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
 		Forget: func(session, attachment string) {
 			finder.Forget(session, attachment)
 			d.queue.WithdrawSession(session, "the session is over")
@@ -97,7 +92,7 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 	o := d.options
 	return api.New(api.Config{
-		Sessions: d.sessions, Sharing: d.sharing, Handed: d.handed, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
+		Sessions: d.sessions, Handed: d.handed, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),

@@ -1,123 +1,56 @@
 package daemon_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// bridge is what a shim does between an agent, the daemon and a scripted server:
-// it asks about each call and each list, and obeys.
-type bridge struct {
-	t      *testing.T
-	shim   *client.Attachment
-	to     *json.Encoder
-	from   *bufio.Scanner
-	seq    uint64
-	toldOf []string // notifications of the server
+// notes is an agent with a scripted server, which runs in this process.
+type notes struct {
+	*played
+	heard rig.Buffer // by the server
 }
 
-// serveFake starts a server in this process, and its shim's attachment.
-func (h *home) serveFake(t *testing.T, attachment string, reattach bool, command ...string) *bridge {
+// serveNotes starts the server, as if by a command.
+func (h *home) serveNotes(t *testing.T, command ...string) *notes {
 	t.Helper()
-	a := h.attachWith(t, &pb.Hello{
-		Protocol: client.Protocol, Attachment: attachment, Reattach: reattach, Server: "notes", Command: command, Cwd: "/",
-	})
-	in, out := io.Pipe()
-	back, answers := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- fake.Serve(context.Background(), in, answers, io.Discard, fake.ServerOptions{}) }()
-	t.Cleanup(func() {
-		out.Close()
-		back.Close()
-		if err := <-ended; err != nil && !errors.Is(err, io.ErrClosedPipe) {
+	b := new(notes)
+	b.played = h.join(t, attach.Hello{Server: "notes", Command: command}, func(in io.Reader, out io.Writer) {
+		if err := fake.Serve(context.Background(), io.TeeReader(in, &b.heard), out, io.Discard, fake.ServerOptions{}); err != nil {
 			t.Error("fake server:", err)
 		}
 	})
-	b := &bridge{t: t, shim: a, to: json.NewEncoder(out), from: bufio.NewScanner(back)}
-	b.from.Buffer(nil, 1<<20)
 	return b
 }
 
-// verdict submits a line and returns what is to be done with it.
-func (b *bridge) verdict(direction pb.Direction, line []byte, answers string) *pb.Verdict {
+// run has the agent call a tool; it returns what the agent is told, and whether the
+// server was asked.
+func (b *notes) run(tool string) (told string, executed bool) {
 	b.t.Helper()
-	b.seq++
-	err := b.shim.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{Seq: b.seq, Direction: direction, Line: line, Answers: answers}}})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return word(b.t, b.shim)
+	line := b.send(callOf(tool, `{"text":"hello"}`))
+	told = b.next(b.toAgent)
+	return told, strings.Contains(b.heard.String(), line)
 }
 
-// ask puts a request to the server and returns its answer; notifications that
-// come before it are passed on to the daemon.
-func (b *bridge) ask(line []byte) []byte {
+// tools has the agent list the tools, and returns the names it gets to see.
+func (b *notes) tools() []string {
 	b.t.Helper()
-	if err := b.to.Encode(json.RawMessage(line)); err != nil {
-		b.t.Fatal(err)
-	}
-	for b.from.Scan() {
-		var m struct {
-			ID     any
-			Method string
-		}
-		if err := json.Unmarshal(b.from.Bytes(), &m); err != nil {
-			b.t.Fatal(err)
-		}
-		line := append([]byte(nil), b.from.Bytes()...)
-		if m.Method == "" {
-			return line
-		}
-		b.toldOf = append(b.toldOf, m.Method)
-		err := b.shim.Send(&pb.Up{Msg: &pb.Up_Observe{Observe: &pb.Observe{
-			Direction: pb.Direction_DIRECTION_SERVER_TO_AGENT, Method: m.Method, Line: line,
-		}}})
-		if err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	b.t.Fatal("the server said nothing:", b.from.Err())
-	return nil
-}
-
-// call has the agent call a tool; it returns what the agent is told, and whether
-// the server was asked.
-func (b *bridge) call(tool string) (told string, executed bool) {
-	b.t.Helper()
-	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":"hello"}}}`, b.seq, tool)
-	v := b.verdict(pb.Direction_DIRECTION_AGENT_TO_SERVER, line, "")
-	if v.GetAction() != pb.Action_ACTION_FORWARD {
-		return string(v.GetAnswer()), false
-	}
-	return string(b.ask(line)), true
-}
-
-// list has the agent list the tools, and returns the names it gets to see.
-func (b *bridge) list() []string {
-	b.t.Helper()
-	line := b.ask(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, b.seq))
-	v := b.verdict(pb.Direction_DIRECTION_SERVER_TO_AGENT, line, "tools/list")
-	if v.GetAction() != pb.Action_ACTION_FORWARD {
-		b.t.Fatalf("the list was refused: %s", v.GetReason())
-	}
-	if r := v.GetReplacement(); r != nil {
-		line = r
-	}
+	b.send(`"method":"tools/list"`)
 	var answer struct {
 		Result struct{ Tools []struct{ Name string } }
 	}
-	if err := json.Unmarshal(line, &answer); err != nil {
+	if err := json.Unmarshal([]byte(b.next(b.toAgent)), &answer); err != nil {
 		b.t.Fatal(err)
 	}
 	var names []string
@@ -127,16 +60,16 @@ func (b *bridge) list() []string {
 	return names
 }
 
-func (b *bridge) mustRun(tool string) {
+func (b *notes) mustRun(tool string) {
 	b.t.Helper()
-	if told, executed := b.call(tool); !executed {
+	if told, executed := b.run(tool); !executed {
 		b.t.Errorf("%s was not executed: %s", tool, told)
 	}
 }
 
-func (b *bridge) mustHold(tool, why string) {
+func (b *notes) mustHold(tool, why string) {
 	b.t.Helper()
-	told, executed := b.call(tool)
+	told, executed := b.run(tool)
 	if executed || !strings.Contains(told, "Not executed. ") || !strings.Contains(told, why) || !strings.Contains(told, `"isError":true`) {
 		b.t.Errorf("%s: executed %v, the agent is told %s, want %q", tool, executed, told, why)
 	}
@@ -164,17 +97,17 @@ func TestRugPull(t *testing.T) {
 		t.Run(redefine, func(t *testing.T) {
 			h := newHome(t, forwardAll)
 			_, stop := h.start(t)
-			b := h.serveFake(t, attachment, false, "fake-server")
+			b := h.serveNotes(t, "fake-server")
 			b.mustRun("echo") // nothing was listed yet
-			if names := b.list(); !slices.Contains(names, "echo") {
+			if names := b.tools(); !slices.Contains(names, "echo") {
 				t.Fatalf("at first sight: %q", names)
 			}
 			b.mustRun("echo")
 			b.mustRun(redefine)
-			if announced := slices.Contains(b.toldOf, "notifications/tools/list_changed"); announced != (redefine == "redefine") {
-				t.Fatalf("the server said %q", b.toldOf)
+			if said := b.notices.String(); strings.Contains(said, "notifications/tools/list_changed") != (redefine == "redefine") {
+				t.Fatalf("the agent was told %q", said)
 			}
-			if names := b.list(); slices.Contains(names, "echo") || !slices.Contains(names, "read_note") {
+			if names := b.tools(); slices.Contains(names, "echo") || !slices.Contains(names, "read_note") {
 				t.Errorf("after the swap: %q", names)
 			}
 			b.mustHold("echo", "tgctl tools diff notes/echo")
@@ -191,19 +124,16 @@ func TestRugPull(t *testing.T) {
 			if err != nil || st.GetHeldDefinitions() != 1 || !strings.Contains(strings.Join(st.GetWarnings(), "\n"), `server "notes" has definitions (1)`) {
 				t.Errorf("status: %d held, %q, %v", st.GetHeldDefinitions(), st.GetWarnings(), err)
 			}
+			b.close()
 			stop()
 
 			h.start(t)
-			again := h.serveFake(t, attachment, true, "fake-server")
-			again.seq = 100
-			again.mustHold("echo", "tgctl tools diff notes/echo")
-			other := h.serveFake(t, strings.Repeat("b", 32), false, "fake-server")
+			other := h.serveNotes(t, "fake-server")
 			other.mustHold("echo", "changed since it was accepted") // the newest that a server of its kind has shown
-			if names := other.list(); !slices.Contains(names, "echo") {
+			if names := other.tools(); !slices.Contains(names, "echo") {
 				t.Errorf("a server that shows the old one: %q", names)
 			}
 			other.mustRun("echo")
-			again.mustHold("echo", "changed since it was accepted")
 		})
 	}
 }
@@ -212,10 +142,10 @@ func TestRugPull(t *testing.T) {
 func TestAgentsDoNotAccept(t *testing.T) {
 	h := newHome(t, forwardAll)
 	h.start(t)
-	b := h.serveFake(t, attachment, false, "fake-server")
-	b.list()
+	b := h.serveNotes(t, "fake-server")
+	b.tools()
 	b.mustRun("redefine")
-	b.list()
+	b.tools()
 	c := h.control(t)
 	p := h.waiting(t)[0]
 	_, err := c.AcceptPins(t.Context(), &pb.AcceptPinsRequest{Pins: []*pb.PinAcceptance{{Ref: p.GetRef(), Definition: p.GetWaiting()}}})
@@ -236,24 +166,21 @@ func TestAgentsDoNotAccept(t *testing.T) {
 func TestStrangeLaunch(t *testing.T) {
 	h := newHome(t, forwardAll)
 	h.start(t)
-	known := h.serveFake(t, attachment, false, "fake-server")
-	known.list()
-	stranger := h.serveFake(t, strings.Repeat("b", 32), false, "fake-server", "--other")
-	if got, want := len(stranger.list()), len(known.list()); got != want {
+	known := h.serveNotes(t, "fake-server")
+	known.tools()
+	stranger := h.serveNotes(t, "fake-server", "--other")
+	if got, want := len(stranger.tools()), len(known.tools()); got != want {
 		t.Errorf("the agent sees %d of %d tools that are the same", got, want)
 	}
 	stranger.mustRun("redefine")
-	stranger.list()
+	stranger.tools()
 	stranger.mustHold("echo", "changed since it was accepted")
 	servers, err := h.control(t).ListServers(t.Context())
 	if err != nil || len(servers) != 2 || servers[0].GetStranger() || !servers[1].GetStranger() {
 		t.Errorf("servers: %v, %v", servers, err)
 	}
 	found := false
-	for r, err := range h.control(t).ReadAudit(t.Context(), &pb.AuditQuery{Kind: "pin"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range h.records(t, "pin") {
 		found = found || strings.Contains(string(r.GetLine()), `"verdict":"stranger"`)
 	}
 	if !found {
@@ -265,10 +192,10 @@ func TestStrangeLaunch(t *testing.T) {
 func TestPinModesAreReloaded(t *testing.T) {
 	h := newHome(t, forwardAll+"pins: {mode: warn}\n")
 	d, _ := h.start(t)
-	b := h.serveFake(t, attachment, false, "fake-server")
-	b.list()
+	b := h.serveNotes(t, "fake-server")
+	b.tools()
 	b.mustRun("redefine")
-	b.list()
+	b.tools()
 	b.mustRun("echo")
 	h.write(t, forwardAll)
 	d.Reload(t.Context(), "test")
@@ -289,13 +216,13 @@ cedar: {policies: ["*.cedar"]}
 when { context.annotations has readOnlyHint && context.annotations.readOnlyHint == true };
 `)
 	h.start(t)
-	b := h.serveFake(t, attachment, false, "fake-server")
-	if _, executed := b.call("read_note"); executed {
+	b := h.serveNotes(t, "fake-server")
+	if _, executed := b.run("read_note"); executed {
 		t.Error("read_note was permitted before any list")
 	}
-	b.list()
+	b.tools()
 	b.mustRun("read_note")
-	if told, executed := b.call("delete_note"); executed || !strings.Contains(told, "no policy permits it") {
+	if told, executed := b.run("delete_note"); executed || !strings.Contains(told, "no policy permits it") {
 		t.Errorf("delete_note: executed %v: %s", executed, told)
 	}
 }

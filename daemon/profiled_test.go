@@ -6,19 +6,16 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // Whatever a record is about, it says which profile was in force.
 func TestRecordsNameTheProfile(t *testing.T) {
 	h := newHome(t, forwardAll+"profile: development\n")
 	d, _ := h.start(t)
-	b, c := h.serveFake(t, attachment, false, "fake-server"), h.control(t)
-	b.list()
-	tell(t, b.shim, &pb.Observe{Method: "tools/call", Line: []byte(`{"text":"x"}`), Missing: 4711, Echo: 1})
-	if _, err := b.shim.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	a, c := h.attach(t), h.control(t)
+	a.list(`{"name":"read"}`)
+	a.expect("forward", "", "read")
+	a.answer(textOf(longest + 1))
 	if _, err := c.Reload(t.Context()); !errors.Is(err, client.ErrForbidden) {
 		t.Errorf("reload: %v", err)
 	}
@@ -27,10 +24,7 @@ func TestRecordsNameTheProfile(t *testing.T) {
 	want := map[record.Kind]bool{
 		record.KindLog: true, record.KindPin: true, record.KindMemory: true, record.KindDenied: true, record.KindReload: true, record.KindAttach: true,
 	}
-	for r, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range h.records(t, "") {
 		line, err := record.Parse(r.GetLine())
 		if err != nil {
 			t.Fatal(err)

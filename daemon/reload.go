@@ -201,8 +201,7 @@ func validateProject(path string) (string, *api.PolicySet, []config.Diagnostic) 
 func (p *policies) Options() api.ShimOptions {
 	c := p.current.Load().config
 	return api.ShimOptions{
-		Window: uint32(c.Shim.Window), Pending: uint32(c.Limits.PendingPerServer), Reattach: c.Shim.Reattach,
-		MaxMessage: uint64(c.Shim.MaxMessage), RawStderr: c.Shim.Stderr == config.StderrRaw,
+		Reattach: c.Shim.Reattach, MaxMessage: uint64(c.Shim.MaxMessage), RawStderr: c.Shim.Stderr == config.StderrRaw,
 	}
 }
 

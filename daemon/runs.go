@@ -39,7 +39,6 @@ type runSession struct {
 	sessions *session.Registry
 	session  *session.Session
 	joined   *session.Joined
-	stream   int
 }
 
 // runPatience is longer than any run: what its agent asks for waits as long as it
@@ -59,18 +58,19 @@ func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, e
 	if err != nil {
 		return nil, err
 	}
-	joined, stream, err := d.sessions.Join(ctx, session.Hello{
+	joined, err := d.sessions.Join(ctx, session.Hello{
 		Shim: gate.Shim{
 			Attachment: hex.EncodeToString(id[:]), Session: s.Session, Project: s.Cwd, Cwd: s.Cwd,
 			Server: s.Agent, Launch: s.Launch, Command: s.Command, Patience: runPatience, Host: true,
 		},
 		Build: d.options.Build, Peer: process, Parent: process, Line: []session.Process{process},
-	}, session.Stream{Verdict: s.Verdict, Deliver: func([]byte) {}, Leave: s.Leave})
+	}, s.Leave)
 	if err != nil {
 		d.sessions.Leave(opened)
 		return nil, err
 	}
-	return &runSession{d.sessions, opened, joined, stream}, nil
+	joined.Attachment.Bind(s.Verdict)
+	return &runSession{d.sessions, opened, joined}, nil
 }
 
 // Judge implements agent.Session.
@@ -79,7 +79,7 @@ func (r *runSession) Judge() *gate.Attachment { return r.joined.Attachment }
 // Close implements agent.Session. The run's servers have lost their agent, and are
 // waited for.
 func (r *runSession) Close(ctx context.Context) {
-	r.sessions.Part(r.joined, r.stream, true)
+	r.sessions.End(r.joined, "left", "")
 	// That it is not there any more, or that some did not leave in time, is on record.
 	_, _, _ = r.sessions.Drain(ctx, r.session.Spec.ID, true)
 	r.sessions.Leave(r.session)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -31,28 +32,25 @@ func TestServersOfAProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	from := filepath.Join(repo, ".mcp.json")
-	hello := &pb.Hello{
-		Protocol: client.Protocol, Attachment: attachment, Server: "files", Executable: sh,
-		Command: []string{"sh", "server.sh"}, Cwd: repo, From: from, Sets: []string{"TOKEN"},
-	}
-	attach := func() error {
+	hello := attach.Hello{Server: "files", Executable: sh, Command: []string{"sh", "server.sh"}, Cwd: repo, From: from, Sets: []string{"TOKEN"}}
+	join := func() (reason, text string) {
 		t.Helper()
-		c, err := client.Dial(t.Context(), client.WithSocket(h.paths.ShimSocket()))
-		if err != nil {
+		a, err := h.tryJoin(t, hello, nil)
+		if err == nil {
+			a.close()
+			return "", ""
+		}
+		var refused *attach.Status
+		if !errors.As(err, &refused) {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		a, err := c.Attach(t.Context(), hello)
-		if err == nil {
-			a.Close()
-		}
-		return err
+		return refused.Reason, refused.Message
 	}
-	if err := attach(); !errors.Is(err, client.ErrWithheld) || !strings.Contains(err.Error(), "tgctl servers accept files --start ") {
-		t.Fatalf("at first: %v", err)
+	if reason, text := join(); reason != client.ReasonWithheld || !strings.Contains(text, "tgctl servers accept files --start ") {
+		t.Fatalf("at first: %s: %s", reason, text)
 	}
 	c := h.control(t)
-	look := &pb.LookRequest{Server: "files", From: from, Cwd: repo, Command: hello.GetCommand(), Sets: map[string]string{"TOKEN": "s3cr3t"}}
+	look := &pb.LookRequest{Server: "files", From: from, Cwd: repo, Command: hello.Command, Sets: map[string]string{"TOKEN": "s3cr3t"}}
 	seen, err := c.Look(t.Context(), look)
 	if err != nil {
 		t.Fatal(err)
@@ -68,30 +66,25 @@ func TestServersOfAProject(t *testing.T) {
 	if done, err := c.AcceptStart(t.Context(), accept); err != nil || done.GetAccepted() == nil {
 		t.Fatalf("accept: %v, %v", done, err)
 	}
-	if err := attach(); err != nil {
-		t.Errorf("what was agreed to: %v", err)
+	if reason, text := join(); reason != "" {
+		t.Errorf("what was agreed to: %s: %s", reason, text)
 	}
 
-	// The next daemon knows, and sees when the script is another one. A server that
-	// runs already goes on.
+	// The next daemon knows, and sees when the script is another one.
 	stop()
 	h.start(t)
-	if err := attach(); err != nil {
-		t.Errorf("after a restart: %v", err)
+	if reason, text := join(); reason != "" {
+		t.Errorf("after a restart: %s: %s", reason, text)
 	}
 	if err := os.WriteFile(script, []byte("exec cat # and more"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := attach(); !errors.Is(err, client.ErrWithheld) {
-		t.Errorf("another script: %v", err)
+	if reason, text := join(); reason != client.ReasonWithheld {
+		t.Errorf("another script: %s: %s", reason, text)
 	}
-	hello.Reattach = true
-	if err := attach(); err != nil {
-		t.Errorf("a shim that comes back: %v", err)
-	}
-	hello.Reattach, hello.From = false, "repo/.mcp.json"
-	if err := attach(); !errors.Is(err, client.ErrInvalid) {
-		t.Errorf("a relative path: %v", err)
+	hello.From = "repo/.mcp.json"
+	if reason, text := join(); reason != client.ReasonInvalid {
+		t.Errorf("a relative path: %s: %s", reason, text)
 	}
 	if _, err := h.control(t).Look(t.Context(), &pb.LookRequest{Server: "files", From: from, Cwd: repo}); !errors.Is(err, client.ErrInvalid) {
 		t.Errorf("no command: %v", err)

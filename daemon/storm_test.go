@@ -9,9 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 var stormReloads = flag.Int("reloads", 300, "how many reloads there are beside calls")
@@ -33,43 +31,73 @@ var stormSets = []struct{ yaml, cedar, denies string }{
 
 var stormTools = []string{"a_rule", "a_policy", "b_rule", "b_policy"}
 
-// storm is one shim that calls as fast as it may until it is told to stop.
+// storm is one shim whose agent calls as fast as it may until it is told to stop.
 type storm struct {
-	a    *client.Attachment
-	sent uint64               // the last seq
-	said map[uint64]pb.Action // by seq
+	*played
+	executed map[int]bool   // by id
+	said     map[int]string // by id: what the agent was told
+}
+
+// saidOf is what a line says of the call with its id.
+func saidOf(t *testing.T, line string) (id int, verdict string) {
+	var m struct {
+		ID     int
+		Result struct{ IsError bool }
+		Error  any
+	}
+	if err := json.Unmarshal([]byte(line), &m); err != nil {
+		t.Error(err)
+	}
+	if m.Result.IsError || m.Error != nil {
+		return m.ID, "deny"
+	}
+	return m.ID, "forward"
 }
 
 func (s *storm) run(t *testing.T, stop <-chan struct{}) {
-	flight := make(chan struct{}, stormFlight-1) // one more is being waited for
+	flight, answered := make(chan struct{}, stormFlight-1), make(chan struct{}) // one more is being waited for
 	var reading sync.WaitGroup
 	reading.Go(func() {
+		defer close(answered)
 		for range flight {
-			v := word(t, s.a)
-			if old, twice := s.said[v.GetSeq()]; twice {
-				t.Errorf("call %d has two verdicts: %v and %v", v.GetSeq(), old, v.GetAction())
+			id, verdict := saidOf(t, <-s.toAgent)
+			if old, twice := s.said[id]; twice {
+				t.Errorf("call %d is answered twice: %s and %s", id, old, verdict)
 			}
-			s.said[v.GetSeq()] = v.GetAction()
+			s.said[id] = verdict
+		}
+	})
+	reading.Go(func() {
+		for {
+			select {
+			case line := <-s.toServer:
+				id, _ := saidOf(t, line)
+				if s.executed[id] {
+					t.Errorf("call %d is executed twice", id)
+				}
+				s.executed[id] = true
+				fmt.Fprintf(s.server, `{"jsonrpc":"2.0","id":%d,%s}`+"\n", id, done)
+			case <-answered:
+				return
+			}
 		}
 	})
 	defer reading.Wait()
 	defer close(flight)
-	for seq := uint64(1); ; seq++ {
-		tool := stormTools[seq%uint64(len(stormTools))]
-		line := []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"n":1}}}`, seq, tool))
-		err := s.a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{Seq: seq, Direction: pb.Direction_DIRECTION_AGENT_TO_SERVER, Line: line}}})
-		if err != nil {
+	for {
+		s.id++
+		line := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`+"\n", s.id, callOf(stormTools[s.id%len(stormTools)], `{"n":1}`))
+		if _, err := s.agent.WriteString(line); err != nil {
 			t.Error(err)
 			return
 		}
-		s.sent = seq
 		select {
 		case <-stop:
 			flight <- struct{}{}
 			return
 		case flight <- struct{}{}:
 		}
-		if seq%stormFlight == 0 {
+		if s.id%stormFlight == 0 {
 			time.Sleep(time.Millisecond) // the processors are for the reloads too
 		}
 	}
@@ -96,9 +124,9 @@ func TestReloadStorm(t *testing.T) {
 	var storms []*storm
 	var running sync.WaitGroup
 	stop := make(chan struct{})
-	for i := range stormShims {
-		s := &storm{a: h.attachAs(t, fmt.Sprintf("%032d", i+1)), said: map[uint64]pb.Action{}}
-		list(t, s.a, 1<<40, `{"name":"a_policy","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`)
+	for range stormShims {
+		s := &storm{played: h.attach(t), executed: map[int]bool{}, said: map[int]string{}}
+		s.list(`{"name":"a_policy","inputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`)
 		storms = append(storms, s)
 		running.Go(func() { s.run(t, stop) })
 	}
@@ -126,21 +154,19 @@ func TestReloadStorm(t *testing.T) {
 	if len(digests) != 2 {
 		t.Fatalf("the sets have the digests %v", digests)
 	}
-	calls, bySet := checkStorm(t, c, storms, digests)
+	calls, bySet := checkStorm(t, h, storms, digests)
 	t.Logf("%d reloads and %d calls in %v, under the sets %v", *stormReloads, calls, took, bySet)
 	if calls < *stormReloads || bySet[0] < 100 || bySet[1] < 100 {
 		t.Error("too few calls were judged under one of the sets for this to tell anything")
 	}
 }
 
-// checkStorm holds what the shims were told against the record.
-func checkStorm(t *testing.T, c *client.Client, storms []*storm, digests map[string]int) (calls int, bySet [2]int) {
+// checkStorm holds what the agents were told, and what the servers got, against the
+// record.
+func checkStorm(t *testing.T, h *home, storms []*storm, digests map[string]int) (calls int, bySet [2]int) {
 	t.Helper()
-	recorded := map[string]bool{}
-	for line, err := range c.ReadAudit(t.Context(), &pb.AuditQuery{Kind: "call"}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	recorded := map[string]string{}
+	for _, line := range h.records(t, "call") {
 		var r record.Record
 		if err := json.Unmarshal(line.GetLine(), &r); err != nil {
 			t.Fatal(err)
@@ -148,11 +174,11 @@ func checkStorm(t *testing.T, c *client.Client, storms []*storm, digests map[str
 		if r.Method != "tools/call" {
 			continue
 		}
-		key := fmt.Sprintf("%s %d", r.Attachment, r.Call)
-		if recorded[key] {
+		key := r.Attachment + " " + r.MessageID
+		if recorded[key] != "" {
 			t.Errorf("call %s is on record twice", key)
 		}
-		recorded[key] = true
+		recorded[key] = r.Verdict
 		i, known := digests[r.Set]
 		if !known {
 			t.Errorf("call %s was judged under the set %s, which was never in force", key, r.Set)
@@ -166,19 +192,15 @@ func checkStorm(t *testing.T, c *client.Client, storms []*storm, digests map[str
 			t.Errorf("call %s of %s under set %d: recorded %s, want %s", key, r.Tool, i, r.Verdict, want)
 		}
 		bySet[i]++
-		for n, s := range storms {
-			if r.Attachment == fmt.Sprintf("%032d", n+1) && (s.said[r.Call] == pb.Action_ACTION_DENY) != (r.Verdict == "deny") {
-				t.Errorf("call %s: told %v, recorded %s", key, s.said[r.Call], r.Verdict)
-			}
-		}
 	}
-	for n, s := range storms {
-		for seq := uint64(1); seq <= s.sent; seq++ {
-			if _, ok := s.said[seq]; !ok || !recorded[fmt.Sprintf("%032d %d", n+1, seq)] {
-				t.Errorf("call %d of shim %d was not judged", seq, n)
+	for _, s := range storms {
+		for id := 2; id <= s.id; id++ { // the first was the list
+			key := fmt.Sprintf("%s %d", s.attachment, id)
+			if verdict := recorded[key]; verdict == "" || s.said[id] != verdict || s.executed[id] != (verdict == "forward") {
+				t.Errorf("call %s: told %q, executed %v, recorded %q", key, s.said[id], s.executed[id], verdict)
 			}
 		}
-		calls += int(s.sent)
+		calls += s.id - 1
 	}
 	if len(recorded) != calls {
 		t.Errorf("%d calls were made, %d are on record", calls, len(recorded))

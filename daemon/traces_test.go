@@ -1,7 +1,6 @@
 package daemon_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/traces"
 	"github.com/thoughtgate/thoughtgated/daemon/traces/collect"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
 // tracedRules send traces to an endpoint, and ask Cedar about what reads.
@@ -58,42 +56,11 @@ func tracedHome(t *testing.T, rate any) (*home, *collect.Collector) {
 	return h, c
 }
 
-// traced submits a call of a tool with this _meta, and returns the first word.
-func traced(t *testing.T, a *client.Attachment, seq uint64, tool, meta string) *pb.Verdict {
-	t.Helper()
-	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":"s3cret"},"_meta":%s}}`, seq, tool, meta)
-	err := a.Send(&pb.Up{Msg: &pb.Up_Submit{Submit: &pb.Submit{Seq: seq, Direction: pb.Direction_DIRECTION_AGENT_TO_SERVER, Line: line}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := word(t, a)
-	if v.GetAction() == pb.Action_ACTION_PENDING {
-		return v
-	}
-	unchanged(t, v, line)
-	return v
-}
-
-// unchanged checks that a call that goes on does so to the byte.
-func unchanged(t *testing.T, v *pb.Verdict, line []byte) {
-	t.Helper()
-	if digest := sha256.Sum256(line); v.GetAction() == pb.Action_ACTION_FORWARD && (string(v.GetDigest()) != string(digest[:]) || len(v.GetReplacement()) > 0) {
-		t.Errorf("what goes on is not what came: %v", v)
-	}
-}
-
-func outcome(t *testing.T, a *client.Attachment, seq uint64, o pb.Outcome) {
-	t.Helper()
-	if err := a.Send(&pb.Up{Msg: &pb.Up_Observe{Observe: &pb.Observe{Call: seq, Outcome: o}}}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func takeBack(t *testing.T, a *client.Attachment, seq uint64) {
-	t.Helper()
-	if err := a.Send(&pb.Up{Msg: &pb.Up_Cancel{Cancel: &pb.Cancel{Seq: seq}}}); err != nil {
-		t.Fatal(err)
-	}
+// traced has the agent call a tool with this _meta. A call that goes on does so to the
+// byte.
+func (p *played) traced(tool, meta string) fate {
+	p.t.Helper()
+	return p.request(fmt.Sprintf(`"method":"tools/call","params":{"name":%q,"arguments":{"text":"s3cret"},"_meta":%s}`, tool, meta))
 }
 
 // Each call is one trace below the agent's span, with all that happened to it, and
@@ -101,36 +68,36 @@ func takeBack(t *testing.T, a *client.Attachment, seq uint64) {
 func TestTraces(t *testing.T) {
 	for _, test := range []struct {
 		name, tool string
-		outcome    pb.Outcome
+		answer     string // of the server
 		tree       string
 		attributes map[string]string // of the call, some of them
 	}{
-		{"forward", "read_file", pb.Outcome_OUTCOME_OK,
+		{"forward", "read_file", done,
 			"tools/call read_file (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call read_file (client)\n",
 			map[string]string{"mcp.method.name": "tools/call", "gen_ai.tool.name": "read_file", "gen_ai.operation.name": "execute_tool",
 				"network.transport": "pipe", "jsonrpc.request.id": "1", "thoughtgate.verdict": "forward", "thoughtgate.gate": "permit",
 				"thoughtgate.outcome": "ok", "thoughtgate.server": "files", "error.type": ""}},
-		{"deny", "delete_file", 0,
+		{"deny", "delete_file", "",
 			"tools/call delete_file (server) error: denied\n  thoughtgate.gate (internal)\n",
 			map[string]string{"thoughtgate.verdict": "deny", "thoughtgate.gate": "rule", "thoughtgate.outcome": "denied", "error.type": "denied"}},
-		{"held and taken back", "send_mail", 0,
+		{"held and taken back", "send_mail", "",
 			"tools/call send_mail (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  thoughtgate.approval (internal)\n",
 			map[string]string{"thoughtgate.outcome": "cancelled", "error.type": ""}},
-		{"tool error", "read_file", pb.Outcome_OUTCOME_TOOL_ERROR,
+		{"tool error", "read_file", failed,
 			"tools/call read_file (server) error: tool_error\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call read_file (client) error: tool_error\n",
 			map[string]string{"thoughtgate.verdict": "forward", "error.type": "tool_error"}},
-		{"protocol error", "other", pb.Outcome_OUTCOME_PROTOCOL_ERROR,
+		{"protocol error", "other", broken,
 			"tools/call other (server) error: protocol_error\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  tools/call other (client) error: protocol_error\n", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h, collector := tracedHome(t, 1)
 			h.start(t)
-			a := h.attach(t, false)
-			if v := traced(t, a, 1, test.tool, agentMeta); v.GetAction() == pb.Action_ACTION_PENDING {
-				takeBack(t, a, 1)
+			a := h.attach(t)
+			if f := a.traced(test.tool, agentMeta); f.verdict == "ask" {
+				a.takeBack()
 			}
-			if test.outcome != 0 {
-				outcome(t, a, 1, test.outcome)
+			if test.answer != "" {
+				a.answer(test.answer)
 			}
 			spans, ok := collector.Wait(1, time.Minute)
 			if got := collect.Tree(spans); !ok || got != test.tree {
@@ -174,25 +141,36 @@ func inTheAgentsTrace(t *testing.T, spans []collect.Span) {
 	}
 }
 
-// A call that a person approves has the time that they took, and the gates before
-// and after it.
-func TestTraceOfAnApproval(t *testing.T) {
+// tracedWorld sends its traces, of calls with this _meta.
+func tracedWorld(t *testing.T, meta string) (*world, *collect.Collector) {
+	t.Helper()
 	collector := collect.Start(nil)
-	defer collector.Close()
+	t.Cleanup(collector.Close)
 	w, err := newWorld(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
 	sent := traces.New(slog.New(slog.DiscardHandler), "test", func(string) string { return "" }, nil)
-	defer sent.Close()
+	t.Cleanup(func() {
+		sent.Close()
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
 	cfg, ds := config.Parse("t.yaml", fmt.Appendf(nil, "schema: 1\ntelemetry: {enabled: true, otlp: {endpoint: %q}, resource: {deployment.environment.name: test}}\n", collector.URL), nil)
 	if cfg == nil {
 		t.Fatal(ds)
 	}
 	sent.Set(cfg)
 	w.gate.Tracer = sent
-	w.line = strings.Replace(w.line, voidMeta, agentMeta, 1)
+	w.line = strings.Replace(w.line, voidMeta, meta, 1)
+	return w, collector
+}
+
+// A call that a person approves has the time that they took, and the gates before
+// and after it.
+func TestTraceOfAnApproval(t *testing.T) {
+	w, collector := tracedWorld(t, agentMeta)
 	a, verdicts := w.attach(nil)
 	defer a.Close(true)
 	w.submit(a, 1)
@@ -228,12 +206,18 @@ func TestTraceOfAnApproval(t *testing.T) {
 func TestTracesAreSampled(t *testing.T) {
 	h, collector := tracedHome(t, 0)
 	d, _ := h.start(t)
-	a := h.attach(t, false)
-	for seq, o := range []pb.Outcome{pb.Outcome_OUTCOME_OK, pb.Outcome_OUTCOME_TOOL_ERROR, pb.Outcome_OUTCOME_CANCELLED, pb.Outcome_OUTCOME_LOST} {
-		traced(t, a, uint64(seq+1), "other", agentMeta)
-		outcome(t, a, uint64(seq+1), o)
+	a := h.attach(t)
+	for _, answer := range []string{done, failed} {
+		a.traced("other", agentMeta)
+		a.answer(answer)
 	}
-	traced(t, a, 5, "delete_file", agentMeta)
+	a.traced("other", agentMeta)
+	a.takeBack()
+	a.next(a.toServer) // which is told
+	a.traced("delete_file", agentMeta)
+	lost := h.attach(t)
+	lost.traced("other", agentMeta)
+	lost.close()
 	spans, _ := collector.Wait(3, time.Minute)
 	if got, want := outcomes(spans), "denied lost tool_error"; got != want {
 		t.Errorf("with a rate of 0 %q were sent, want %q", got, want)
@@ -242,12 +226,12 @@ func TestTracesAreSampled(t *testing.T) {
 	h.write(t, fmt.Sprintf(tracedRules, collector.URL, 1))
 	d.Reload(t.Context(), "test")
 	unsampled := strings.Replace(agentMeta, `-01"`, `-00"`, 1)
-	for seq, o := range []pb.Outcome{pb.Outcome_OUTCOME_OK, pb.Outcome_OUTCOME_PROTOCOL_ERROR} {
-		traced(t, a, uint64(seq+6), "other", unsampled)
-		outcome(t, a, uint64(seq+6), o)
+	for _, answer := range []string{done, broken} {
+		a.traced("other", unsampled)
+		a.answer(answer)
 	}
-	traced(t, a, 8, "other", agentMeta)
-	outcome(t, a, 8, pb.Outcome_OUTCOME_OK)
+	a.traced("other", agentMeta)
+	a.answer(done)
 	spans, _ = collector.Wait(5, time.Minute)
 	if got, want := outcomes(spans), "denied lost ok protocol_error tool_error"; got != want {
 		t.Errorf("after the reload %q were sent, want %q", got, want)
@@ -270,9 +254,8 @@ func outcomes(spans []collect.Span) string {
 func TestTracesKeepSecretsOutOfNames(t *testing.T) {
 	h, collector := tracedHome(t, 1)
 	h.start(t)
-	a := h.attach(t, false)
 	secret := "ghp_" + strings.Repeat("aB3dE5gH7j", 4)[:36]
-	traced(t, a, 1, "delete_"+secret, agentMeta)
+	h.attach(t).traced("delete_"+secret, agentMeta)
 	spans, _ := collector.Wait(1, time.Minute)
 	if got := fmt.Sprint(spans); !strings.Contains(got, "delete_") || strings.Contains(got, secret) {
 		t.Errorf("got %s", got)
@@ -282,19 +265,27 @@ func TestTracesKeepSecretsOutOfNames(t *testing.T) {
 // A call that is held while the daemon is replaced has a span of each daemon, in
 // one trace though the agent has none.
 func TestTracesOverARestart(t *testing.T) {
-	h, collector := tracedHome(t, 1)
-	_, stop := h.start(t)
-	a := h.attach(t, true)
-	traced(t, a, 1, "send_mail", `{}`)
-	stop()
+	w, collector := tracedWorld(t, `{}`)
+	held := func(earlier map[uint64]record.Record) *gate.Attachment {
+		t.Helper()
+		a, verdicts := w.attach(earlier)
+		w.submit(a, 1)
+		if v := <-verdicts; v.Move != gate.Ask {
+			t.Fatalf("got %v", v)
+		}
+		return a
+	}
+	held(nil).Close(false)
 	spans, _ := collector.Wait(1, time.Minute)
-	if got, want := collect.Tree(spans), "tools/call send_mail (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  thoughtgate.approval (internal)\n"; got != want {
+	if got, want := collect.Tree(spans), "tools/call write_note (server)\n  thoughtgate.gate (internal)\n    thoughtgate.cedar (internal)\n  thoughtgate.approval (internal)\n"; got != want {
 		t.Errorf("of the first daemon: got\n%swant\n%s", got, want)
 	}
-	h.start(t)
-	a = h.attach(t, true)
-	traced(t, a, 1, "send_mail", `{}`)
-	takeBack(t, a, 1)
+	if err := w.restart(); err != nil {
+		t.Fatal(err)
+	}
+	a := held(w.earlier())
+	defer a.Close(true)
+	a.Cancel(1)
 	spans, _ = collector.Wait(2, time.Minute)
 	if got, want := outcomes(spans), "cancelled interrupted"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -314,7 +305,7 @@ func TestTracesWithoutTheirHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, _ := h.start(t)
-	control, a := h.control(t), h.attach(t, false)
+	control, a := h.control(t), h.attach(t)
 	st, err := control.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -322,12 +313,12 @@ func TestTracesWithoutTheirHeader(t *testing.T) {
 	if all := strings.Join(st.GetWarnings(), "\n"); !strings.Contains(all, "read the header Authorization: ") || strings.Contains(all, "t0p") {
 		t.Errorf("warnings: %q", all)
 	}
-	traced(t, a, 1, "delete_file", agentMeta)
+	a.traced("delete_file", agentMeta)
 	if err := os.Chmod(token, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d.Reload(t.Context(), "test")
-	traced(t, a, 2, "delete_file", agentMeta)
+	a.traced("delete_file", agentMeta)
 	spans, _ := collector.Wait(1, time.Minute)
 	if len(spans) == 0 || spans[0].Attributes["jsonrpc.request.id"] != "2" {
 		t.Errorf("got %v", spans)

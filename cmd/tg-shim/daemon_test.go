@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -24,10 +23,11 @@ func TestNoDaemon(t *testing.T) {
 	p.agent(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{}}`)
 	p.agent(calls("echo", "1")...)
 	p.agentReadsErrors(-31010, `"init"`, "1")
-	if waited := time.Since(begun); waited < defaultReattach {
-		t.Errorf("the shim gave up after %v, want %v", waited, defaultReattach)
+	if waited := time.Since(begun); waited < serve.DefaultTimes.Reattach {
+		t.Errorf("the shim gave up after %v, want %v", waited, serve.DefaultTimes.Reattach)
 	}
-	p.ends(125, rig.Patience)
+	p.HangUp()
+	p.ends(0, rig.Patience)
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("the server was started without a daemon")
 	}
@@ -49,52 +49,6 @@ func TestDaemonComesLate(t *testing.T) {
 	p.serverReads(calls("echo", "1")...)
 	if line := p.next(); !strings.Contains(line, `"id":2,"result":{`) || !strings.Contains(line, `"isError":true`) {
 		t.Errorf("the denied call: %s", line)
-	}
-}
-
-// EC-STDIO-037: a daemon that hangs. What must be judged is refused after two
-// seconds, what passes goes on, and when the daemon wakes up all is well.
-func TestDaemonHangs(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, forwardAll)
-	h.StartDaemon()
-	p := startPair(t, h, rig.Options{})
-	p.agent(calls("echo", "0")...)
-	p.serverReads(calls("echo", "0")...)
-	p.must(h.Daemon.Stop())
-	begun := time.Now()
-	p.agent(calls("echo", "1", "2")...)
-	p.server(`{"jsonrpc":"2.0","id":0,"result":{}}`)
-	p.agentReads(`{"jsonrpc":"2.0","id":0,"result":{}}`)
-	p.agentReadsErrors(-31010, "1", "2")
-	if waited := time.Since(begun); waited < firstWord {
-		t.Errorf("refused after %v, which is before %v", waited, firstWord)
-	}
-	p.agent(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
-	p.serverReads(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
-	h.Daemon.Signal(syscall.SIGCONT)
-	p.agent(calls("echo", "4")...)
-	p.serverReads(calls("echo", "4")...) // and neither 1 nor 2
-}
-
-// EC-STDIO-037: the same when more is submitted than the pipe to the daemon
-// holds, so that writing to it waits too. What the shim could submit is refused;
-// the rest waits as it does for a daemon that is gone, and then it leaves.
-func TestDaemonHangsWithLargeCalls(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, strings.Replace(forwardAll, "reattach: 1s", "reattach: 3s", 1))
-	h.StartDaemon()
-	p := startPair(t, h, rig.Options{})
-	p.must(h.Daemon.Stop())
-	large := fmt.Sprintf(`{"jsonrpc":"2.0","id":%%d,"method":"tools/call","params":{"name":"echo","arguments":{"v":"%s"}}}`, strings.Repeat("v", 4<<20))
-	for id := range 3 {
-		p.agent(fmt.Sprintf(large, id))
-	}
-	p.agent(calls("echo", "3")...)
-	p.agentReadsErrors(-31010, "0", "1", "2", "3")
-	p.ends(125, rig.Patience)
-	if n := p.Server.Len(); n > 0 {
-		t.Errorf("%d lines reached the server that nobody judged", n)
 	}
 }
 
@@ -122,39 +76,6 @@ func TestDrainWhenIdle(t *testing.T) {
 		t.Fatalf("close: %v, %v; want one shim drained", out, err)
 	}
 	p.ends(0, rig.Patience)
-}
-
-// EC-STDIO-042: the daemon crashes. What is open waits for another as long as
-// the configuration says; then it is refused, and the shim leaves with its
-// server.
-func TestDaemonDies(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, forwardAll)
-	h.StartDaemon()
-	p := startPair(t, h, rig.Options{})
-	p.agent(calls("echo", "0")...)
-	p.serverReads(calls("echo", "0")...)
-	p.agent(calls("held", "1")...)
-	begun := time.Now()
-	h.KillDaemon()
-	p.agent(calls("echo", "2")...)
-	p.agent(`{"jsonrpc":"2.0","id":3,"method":"ping"}`)
-	p.server(`{"jsonrpc":"2.0","id":0,"result":{}}`)
-	p.agentReads(`{"jsonrpc":"2.0","id":0,"result":{}}`)
-	p.agentReadsErrors(-31010, "1", "2")
-	if waited := time.Since(begun); waited < time.Second {
-		t.Errorf("refused after %v, want 1s: shim.reattach", waited)
-	}
-	p.serverReads(`{"jsonrpc":"2.0","id":3,"method":"ping"}`) // it stood behind a call, and passes by itself
-	p.server(`{"jsonrpc":"2.0","id":3,"result":{}}`)
-	p.agentReads(`{"jsonrpc":"2.0","id":3,"result":{}}`)
-	p.ends(125, rig.Patience)
-	if !p.Server.Gone(rig.Patience) {
-		t.Error("the server outlives the shim")
-	}
-	if text := p.Stderr(); !strings.Contains(text, "the daemon is gone") {
-		t.Errorf("stderr does not say why:\n%s", text)
-	}
 }
 
 // EC-STDIO-042: another daemon takes over in time. Nothing is lost, nothing is

@@ -186,6 +186,7 @@ func TestServerNotFound(t *testing.T) {
 			p.agent(`{"jsonrpc":"2.0","id":"init","method":"initialize","params":{}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			p.agent(calls("echo", "1", "-2")...)
 			p.agentReadsErrors(-31011, `"init"`, "1", "-2")
+			p.HangUp() // what it asks is answered as long as it stays
 			p.ends(c.code, rig.Patience)
 			if text := p.Stderr(); !strings.Contains(text, `server "x"`) || !strings.Contains(text, c.command) {
 				t.Errorf("stderr does not say which server could not be started:\n%s", text)
@@ -274,14 +275,19 @@ func TestPartialLines(t *testing.T) {
 func TestServerStderr(t *testing.T) {
 	t.Parallel()
 	const said = "plain\n\x1b[2Jcleared \x07\xff \u202etxt.exe\r\nlast without its end"
-	for _, c := range []struct{ name, option, want string }{
-		{"escaped", "escaped", `plain` + "\n" + `\x1b[2Jcleared \x07\xff \u202etxt.exe` + "\n" + "last without its end\n"},
-		{"raw", "raw", said},
+	for _, c := range []struct {
+		name, option string
+		terminal     bool
+		want         string
+	}{
+		{"escaped on a terminal", "escaped", true, `plain` + "\n" + `\x1b[2Jcleared \x07\xff \u202etxt.exe` + "\n" + "last without its end\n"},
+		{"raw on a terminal", "raw", true, said},
+		{"no terminal", "escaped", false, said},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t, strings.Replace(forwardAll, "reattach: 1s", "stderr: "+c.option, 1))
 			h.StartDaemon()
-			p := startPair(t, h, rig.Options{})
+			p := startPair(t, h, rig.Options{Terminal: c.terminal})
 			p.must(p.Server.Complain([]byte(said)))
 			p.must(p.Server.Exit(0))
 			p.ends(0, rig.Patience)

@@ -134,7 +134,7 @@ func (f *fakeDaemon) Metrics(_ context.Context, req *pb.MetricsRequest) (*pb.Met
 	}
 	return &pb.MetricsResponse{Samples: []*pb.Sample{
 		{Name: "thoughtgate_sessions", Kind: "gauge", Value: 2},
-		{Name: "thoughtgate_shims", Kind: "gauge", Labels: map[string]string{"state": "attached"}},
+		{Name: "thoughtgate_shims", Kind: "gauge"},
 		{Name: "thoughtgate_judge_duration_seconds", Kind: "histogram", Value: 0.5, Count: 3, Buckets: []*pb.Bucket{{Bound: 0.0005, Value: 2}, {Bound: 1, Value: 3}}},
 		{Name: "go_gc_duration_seconds", Kind: "summary", Buckets: []*pb.Bucket{{Bound: 0.5, Value: math.NaN()}}},
 	}}, nil

@@ -89,7 +89,7 @@ func runningProcesses() []*pb.Process {
 			Since: at(-90 * time.Minute), Judged: 12345, Denied: 3, Pending: 1, Unanswered: 2, UnansweredSince: at(-7 * time.Minute), Build: "v0.1.0",
 			Kind: "server", Name: "filesystem", Id: "t-1", State: "running", Pid: 4002, Memory: 81_200_000},
 		{Attachment: "t-2", Server: "evil\x1b[2J\u202e", Profile: "development", Command: []string{"sh", "-c", "echo 'x'; \x1b[2J"}, ShimPid: 4003,
-			Since: at(-5 * time.Second), Detached: true, Kind: "server", Name: "evil\x1b[2J\u202e", Id: "t-2", State: "detached"},
+			Since: at(-5 * time.Second), Kind: "server", Name: "evil\x1b[2J\u202e", Id: "t-2", State: "starting"},
 	}
 }
 

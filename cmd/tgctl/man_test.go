@@ -111,7 +111,6 @@ func TestConfigPage(t *testing.T) {
 		"how long a question stays open (a duration, as 90s, 10m or 7d; default 10m)",
 		"server ids or globs (one, or a list)",
 		"forward | deny | approve | policy (required)",
-		"submitted and without a word yet, at most (1 to 1024; default 32)",
 	} {
 		if !strings.Contains(page, want+"\n") {
 			t.Errorf("thoughtgate.yaml(5) lacks %q", want)

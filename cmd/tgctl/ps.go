@@ -25,7 +25,7 @@ type processJSON struct {
 	Kind       string     `json:"kind"` // server, client, backend, extension, agent
 	Name       string     `json:"name"`
 	ID         string     `json:"id,omitempty"`
-	State      string     `json:"state"` // starting, running, degraded, restarting, failed, stopped, detached
+	State      string     `json:"state"` // starting, running, degraded, restarting, failed, stopped
 	StateSince *time.Time `json:"state_since,omitempty"`
 	PID        int32      `json:"pid"` // 0 while none runs
 	Restarts   uint32     `json:"restarts"`
@@ -53,7 +53,6 @@ type processJSON struct {
 	Unanswered uint32     `json:"unanswered"`                 // requests that the server has not answered for a second or longer
 	Silent     *time.Time `json:"unanswered_since,omitempty"` // the oldest of them
 	Build      string     `json:"build"`
-	Detached   bool       `json:"detached,omitempty"` // its stream tore; it may come back
 }
 
 func processToJSON(p *pb.Process) processJSON {
@@ -65,7 +64,7 @@ func processToJSON(p *pb.Process) processJSON {
 		Attachment: p.GetAttachment(), Server: p.GetServer(), Launch: p.GetLaunch(), Command: list(p.GetCommand()),
 		Session: p.GetSession(), Agent: p.GetAgent(), Profile: p.GetProfile(), ShimPID: p.GetShimPid(),
 		ServerPID: p.GetServerPid(), Since: stamp(p.GetSince()), Judged: p.GetJudged(), Denied: p.GetDenied(),
-		Pending: p.GetPending(), Unanswered: p.GetUnanswered(), Silent: stamp(p.GetUnansweredSince()), Build: p.GetBuild(), Detached: p.GetDetached(),
+		Pending: p.GetPending(), Unanswered: p.GetUnanswered(), Silent: stamp(p.GetUnansweredSince()), Build: p.GetBuild(),
 	}
 }
 
@@ -103,7 +102,6 @@ extensions, and the runs of headless agents.
   restarting  it has ended and is started again in a moment
   failed      it ended too often, or can't be started; nobody starts it again
   stopped     it was stopped, or nobody needs it now
-  detached    the connection to its shim tore; it may come back
 
 A client is a shim whose server is a backend. MEMORY is that of a program and
 all it has started; what several share counts in parts, or where that is not
@@ -225,13 +223,11 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	switch state := p.GetState(); {
 	case state == "restarting" && p.GetNext() != nil:
 		t.Note("is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now())) + after(why))
-	case isShim(p) && !p.GetDetached():
+	case isShim(p):
 	case state == "failed":
 		t.Note("failed" + after(why))
 	case state == "degraded":
 		t.Note("is not well" + after(why))
-	case p.GetDetached():
-		t.Note("its connection tore; it may come back")
 	case why != "":
 		t.Note("ended before" + after(why))
 	}

@@ -25,7 +25,7 @@ import (
 
 // relayTaker serves Relay, and tells what came with the connection of each Attach.
 type relayTaker struct {
-	pb.UnimplementedRelayServer
+	pb.UnimplementedGateServer
 	take  bool
 	taken chan []int
 }
@@ -55,7 +55,7 @@ func serveRelay(t *testing.T, r *relayTaker, patience time.Duration) string {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(grpc.Creds(peerCredentials{arrivals: newArrivals(patience)}), grpc.ConnectionTimeout(patience), grpc.WaitForHandlers(true))
-	pb.RegisterRelayServer(server, r)
+	pb.RegisterGateServer(server, r)
 	done := make(chan error)
 	go func() { done <- server.Serve(sock.Checked(l)) }()
 	t.Cleanup(func() {
@@ -88,7 +88,7 @@ func attach(t *testing.T, path string, fds []int) error {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_, err = pb.NewRelayClient(c).Attach(ctx, &pb.AttachRequest{})
+	_, err = pb.NewGateClient(c).Attach(ctx, &pb.AttachRequest{})
 	if ctx.Err() != nil {
 		t.Fatal("neither an answer nor an end: ", err)
 	}

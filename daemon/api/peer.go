@@ -12,7 +12,6 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/internal/ready"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -60,7 +59,7 @@ func (p peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.Auth
 	if !ok {
 		return nil, nil, errors.New("a connection whose peer is not known")
 	}
-	return ready.Conn(c), peerInfo{
+	return c, peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
 		peer:           known.Peer(), seen: &seen{}, passed: passed,
 	}, nil

@@ -125,7 +125,7 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		Attachment: a.Shim.Attachment, Server: a.Shim.Server, Launch: a.Shim.Launch, Command: a.Shim.Command,
 		Session: a.Shim.Session, Agent: a.Shim.Agent, Profile: string(a.Profile),
 		ShimPid: a.Peer.PID, ServerPid: a.Server.PID, Since: timestamppb.New(a.Since),
-		Judged: a.Judged, Denied: a.Denied, Pending: uint32(a.Held), Build: a.Build, Detached: a.Detached,
+		Judged: a.Judged, Denied: a.Denied, Pending: uint32(a.Held), Build: a.Build,
 		Unanswered: uint32(a.Unanswered), UnansweredSince: momentTo(a.Silent),
 
 		Kind: kindServer, Name: a.Shim.Server, Id: a.Shim.Attachment, Pid: a.Server.PID, State: supervise.Running.String(),
@@ -138,8 +138,6 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 		}
 	}
 	switch {
-	case a.Detached:
-		m.State = "detached"
 	case ok:
 		m.State = shared.Status.State.String()
 	case a.Server.PID == 0:

@@ -203,10 +203,10 @@ func TestAttachedProcesses(t *testing.T) {
 		t.Errorf("a shim with a server of that name: %v", p)
 	}
 	for want, a := range map[string]session.Attached{
-		"running": {Server: self}, "starting": {}, "stopped": {Server: gone}, "detached": {Server: self, Detached: true},
+		"running": {Server: self}, "starting": {}, "stopped": {Server: gone},
 	} {
 		a.Shim.Server = "notes"
-		if p := s.attachedTo(a); p.GetState() != want || p.GetKind() != "server" || p.GetName() != "notes" || (p.GetPid() != 0) != (want == "running" || want == "detached") {
+		if p := s.attachedTo(a); p.GetState() != want || p.GetKind() != "server" || p.GetName() != "notes" || (p.GetPid() != 0) != (want == "running") {
 			t.Errorf("%v, want %s", p, want)
 		}
 	}

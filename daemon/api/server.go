@@ -40,7 +40,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/daemon/sharing"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -58,7 +57,6 @@ type Config struct {
 	Policies   Policies
 	Pins       *pin.Book
 	Trust      *trust.Book
-	Sharing    *sharing.Book
 	Handed     *handover.Book
 	Stages     Stages
 	Guard      *protect.Guard
@@ -86,8 +84,6 @@ type Server struct {
 	self   sock.Process // this one
 	cgroup string
 	uid    int
-
-	receivers sync.WaitGroup // of streams whose handlers have returned, or will
 
 	ending context.Context // is over when the server is to end
 	end    context.CancelFunc
@@ -170,8 +166,6 @@ type ProjectFile struct {
 
 // ShimOptions is what the configuration says of shims.
 type ShimOptions struct {
-	Window     uint32
-	Pending    uint32
 	MaxMessage uint64 // bytes
 	Reattach   time.Duration
 	RawStderr  bool
@@ -201,7 +195,6 @@ func New(c Config) *Server {
 	}
 	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals(newConnection)}))...)
 	pb.RegisterGateServer(s.shim, gateService{s: s})
-	pb.RegisterRelayServer(s.shim, relayService{g: gateService{s: s}})
 
 	s.control = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{}))...)
 	pb.RegisterSessionsServer(s.control, sessionsService{s: s})
@@ -242,8 +235,7 @@ func (s *Server) serve(server *grpc.Server, l net.Listener, name string) error {
 
 // Close makes Serve return. Calls under way are answered first; streams that
 // would go on are ended with an error, and whoever reads them looks for the next
-// daemon, as shims do, which keep what is undecided. It may be called more than
-// once, and returns when all is over.
+// daemon. It may be called more than once, and returns when all is over.
 func (s *Server) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +250,6 @@ func (s *Server) Close() {
 		drain(s.control, s.quiet)
 	}
 	s.control.Stop()
-	s.receivers.Wait()
 }
 
 // guardUnary turns a panic into an error of the one call and a record of it in

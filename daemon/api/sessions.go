@@ -48,7 +48,13 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	if err != nil {
 		return err
 	}
-	defer v.s.Sessions.Leave(opened)
+	defer func() {
+		if v.s.ending.Err() != nil {
+			v.s.Sessions.Suspend(opened)
+		} else {
+			v.s.Sessions.Leave(opened)
+		}
+	}()
 	set := v.s.Policies.Describe()
 	profile := spec.Profile
 	if profile == "" {

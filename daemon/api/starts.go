@@ -16,32 +16,23 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// mayStart checks that a shim which has just come may start its server. Which
-// environment that will see is asked of the kernel. The server of one that comes
-// back runs already.
-func (g gateService) mayStart(ctx context.Context, h *pb.Hello, hello session.Hello) error {
-	if hello.Reattach {
-		return nil
-	}
-	env, err := sock.Environ(hello.Peer.PID)
+// mayStart checks that the shim may start its server. Which environment that will see
+// is asked of the kernel.
+func (g gateService) mayStart(ctx context.Context, req *pb.AttachRequest, shim session.Process) error {
+	env, err := sock.Environ(shim.PID)
 	if err != nil {
 		return fmt.Errorf("look at the environment of the shim: %w: %w", err, gate.ErrForbidden)
 	}
-	return g.judgeStart(ctx, h, env)
-}
-
-// judgeStart checks that what a hello names may be started with this environment.
-func (g gateService) judgeStart(ctx context.Context, h *pb.Hello, env []string) error {
-	if !absoluteOrNone(h.GetFrom()) || !absoluteOrNone(h.GetExecutable()) || !absoluteOrNone(h.GetCwd()) {
-		return fmt.Errorf("a path of the hello is not absolute: %w", gate.ErrInvalid)
+	if !absoluteOrNone(req.GetFrom()) || !absoluteOrNone(req.GetExecutable()) || !absoluteOrNone(req.GetCwd()) {
+		return fmt.Errorf("a path of the request is not absolute: %w", gate.ErrInvalid)
 	}
-	_, err := g.s.Trust.Judge(ctx, trust.Launch{
-		Server: h.GetServer(), From: clean(h.GetFrom()), Cwd: clean(h.GetCwd()), Program: h.GetExecutable(),
-		Command: h.GetCommand(), Sets: h.GetSets(), Env: env,
+	_, err = g.s.Trust.Judge(ctx, trust.Launch{
+		Server: req.GetServer(), From: clean(req.GetFrom()), Cwd: clean(req.GetCwd()), Program: req.GetExecutable(),
+		Command: req.GetCommand(), Sets: req.GetSets(), Env: env,
 	})
 	if errors.Is(err, gate.ErrWithheld) {
-		g.s.Logger.Warn("a server is withheld", "server_id", h.GetServer(), "reason", err.Error())
-		return fmt.Errorf("server %q is %w", h.GetServer(), err)
+		g.s.Logger.Warn("a server is withheld", "server_id", req.GetServer(), "reason", err.Error())
+		return fmt.Errorf("server %q is %w", req.GetServer(), err)
 	}
 	return err
 }

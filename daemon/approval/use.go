@@ -13,8 +13,8 @@ import (
 // usedUp is the end of a grant that nobody has taken back.
 const usedUp = "it has let through as many calls as it was given for"
 
-// past is a call that a grant let through. It may come again: nothing is on record of
-// it where the daemon died just then, and a shim brings it again whose stream has torn.
+// past is a call that a grant let through. It comes again where the daemon has died
+// before it was on record.
 type past struct {
 	grant   Grant
 	subject []byte

@@ -173,8 +173,7 @@ func (u Unknown) For(p Profile) Unknown {
 
 // Shim is what shims are told when they attach.
 type Shim struct {
-	Reattach   time.Duration `yaml:"reattach" min:"0s" max:"10m" doc:"how long to look for the daemon when the stream tears; 0 for not at all"`
-	Window     int           `yaml:"window" min:"1" max:"1024" doc:"submitted and without a word yet, at most"`
+	Reattach   time.Duration `yaml:"reattach" min:"0s" max:"10m" doc:"how long to look for a daemon that has gone, when there is something to tell it"`
 	Stderr     Stderr        `yaml:"stderr" doc:"escaped | raw"`
 	MaxMessage Size          `yaml:"max_message" min:"4KiB" max:"10MiB" doc:"one line, at most"`
 }

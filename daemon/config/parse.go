@@ -60,7 +60,7 @@ func (c *Config) defaults() {
 		Retention: 90 * 24 * time.Hour, MaxSize: 2 << 30, Values: ValuesRedacted,
 	}
 	c.Pins.Mode = PinHold
-	c.Shim = Shim{Reattach: 15 * time.Second, Window: 32, Stderr: StderrEscaped, MaxMessage: 10 << 20}
+	c.Shim = Shim{Reattach: 15 * time.Second, Stderr: StderrEscaped, MaxMessage: 10 << 20}
 	c.Limits = Limits{PendingPerServer: 16, Pending: 256, PendingBytes: 64 << 20, Runs: 16, Orphan: 5 * time.Minute}
 	c.Sampling = Sampling{When: SamplingUnable, MaxIterations: 8, MaxTokens: 4096}
 	c.Metrics.Interval = 15 * time.Second

@@ -63,7 +63,7 @@ cedar:
 audit: {sync: always, interval: 5s, retention: 30d, max_size: 64MiB, values: none, heads: /mnt/evidence/heads}
 pins: {mode: warn}
 unknown: {requests: forward, notifications: forward, revisions: forward}
-shim: {reattach: 0, window: 8, stderr: raw, max_message: 1MiB}
+shim: {reattach: 0, stderr: raw, max_message: 1MiB}
 limits: {pending_per_server: 2, pending: 4, runs: 8, pending_bytes: 32MiB, orphan: 90s}
 sampling: {provider: "notes/claude:small", when: never, max_iterations: 3, max_tokens: 100, tools: ["notes/*"]}
 metrics: {textfile: ../tg.prom, interval: 1m}
@@ -103,7 +103,7 @@ func TestEverything(t *testing.T) {
 		{c.Cedar, Cedar{Policies: []string{"more/*.cedar", "one.cedar"}, Schema: "my.cedarschema"}},
 		{c.Audit, Audit{Sync: SyncAlways, Interval: 5 * time.Second, Retention: 720 * time.Hour, MaxSize: 64 << 20, Values: ValuesNone, Heads: "/mnt/evidence/heads"}},
 		{c.Pins.Mode, PinWarn},
-		{c.Shim, Shim{Reattach: 0, Window: 8, Stderr: StderrRaw, MaxMessage: 1 << 20}},
+		{c.Shim, Shim{Reattach: 0, Stderr: StderrRaw, MaxMessage: 1 << 20}},
 		{c.Limits, Limits{2, 4, 32 << 20, 8, 90 * time.Second}},
 		{c.Governance.Rules[3].AnswerBy, AnswerByProvider},
 		{c.Sampling.When, SamplingNever},
@@ -154,7 +154,7 @@ func TestDefaults(t *testing.T) {
 	if len(ds) != 0 {
 		t.Fatalf("got %v", ds)
 	}
-	if c.Profile != Production || c.Pins.Mode != PinHold || c.Shim.Reattach != 15*time.Second || c.Shim.Window != 32 ||
+	if c.Profile != Production || c.Pins.Mode != PinHold || c.Shim.Reattach != 15*time.Second ||
 		c.Shim.MaxMessage != 10<<20 || c.Limits != (Limits{16, 256, 64 << 20, 16, 5 * time.Minute}) || c.Audit.MaxSize != 2<<30 || c.Audit.Values != ValuesRedacted {
 		t.Errorf("defaults: got %+v", c)
 	}

@@ -166,7 +166,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 		r.Reason = "with the arguments that " + answer.Decider + " put in place of the agent's"
 	}
 	v := g.forward(ctx, c, r, ruling.Redact)
-	v.Approval, v.answered = r.Approval, v.Move == Forward
+	v.Approval = r.Approval
 	if v.Move == Forward && c == a.call { // else what the agent would carry on is not what was approved
 		c.retries.approved(c, a.ruling, a.facts, r.Approval)
 	}

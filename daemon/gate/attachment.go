@@ -26,8 +26,7 @@ type Shim struct {
 	Limit      Profile       // the loosest profile of the session; empty: that of the set in force
 	Requested  Profile       // may only tighten; empty asks for nothing
 	Calls      *atomic.Int64 `json:"-"` // counts the calls that were judged, for all shims that share it; nil: nobody counts
-	Blind      bool          // it can't submit the results that hooks want to see
-	Shared     bool          // its server is not its own: the daemon looks at what it writes
+	Shared     bool          // its server is not its own
 	Host       bool          // it is no shim: a run submits what its agent asks of us
 	Claimed    bool          // it says of itself where it belongs: grants given elsewhere do not count for it
 }
@@ -47,13 +46,12 @@ type Submission struct {
 	Envelope wire.Envelope
 }
 
-// remembered is how many verdicts an attachment keeps, so that a shim that
-// lost the stream before it read one gets the same again. A shim has at most a
-// window of lines and its held calls unanswered.
+// remembered is how many calls an attachment knows of that have a verdict, for what
+// becomes of them.
 const remembered = 4096
 
-// Attachment judges what one shim submits, each seq once however often the
-// shim's stream tears. Its methods may be called at any time.
+// Attachment judges what one shim submits, each line under a seq of its own. Its
+// methods may be called at any time.
 type Attachment struct {
 	gate   *Gate
 	shim   Shim
@@ -62,14 +60,12 @@ type Attachment struct {
 	cancel context.CancelCauseFunc
 	wait   sync.WaitGroup // of the calls that are held
 
-	// The next stream may bring a line that is being judged: it waits, and finds it
-	// judged. Taken before mu.
-	submitting sync.Mutex
+	submitting sync.Mutex // held while a line is judged, one after the other; taken before mu
 
 	mu        sync.Mutex // guards what follows
 	sink      func(Verdict)
 	underway  underway
-	held      map[uint64]hold
+	held      map[uint64]context.CancelCauseFunc
 	done      map[uint64]settled
 	order     []uint64 // keys of done, oldest first
 	earlier   map[uint64]record.Record
@@ -94,12 +90,6 @@ type Attachment struct {
 	spoken allowance // of lines about verdicts in the daemon's log
 }
 
-type hold struct {
-	cancel   context.CancelCauseFunc
-	approval string
-	reason   string
-}
-
 // Attach starts an attachment. earlier holds the records of calls that a
 // daemon before this one judged for the same attachment; it may be nil.
 // ctx ending leaves held questions open, as a daemon that stops should.
@@ -107,15 +97,15 @@ func (g *Gate) Attach(ctx context.Context, shim Shim, earlier map[uint64]record.
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Attachment{
 		gate: g, shim: shim, meter: g.meter(shim.Server), ctx: ctx, cancel: cancel, earlier: earlier,
-		held: map[uint64]hold{}, done: map[uint64]settled{},
+		held: map[uint64]context.CancelCauseFunc{}, done: map[uint64]settled{},
 	}
 }
 
 // Shim returns who is attached.
 func (a *Attachment) Shim() Shim { return a.shim }
 
-// Bind makes sink the receiver of verdicts, nil for nobody: they are kept then
-// and sent when the shim asks again. sink must not block.
+// Bind makes sink the receiver of verdicts. It is called before the first line is
+// submitted. sink must not block.
 func (a *Attachment) Bind(sink func(Verdict)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -149,53 +139,46 @@ func (a *Attachment) Close(gone bool) {
 func (a *Attachment) Submit(s Submission) { a.SubmitFor(a.ctx, s) }
 
 // SubmitFor is Submit for somebody who waits for the verdict until ctx ends: a line
-// that is being judged then gets none, and is judged anew when it is submitted again.
+// that is being judged then gets none.
 func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	digest := sha256.Sum256(s.Line)
 	a.submitting.Lock()
 	defer a.submitting.Unlock()
 	ctx, done := a.begin(ctx, s.Seq)
 	defer done()
-	told, noted := a.again(s, digest)
-	if told {
-		return
-	}
 	c, refusal := a.call(s)
-	c.noted, c.came = noted, came{s.Line, digest}
+	c.came = came{s.Line, digest}
 	if refusal != nil {
-		a.settle(c, digest, a.unreadable(c, refusal))
+		a.settle(c, a.unreadable(c, refusal))
 		return
 	}
 	if member, _ := mcp.ListOf(c.Method); member != "" && c.Envelope.Kind == wire.Result && !mcp.Asks(c.Line, &c.Envelope) {
 		if v := a.gate.result(ctx, a, c); v.Move != 0 {
-			a.settle(c, digest, v)
+			a.settle(c, v)
 		}
 		return
 	}
 	a.listening(c)
 	a.runs(c)
 	a.traced(c)
-	v, known, final := a.judgedBefore(c, digest)
+	v, known, final := a.judgedBefore(c)
 	if final {
-		a.settle(c, digest, v)
+		a.settle(c, v)
 		return
 	}
 	switch h, err := a.wanted(c, s); {
 	case err != nil:
 		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: err.Error()}}
 	case h != nil:
-		a.throughHooks(h, digest, known)
+		a.throughHooks(h, known)
 		return
 	}
 	a.unhooked(s.About, c)
 	if all, sure := a.mustWait(c); len(all) > 0 {
-		a.judgeBehind(c, all, sure, digest, known)
+		a.judgeBehind(c, all, sure, known)
 		return
 	}
 	gates := c.Trace.Begin(StageGate)
-	if len(s.Line) > slowToJudge {
-		defer time.AfterFunc(wordWithin, func() { a.judging(c.Seq) }).Stop()
-	}
 	v, asked := a.gate.judge(ctx, c, known)
 	c.Trace.Finish(gates)
 	if v.Move == 0 {
@@ -203,30 +186,10 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 		return
 	}
 	if asked == nil {
-		a.settle(c, digest, v)
+		a.settle(c, v)
 		return
 	}
-	a.hold(asked, digest, v)
-}
-
-const (
-	// wordWithin is how long a shim hears nothing of a line that is being judged,
-	// which is less than it takes for the silence of a daemon that hangs.
-	wordWithin = time.Second
-	// slowToJudge is the length, in bytes, of a line past which that may be needed.
-	slowToJudge = 64 << 10
-)
-
-// judging tells the shim that a line is being judged, unless it has heard of it.
-func (a *Attachment) judging(seq uint64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, ok := a.held[seq]; ok {
-		return
-	}
-	if _, ok := a.done[seq]; !ok {
-		a.tell(Verdict{Seq: seq, Move: Ask, Reason: "it is being judged"})
-	}
+	a.hold(asked, v)
 }
 
 // call reads a submitted line, unless whoever submits it has, with the same reader that
@@ -236,7 +199,7 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
 		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
 		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
-		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, blind: a.shim.Blind, Claimed: a.shim.Claimed,
+		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, Claimed: a.shim.Claimed,
 	}
 	c.Envelope = s.Envelope
 	if s.Envelope.Kind == 0 {
@@ -274,15 +237,15 @@ func (a *Attachment) unreadable(c *Call, err error) Verdict {
 }
 
 // hold waits for the person in a goroutine that Close waits for.
-func (a *Attachment) hold(asked *asked, digest [32]byte, v Verdict) {
+func (a *Attachment) hold(asked *asked, v Verdict) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
-	a.held[v.Seq] = hold{cancel: cancel, approval: v.Approval, reason: v.Reason}
+	a.held[v.Seq] = cancel
 	a.tell(v)
 	a.mu.Unlock()
 	a.wait.Go(func() {
 		defer cancel(nil)
-		a.await(ctx, asked, digest)
+		a.await(ctx, asked)
 	})
 }
 

@@ -149,28 +149,28 @@ func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
 
 // judgeBehind has c judged once others have been answered. The shim is told that it
 // is held.
-func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, digest [32]byte, known *record.Record) {
+func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, known *record.Record) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
 	room := len(a.held) < mostHooked
 	if room {
-		a.held[c.Seq] = hold{cancel: cancel, reason: behindReason}
+		a.held[c.Seq] = cancel
 		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: behindReason})
 	}
 	a.mu.Unlock()
 	if !room {
 		cancel(nil)
-		a.settle(c, digest, a.tooLate(c, "too many calls wait for others that are not answered; repeat it later"))
+		a.settle(c, a.tooLate(c, "too many calls wait for others that are not answered; repeat it later"))
 		return
 	}
 	a.wait.Go(func() {
 		defer cancel(nil)
-		a.judgeAfter(ctx, c, all, sure, digest, known)
+		a.judgeAfter(ctx, c, all, sure, known)
 	})
 }
 
 // judgeAfter is judgeHeld once others have been answered.
-func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openCall, digest [32]byte, known *record.Record) Verdict {
+func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openCall, known *record.Record) Verdict {
 	late := awaitAnswers(ctx, all, sure)
 	switch {
 	case ctx.Err() != nil:
@@ -178,10 +178,10 @@ func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openC
 		return Verdict{}
 	case late != nil:
 		v := a.tooLate(c, late.Error())
-		a.settle(c, digest, v)
+		a.settle(c, v)
 		return v
 	}
-	return a.judgeHeld(ctx, c, digest, known)
+	return a.judgeHeld(ctx, c, known)
 }
 
 // tooLate refuses a call that could not wait any longer.

@@ -32,7 +32,7 @@ func (a *Attachment) Cancel(seq uint64) {
 	if a.underway.cancel != nil && a.underway.seq == seq {
 		a.underway.cancel(ErrWithdrawn)
 	}
-	if h, ok := a.held[seq]; ok {
-		h.cancel(ErrWithdrawn)
+	if cancel, ok := a.held[seq]; ok {
+		cancel(ErrWithdrawn)
 	}
 }

@@ -84,11 +84,10 @@ type Call struct {
 	answerer string              // who answers it in the agent's place when it goes on; empty: the agent
 	spliced  bool                // Line is not what was submitted
 	heard    bool                // what a server says in it is in the memory
-	blind    bool                // its shim can't submit a result because hooks want it
 	hooks    *hooked             // what they have said; nil: they were not asked
 	earlier  *record.Record      // what an earlier daemon wrote down for it
 	notice   string              // what the agent is told of it when it goes on
-	noted    bool                // that it goes on is on record; whoever judged that could not tell the shim
+	noted    bool                // an earlier daemon has put on record that it goes on
 	withheld []string            // what was cut out of it, and why
 }
 

@@ -22,7 +22,7 @@ const (
 	mostHooked      = 256
 	mostHookedBytes = 64 << 20
 	// mostAsked is how long a call may be, in bytes, whose result hooks want to
-	// see: both travel to the daemon in one message.
+	// see: it is kept until the server has answered.
 	mostAsked = 4 << 20
 )
 
@@ -63,10 +63,7 @@ func (g *Gate) wants(c *Call) bool {
 
 // unseen says why hooks would not get to see what c comes to; empty when they will.
 func (c *Call) unseen() string {
-	switch {
-	case c.blind:
-		return "an extension has to see its result, and the shim is of an older release; start the agent's session again"
-	case len(c.Line) > mostAsked:
+	if len(c.Line) > mostAsked {
 		return fmt.Sprintf("an extension has to see its result, for which it is too long: %d bytes are allowed", mostAsked)
 	}
 	return ""
@@ -130,7 +127,7 @@ func (c *Call) outcome() (wire.Span, error) {
 
 // throughHooks has hooks asked about a line, and then judges what they made of it.
 // The shim is told that it is held.
-func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Record) {
+func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 	c, of := h.call, (*Trace)(nil) // of the call whose result c is
 	if h.about != nil {
 		of = a.inspected(h.about.Seq)
@@ -150,7 +147,7 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 	room := a.hooking < mostHooked && (a.hooking == 0 || a.hookingBytes+h.size <= mostHookedBytes)
 	if room {
 		a.hooking, a.hookingBytes = a.hooking+1, a.hookingBytes+h.size
-		a.held[c.Seq] = hold{cancel: cancel, reason: hookReason}
+		a.held[c.Seq] = cancel
 		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason})
 	}
 	a.mu.Unlock()
@@ -158,7 +155,7 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 		defer cancel(nil)
 		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
 		if v, _ := a.gate.judge(ctx, c, nil); v.Move != 0 {
-			a.settle(c, digest, v)
+			a.settle(c, v)
 			a.gate.seen(of, c, v)
 		} else {
 			a.unheld(ctx, c)
@@ -178,7 +175,7 @@ func (a *Attachment) throughHooks(h *hooking, digest [32]byte, known *record.Rec
 			return
 		}
 		all, sure := a.mustWait(c)
-		if v := a.judgeAfter(ctx, c, all, sure, digest, known); v.Move != 0 {
+		if v := a.judgeAfter(ctx, c, all, sure, known); v.Move != 0 {
 			a.gate.seen(of, c, v)
 		} else {
 			a.gate.unheld(ctx, of)
@@ -215,7 +212,7 @@ func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
 
 // judgeHeld judges a line that the shim has been told of that it is held, and
 // waits for the person where one has to be asked. It returns the last verdict.
-func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, known *record.Record) Verdict {
+func (a *Attachment) judgeHeld(ctx context.Context, c *Call, known *record.Record) Verdict {
 	gates := c.Trace.Begin(StageGate)
 	v, asked := a.gate.judge(ctx, c, known)
 	c.Trace.Finish(gates)
@@ -224,25 +221,21 @@ func (a *Attachment) judgeHeld(ctx context.Context, c *Call, digest [32]byte, kn
 		return v
 	}
 	if asked == nil {
-		a.settle(c, digest, v)
+		a.settle(c, v)
 		return v
 	}
 	a.mu.Lock()
-	if h, ok := a.held[c.Seq]; ok {
-		h.approval, h.reason = v.Approval, v.Reason
-		a.held[c.Seq] = h
-	}
 	a.tell(v)
 	a.mu.Unlock()
-	return a.await(ctx, asked, digest)
+	return a.await(ctx, asked)
 }
 
 // await waits for the person's answer and settles what comes of it.
-func (a *Attachment) await(ctx context.Context, asked *asked, digest [32]byte) Verdict {
+func (a *Attachment) await(ctx context.Context, asked *asked) Verdict {
 	a.notOpen(asked.call.Seq) // until it is approved
 	v, ok := a.gate.await(ctx, asked)
 	if ok {
-		a.settle(asked.call, digest, v)
+		a.settle(asked.call, v)
 	} else {
 		a.unheld(ctx, asked.call)
 	}

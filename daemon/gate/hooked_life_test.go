@@ -46,10 +46,6 @@ func TestCancelWhileHooksAreAsked(t *testing.T) {
 	if _, _, held := a.Counts(); held != 1 {
 		t.Errorf("%d calls are held", held)
 	}
-	a.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)}) // its stream tore meanwhile
-	if v := <-c; v.Move != Ask {
-		t.Errorf("brought again: got %v", v.Move)
-	}
 	a.Cancel(1)
 	<-hook.ended
 	a.Close(false)

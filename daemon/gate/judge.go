@@ -53,7 +53,6 @@ type Verdict struct {
 	Approval string
 	Inspect  bool // Forward of a request: hooks want to see its result
 
-	answered bool // Forward: by a person's yes to this very call
 	supplied bool // Deny: Answer is no refusal but what was asked for, given in the agent's place
 }
 

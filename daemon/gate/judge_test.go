@@ -335,42 +335,6 @@ func TestAfterTheAnswer(t *testing.T) {
 	}
 }
 
-func TestJudgedOnce(t *testing.T) {
-	h := newHouse()
-	h.ruling = Ruling{Move: Ask, Workflow: "ops"}
-	a := h.gate.Attach(context.Background(), shimX, nil)
-	defer a.Close(true)
-	c := collect(a)
-	s := Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)}
-	a.Submit(s)
-	<-c
-
-	a.Bind(nil) // the stream tears while a person thinks
-	h.answers <- Answer{ID: "A-1", Approved: true}
-	for { // the answer is taken, with nobody to tell
-		if _, _, held := a.Counts(); held == 0 {
-			break
-		}
-	}
-	c = collect(a)
-	a.Submit(s)
-	if v := <-c; v.Move != Forward || string(v.Line) != aCall {
-		t.Errorf("asked again: got %+v", v)
-	}
-	if h.asked != 1 {
-		t.Errorf("a person was asked %d times", h.asked)
-	}
-	if got, want := h.verdicts(), "call:hold call:forward"; got != want {
-		t.Errorf("records: got %q, want %q", got, want)
-	}
-	other := s
-	other.Line = []byte(strings.Replace(aCall, "/x", "/y", 1))
-	a.Submit(other)
-	if v := <-c; v.Move != Deny {
-		t.Errorf("another line under the same number: got %v", v.Move)
-	}
-}
-
 func TestEarlierDaemon(t *testing.T) {
 	h := newHouse()
 	h.ruling = Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule}
@@ -388,26 +352,6 @@ func TestEarlierDaemon(t *testing.T) {
 	}
 	if n := len(h.records); n != 1 {
 		t.Errorf("it was recorded %d times", n)
-	}
-}
-
-// What the daemon writes for a shim could be written again in each daemon: it is
-// judged, and recorded, anew.
-func TestEarlierDaemonOfSharedServer(t *testing.T) {
-	h := newHouse()
-	h.ruling = Ruling{Move: Forward, Gate: "rule"}
-	_, a := submitTo(h, shimX, aCall)
-	a.Close(true)
-	earlier := map[uint64]record.Record{1: *h.records[0]}
-	h.ruling = Ruling{Move: Deny, Gate: "rule", Code: mcp.CodeRule} // what the next daemon says
-	shared := shimX
-	shared.Shared = true
-	b := h.gate.Attach(context.Background(), shared, earlier)
-	defer b.Close(true)
-	c := collect(b)
-	b.Submit(Submission{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)})
-	if v := <-c; v.Move != Deny || len(h.records) != 2 {
-		t.Errorf("got %v, and %d records", v.Move, len(h.records))
 	}
 }
 

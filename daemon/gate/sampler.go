@@ -70,20 +70,20 @@ func (g *Gate) whoAnswers(c *Call, ruling *Ruling) {
 }
 
 // supply has c answered in the agent's place, in a goroutine that Close waits for.
-func (a *Attachment) supply(c *Call, digest [32]byte) {
+func (a *Attachment) supply(c *Call) {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	reason := "the extension " + c.answerer + " answers it in the agent's place"
 	a.mu.Lock()
 	full := a.supplying >= mostSupplied
 	if !full {
 		a.supplying++
-		a.held[c.Seq] = hold{cancel: cancel, reason: reason}
+		a.held[c.Seq] = cancel
 		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: reason})
 	}
 	a.mu.Unlock()
 	if full {
 		cancel(nil)
-		a.settle(c, digest, a.supplied(c, nil, fmt.Errorf("%d answers are under way already", mostSupplied)))
+		a.settle(c, a.supplied(c, nil, fmt.Errorf("%d answers are under way already", mostSupplied)))
 		return
 	}
 	waits := c.Trace.Begin(StageServer)
@@ -102,7 +102,7 @@ func (a *Attachment) supply(c *Call, digest [32]byte) {
 			a.gate.unheld(ctx, c.Trace)
 			return
 		}
-		a.settle(c, digest, a.supplied(c, result, err))
+		a.settle(c, a.supplied(c, result, err))
 	})
 }
 

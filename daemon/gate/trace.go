@@ -98,21 +98,9 @@ const (
 )
 
 // traced gives c the trace that its parts are to be told to, where anybody wants
-// it. A call that is judged anew goes on with the one it has.
+// it.
 func (a *Attachment) traced(c *Call) {
 	if t := a.gate.Tracer; t == nil || c.Envelope.Kind != wire.Request || !t.Tracing() {
-		return
-	}
-	a.mu.Lock()
-	before, ok := a.done[c.Seq]
-	if ok && before.trace != nil {
-		c.Trace = before.trace
-		before.trace = nil
-		a.done[c.Seq] = before
-	}
-	a.mu.Unlock()
-	if c.Trace != nil {
-		c.Trace.finish(time.Now())
 		return
 	}
 	c.Trace = &Trace{
@@ -230,7 +218,7 @@ func (a *Attachment) inspected(seq uint64) *Trace {
 	defer a.mu.Unlock()
 	d := a.done[seq]
 	t := d.trace
-	if t == nil || !d.verdict.Inspect {
+	if t == nil || !d.inspect {
 		return nil
 	}
 	d.trace = nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,7 +92,7 @@ func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	if a.shim, err = relay.OpenProcess(int(h.Peer.PID), 0, h.Peer.Start); err != nil {
 		return err
 	}
-	if a.joined, _, err = b.Sessions.Join(ctx, h.Hello, session.Stream{Leave: a.drain}); err != nil {
+	if a.joined, err = b.Sessions.Join(ctx, h.Hello, a.drain); err != nil {
 		return err
 	}
 	a.about.Saved = b.Sessions.Saved(a.joined)
@@ -102,13 +103,39 @@ func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	return nil
 }
 
-// save writes down what the next daemon has to know.
+// save writes down what the next daemon has to know. The server's command line, which
+// may hold secrets, is not: the next daemon asks the kernel for that of the shim.
 func (a *attachment) save(ctx context.Context) error {
-	text, err := json.Marshal(&a.about)
+	about := a.about
+	if len(about.Launch.Command) > 0 {
+		about.Shim.Command, about.Launch.Command = nil, nil
+	}
+	text, err := json.Marshal(&about)
 	if err != nil {
 		return fmt.Errorf("keep who has attached: %w", err)
 	}
 	return a.book.Store.PutHeld(ctx, &store.Held{Name: a.name, About: text})
+}
+
+// findCommand finds the server's command line out anew, which save has left out.
+func (a *about) findCommand() error {
+	if len(a.Shim.Command) > 0 {
+		return nil
+	}
+	args := sock.Args(a.Peer.PID)
+	at := slices.Index(args, "--")
+	if at < 0 || at+1 == len(args) {
+		return fmt.Errorf("%w: its shim names no command", mapping.ErrDamaged)
+	}
+	a.Launch.Command = args[at+1:]
+	a.Shim.Command = slices.Clone(a.Launch.Command)
+	if a.Launch.Executable != "" {
+		a.Shim.Command[0] = a.Launch.Executable
+	}
+	if gate.Launch(a.Shim.Command) != a.Shim.Launch {
+		return fmt.Errorf("%w: its shim names another command than before", mapping.ErrDamaged)
+	}
+	return nil
 }
 
 // awaitStart ends the attachment of a shim that dies before it has said what became of

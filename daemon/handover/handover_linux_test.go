@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case shimRole:
 			state, err := serve.Run(serve.Options{
-				Hello:  attach.Hello{Build: "test", Server: "x", Command: os.Args[2:]},
+				Hello:  attach.Hello{Build: "test", Server: "x", Command: os.Args[3:]},
 				Socket: os.Getenv("THOUGHTGATE_SOCKET"), Times: serve.DefaultTimes, Log: slog.New(slog.DiscardHandler),
 			})
 			if err != nil {
@@ -106,7 +106,7 @@ func start(t *testing.T, h *rig.House) *pair {
 		t.Fatal(err)
 	}
 	// Whoever starts a shim is an agent, and agents decide nothing.
-	p := &pair{Shim: h.Shim(t, rig.Options{Instead: []string{self, shimRole}, Agent: true}), t: t}
+	p := &pair{Shim: h.Shim(t, rig.Options{Instead: []string{self, shimRole, "--"}, Agent: true}), t: t}
 	if err := p.Join(); err != nil {
 		t.Fatal(err, p.Stderr())
 	}

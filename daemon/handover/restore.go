@@ -9,7 +9,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
 )
 
 // Restore goes on with the sessions of an earlier daemon. Who attached is known when it
@@ -83,7 +82,10 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session) (err error) {
 	if a.shim, err = relay.OpenProcess(int(a.peer.PID), 0, a.peer.Start); err != nil {
 		return err
 	}
-	if a.joined, err = a.book.Sessions.Rejoin(ctx, a.about.Saved, session.Stream{Leave: a.drain}); err != nil {
+	if err := a.about.findCommand(); err != nil {
+		return err
+	}
+	if a.joined, err = a.book.Sessions.Rejoin(ctx, a.about.Saved, a.drain); err != nil {
 		return err
 	}
 	if !a.about.Begun {

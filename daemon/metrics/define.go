@@ -27,16 +27,16 @@ func define(name, kind, help string, labels ...string) definition {
 // Those that NFR-002 of the specification names.
 var (
 	messages = define("thoughtgate_stdio_messages_total", counter,
-		"Messages read from agents and servers, with answers under the method that they answer. A shim tells of them every two seconds.",
+		"Messages read from agents and servers, with answers under the method that they answer.",
 		"server_id", "direction", "method")
 	decisions = define("thoughtgate_stdio_governance_decisions_total", counter,
 		"Verdicts on messages. A call that a person is asked about counts as hold, and once more with what became of it.",
 		"server_id", "decision", "profile")
 	framingErrors = define("thoughtgate_stdio_framing_errors_total", counter,
-		"Lines that a shim refused before anybody judged them.",
+		"Lines that were refused unread, before anybody judged them.",
 		"server_id", "error_type")
 	serverState = define("thoughtgate_stdio_server_state", gauge,
-		"Processes of a server that are starting, running or detached now, and those that have exited, were ended by a signal (signalled) or could not be started (failed) since the daemon started.",
+		"Processes of a server that are starting or running now, and those that have exited, were ended by a signal (signalled) or could not be started (failed) since the daemon started.",
 		"server_id", "state")
 	orphans = define("thoughtgate_stdio_orphaned_requests_total", counter,
 		"Requests that had no answer for as long as limits.orphan says.",
@@ -125,14 +125,13 @@ var (
 		"How often a program that the daemon keeps was started again since it was taken up.",
 		"kind", "name")
 	shims = define("thoughtgate_shims", gauge,
-		"Shims that are attached, or detached for now: their stream tore and they may come back.",
-		"state")
+		"Shims that are attached.")
 	sessions = define("thoughtgate_sessions", gauge,
 		"Sessions whose wrap is running.")
 	ungoverned = define("thoughtgate_ungoverned_servers", gauge,
 		"Servers that agents start past their sessions.")
 	reattachments = define("thoughtgate_shim_reattachments_total", counter,
-		"Shims that came back after their stream tore.")
+		"Shims of an earlier daemon that this one has taken over.")
 	shimsLost = define("thoughtgate_shims_lost_total", counter,
 		"Shims that went without a word.")
 	callersRefused = define("thoughtgate_callers_refused_total", counter,

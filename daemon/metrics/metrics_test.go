@@ -32,7 +32,7 @@ func (k *keeper) Record(context.Context, *record.Record, []byte, []string) error
 
 func someState() State {
 	return State{
-		Servers: []Server{{ID: "files", Started: true}, {ID: "files", Started: true}, {ID: "github"}, {ID: "db", Started: true, Detached: true}, {ID: "docs", Shared: true}},
+		Servers: []Server{{ID: "files", Started: true}, {ID: "files", Started: true}, {ID: "github"}, {ID: "db", Started: true}, {ID: "docs", Shared: true}},
 		Kept:    []Kept{{"backend", "github", "running", 2}, {"backend", "github", "failed", 3}, {"extension", "scrubber\x1b", "running", 0}},
 
 		Sessions: 2, Ungoverned: 1, Open: 3, Waiting: 4, HeldDefinitions: 5, WithheldStarts: 6,
@@ -129,7 +129,7 @@ func TestWhatRecordsTell(t *testing.T) {
 		{1, "thoughtgate_stdio_server_state", []string{"server_id=github", "state=starting"}},
 		{1, "thoughtgate_stdio_server_state", []string{"server_id=github", "state=running"}}, // shared
 		{-1, "thoughtgate_stdio_server_state", []string{"server_id=github", "state=failed"}},
-		{1, "thoughtgate_stdio_server_state", []string{"server_id=db", "state=detached"}},
+		{1, "thoughtgate_stdio_server_state", []string{"server_id=db", "state=running"}},
 		{1, "thoughtgate_stdio_orphaned_requests_total", []string{"server_id=files", "direction=agent_to_server", "method=tools/call"}},
 		{2, "thoughtgate_stdio_approval_latency_seconds", []string{"server_id=files"}},
 		{3, "thoughtgate_stdio_active_servers", nil},
@@ -161,16 +161,14 @@ func TestWhatRecordsTell(t *testing.T) {
 		{100, "thoughtgate_audit_unindexed_bytes", nil},
 		{1000, "thoughtgate_audit_size_bytes", nil},
 		{1, "thoughtgate_audit_failing", nil},
-		{2, "thoughtgate_processes", []string{"kind=server", "state=running"}},
-		{1, "thoughtgate_processes", []string{"kind=server", "state=detached"}},
+		{3, "thoughtgate_processes", []string{"kind=server", "state=running"}},
 		{1, "thoughtgate_processes", []string{"kind=server", "state=starting"}},
 		{1, "thoughtgate_processes", []string{"kind=backend", "state=running"}},
 		{1, "thoughtgate_processes", []string{"kind=backend", "state=failed"}},
 		{1, "thoughtgate_processes", []string{"kind=extension", "state=running"}},
 		{5, "thoughtgate_process_restarts_total", []string{"kind=backend", "name=github"}},
 		{0, "thoughtgate_process_restarts_total", []string{"kind=extension", `name=scrubber\u{1b}`}},
-		{4, "thoughtgate_shims", []string{"state=attached"}},
-		{1, "thoughtgate_shims", []string{"state=detached"}},
+		{5, "thoughtgate_shims", nil},
 		{2, "thoughtgate_sessions", nil},
 		{1, "thoughtgate_ungoverned_servers", nil},
 		{1, "thoughtgate_shim_reattachments_total", nil},

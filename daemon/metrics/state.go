@@ -23,10 +23,9 @@ type State struct {
 
 // Server is a server behind a shim.
 type Server struct {
-	ID       string
-	Started  bool // its process runs
-	Detached bool // the shim's stream tore; it may come back
-	Shared   bool // no process of the shim's: what serves it is among Kept
+	ID      string
+	Started bool // its process runs
+	Shared  bool // no process of the shim's: what serves it is among Kept
 }
 
 // Kept is a program that the daemon keeps running.
@@ -120,22 +119,14 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 // processes tells of shims and their servers, and of what the daemon keeps.
 func (c *collector) processes(tell func(definition, float64, ...string), all []Server, kept []Kept) {
 	by, states, again := map[[2]string]float64{}, map[[2]string]float64{}, map[[2]string]float64{}
-	active, detached := 0.0, 0.0
+	active := 0.0
 	for _, s := range all {
-		if s.Detached {
-			detached++
-		}
 		if s.Shared {
 			continue
 		}
 		state := "starting"
-		switch {
-		case s.Detached:
-			state = "detached"
-		case s.Started:
-			state = "running"
-		}
 		if s.Started {
+			state = "running"
 			active++
 		}
 		by[[2]string{c.servers.of("", s.ID), state}]++
@@ -165,8 +156,7 @@ func (c *collector) processes(tell func(definition, float64, ...string), all []S
 		tell(serverState, n, k[0], k[1])
 	}
 	tell(activeServers, active)
-	tell(shims, float64(len(all))-detached, "attached")
-	tell(shims, detached, "detached")
+	tell(shims, float64(len(all)))
 }
 
 func one(yes bool) float64 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
@@ -51,7 +52,7 @@ var errEnded = errors.New("the session has ended")
 // calls Run, and else Close.
 func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s := &Session{
-		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords,
+		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords, answersWithin: answersWithin,
 		beats: map[uint64]*beat{}, silence: silence{after: unansweredAfter}, telling: map[uint64]string{}, came: make(chan struct{}, 1),
 	}
 	s.changed.L = &s.mu
@@ -132,5 +133,8 @@ func (s *Session) sideEnded(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended[side] = true
+	if side == fromAgent && s.ctx.Err() == nil {
+		s.leaving = time.AfterFunc(s.answersWithin, s.Signal)
+	}
 	s.changed.Broadcast()
 }

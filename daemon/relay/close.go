@@ -15,6 +15,10 @@ const (
 	// lastWords is how long a server that has ended, and an agent whose server has,
 	// may leave what is theirs without taking any of it.
 	lastWords = 5 * time.Second
+	// answersWithin is how long an agent that has said all is left waiting for what is
+	// open. Clients wait two seconds and then send a signal; in a pipeline of a shell
+	// somebody waits for the answer of a slow server.
+	answersWithin = 8 * time.Second
 	// wordsInTheWay is how long is waited for what was written before an end and not
 	// read: it is there, unless somebody else goes on to write.
 	wordsInTheWay = 2 * time.Second
@@ -166,6 +170,9 @@ func (s *Session) shut() {
 	defer s.mu.Unlock()
 	for _, b := range s.beats {
 		b.next.Stop()
+	}
+	if s.leaving != nil {
+		s.leaving.Stop()
 	}
 	if s.silence.look != nil {
 		s.silence.look.Stop()

@@ -45,6 +45,8 @@ type Session struct {
 	grace    child.Grace   // of the server
 	patience time.Duration // with an agent that takes nothing, at the end
 
+	answersWithin time.Duration // of the constant's name; less in tests
+
 	mu      sync.Mutex // guards what follows; not held while judging or writing
 	state   *state
 	journal *mapping.Journal
@@ -58,6 +60,7 @@ type Session struct {
 	beats   map[uint64]*beat
 	silence silence
 	ending  ending
+	leaving *time.Timer // ends it a while after the agent has said all; nil before
 
 	verdicts sync.Mutex // guards what follows; taken after mu and after locks of the gate
 	judging  [2]*judging

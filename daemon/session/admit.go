@@ -20,23 +20,14 @@ func (r *Registry) settle(h *Hello, seen *agent) *Joined {
 }
 
 // admit lists a shim among those that are here. r.mu is held.
-func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record) {
+func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record, leave func(reason string)) {
+	j.leave = leave
 	r.belong(j)
 	r.serve(j)
 	j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
 	r.joined[j.shim.Attachment] = j
-}
-
-// bind gives a shim its stream, whose number it returns, and why it should leave, empty
-// when it need not. r.mu is held.
-func (r *Registry) bind(j *Joined, to Stream) (stream int, asked string) {
-	j.stream++
-	j.attached, j.leave = true, to.Leave
-	j.Attachment.Bind(to.Verdict)
-	j.Attachment.DeliverTo(to.Deliver)
 	r.tell(j, false)
 	r.changed.Broadcast()
-	return j.stream, j.asked
 }
 
 func (r *Registry) recordAttach(ctx context.Context, j *Joined, verdict string) {

@@ -31,7 +31,7 @@ func us(t *testing.T) Process {
 func joinUs(t *testing.T, r *Registry, id string, h Hello) *Joined {
 	t.Helper()
 	h.Shim.Attachment, h.Peer = id, us(t)
-	j, _, err := r.Join(context.Background(), h, Stream{Verdict: func(gate.Verdict) {}})
+	j, err := r.Join(context.Background(), h, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestKnownAgent(t *testing.T) {
 	// The run ends with its last shim.
 	for _, id := range []string{one, two} {
 		j := r.joined[id]
-		r.Part(j, 1, true)
+		r.End(j, "left", "")
 	}
 	if _, ok := r.Known(one); ok || len(r.runs) != 0 {
 		t.Errorf("after they left %d runs are there", len(r.runs))
@@ -152,14 +152,14 @@ func TestKnownWrap(t *testing.T) {
 		t.Errorf("outside: got project %s, servers %q", k.Project, k.Servers)
 	}
 	// What a wrap's shims have had stays known while the wrap lasts.
-	r.Part(a, 1, true)
+	r.End(a, "left", "")
 	inside.Shim.Server = "files"
 	joinUs(t, r, strings.Repeat("3", 32), inside)
 	if k, _ := r.Known(strings.Repeat("3", 32)); strings.Join(k.Servers, " ") != "files mail" {
 		t.Errorf("later: got servers %q", k.Servers)
 	}
-	r.Part(r.joined[strings.Repeat("3", 32)], 1, true)
-	r.Part(r.joined[two], 1, true)
+	r.End(r.joined[strings.Repeat("3", 32)], "left", "")
+	r.End(r.joined[two], "left", "")
 	r.Leave(s)
 	w.eventually(t, "restore", func() bool { return len(w.restored) == 1 && len(w.saved) == 0 })
 	r.mu.Lock()
@@ -281,7 +281,9 @@ func TestReturningIsHeard(t *testing.T) {
 	h := hears{said: map[string]string{}}
 	r.gate.Policy, r.gate.Facts = func() gate.Policy { return forwards{} }, h
 	joinUs(t, r, one, Hello{Shim: gate.Shim{Server: "new"}, Parent: us(t)})
-	joinUs(t, r, two, Hello{Shim: gate.Shim{Server: "back"}, Parent: us(t), Reattach: true})
+	if _, err := r.Rejoin(t.Context(), Saved{Shim: gate.Shim{Attachment: two, Server: "back"}, Peer: us(t), Parent: us(t)}, nil); err != nil {
+		t.Fatal(err)
+	}
 	if said, ok := h.said["back"]; len(h.said) != 1 || !ok || said != "" {
 		t.Errorf("got %q", h.said)
 	}

@@ -15,7 +15,6 @@ import (
 // Hello is what a shim tells of itself, and what the kernel tells of it.
 type Hello struct {
 	Shim     gate.Shim
-	Reattach bool
 	Build    string
 	Peer     Process
 	Parent   Process   // the agent; zero when it has gone
@@ -23,9 +22,11 @@ type Hello struct {
 	Programs []string  // of those in Line; empty where they may not be seen
 }
 
-// Joined is one shim at the daemon, also while its stream is torn.
+// Joined is one shim at the daemon.
 type Joined struct {
 	Attachment *gate.Attachment
+
+	leave func(reason string) // tells it to; does not block
 
 	// What follows does not change.
 	shim   gate.Shim
@@ -40,64 +41,26 @@ type Joined struct {
 	claims string  // the wrap's session that it counts for without descending from the wrap, empty for another
 	whole  Process // of the agent: see agentOf
 
-	// The registry's mutex guards what follows.
-	server   Process
-	stream   int    // counts the streams it has had
-	attached bool   // one of them is open
-	asked    string // why it should leave, empty when it need not
-	leave    func(reason string)
+	server Process // the registry's mutex guards it
 }
 
-// drain asks the shim to leave, now or when it comes back. The registry's
-// mutex is held.
-func (j *Joined) drain(reason string) {
-	j.asked = reason
-	if j.leave != nil {
-		j.leave(reason)
-	}
-}
-
-// Join takes a shim in, or takes it back in when it lost its stream. The returned
-// number names the stream.
-func (r *Registry) Join(ctx context.Context, h Hello, to Stream) (*Joined, int, error) {
+// Join takes a shim in. leave is called when it is to leave, and does not block.
+func (r *Registry) Join(ctx context.Context, h Hello, leave func(reason string)) (*Joined, error) {
 	seen := r.behind(&h)
 	r.mu.Lock()
 	if r.closing {
 		r.mu.Unlock()
-		return nil, 0, fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
+		return nil, fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
 	}
-	id := h.Shim.Attachment
-	j, again := r.joined[id], false
-	if j != nil {
-		if err := j.same(&h); err != nil {
-			r.mu.Unlock()
-			return nil, 0, err
-		}
-		again = true
-	} else {
-		j = r.settle(&h, seen)
-		var earlier map[uint64]record.Record
-		if h.Reattach {
-			earlier = r.earlier(id)
-			r.unknown(&j.shim)
-		}
-		r.admit(j, earlier)
+	if r.joined[h.Shim.Attachment] != nil {
+		r.mu.Unlock()
+		return nil, fmt.Errorf("attachment %s is there already: %w", h.Shim.Attachment, gate.ErrForbidden)
 	}
-	stream, asked := r.bind(j, to)
+	j := r.settle(&h, seen)
+	r.admit(j, nil, leave)
 	r.mu.Unlock()
-
-	if asked != "" {
-		to.Leave(asked)
-	}
-	if again {
-		r.Refresh() // it could not be told of what has changed meanwhile
-	}
-	verdict := "attached"
-	if again || h.Reattach {
-		verdict = "reattached"
-	}
-	r.recordAttach(ctx, j, verdict)
-	return j, stream, nil
+	r.recordAttach(ctx, j, "attached")
+	return j, nil
 }
 
 // unknown tells the memory that a server has said something to an earlier daemon
@@ -107,18 +70,6 @@ func (r *Registry) unknown(s *gate.Shim) {
 		profile := r.gate.InForce(s.Limit).Tighter(s.Requested)
 		r.gate.Facts.Observe(&gate.Message{Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: profile, Side: wire.FromServer})
 	}
-}
-
-// same refuses a shim that comes back as something else than it was: what it is
-// judged as was found out when it came first.
-func (j *Joined) same(h *Hello) error {
-	switch {
-	case j.peer != h.Peer || j.shim.Server != h.Shim.Server:
-		return fmt.Errorf("attachment %s belongs to process %d: %w", h.Shim.Attachment, j.peer.PID, gate.ErrForbidden)
-	case j.shim.Launch != h.Shim.Launch || j.shim.Cwd != h.Shim.Cwd:
-		return fmt.Errorf("attachment %s came with another command line or folder: %w", h.Shim.Attachment, gate.ErrForbidden)
-	}
-	return nil
 }
 
 // tell informs the session of j, if it has one. r.mu is held.
@@ -154,52 +105,16 @@ func (r *Registry) Started(j *Joined, server Process) {
 	}
 }
 
-// Part is called when a stream has ended; said is true when the shim said
-// goodbye. A shim that did not may come back; until it does, or is surely
-// dead, its questions stay open and its server is left alone.
-func (r *Registry) Part(j *Joined, stream int, said bool) {
-	r.mu.Lock()
-	if j.stream != stream || !j.attached { // a newer stream has taken over
-		r.mu.Unlock()
-		return
-	}
-	j.attached, j.leave = false, nil
-	j.Attachment.Bind(nil)
-	j.Attachment.DeliverTo(nil)
-	closing := r.closing
-	r.mu.Unlock()
-	if closing {
-		return
-	}
-	if said {
-		r.detach(j, "left", "")
-		return
-	}
-	r.wait.Go(func() { r.await(j, stream) })
-}
-
-// await waits for a shim whose stream tore: until it is back, or dead, or has
-// had its time. Then its server's group is ended.
-func (r *Registry) await(j *Joined, stream int) {
-	over := time.Now().Add(Reattach + 5*time.Second)
-	for alive(j.peer) && time.Now().Before(over) {
-		if !r.pause(look) {
-			return // the next daemon looks after it
-		}
-		r.mu.Lock()
-		back := j.stream != stream
-		r.mu.Unlock()
-		if back {
-			return
-		}
-	}
+// End is called when a shim has left; how and why are for the record. A server that one
+// has left behind which was killed is ended.
+func (r *Registry) End(j *Joined, how, why string) {
 	r.mu.Lock()
 	server := j.server
 	r.mu.Unlock()
-	if !alive(j.peer) { // a living shim ends its server itself
+	if !alive(j.peer) {
 		endGroup(r.ctx, server, r.log)
 	}
-	r.detach(j, "lost", "")
+	r.detach(j, how, why)
 }
 
 // detach forgets a shim that will not come back.
@@ -244,17 +159,16 @@ func (r *Registry) endServer(old store.Server) {
 
 // Attached describes one shim.
 type Attached struct {
-	Shim     gate.Shim
-	Profile  gate.Profile // in force
-	Lasts    string       // the protection whose line started it
-	Build    string
-	Peer     Process
-	Server   Process
-	Since    time.Time
-	Detached bool
-	Judged   uint64
-	Denied   uint64
-	Held     int
+	Shim    gate.Shim
+	Profile gate.Profile // in force
+	Lasts   string       // the protection whose line started it
+	Build   string
+	Peer    Process
+	Server  Process
+	Since   time.Time
+	Judged  uint64
+	Denied  uint64
+	Held    int
 
 	Unanswered int       // requests that the server has not answered
 	Silent     time.Time // since when, the oldest of them
@@ -268,7 +182,7 @@ func (r *Registry) Attachments() []Attached {
 	for _, j := range r.joined {
 		judged, denied, held := j.Attachment.Counts()
 		unanswered, silent := j.Attachment.Silent()
-		all = append(all, Attached{j.shim, j.Attachment.Profile(), j.lasts, j.build, j.peer, j.server, j.since, !j.attached, judged, denied, held, unanswered, silent})
+		all = append(all, Attached{j.shim, j.Attachment.Profile(), j.lasts, j.build, j.peer, j.server, j.since, judged, denied, held, unanswered, silent})
 	}
 	slices.SortFunc(all, func(a, b Attached) int { return a.Since.Compare(b.Since) })
 	return all

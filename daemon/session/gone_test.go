@@ -150,7 +150,7 @@ func TestWholeApplication(t *testing.T) {
 			Shim: gate.Shim{Attachment: one, Session: aProtection, Server: "files"}, Peer: peer, Parent: host,
 			Line: []Process{peer, host, main, shell}, Programs: []string{"", editor, editor, "/bin/sh"},
 		}
-		if _, _, err := r.Join(context.Background(), h, Stream{Verdict: func(gate.Verdict) {}, Deliver: func([]byte) {}, Leave: func(string) {}}); err != nil {
+		if _, err := r.Join(context.Background(), h, func(string) {}); err != nil {
 			t.Fatal(err)
 		}
 		sibling := []Process{{PID: 1000020, Start: 10}, {PID: 1000021, Start: 9}, main, shell}
@@ -196,7 +196,7 @@ func TestClaimed(t *testing.T) {
 		} else if j.shim.Session != "" || j.shim.Agent != "" || r.Served(anID) != 0 {
 			t.Errorf("of a wrap that ends with its command: %+v", j.shim)
 		}
-		r.Part(j, 1, true)
+		r.End(j, "left", "")
 		if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); (why != "") != outlasting {
 			t.Errorf("once its server has gone, outlasting %v: %q", outlasting, why)
 		}

@@ -26,7 +26,7 @@ func enter(t *testing.T, r *Registry, attachment, session, server string, peer P
 	if len(line) > 0 {
 		h.Parent = line[0]
 	}
-	j, _, err := r.Join(context.Background(), h, Stream{Verdict: func(gate.Verdict) {}, Deliver: func([]byte) {}, Leave: func(string) {}})
+	j, err := r.Join(context.Background(), h, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +58,11 @@ func TestProtectedRuns(t *testing.T) {
 		}
 	}
 	// Its memory goes with its last shim.
-	r.Part(a, 1, true)
+	r.End(a, "left", "")
 	if len(w.forgot) != 0 {
 		t.Errorf("forgot %q", w.forgot)
 	}
-	r.Part(b, 1, true)
+	r.End(b, "left", "")
 	if len(w.forgot) != 1 || w.forgot[0] != b.shim.Session+"/"+b.shim.Attachment {
 		t.Errorf("forgot %q", w.forgot)
 	}
@@ -86,7 +86,7 @@ func TestProtectedClaims(t *testing.T) {
 		if j.shim.Session != "" || j.shim.Agent != "" || j.lasts != "" {
 			t.Errorf("%+v: got %+v", test, j.shim)
 		}
-		r.Part(j, 1, true)
+		r.End(j, "left", "")
 	}
 	if runs := r.AgentRuns(); len(runs) != 0 {
 		t.Errorf("got %+v", runs)
@@ -111,7 +111,7 @@ func TestProtectedBelowAWrap(t *testing.T) {
 	if runs := r.AgentRuns(); len(runs) != 0 {
 		t.Errorf("a run beside the wrap: %+v", runs)
 	}
-	r.Part(j, 1, true)
+	r.End(j, "left", "")
 	r.Leave(s)
 }
 
@@ -143,14 +143,14 @@ func TestInheritedWithinAWrap(t *testing.T) {
 		if got, want := j.lasts, map[string]string{aProtection: aProtection}[names]; got != want {
 			t.Errorf("one that names %q counts for protection %q", names, got)
 		}
-		r.Part(j, 1, true)
+		r.End(j, "left", "")
 	}
 	for _, names := range []string{"", anID, one} {
 		j := enter(t, r, "attachment-"+anID, names, "files", Process{PID: 1000102, Start: 2}, below, agent)
 		if j.shim.Session != "" || j.shim.Agent != "" {
 			t.Errorf("outside, one that names %q: got %+v", names, j.shim)
 		}
-		r.Part(j, 1, true)
+		r.End(j, "left", "")
 	}
 }
 
@@ -193,27 +193,5 @@ func TestWhoseRunAShimIsOf(t *testing.T) {
 		}
 		r.Leave(s)
 		r.Close()
-	}
-}
-
-// A shim comes back as what it was.
-func TestWhoComesBack(t *testing.T) {
-	peer := Process{PID: 1000101, Start: 2}
-	was := gate.Shim{Attachment: one, Server: "files", Launch: "l", Cwd: "/p"}
-	j := &Joined{shim: was, peer: peer}
-	for name, change := range map[string]func(*Hello){
-		"":                   func(*Hello) {},
-		"another process":    func(h *Hello) { h.Peer.Start++ },
-		"another server":     func(h *Hello) { h.Shim.Server = "mail" },
-		"another line":       func(h *Hello) { h.Shim.Launch = "m" },
-		"another folder":     func(h *Hello) { h.Shim.Cwd = "/q" },
-		"no folder":          func(h *Hello) { h.Shim.Cwd = "" },
-		"another process id": func(h *Hello) { h.Peer.PID++ },
-	} {
-		h := Hello{Shim: was, Peer: peer}
-		change(&h)
-		if err := j.same(&h); (err != nil) != (name != "") {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

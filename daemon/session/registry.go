@@ -159,15 +159,6 @@ func newSession(spec Spec, wrap Process, opened time.Time) *Session {
 	}
 }
 
-// Stream is how a shim is spoken to. Its functions are called from other
-// goroutines and must not block; they are not called any more once the stream's
-// Part was called.
-type Stream struct {
-	Verdict func(gate.Verdict)
-	Deliver func(line []byte) // for the agent
-	Leave   func(reason string)
-}
-
 // List returns the sessions, oldest first, each with how many shims it has and
 // what keeps its files from being restored.
 func (r *Registry) List() []State {

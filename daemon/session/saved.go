@@ -31,8 +31,9 @@ func (r *Registry) Saved(j *Joined) Saved {
 	}
 }
 
-// Rejoin takes a shim back in that was attached to an earlier daemon. It is called before anybody can ask who is an agent.
-func (r *Registry) Rejoin(ctx context.Context, s Saved, to Stream) (*Joined, error) {
+// Rejoin takes a shim back in that was attached to an earlier daemon. It is called before
+// anybody can ask who is an agent.
+func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string)) (*Joined, error) {
 	if !alive(s.Peer) {
 		return nil, fmt.Errorf("the shim of server %s has ended: %w", s.Shim.Server, gate.ErrNotRunning)
 	}
@@ -54,20 +55,10 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, to Stream) (*Joined, err
 		earlier = map[uint64]record.Record{}
 	}
 	r.unknown(&j.shim)
-	r.admit(j, earlier)
-	r.bind(j, to)
+	r.admit(j, earlier, leave)
 	r.mu.Unlock()
 	r.recordAttach(ctx, j, "reattached")
 	return j, nil
-}
-
-// End is called when a shim has left whose descriptors the daemon held; how and why are
-// for the record.
-func (r *Registry) End(j *Joined, how, why string) {
-	r.mu.Lock()
-	j.attached, j.leave = false, nil
-	r.mu.Unlock()
-	r.detach(j, how, why)
 }
 
 // Lost records that a shim of an earlier daemon has come to its end for a reason.

@@ -1,11 +1,11 @@
 // Package session knows who is at the daemon: the wraps that people opened and
 // the shims that joined.
 //
-// A wrap is a stream; a shim is a stream. When one tears, what it guarded is
-// still there: rewritten files of a wrap, the server of a shim. This package
-// takes over then. It restores the files once the wrap's lock is free, it ends
-// a server whose shim has died, and it remembers both on disk, so that a
-// daemon that was killed as well does it at its next start.
+// A wrap is a stream. When it tears, or a shim dies, what they guarded is still
+// there: rewritten files of a wrap, the server of a shim. This package takes over
+// then. It restores the files once the wrap's lock is free, it ends a server whose
+// shim has died, and it remembers both on disk, so that a daemon that was killed as
+// well does it at its next start.
 package session
 
 import (
@@ -201,7 +201,7 @@ func (r *Registry) Drain(ctx context.Context, id string, byWrap bool) (drained, 
 	r.sessions[id].closed = r.sessions[id].closed || byWrap
 	mine := r.drains(id)
 	for _, j := range mine {
-		j.drain("the session is closing")
+		j.leave("the session is closing")
 	}
 	r.mu.Unlock()
 
@@ -258,6 +258,15 @@ func (r *Registry) until(ctx context.Context, count func() int) int {
 	return count()
 }
 
+// Suspend is called instead of Leave when the stream has ended because the daemon does:
+// the wrap comes to the next one, and its shims are left to that.
+func (r *Registry) Suspend(s *Session) {
+	r.mu.Lock()
+	s.present = false
+	r.mu.Unlock()
+	close(s.ended)
+}
+
 // Leave is called when the stream that opened s has ended. What the wrap has
 // not put back by then is put back here.
 func (r *Registry) Leave(s *Session) {
@@ -269,7 +278,7 @@ func (r *Registry) Leave(s *Session) {
 	}
 	for _, j := range r.drains(s.Spec.ID) {
 		if !closing { // a daemon that stops leaves the shims to its successor
-			j.drain("the wrap has ended")
+			j.leave("the wrap has ended")
 		}
 	}
 	r.mu.Unlock()

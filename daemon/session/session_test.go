@@ -207,10 +207,10 @@ func TestReopenedSessionKnowsItsShims(t *testing.T) {
 		w.held = true
 		next := w.registry(t)
 		defer next.Close()
-		j, n, _ := join(t, next, Process{PID: 1000002, Start: 8}, aWrap)
+		j, _ := join(t, next, Process{PID: 1000002, Start: 8}, aWrap)
 		want := Event{Attached: 1}
 		if left {
-			next.Part(j, n, true)
+			next.End(j, "left", "")
 			want = Event{Gone: true}
 		}
 		select {
@@ -313,17 +313,17 @@ func TestKeepOverRestart(t *testing.T) {
 }
 
 // join attaches a shim whose process is p.
-func join(t *testing.T, r *Registry, p Process, line ...Process) (*Joined, int, chan string) {
+func join(t *testing.T, r *Registry, p Process, line ...Process) (*Joined, chan string) {
 	t.Helper()
 	asked := make(chan string, 4)
-	j, n, err := r.Join(context.Background(), Hello{
+	j, err := r.Join(context.Background(), Hello{
 		Shim: gate.Shim{Attachment: "attachment-" + anID, Session: anID, Server: "files"},
 		Peer: p, Line: append([]Process{p}, line...), Parent: Process{PID: 9, Start: 9},
-	}, Stream{Verdict: func(gate.Verdict) {}, Deliver: func([]byte) {}, Leave: func(reason string) { asked <- reason }})
+	}, func(reason string) { asked <- reason })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j, n, asked
+	return j, asked
 }
 
 func TestMembership(t *testing.T) {
@@ -332,7 +332,7 @@ func TestMembership(t *testing.T) {
 	defer r.Close()
 	open(t, r, aWrap)
 	shim := Process{PID: 1000002, Start: 8}
-	j, n, _ := join(t, r, shim, Process{PID: 9, Start: 9}, aWrap)
+	j, _ := join(t, r, shim, Process{PID: 9, Start: 9}, aWrap)
 	if got := j.shim; got.Session != anID || got.Agent != "custom" || got.Project != "/p" {
 		t.Errorf("a shim below the wrap: got %+v", got)
 	}
@@ -348,13 +348,13 @@ func TestMembership(t *testing.T) {
 			t.Errorf("Agent(%v): got %v, want %v", *line, got, want)
 		}
 	}
-	r.Part(j, n, true)
+	r.End(j, "left", "")
 
-	stray, n, _ := join(t, r, shim, Process{PID: 77, Start: 1})
+	stray, _ := join(t, r, shim, Process{PID: 77, Start: 1})
 	if stray.shim.Session != "" {
 		t.Error("a shim that only claims the session belongs to it")
 	}
-	r.Part(stray, n, true)
+	r.End(stray, "left", "")
 }
 
 func TestDrain(t *testing.T) {
@@ -362,7 +362,7 @@ func TestDrain(t *testing.T) {
 	r := w.registry(t)
 	defer r.Close()
 	open(t, r, aWrap)
-	j, n, asked := join(t, r, Process{PID: 1000002, Start: 8}, aWrap)
+	j, asked := join(t, r, Process{PID: 1000002, Start: 8}, aWrap)
 	done := make(chan int)
 	go func() {
 		_, remaining, err := r.Drain(context.Background(), anID, true)
@@ -374,7 +374,7 @@ func TestDrain(t *testing.T) {
 	if reason := <-asked; reason == "" {
 		t.Error("asked to leave without a reason")
 	}
-	r.Part(j, n, true)
+	r.End(j, "left", "")
 	if remaining := <-done; remaining != 0 {
 		t.Errorf("%d shims remain", remaining)
 	}
@@ -384,11 +384,11 @@ func TestHijackedAttachment(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	defer r.Close()
-	j, n, _ := join(t, r, Process{PID: 1000002, Start: 8})
-	defer r.Part(j, n, true)
-	_, _, err := r.Join(context.Background(), Hello{
+	j, _ := join(t, r, Process{PID: 1000002, Start: 8})
+	defer r.End(j, "left", "")
+	_, err := r.Join(context.Background(), Hello{
 		Shim: gate.Shim{Attachment: "attachment-" + anID, Server: "files"}, Peer: Process{PID: 1000003, Start: 8},
-	}, Stream{})
+	}, nil)
 	if !errors.Is(err, gate.ErrForbidden) {
 		t.Errorf("another process took the attachment over: %v", err)
 	}
@@ -410,13 +410,13 @@ func TestServerOfADeadShim(t *testing.T) {
 	r := w.registry(t)
 	defer r.Close()
 	open(t, r, aWrap)
-	j, n, _ := join(t, r, Process{PID: 1000002, Start: 8}, aWrap) // no such process: it is dead
+	j, _ := join(t, r, Process{PID: 1000002, Start: 8}, aWrap) // no such process: it is dead
 	s, ok := statOf(cmd.Process.Pid)
 	if !ok {
 		t.Skip("processes can't be looked at here")
 	}
 	r.Started(j, s)
-	r.Part(j, n, false)
+	r.End(j, "left", "")
 	w.eventually(t, "detach", func() bool { return len(w.dropped) == 1 })
 	select {
 	case <-ended:
@@ -441,9 +441,9 @@ func TestForgets(t *testing.T) {
 		w := newWorld()
 		r := w.registry(t)
 		s := open(t, r, aWrap)
-		j, n, _ := join(t, r, shim, aWrap)
+		j, _ := join(t, r, shim, aWrap)
 		if shimFirst {
-			r.Part(j, n, true)
+			r.End(j, "left", "")
 		} else {
 			r.Leave(s)
 			w.eventually(t, "the end of the session", func() bool { return len(w.saved) == 0 })
@@ -454,7 +454,7 @@ func TestForgets(t *testing.T) {
 		if shimFirst {
 			r.Leave(s)
 		} else {
-			r.Part(j, n, true)
+			r.End(j, "left", "")
 		}
 		w.eventually(t, "forget", func() bool { return len(w.forgot) == 1 && strings.HasPrefix(w.forgot[0], anID+"/") })
 		r.Close()
@@ -462,8 +462,8 @@ func TestForgets(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	defer r.Close()
-	j, n, _ := join(t, r, shim)
-	r.Part(j, n, true)
+	j, _ := join(t, r, shim)
+	r.End(j, "left", "")
 	w.eventually(t, "forget", func() bool { return len(w.forgot) == 1 && w.forgot[0] == "/attachment-"+anID })
 }
 

@@ -55,7 +55,6 @@ const (
 var mayImport = map[string][]string{
 	"internal/*":     {sys, json},
 	"internal/child": {sys, "internal/nowait"},
-	"internal/ready": {grpc, "internal/nowait"}, // for both ends of a connection
 	"internal/mcp":   {sys, json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
@@ -125,9 +124,9 @@ var mayImport = map[string][]string{
 	"extensions/quota":    {"client/extension"},
 	"extensions/scrubber": {json, gitleaks, zerolog, "internal/wire"},
 
-	"client":           {grpc, rpc, protobuf, proto, sys, "internal/ready", "internal/sock"},
+	"client":           {grpc, rpc, protobuf, proto, sys, "internal/sock"},
 	"cmd/thoughtgated": {sys, term, systemd, "daemon", "daemon/...", "internal/..."},
-	"cmd/tg-shim":      {sys, protobuf, proto, "client", "internal/wire", "internal/child", "internal/mcp", "internal/nowait", "internal/private", "internal/sock"},
+	"cmd/tg-shim":      {"cmd/tg-shim/...", "internal/child", "internal/sock"},
 	// What speaks to the daemon in tg-shim links no library for it: one runs beside
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},

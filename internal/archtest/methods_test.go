@@ -12,7 +12,7 @@ import (
 // What is promised of MCP beyond the table of methods, and the test that shows it:
 // a package and a test, a case of that test where it has many, or a transcript of
 // the shim. What each method meets is tested row by row: TestEveryRowIsTested in
-// internal/mcp, TestEveryRowHasATranscript in cmd/tg-shim.
+// internal/mcp.
 var promises = []struct{ promise, by string }{
 	{"ask: a refused sampling is answered -1", "cmd/tg-shim TestAsksDenied"},
 	{"ask: a refused elicitation is declined", "cmd/tg-shim TestAsksDenied"},
@@ -91,8 +91,8 @@ var promises = []struct{ promise, by string }{
 	{"4. a cancel of a held call", "transcript cancel-held"},
 	{"4. a cancel of a forwarded call", "transcript cancel-forwarded"},
 	{"5. pages", "cmd/tg-shim TestListsAreTrimmed"},
-	{"6. beats carry the client's token, rise, and stop", "cmd/tg-shim TestBeats"},
-	{"6. no token, no beat", "cmd/tg-shim TestTokens"},
+	{"6. beats carry the client's token, rise, and stop", "transcript beat"},
+	{"6. no token, no beat", "transcript beat"},
 	{"6. none right before the answer", "transcript beat"},
 	{"7. a parked question lets exactly one identical call through", "daemon/approval TestParking"},
 	{"7. with a client that waits five seconds", "internal/e2e TestDecisionAfterTheClientsTime"},

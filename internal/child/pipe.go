@@ -117,9 +117,6 @@ func (r *ReadEnd) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn is the file's, for what is asked of the system about the pipe.
-func (r *ReadEnd) SyscallConn() (syscall.RawConn, error) { return r.file.SyscallConn() }
-
 // End makes reads return what is there to be read, 1 MiB of it at most, and then
 // io.EOF. A Read that waits is woken up. It fails, and changes nothing,
 // when the file is one that is read without the runtime's help.

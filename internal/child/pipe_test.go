@@ -123,15 +123,3 @@ func TestStopWakesAWriter(t *testing.T) {
 		t.Error("a write of 1 MiB to a program that does not read has succeeded")
 	}
 }
-
-func TestGrow(t *testing.T) {
-	needsProc(t)
-	noneLeft(t)
-	c := start(t, script(t, "sleep 1000"))
-	if err := c.Grow(256 << 10); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Stdin().Write(make([]byte, 256<<10)); err != nil {
-		t.Error(err)
-	}
-}

@@ -66,9 +66,6 @@ func (c *Child) exitedLocked() (State, bool) {
 	return State{Code: status.ExitStatus()}, true
 }
 
-// Grow does nothing: pipes grow by themselves on macOS.
-func (c *Child) Grow(int) error { return nil }
-
 // BecomeSubreaper fails: macOS gives orphans to launchd. See the limits at the
 // head of this package's file for the platform.
 func BecomeSubreaper() error {

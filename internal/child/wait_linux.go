@@ -56,26 +56,3 @@ func (c *Child) exitedLocked() (State, bool) {
 // cldExited is the code of a child that exited by itself; the others are those
 // of signals, with and without a core.
 const cldExited = 1
-
-// Grow gives the pipes of stdin and stdout room for at least size bytes, which
-// helps large messages. The kernel's limit for a user is 1 MiB a pipe.
-func (c *Child) Grow(size int) error {
-	for _, end := range []interface {
-		SyscallConn() (syscall.RawConn, error)
-	}{c.stdin.File, c.stdout.file} {
-		raw, err := end.SyscallConn()
-		if err != nil {
-			return err
-		}
-		var growErr error
-		if err := raw.Control(func(fd uintptr) {
-			_, growErr = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, size)
-		}); err != nil {
-			return err
-		}
-		if growErr != nil {
-			return growErr
-		}
-	}
-	return nil
-}

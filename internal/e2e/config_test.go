@@ -173,32 +173,6 @@ func wantNever(t *testing.T, h *house, server, tool string) {
 	}
 }
 
-// A log that can't grow any more, on a system where one may not mount anything.
-func TestLogThatCannotGrow(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t)
-	h.rules(stateRules)
-	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
-	h.limit = "ulimit -f 500; " // 250 or 500 KiB, by the shell
-	h.startDaemon()
-	a := h.wrap(config)
-	refused := reply{}
-	for range 400 {
-		r := a.call("one", "write_note", map[string]any{"name": "x", "text": strings.Repeat("y", 4000)})
-		if r.IsError || r.Error != "" {
-			refused = r
-			break
-		}
-	}
-	if !refused.IsError || !strings.Contains(refused.Text, "Not executed") || !strings.Contains(refused.Text, "record") {
-		t.Errorf("got %+v, want a refusal that says that it can't be recorded", refused)
-	}
-	a.leave()
-	if after := h.read("work/mcp.json"); strings.Contains(after, "tg-shim") {
-		t.Errorf("the configuration stays rewritten:\n%s", after)
-	}
-}
-
 // A state folder that can't be written from the start: no daemon, and so no wrap.
 func TestUnwritableState(t *testing.T) {
 	t.Parallel()

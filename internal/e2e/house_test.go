@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/rig"
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
@@ -34,7 +35,7 @@ type house struct {
 	bin    string
 	env    []string
 	daemon *process
-	limit  string // shell commands before the daemon's
+	kept   *rig.FDStore // what daemons have kept for the next one
 
 	shimLog string // a file for what shims say that a test speaks to; empty for its own standard error
 }
@@ -57,6 +58,7 @@ func newHouse(t *testing.T) *house {
 	}
 	h.env = []string{"HOME=" + root + "/home", "XDG_CONFIG_HOME=" + root + "/config", "XDG_STATE_HOME=" + root + "/state", "XDG_RUNTIME_DIR=" + root + "/run",
 		"PATH=" + h.bin + ":" + os.Getenv("PATH"), "LANG=C.UTF-8", "USER=" + os.Getenv("USER"), "GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0"}
+	h.kept = rig.NewFDStore(t, h.path("notify.sock"))
 	t.Cleanup(h.leave)
 	return h
 }
@@ -81,6 +83,7 @@ func (h *house) leave() {
 	if h.daemon != nil {
 		h.stopDaemon()
 	}
+	h.kept.Drop()
 	eventually(func() bool { return len(h.pids()) == 0 }, patience)
 	for _, pid := range h.pids() {
 		h.t.Errorf("still running: %s", commandLine(pid))
@@ -256,10 +259,10 @@ func (h *house) startDaemon() {
 		h.t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command("sh", "-c", h.limit+`exec "$0" --log-format text`, filepath.Join(h.bin, "thoughtgated"))
+	cmd := exec.Command(filepath.Join(h.bin, "thoughtgated"), "--log-format", "text")
 	cmd.Env, cmd.Dir = h.env, "/"
 	cmd.Stdout, cmd.Stderr = log, log
-	h.daemon = h.start(cmd)
+	h.kept.Start(cmd, nil, func() { h.daemon = h.start(cmd) })
 	var last ran
 	if !eventually(func() bool { last = h.run(nil, "tgctl", "status", "--no-start"); return last.code == 0 }, patience) {
 		h.t.Fatalf("the daemon does not answer: %s", last.stderr)

@@ -65,7 +65,7 @@ func TestProtectedWithoutADaemon(t *testing.T) {
 		t.Fatalf("not protected: %+v", entry)
 	}
 	r := h.run(env, "tg-shim", entry.Args...) // which looks for the daemon for a while
-	if r.code == 0 || !strings.Contains(r.stderr, "Server \"one\" is not started: nothing may pass unjudged") || !strings.Contains(r.stderr, "tgctl daemon start") {
+	if r.code != 0 || !strings.Contains(r.stderr, "Server \"one\" is not started: nothing may pass unjudged") || !strings.Contains(r.stderr, "tgctl daemon start") {
 		t.Errorf("exit %d: %s", r.code, r.stderr)
 	}
 	if _, err := os.Stat(h.path("one.log")); err == nil {

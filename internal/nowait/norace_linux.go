@@ -2,5 +2,4 @@
 
 package nowait
 
-func handOver() {}
 func takeOver() {}

@@ -1,20 +1,18 @@
-// Package nowait reads and writes pipes and sockets without Go's scheduler
-// being told.
+// Package nowait reads pipes and sockets without Go's scheduler being told.
 //
-// Each ordinary read or write tells the scheduler that a thread may be about to
-// wait in the kernel. A program that has just woken up pays for it: it wakes another
-// thread that watches over such calls, which then wakes every 20 µs until all are
-// idle again. Who carries one short line at a time does nothing but wake up.
-// So the first try is a call that never waits, whatever the descriptor is set to,
-// and of which the scheduler need not know; when it does not do, the ordinary one is
-// made, which waits as ever and says what is wrong.
+// Each ordinary read tells the scheduler that a thread may be about to wait in the
+// kernel. A program that has just woken up pays for it: it wakes another thread that
+// watches over such calls, which then wakes every 20 µs until all are idle again. Who
+// carries one short line at a time does nothing but wake up. So the first try is a
+// call that never waits, whatever the descriptor is set to, and of which the scheduler
+// need not know; when it does not do, the ordinary one is made, which waits as ever and
+// says what is wrong.
 //
 // This is Linux's: before Linux 6.4 for sockets only, and elsewhere not at all, what is
-// returned here reads and writes as what it was given.
+// returned here reads as what it was given.
 package nowait
 
 import (
-	"errors"
 	"io"
 	"syscall"
 )
@@ -25,12 +23,6 @@ type ReadConn interface {
 	syscall.Conn
 }
 
-// WriteConn is what can be written to and has a descriptor.
-type WriteConn interface {
-	io.Writer
-	syscall.Conn
-}
-
 // Reader reads from what it was made of. It is for one goroutine at a time.
 type Reader struct {
 	from io.Reader
@@ -38,7 +30,7 @@ type Reader struct {
 }
 
 // NewReader returns a reader of r. Deadlines, closing and errors are those of r.
-func NewReader(r ReadConn) *Reader { return &Reader{from: r, now: newTry(r, read)} }
+func NewReader(r ReadConn) *Reader { return &Reader{from: r, now: newTry(r)} }
 
 // Read reads what is there, and waits for something if nothing is.
 func (r *Reader) Read(b []byte) (int, error) {
@@ -52,34 +44,3 @@ func (r *Reader) Read(b []byte) (int, error) {
 	}
 	return r.from.Read(b)
 }
-
-// Writer writes to what it was made of. It is for one goroutine at a time.
-type Writer struct {
-	to  io.Writer
-	now try
-}
-
-// NewWriter returns a writer to w. Deadlines, closing and errors are those of w.
-func NewWriter(w WriteConn) *Writer { return &Writer{to: w, now: newTry(w, write)} }
-
-// Write writes all of b, and waits for room where there is none.
-func (w *Writer) Write(b []byte) (int, error) {
-	done := w.Try(b)
-	if done == len(b) && done > 0 {
-		return done, nil
-	}
-	n, err := w.to.Write(b[done:])
-	return done + n, err
-}
-
-// Try writes what there is room for, and returns how much that was. It never waits.
-func (w *Writer) Try(b []byte) int {
-	if len(b) == 0 || !w.now.usable() {
-		return 0
-	}
-	n, _ := w.now.once(b) // what is wrong is said by an ordinary write
-	return n
-}
-
-// ErrNothing says that a call that does not wait would have had to.
-var ErrNothing = errors.New("nothing is there yet")

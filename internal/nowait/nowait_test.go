@@ -18,7 +18,7 @@ type end interface {
 	syscall.Conn
 }
 
-// carriers are what an agent or a server may be joined to a shim by.
+// carriers are what a server may write to.
 var carriers = map[string]func(t *testing.T) (r, w end){
 	"pipe": func(t *testing.T) (r, w end) {
 		a, b, err := os.Pipe()
@@ -76,10 +76,9 @@ func TestAllComesThrough(t *testing.T) {
 		wrote := make(chan error, 1)
 		go func() {
 			defer w.Close()
-			to := NewWriter(w)
 			for rest := want; len(rest) > 0; {
 				n := min(len(rest), 1+len(rest)%200_000)
-				if m, err := to.Write(rest[:n]); err != nil || m != n {
+				if m, err := w.Write(rest[:n]); err != nil || m != n {
 					wrote <- errors.Join(err, io.ErrShortWrite)
 					return
 				}
@@ -97,24 +96,17 @@ func TestAllComesThrough(t *testing.T) {
 	})
 }
 
-// Errors are those of what is read and written: its end, that it was closed, and
-// that nobody reads any more.
+// Errors are those of what is read: its end, and that it was closed.
 func TestEnds(t *testing.T) {
 	each(t, func(t *testing.T, r, w end) {
-		reader, writer := NewReader(r), NewWriter(w)
+		reader := NewReader(r)
 		if n, err := reader.Read(nil); n != 0 || err != nil {
 			t.Errorf("nothing was asked for: %d, %v", n, err)
 		}
-		if n, err := writer.Write(nil); n != 0 || err != nil {
-			t.Errorf("nothing was written: %d, %v", n, err)
-		}
-		if _, err := writer.Write([]byte("last")); err != nil {
+		if _, err := w.Write([]byte("last")); err != nil {
 			t.Fatal(err)
 		}
 		w.Close()
-		if _, err := writer.Write([]byte("more")); !errors.Is(err, os.ErrClosed) && !errors.Is(err, net.ErrClosed) {
-			t.Errorf("after it was closed a write says %v", err)
-		}
 		if got, err := io.ReadAll(reader); string(got) != "last" || err != nil {
 			t.Errorf("read %q, %v", got, err)
 		}
@@ -125,16 +117,7 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-func TestNobodyReads(t *testing.T) {
-	each(t, func(t *testing.T, r, w end) {
-		r.Close()
-		if _, err := NewWriter(w).Write([]byte("x")); !errors.Is(err, syscall.EPIPE) {
-			t.Errorf("got %v, want EPIPE", err)
-		}
-	})
-}
-
-// Who waits can be woken up, as by whoever ends the shim.
+// Who waits can be woken up, as by whoever ends the server.
 func TestDeadline(t *testing.T) {
 	r, w := carriers["pipe"](t)
 	defer r.Close()
@@ -152,34 +135,14 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// A try writes what there is room for and never waits.
-func TestTryDoesNotWait(t *testing.T) {
-	each(t, func(t *testing.T, r, w end) {
-		to, wrote := NewWriter(w), 0
-		for {
-			n := to.Try(make([]byte, 4096))
-			if n == 0 {
-				break
-			}
-			if wrote += n; wrote > 64<<20 {
-				t.Fatal("there is always room")
-			}
-		}
-		got := make([]byte, wrote)
-		if _, err := io.ReadFull(r, got); err != nil {
-			t.Errorf("%d bytes were written, and can't be read: %v", wrote, err)
-		}
-	})
-}
-
-// A file is none of these: it is read and written as ever.
+// A file is none of these: it is read as ever.
 func TestFile(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := NewWriter(f).Write([]byte("abc")); err != nil {
+	if _, err := f.WriteString("abc"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {

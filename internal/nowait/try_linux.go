@@ -8,57 +8,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	read  = unix.SYS_PREADV2
-	write = unix.SYS_PWRITEV2
-)
-
 var errFailed = errors.New("a call that does not wait has failed")
 
 // try makes calls that do not wait on one descriptor.
 type try struct {
-	raw  syscall.RawConn // nil when such calls can't be made
-	call uintptr
+	raw syscall.RawConn // nil when such calls can't be made
 
 	// Of the call under way; here so that it allocates nothing.
 	make  func(fd uintptr) bool
-	again bool // there is nothing yet: wait, and call once more
 	piece unix.Iovec
 	n     int
 	errno syscall.Errno
 }
 
-func newTry(c syscall.Conn, call uintptr) try {
+func newTry(c syscall.Conn) try {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return try{}
 	}
-	return try{raw: raw, call: call}
+	return try{raw: raw}
 }
 
 func (t *try) usable() bool { return t.raw != nil }
 
 // wait reads into b, once there is something.
 func (t *try) wait(b []byte) (int, error) {
-	t.begin(b, true)
-	defer takeOver()
-	return t.end(t.raw.Read(t.make))
-}
-
-// once writes b as far as that goes at once.
-func (t *try) once(b []byte) (int, error) {
-	t.begin(b, false)
-	handOver()
-	return t.end(t.raw.Write(t.make))
-}
-
-func (t *try) begin(b []byte, again bool) {
 	if t.make == nil {
 		t.make = t.one
 	}
-	t.again, t.n, t.errno = again, 0, 0
+	t.n, t.errno = 0, 0
 	t.piece.Base = unsafe.SliceData(b)
 	t.piece.SetLen(len(b))
+	defer takeOver()
+	return t.end(t.raw.Read(t.make))
 }
 
 func (t *try) end(err error) (int, error) {
@@ -80,7 +62,7 @@ func (t *try) one(fd uintptr) bool {
 	const here = ^uintptr(0) // no place in a file: where it stands
 	for {
 		// With RWF_NOWAIT it does not wait, so that the scheduler need not be told.
-		n, _, errno := syscall.RawSyscall6(t.call, fd, uintptr(unsafe.Pointer(&t.piece)), 1, here, here, unix.RWF_NOWAIT)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&t.piece)), 1, here, here, unix.RWF_NOWAIT)
 		t.n, t.errno = int(n), errno
 		if errno != unix.EINTR {
 			break
@@ -89,22 +71,5 @@ func (t *try) one(fd uintptr) bool {
 	if t.errno != 0 {
 		t.n = 0
 	}
-	return !t.again || t.errno != unix.EAGAIN
-}
-
-// Receive reads from a socket what is there; ErrNothing when nothing is.
-func Receive(fd uintptr, b []byte) (int, error) {
-	for {
-		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case 0:
-			takeOver()
-			return int(n), nil
-		case unix.EINTR:
-		case unix.EAGAIN:
-			return 0, ErrNothing
-		default:
-			return 0, errno
-		}
-	}
+	return t.errno != unix.EAGAIN
 }

@@ -3,7 +3,6 @@ package rig
 import (
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -35,17 +34,6 @@ func (h *House) Activate() {
 		h.tb.Cleanup(func() { f.Close() })
 		h.held = append(h.held, f)
 	}
-}
-
-// handOver makes cmd a program that is started with what the service manager holds for
-// it, as systemd does it.
-func (h *House) handOver(cmd *exec.Cmd) {
-	// Only the process itself can say under which number it runs.
-	cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
-	cmd.Path = "/bin/sh"
-	env, files := h.handedOver()
-	cmd.Env = append(append([]string(nil), cmd.Env...), env...)
-	cmd.ExtraFiles = files
 }
 
 // Release builds a program as a release of that name, and returns its path.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -12,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fdStore keeps descriptors for the daemons of a house, as systemd does: it hands them
-// to the next one, newest first.
-type fdStore struct {
+// FDStore keeps descriptors for daemons that are started one after the other, as systemd
+// does: it hands them to the next one, newest first.
+type FDStore struct {
 	tb   testing.TB
 	conn *net.UnixConn
 	most int
@@ -26,25 +27,26 @@ type fdStore struct {
 // mostKept is FileDescriptorStoreMax= of the unit.
 const mostKept = 5128
 
-func newFDStore(tb testing.TB, path string) *fdStore {
+// NewFDStore returns a store that daemons reach at path, until tb ends.
+func NewFDStore(tb testing.TB, path string) *FDStore {
 	tb.Helper()
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &fdStore{tb: tb, conn: conn, most: mostKept}
+	s := &FDStore{tb: tb, conn: conn, most: mostKept}
 	var serving sync.WaitGroup
 	serving.Go(s.serve)
 	tb.Cleanup(func() {
 		conn.Close()
 		serving.Wait()
-		s.drop()
+		s.Drop()
 	})
 	return s
 }
 
-// drop closes all that is kept.
-func (s *fdStore) drop() {
+// Drop closes all that is kept.
+func (s *FDStore) Drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.kept {
@@ -53,7 +55,7 @@ func (s *fdStore) drop() {
 	s.kept = nil
 }
 
-func (s *fdStore) serve() {
+func (s *FDStore) serve() {
 	message, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*253))
 	for {
 		n, r, _, _, err := s.conn.ReadMsgUnix(message, rights)
@@ -64,7 +66,7 @@ func (s *fdStore) serve() {
 	}
 }
 
-func (s *fdStore) obey(words []string, rights []byte) {
+func (s *FDStore) obey(words []string, rights []byte) {
 	var fds []int
 	messages, _ := unix.ParseSocketControlMessage(rights) // empty where nothing came
 	for i := range messages {
@@ -106,17 +108,22 @@ func (h *House) Kept() int {
 	return len(h.store.kept)
 }
 
-// handedOver is what the next daemon is told, and what it inherits. h.store.mu is held.
-func (h *House) handedOver() (env []string, files []*os.File) {
-	var names []string
-	for i, f := range h.held {
-		files, names = append(files, f), append(names, sockets[i])
-	}
-	for _, f := range h.store.kept {
+// Start has start start cmd, a daemon that inherits listening sockets, called control and
+// shim if there are any, and what is kept.
+func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
+	s.mu.Lock() // an earlier daemon may still be heard
+	defer s.mu.Unlock()
+	files, names := slices.Clone(listening), slices.Clone(sockets[:len(listening)])
+	for _, f := range s.kept {
 		files, names = append(files, f), append(names, f.Name())
 	}
-	return []string{
-		fmt.Sprintf("LISTEN_FDS=%d", len(files)), "LISTEN_FDNAMES=" + strings.Join(names, ":"),
-		fmt.Sprintf("FDSTORE=%d", h.store.most), "NOTIFY_SOCKET=" + h.store.conn.LocalAddr().String(),
-	}, files
+	// Only the process itself can say under which number it runs.
+	cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = "/bin/sh"
+	cmd.Env = append(slices.Clone(cmd.Env),
+		fmt.Sprintf("LISTEN_FDS=%d", len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"),
+		fmt.Sprintf("FDSTORE=%d", s.most), "NOTIFY_SOCKET="+s.conn.LocalAddr().String(),
+	)
+	cmd.ExtraFiles = files
+	start()
 }

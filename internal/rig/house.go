@@ -36,7 +36,7 @@ type House struct {
 	Program string
 
 	held  []*os.File // the daemon's sockets, where the test is the service manager
-	store *fdStore
+	store *FDStore
 }
 
 // NewHouse makes a house. When the test ends nothing of it may be left running;
@@ -55,7 +55,7 @@ func NewHouse(tb testing.TB) *House {
 		"XDG_RUNTIME_DIR=" + root + "/run", "PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
 		"GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=0",
 	}
-	h.store = newFDStore(tb, h.Path("run/notify"))
+	h.store = NewFDStore(tb, h.Path("notify.sock"))
 	tb.Cleanup(h.leave)
 	return h
 }
@@ -93,10 +93,7 @@ func (h *House) StartDaemon() {
 	cmd := exec.Command(or(h.Program, program(h.tb, "thoughtgated", h.Shipped)), "--log-format", "text")
 	cmd.Env, cmd.Dir = h.Env, "/"
 	cmd.Stdout, cmd.Stderr = log, log
-	h.store.mu.Lock() // an earlier daemon may still be heard
-	h.handOver(cmd)
-	h.Daemon = start(h.tb, cmd)
-	h.store.mu.Unlock()
+	h.store.Start(cmd, h.held, func() { h.Daemon = start(h.tb, cmd) })
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("unix", h.Socket()); err == nil {
 			conn.Close()
@@ -136,7 +133,7 @@ func (h *House) leave() {
 		h.Daemon.Signal(syscall.SIGCONT) // a test may have stopped it
 		h.StopDaemon()
 	}
-	h.store.drop()
+	h.store.Drop()
 	h.CheckEmpty()
 	if h.tb.Failed() {
 		log := h.DaemonLog()

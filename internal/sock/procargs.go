@@ -11,26 +11,28 @@ import (
 // that many arguments, and then the environment until an empty string. A
 // program whose own name is empty can't be told from the boundary; its first
 // variable is taken for an argument then.
-func parseProcArgs(raw []byte) (exe string, env []string, err error) {
+func parseProcArgs(raw []byte) (exe string, args, env []string, err error) {
 	malformed := errors.New("malformed kern.procargs2")
 	if len(raw) < 4 {
-		return "", nil, malformed
+		return "", nil, nil, malformed
 	}
 	count := int(binary.NativeEndian.Uint32(raw))
 	path, rest, ok := bytes.Cut(raw[4:], []byte{0})
 	if !ok || count < 0 {
-		return "", nil, malformed
+		return "", nil, nil, malformed
 	}
 	rest = bytes.TrimLeft(rest, "\x00")
 	for range count {
-		if _, rest, ok = bytes.Cut(rest, []byte{0}); !ok {
-			return "", nil, malformed
+		var arg []byte
+		if arg, rest, ok = bytes.Cut(rest, []byte{0}); !ok {
+			return "", nil, nil, malformed
 		}
+		args = append(args, string(arg))
 	}
 	for {
 		entry, after, ok := bytes.Cut(rest, []byte{0})
 		if !ok || len(entry) == 0 {
-			return string(path), env, nil
+			return string(path), args, env, nil
 		}
 		env = append(env, string(entry))
 		rest = after

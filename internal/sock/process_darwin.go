@@ -50,7 +50,7 @@ func ttyName(dev uint32) string {
 // without libproc.
 func describe(p *Process) {
 	if raw, err := unix.SysctlRaw("kern.procargs2", int(p.PID)); err == nil {
-		p.Exe, _, _ = parseProcArgs(raw)
+		p.Exe, _, _, _ = parseProcArgs(raw)
 	}
 }
 
@@ -58,8 +58,16 @@ func describe(p *Process) {
 // program; empty where there is none.
 func CalledAs(pid int32) string {
 	raw, _ := unix.SysctlRaw("kern.procargs2", int(pid)) // of one that has ended there is none
-	path, _, _ := parseProcArgs(raw)
+	path, _, _, _ := parseProcArgs(raw)
 	return path
+}
+
+// Args returns the arguments that a process was started with; a claim, and none of one
+// that has ended.
+func Args(pid int32) []string {
+	raw, _ := unix.SysctlRaw("kern.procargs2", int(pid))
+	_, args, _, _ := parseProcArgs(raw)
+	return args
 }
 
 // Environ returns the environment that a process was started with. For programs
@@ -71,7 +79,7 @@ func Environ(pid int32) ([]string, error) {
 	}
 	var env []string
 	if err == nil {
-		_, env, err = parseProcArgs(raw)
+		_, _, env, err = parseProcArgs(raw)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the environment of process %d: %w", pid, err)

@@ -85,9 +85,20 @@ func describe(p *Process) {
 // to its program; a claim, and empty where there is none. Unlike the program it is shown
 // of processes that can't be read.
 func CalledAs(pid int32) string {
-	b, _ := readProc(pid, "cmdline") // of one that has ended there is none
-	name, _, _ := strings.Cut(string(b), "\x00")
-	return name
+	if args := Args(pid); len(args) > 0 {
+		return args[0]
+	}
+	return ""
+}
+
+// Args returns the arguments that a process was started with; a claim, since it can have
+// written over them, and none of one that has ended.
+func Args(pid int32) []string {
+	b, _ := readProc(pid, "cmdline")
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
 // Environ returns the environment that a process was started with. The process

@@ -111,7 +111,7 @@ func TestParseProcArgs(t *testing.T) {
 		{"no end", "\x01\x00\x00\x00/bin/x", "", nil, false},
 		{"too short", "\x01\x00", "", nil, false},
 	} {
-		exe, env, err := parseProcArgs([]byte(test.raw))
+		exe, _, env, err := parseProcArgs([]byte(test.raw))
 		if exe != test.exe || !slices.Equal(env, test.env) || (err == nil) != test.ok {
 			t.Errorf("%s: %q, %q, %v; want %q, %q, %v", test.name, exe, env, err, test.exe, test.env, test.ok)
 		}
@@ -121,7 +121,7 @@ func TestParseProcArgs(t *testing.T) {
 func FuzzParseProcArgs(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00/bin/x\x00\x00\x00x\x00-v\x00A=1\x00B=\x00\x00rest"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		_, env, _ := parseProcArgs(raw)
+		_, _, env, _ := parseProcArgs(raw)
 		if slices.Contains(env, "") {
 			t.Error("an empty entry")
 		}

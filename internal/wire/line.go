@@ -36,7 +36,7 @@ type Line struct {
 }
 
 // Read is [Read] for the message in l. Of a long message that a reader made by
-// [NewLongReader] has read it knows most already.
+// [NewReaderOf] has read it knows most already.
 func (l *Line) Read(from Side, e *Envelope) error {
 	if l.skim != nil && l.skim.read(l.Data, from, e) {
 		return nil
@@ -69,7 +69,8 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{window: &w, max: w.max}
 }
 
-// NewReaderOf is NewLongReader for what others hold in memory.
+// NewReaderOf is NewReader for what others hold in memory. It checks long messages
+// while they arrive.
 func NewReaderOf(w Window, max int) *Reader {
 	if max <= 0 {
 		max = MaxMessage
@@ -77,17 +78,7 @@ func NewReaderOf(w Window, max int) *Reader {
 	return &Reader{window: w, max: max, skims: true}
 }
 
-// NewLongReader is NewReader for many long messages, which it checks while they
-// arrive and holds outside of the heap. Data of a line is gone with the next call of
-// Next or Close: who reads it after that does not read something else but ends the
-// process.
-func NewLongReader(r io.Reader, max int) *Reader {
-	w := newWindow(r, max)
-	w.outside = true
-	return &Reader{window: &w, max: w.max, skims: true}
-}
-
-// Close lets go of memory that is not the heap's. The reader is of no more use.
+// Close lets go of the memory. The reader is of no more use.
 func (r *Reader) Close() { r.window.Release() }
 
 // Next reads the next line into l. At the end of the input it returns io.EOF;

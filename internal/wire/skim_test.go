@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"reflect"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -181,7 +178,8 @@ func TestLongReader(t *testing.T) {
 	for range 5 {
 		input := longFlow(r)
 		plain := NewReader(bytes.NewReader(input), most)
-		long := NewLongReader(&pieces{r: r, from: bytes.Clone(input)}, most)
+		w := newWindow(&pieces{r: r, from: bytes.Clone(input)}, most)
+		long := NewReaderOf(&w, most)
 		skimmed := 0
 		for n := 0; ; n++ {
 			var want, got Line
@@ -204,58 +202,10 @@ func TestLongReader(t *testing.T) {
 			t.Error("no line has a skeleton")
 		}
 		long.Close()
-		if long.window.(*window).mapped || len(long.window.(*window).buf) > keptBuffer {
+		if w.buf != nil {
 			t.Error("memory is held after Close")
 		}
 	}
-}
-
-// What a long line is needs no memory of the heap in proportion to it, and that
-// outside of the heap is given back.
-func TestLongReaderMemory(t *testing.T) {
-	const lines = 10
-	spent := func(size int) uint64 {
-		line := call(`{"v":"`+strings.Repeat(`a line of text\n`, size/16)+`"}`) + "\n"
-		r := NewLongReader(&forever{unit: line, left: lines * len(line)}, 0)
-		defer r.Close()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		var l Line
-		var e Envelope
-		for r.Next(&l) == nil {
-			if err := l.Read(FromAgent, &e); err != nil || len(l.Data) != len(line)-1 {
-				t.Fatalf("%d bytes, %v", len(l.Data), err)
-			}
-		}
-		runtime.ReadMemStats(&after)
-		if r.window.(*window).mapped {
-			t.Error("memory outside of the heap is held at the end of the input")
-		}
-		return (after.TotalAlloc - before.TotalAlloc) / lines
-	}
-	before := addressed(t)
-	for _, size := range []int{100 << 10, 1 << 20, 8 << 20} {
-		if each := spent(size); each > 256<<10 {
-			t.Errorf("a line of %d bytes takes %d of the heap", size, each)
-		}
-	}
-	if grown := addressed(t) - before; grown > lines*MaxMessage/2 {
-		t.Errorf("%d bytes are mapped still", grown)
-	}
-}
-
-// addressed is how much memory has an address; 0 where the system does not say.
-func addressed(t *testing.T) int {
-	t.Helper()
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	pages, err := strconv.Atoi(strings.Fields(string(text))[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pages * os.Getpagesize()
 }
 
 func BenchmarkLongReader(b *testing.B) {
@@ -266,7 +216,8 @@ func BenchmarkLongReader(b *testing.B) {
 			line := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat(text, 8<<20/len(text)) + `"}]}}` + "\n"
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
-			r := NewLongReader(&forever{unit: line, left: b.N * len(line)}, 0)
+			w := newWindow(&forever{unit: line, left: b.N * len(line)}, 0)
+			r := NewReaderOf(&w, 0)
 			defer r.Close()
 			var l Line
 			var e Envelope

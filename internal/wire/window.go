@@ -3,7 +3,6 @@ package wire
 import (
 	"errors"
 	"io"
-	"syscall"
 )
 
 const (
@@ -32,14 +31,12 @@ type Window interface {
 // window is a buffer over a source. It grows while a message is incomplete,
 // and is exchanged for a small one after a large message.
 type window struct {
-	source  io.Reader
-	max     int  // longest message
-	outside bool // what is large is held outside of the heap
-	buf     []byte
-	mapped  bool // buf is outside of the heap
-	start   int  // of what is unread
-	end     int
-	err     error
+	source io.Reader
+	max    int // longest message
+	buf    []byte
+	start  int // of what is unread
+	end    int
+	err    error
 }
 
 func newWindow(source io.Reader, most int) window {
@@ -59,7 +56,6 @@ func (w *window) Shrink() {
 	if len(w.buf) > keptBuffer && w.end-w.start <= smallBuffer {
 		small := make([]byte, smallBuffer)
 		n := copy(small, w.Unread())
-		w.Release()
 		w.buf, w.start, w.end = small, 0, n
 	}
 }
@@ -100,33 +96,13 @@ func (w *window) makeRoom() {
 		return
 	}
 	size := max(4*len(w.buf), smallBuffer)
-	if most := w.max + smallBuffer; size > largeBuffer || size > most || w.outside && size > keptBuffer {
+	if most := w.max + smallBuffer; size > largeBuffer || size > most {
 		size = max(most, w.end+smallBuffer)
 	}
-	larger, mapped := w.room(size)
-	n := copy(larger, w.Unread())
-	w.Release()
-	w.buf, w.mapped, w.end = larger, mapped, n
+	larger := make([]byte, size)
+	w.end = copy(larger, w.Unread())
+	w.buf = larger
 }
 
-// room returns memory for a large message, which is outside of the heap if that is
-// wanted and can be had. The system gives what is not written to only in name.
-func (w *window) room(size int) (memory []byte, mapped bool) {
-	if w.outside && size > keptBuffer {
-		memory, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-		if err == nil {
-			coarsen(memory)
-			return memory, true
-		}
-	}
-	return make([]byte, size), false
-}
-
-// Release gives memory outside of the heap back. What is unread is gone with it.
-func (w *window) Release() {
-	if w.mapped {
-		_ = syscall.Munmap(w.buf) // it fails for what is not mapped
-		w.buf, w.mapped = nil, false
-		w.start, w.end = 0, 0
-	}
-}
+// Release lets go of the buffer. What is unread is gone with it.
+func (w *window) Release() { w.buf, w.start, w.end = nil, 0, 0 }

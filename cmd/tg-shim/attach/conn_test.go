@@ -31,7 +31,7 @@ import (
 
 // daemon serves Relay as the test wants.
 type daemon struct {
-	pb.UnimplementedRelayServer
+	pb.UnimplementedGateServer
 	attach func(context.Context, *pb.AttachRequest) (*pb.AttachResponse, error)
 	mu     sync.Mutex
 	said   []proto.Message // by the other calls
@@ -86,7 +86,7 @@ func serve(t *testing.T, d *daemon, options ...grpc.ServerOption) (string, *grpc
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(append(options, grpc.Creds(handshake{}))...)
-	pb.RegisterRelayServer(server, d)
+	pb.RegisterGateServer(server, d)
 	done := make(chan error)
 	go func() { done <- server.Serve(sock.Checked(l)) }()
 	t.Cleanup(func() {

@@ -14,7 +14,7 @@ import (
 const Protocol = 1
 
 // service is what the methods below are of.
-const service = "/thoughtgate.v1.Relay/"
+const service = "/thoughtgate.v1.Gate/"
 
 // Profile is how strict the user wants the session to be; see the messages.
 type Profile int

@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 
 // daemon plays the daemon.
 type daemon struct {
-	pb.UnimplementedRelayServer
+	pb.UnimplementedGateServer
 	t        *testing.T
 	path     string
 	mu       sync.Mutex
@@ -175,7 +175,7 @@ func (d *daemon) serve() (stop func()) {
 		d.t.Fatal(err)
 	}
 	server, done := grpc.NewServer(grpc.Creds(handshake{}), grpc.WaitForHandlers(true)), make(chan error)
-	pb.RegisterRelayServer(server, d)
+	pb.RegisterGateServer(server, d)
 	go func() { done <- server.Serve(sock.Checked(l)) }()
 	stop = sync.OnceFunc(func() {
 		server.Stop()

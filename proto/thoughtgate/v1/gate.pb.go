@@ -74,649 +74,40 @@ func (Profile) EnumDescriptor() ([]byte, []int) {
 	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{0}
 }
 
-type Direction int32
-
-const (
-	Direction_DIRECTION_UNSPECIFIED     Direction = 0
-	Direction_DIRECTION_AGENT_TO_SERVER Direction = 1
-	Direction_DIRECTION_SERVER_TO_AGENT Direction = 2
-)
-
-// Enum value maps for Direction.
-var (
-	Direction_name = map[int32]string{
-		0: "DIRECTION_UNSPECIFIED",
-		1: "DIRECTION_AGENT_TO_SERVER",
-		2: "DIRECTION_SERVER_TO_AGENT",
-	}
-	Direction_value = map[string]int32{
-		"DIRECTION_UNSPECIFIED":     0,
-		"DIRECTION_AGENT_TO_SERVER": 1,
-		"DIRECTION_SERVER_TO_AGENT": 2,
-	}
-)
-
-func (x Direction) Enum() *Direction {
-	p := new(Direction)
-	*p = x
-	return p
-}
-
-func (x Direction) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Direction) Descriptor() protoreflect.EnumDescriptor {
-	return file_thoughtgate_v1_gate_proto_enumTypes[1].Descriptor()
-}
-
-func (Direction) Type() protoreflect.EnumType {
-	return &file_thoughtgate_v1_gate_proto_enumTypes[1]
-}
-
-func (x Direction) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Direction.Descriptor instead.
-func (Direction) EnumDescriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{1}
-}
-
-type Outcome int32
-
-const (
-	Outcome_OUTCOME_UNSPECIFIED    Outcome = 0
-	Outcome_OUTCOME_OK             Outcome = 1
-	Outcome_OUTCOME_TOOL_ERROR     Outcome = 2 // a result that says isError
-	Outcome_OUTCOME_PROTOCOL_ERROR Outcome = 3 // a JSON-RPC error
-	Outcome_OUTCOME_CANCELLED      Outcome = 4 // the agent took it back
-	Outcome_OUTCOME_LOST           Outcome = 5 // the server went away without answering
-	Outcome_OUTCOME_NOT_WRITTEN    Outcome = 6 // a forward verdict that came too late, or could not be obeyed
-)
-
-// Enum value maps for Outcome.
-var (
-	Outcome_name = map[int32]string{
-		0: "OUTCOME_UNSPECIFIED",
-		1: "OUTCOME_OK",
-		2: "OUTCOME_TOOL_ERROR",
-		3: "OUTCOME_PROTOCOL_ERROR",
-		4: "OUTCOME_CANCELLED",
-		5: "OUTCOME_LOST",
-		6: "OUTCOME_NOT_WRITTEN",
-	}
-	Outcome_value = map[string]int32{
-		"OUTCOME_UNSPECIFIED":    0,
-		"OUTCOME_OK":             1,
-		"OUTCOME_TOOL_ERROR":     2,
-		"OUTCOME_PROTOCOL_ERROR": 3,
-		"OUTCOME_CANCELLED":      4,
-		"OUTCOME_LOST":           5,
-		"OUTCOME_NOT_WRITTEN":    6,
-	}
-)
-
-func (x Outcome) Enum() *Outcome {
-	p := new(Outcome)
-	*p = x
-	return p
-}
-
-func (x Outcome) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_thoughtgate_v1_gate_proto_enumTypes[2].Descriptor()
-}
-
-func (Outcome) Type() protoreflect.EnumType {
-	return &file_thoughtgate_v1_gate_proto_enumTypes[2]
-}
-
-func (x Outcome) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Outcome.Descriptor instead.
-func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{2}
-}
-
-// Ended says how the process of a server has ended.
-type Ended int32
-
-const (
-	Ended_ENDED_UNSPECIFIED Ended = 0
-	Ended_ENDED_EXITED      Ended = 1
-	Ended_ENDED_SIGNALLED   Ended = 2
-	Ended_ENDED_FAILED      Ended = 3 // it could not be started
-)
-
-// Enum value maps for Ended.
-var (
-	Ended_name = map[int32]string{
-		0: "ENDED_UNSPECIFIED",
-		1: "ENDED_EXITED",
-		2: "ENDED_SIGNALLED",
-		3: "ENDED_FAILED",
-	}
-	Ended_value = map[string]int32{
-		"ENDED_UNSPECIFIED": 0,
-		"ENDED_EXITED":      1,
-		"ENDED_SIGNALLED":   2,
-		"ENDED_FAILED":      3,
-	}
-)
-
-func (x Ended) Enum() *Ended {
-	p := new(Ended)
-	*p = x
-	return p
-}
-
-func (x Ended) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Ended) Descriptor() protoreflect.EnumDescriptor {
-	return file_thoughtgate_v1_gate_proto_enumTypes[3].Descriptor()
-}
-
-func (Ended) Type() protoreflect.EnumType {
-	return &file_thoughtgate_v1_gate_proto_enumTypes[3]
-}
-
-func (x Ended) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Ended.Descriptor instead.
-func (Ended) EnumDescriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{3}
-}
-
-type Action int32
-
-const (
-	Action_ACTION_UNSPECIFIED Action = 0
-	Action_ACTION_FORWARD     Action = 1
-	Action_ACTION_DENY        Action = 2
-	Action_ACTION_PENDING     Action = 3 // a hook or a person is being asked; a final verdict follows
-)
-
-// Enum value maps for Action.
-var (
-	Action_name = map[int32]string{
-		0: "ACTION_UNSPECIFIED",
-		1: "ACTION_FORWARD",
-		2: "ACTION_DENY",
-		3: "ACTION_PENDING",
-	}
-	Action_value = map[string]int32{
-		"ACTION_UNSPECIFIED": 0,
-		"ACTION_FORWARD":     1,
-		"ACTION_DENY":        2,
-		"ACTION_PENDING":     3,
-	}
-)
-
-func (x Action) Enum() *Action {
-	p := new(Action)
-	*p = x
-	return p
-}
-
-func (x Action) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Action) Descriptor() protoreflect.EnumDescriptor {
-	return file_thoughtgate_v1_gate_proto_enumTypes[4].Descriptor()
-}
-
-func (Action) Type() protoreflect.EnumType {
-	return &file_thoughtgate_v1_gate_proto_enumTypes[4]
-}
-
-func (x Action) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Action.Descriptor instead.
-func (Action) EnumDescriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{4}
-}
-
-// Up is what a shim says.
-type Up struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Msg:
-	//
-	//	*Up_Hello
-	//	*Up_Started
-	//	*Up_Submit
-	//	*Up_Cancel
-	//	*Up_Observe
-	//	*Up_Exit
-	//	*Up_Open
-	//	*Up_Write
-	//	*Up_Took
-	Msg           isUp_Msg `protobuf_oneof:"msg"`
-	More          []*Up    `protobuf:"bytes,300,rep,name=more,proto3" json:"more,omitempty"` // what is said with it and comes next, in this order; of submit and observe only, neither with more, and only where Welcome says together
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Up) Reset() {
-	*x = Up{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Up) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Up) ProtoMessage() {}
-
-func (x *Up) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Up.ProtoReflect.Descriptor instead.
-func (*Up) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Up) GetMsg() isUp_Msg {
-	if x != nil {
-		return x.Msg
-	}
-	return nil
-}
-
-func (x *Up) GetHello() *Hello {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Hello); ok {
-			return x.Hello
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetStarted() *Started {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Started); ok {
-			return x.Started
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetSubmit() *Submit {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Submit); ok {
-			return x.Submit
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetCancel() *Cancel {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Cancel); ok {
-			return x.Cancel
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetObserve() *Observe {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Observe); ok {
-			return x.Observe
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetExit() *Exit {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Exit); ok {
-			return x.Exit
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetOpen() *Open {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Open); ok {
-			return x.Open
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetWrite() *Write {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Write); ok {
-			return x.Write
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetTook() *Took {
-	if x != nil {
-		if x, ok := x.Msg.(*Up_Took); ok {
-			return x.Took
-		}
-	}
-	return nil
-}
-
-func (x *Up) GetMore() []*Up {
-	if x != nil {
-		return x.More
-	}
-	return nil
-}
-
-type isUp_Msg interface {
-	isUp_Msg()
-}
-
-type Up_Hello struct {
-	Hello *Hello `protobuf:"bytes,1,opt,name=hello,proto3,oneof"`
-}
-
-type Up_Started struct {
-	Started *Started `protobuf:"bytes,2,opt,name=started,proto3,oneof"`
-}
-
-type Up_Submit struct {
-	Submit *Submit `protobuf:"bytes,3,opt,name=submit,proto3,oneof"`
-}
-
-type Up_Cancel struct {
-	Cancel *Cancel `protobuf:"bytes,4,opt,name=cancel,proto3,oneof"`
-}
-
-type Up_Observe struct {
-	Observe *Observe `protobuf:"bytes,5,opt,name=observe,proto3,oneof"`
-}
-
-type Up_Exit struct {
-	Exit *Exit `protobuf:"bytes,6,opt,name=exit,proto3,oneof"`
-}
-
-type Up_Open struct {
-	Open *Open `protobuf:"bytes,200,opt,name=open,proto3,oneof"`
-}
-
-type Up_Write struct {
-	Write *Write `protobuf:"bytes,201,opt,name=write,proto3,oneof"`
-}
-
-type Up_Took struct {
-	Took *Took `protobuf:"bytes,202,opt,name=took,proto3,oneof"`
-}
-
-func (*Up_Hello) isUp_Msg() {}
-
-func (*Up_Started) isUp_Msg() {}
-
-func (*Up_Submit) isUp_Msg() {}
-
-func (*Up_Cancel) isUp_Msg() {}
-
-func (*Up_Observe) isUp_Msg() {}
-
-func (*Up_Exit) isUp_Msg() {}
-
-func (*Up_Open) isUp_Msg() {}
-
-func (*Up_Write) isUp_Msg() {}
-
-func (*Up_Took) isUp_Msg() {}
-
-// Down is what the daemon says.
-type Down struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Msg:
-	//
-	//	*Down_Welcome
-	//	*Down_Verdict
-	//	*Down_Deliver
-	//	*Down_Drain
-	//	*Down_Heard
-	//	*Down_Read
-	//	*Down_Wrote
-	//	*Down_Gone
-	Msg           isDown_Msg `protobuf_oneof:"msg"`
-	More          []*Down    `protobuf:"bytes,300,rep,name=more,proto3" json:"more,omitempty"` // what is said with it and comes next, in this order; none with more, and only where Hello says together
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Down) Reset() {
-	*x = Down{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Down) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Down) ProtoMessage() {}
-
-func (x *Down) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Down.ProtoReflect.Descriptor instead.
-func (*Down) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Down) GetMsg() isDown_Msg {
-	if x != nil {
-		return x.Msg
-	}
-	return nil
-}
-
-func (x *Down) GetWelcome() *Welcome {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Welcome); ok {
-			return x.Welcome
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetVerdict() *Verdict {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Verdict); ok {
-			return x.Verdict
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetDeliver() *Deliver {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Deliver); ok {
-			return x.Deliver
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetDrain() *Drain {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Drain); ok {
-			return x.Drain
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetHeard() *Heard {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Heard); ok {
-			return x.Heard
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetRead() *Read {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Read); ok {
-			return x.Read
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetWrote() *Wrote {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Wrote); ok {
-			return x.Wrote
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetGone() *Gone {
-	if x != nil {
-		if x, ok := x.Msg.(*Down_Gone); ok {
-			return x.Gone
-		}
-	}
-	return nil
-}
-
-func (x *Down) GetMore() []*Down {
-	if x != nil {
-		return x.More
-	}
-	return nil
-}
-
-type isDown_Msg interface {
-	isDown_Msg()
-}
-
-type Down_Welcome struct {
-	Welcome *Welcome `protobuf:"bytes,1,opt,name=welcome,proto3,oneof"`
-}
-
-type Down_Verdict struct {
-	Verdict *Verdict `protobuf:"bytes,2,opt,name=verdict,proto3,oneof"`
-}
-
-type Down_Deliver struct {
-	Deliver *Deliver `protobuf:"bytes,3,opt,name=deliver,proto3,oneof"`
-}
-
-type Down_Drain struct {
-	Drain *Drain `protobuf:"bytes,4,opt,name=drain,proto3,oneof"`
-}
-
-type Down_Heard struct {
-	Heard *Heard `protobuf:"bytes,5,opt,name=heard,proto3,oneof"`
-}
-
-type Down_Read struct {
-	Read *Read `protobuf:"bytes,200,opt,name=read,proto3,oneof"`
-}
-
-type Down_Wrote struct {
-	Wrote *Wrote `protobuf:"bytes,201,opt,name=wrote,proto3,oneof"`
-}
-
-type Down_Gone struct {
-	Gone *Gone `protobuf:"bytes,202,opt,name=gone,proto3,oneof"`
-}
-
-func (*Down_Welcome) isDown_Msg() {}
-
-func (*Down_Verdict) isDown_Msg() {}
-
-func (*Down_Deliver) isDown_Msg() {}
-
-func (*Down_Drain) isDown_Msg() {}
-
-func (*Down_Heard) isDown_Msg() {}
-
-func (*Down_Read) isDown_Msg() {}
-
-func (*Down_Wrote) isDown_Msg() {}
-
-func (*Down_Gone) isDown_Msg() {}
-
-// Hello opens an attachment, or takes one up again.
-type Hello struct {
+type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`    // must equal the daemon's
 	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`           // version of the shim; a difference is a warning
-	Attachment    string                 `protobuf:"bytes,3,opt,name=attachment,proto3" json:"attachment,omitempty"` // random, chosen by the shim, kept over reattaches
-	Reattach      bool                   `protobuf:"varint,4,opt,name=reattach,proto3" json:"reattach,omitempty"`    // the daemon, or an earlier one, has welcomed this attachment before
-	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`       // the claim of the environment, may be empty
-	Server        string                 `protobuf:"bytes,6,opt,name=server,proto3" json:"server,omitempty"`         // server id
-	Executable    string                 `protobuf:"bytes,7,opt,name=executable,proto3" json:"executable,omitempty"` // the server's program, as resolved; empty when it was not found
-	Command       []string               `protobuf:"bytes,8,rep,name=command,proto3" json:"command,omitempty"`       // the server's command and arguments as given
-	Cwd           string                 `protobuf:"bytes,9,opt,name=cwd,proto3" json:"cwd,omitempty"`
-	Profile       Profile                `protobuf:"varint,10,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // may only tighten what is in force; unspecified asks for nothing
-	From          string                 `protobuf:"bytes,40,opt,name=from,proto3" json:"from,omitempty"`                                    // the project's file that names the server; empty when it is the user's own
-	Sets          []string               `protobuf:"bytes,41,rep,name=sets,proto3" json:"sets,omitempty"`                                    // names of the variables that this file sets for it
-	Patience      *durationpb.Duration   `protobuf:"bytes,60,opt,name=patience,proto3" json:"patience,omitempty"`                            // after how long the agent gives up a call; absent where nobody said
-	Extension     string                 `protobuf:"bytes,290,opt,name=extension,proto3" json:"extension,omitempty"`                         // the server is the tools of this extension, which the daemon offers: the shim starts none, and names no command
-	Inspects      bool                   `protobuf:"varint,240,opt,name=inspects,proto3" json:"inspects,omitempty"`                          // it submits the result of a call whose verdict says so
-	Together      bool                   `protobuf:"varint,300,opt,name=together,proto3" json:"together,omitempty"`                          // it reads what more of a Down holds
+	Attachment    string                 `protobuf:"bytes,3,opt,name=attachment,proto3" json:"attachment,omitempty"` // random, chosen by the shim, the same when Attach is tried again
+	Session       string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`       // the claim of the environment, may be empty
+	Server        string                 `protobuf:"bytes,5,opt,name=server,proto3" json:"server,omitempty"`         // server id
+	Executable    string                 `protobuf:"bytes,6,opt,name=executable,proto3" json:"executable,omitempty"` // the server's program, as resolved; empty when it was not found
+	Command       []string               `protobuf:"bytes,7,rep,name=command,proto3" json:"command,omitempty"`       // the server's command and arguments as given
+	Cwd           string                 `protobuf:"bytes,8,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	Profile       Profile                `protobuf:"varint,9,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"` // may only tighten what is in force; unspecified asks for nothing
+	From          string                 `protobuf:"bytes,10,opt,name=from,proto3" json:"from,omitempty"`                                   // the project's file that names the server; empty when it is the user's own
+	Sets          []string               `protobuf:"bytes,11,rep,name=sets,proto3" json:"sets,omitempty"`                                   // names of the variables that this file sets for it
+	Patience      *durationpb.Duration   `protobuf:"bytes,12,opt,name=patience,proto3" json:"patience,omitempty"`                           // after how long the agent gives up a call; absent where nobody said
+	Extension     string                 `protobuf:"bytes,13,opt,name=extension,proto3" json:"extension,omitempty"`                         // the server is the tools of this extension, which the daemon offers: no command is named
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Hello) Reset() {
-	*x = Hello{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[2]
+func (x *AttachRequest) Reset() {
+	*x = AttachRequest{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Hello) String() string {
+func (x *AttachRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Hello) ProtoMessage() {}
+func (*AttachRequest) ProtoMessage() {}
 
-func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[2]
+func (x *AttachRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,147 +118,132 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Hello.ProtoReflect.Descriptor instead.
-func (*Hello) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{2}
+// Deprecated: Use AttachRequest.ProtoReflect.Descriptor instead.
+func (*AttachRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *Hello) GetProtocol() uint32 {
+func (x *AttachRequest) GetProtocol() uint32 {
 	if x != nil {
 		return x.Protocol
 	}
 	return 0
 }
 
-func (x *Hello) GetBuild() string {
+func (x *AttachRequest) GetBuild() string {
 	if x != nil {
 		return x.Build
 	}
 	return ""
 }
 
-func (x *Hello) GetAttachment() string {
+func (x *AttachRequest) GetAttachment() string {
 	if x != nil {
 		return x.Attachment
 	}
 	return ""
 }
 
-func (x *Hello) GetReattach() bool {
-	if x != nil {
-		return x.Reattach
-	}
-	return false
-}
-
-func (x *Hello) GetSession() string {
+func (x *AttachRequest) GetSession() string {
 	if x != nil {
 		return x.Session
 	}
 	return ""
 }
 
-func (x *Hello) GetServer() string {
+func (x *AttachRequest) GetServer() string {
 	if x != nil {
 		return x.Server
 	}
 	return ""
 }
 
-func (x *Hello) GetExecutable() string {
+func (x *AttachRequest) GetExecutable() string {
 	if x != nil {
 		return x.Executable
 	}
 	return ""
 }
 
-func (x *Hello) GetCommand() []string {
+func (x *AttachRequest) GetCommand() []string {
 	if x != nil {
 		return x.Command
 	}
 	return nil
 }
 
-func (x *Hello) GetCwd() string {
+func (x *AttachRequest) GetCwd() string {
 	if x != nil {
 		return x.Cwd
 	}
 	return ""
 }
 
-func (x *Hello) GetProfile() Profile {
+func (x *AttachRequest) GetProfile() Profile {
 	if x != nil {
 		return x.Profile
 	}
 	return Profile_PROFILE_UNSPECIFIED
 }
 
-func (x *Hello) GetFrom() string {
+func (x *AttachRequest) GetFrom() string {
 	if x != nil {
 		return x.From
 	}
 	return ""
 }
 
-func (x *Hello) GetSets() []string {
+func (x *AttachRequest) GetSets() []string {
 	if x != nil {
 		return x.Sets
 	}
 	return nil
 }
 
-func (x *Hello) GetPatience() *durationpb.Duration {
+func (x *AttachRequest) GetPatience() *durationpb.Duration {
 	if x != nil {
 		return x.Patience
 	}
 	return nil
 }
 
-func (x *Hello) GetExtension() string {
+func (x *AttachRequest) GetExtension() string {
 	if x != nil {
 		return x.Extension
 	}
 	return ""
 }
 
-func (x *Hello) GetInspects() bool {
-	if x != nil {
-		return x.Inspects
-	}
-	return false
-}
-
-func (x *Hello) GetTogether() bool {
-	if x != nil {
-		return x.Together
-	}
-	return false
-}
-
-// Started tells which process group the shim started. Its leader must be a
-// child of the peer.
-type Started struct {
+type AttachResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pid           int32                  `protobuf:"varint,1,opt,name=pid,proto3" json:"pid,omitempty"`
+	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Build         string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
+	Profile       Profile                `protobuf:"varint,3,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"`
+	Start         bool                   `protobuf:"varint,4,opt,name=start,proto3" json:"start,omitempty"`                          // the shim is to start the server; else it only waits for drained
+	Reason        string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`                         // why the agent has no server: the daemon answers its requests with that
+	RawStderr     bool                   `protobuf:"varint,6,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // the server's standard error is not escaped, also on a terminal
+	Set           []string               `protobuf:"bytes,7,rep,name=set,proto3" json:"set,omitempty"`                               // NAME=value: variables of the server's environment beside those of the shim's
+	Unset         []string               `protobuf:"bytes,8,rep,name=unset,proto3" json:"unset,omitempty"`                           // names of variables that it does not see; one may end in * for all that begin so
+	Reattach      *durationpb.Duration   `protobuf:"bytes,9,opt,name=reattach,proto3" json:"reattach,omitempty"`                     // how long to look for the daemon when there is something to say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Started) Reset() {
-	*x = Started{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[3]
+func (x *AttachResponse) Reset() {
+	*x = AttachResponse{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Started) String() string {
+func (x *AttachResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Started) ProtoMessage() {}
+func (*AttachResponse) ProtoMessage() {}
 
-func (x *Started) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[3]
+func (x *AttachResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,772 +254,98 @@ func (x *Started) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Started.ProtoReflect.Descriptor instead.
-func (*Started) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{3}
+// Deprecated: Use AttachResponse.ProtoReflect.Descriptor instead.
+func (*AttachResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Started) GetPid() int32 {
-	if x != nil {
-		return x.Pid
-	}
-	return 0
-}
-
-// Submit asks for a verdict on one line.
-type Submit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // from 1, rising; (attachment, seq) is judged once
-	Direction     Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=thoughtgate.v1.Direction" json:"direction,omitempty"`
-	Line          []byte                 `protobuf:"bytes,3,opt,name=line,proto3" json:"line,omitempty"`         // as read, without its line end
-	Answers       string                 `protobuf:"bytes,4,opt,name=answers,proto3" json:"answers,omitempty"`   // for a result: the method of the request it answers
-	Call          uint64                 `protobuf:"varint,5,opt,name=call,proto3" json:"call,omitempty"`        // for a result: the seq of that request when it was judged, else 0
-	Modern        bool                   `protobuf:"varint,6,opt,name=modern,proto3" json:"modern,omitempty"`    // for what is not a request: the exchange is of the 2026-07-28 era
-	Request       []byte                 `protobuf:"bytes,240,opt,name=request,proto3" json:"request,omitempty"` // for what extensions have to see of a result: the call that it came of, as it was written
-	About         uint64                 `protobuf:"varint,241,opt,name=about,proto3" json:"about,omitempty"`    // likewise, the seq of that call
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Submit) Reset() {
-	*x = Submit{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Submit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Submit) ProtoMessage() {}
-
-func (x *Submit) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Submit.ProtoReflect.Descriptor instead.
-func (*Submit) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Submit) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *Submit) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *Submit) GetLine() []byte {
-	if x != nil {
-		return x.Line
-	}
-	return nil
-}
-
-func (x *Submit) GetAnswers() string {
-	if x != nil {
-		return x.Answers
-	}
-	return ""
-}
-
-func (x *Submit) GetCall() uint64 {
-	if x != nil {
-		return x.Call
-	}
-	return 0
-}
-
-func (x *Submit) GetModern() bool {
-	if x != nil {
-		return x.Modern
-	}
-	return false
-}
-
-func (x *Submit) GetRequest() []byte {
-	if x != nil {
-		return x.Request
-	}
-	return nil
-}
-
-func (x *Submit) GetAbout() uint64 {
-	if x != nil {
-		return x.About
-	}
-	return 0
-}
-
-// Cancel withdraws a submitted line that has no final verdict yet. The daemon
-// answers nothing.
-type Cancel struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Cancel) Reset() {
-	*x = Cancel{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Cancel) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Cancel) ProtoMessage() {}
-
-func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
-func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *Cancel) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-// Observe tells of something that happened without a verdict: what became of a
-// judged call, a message that passed, a line that was refused unread. What a
-// server says is written to the agent when the daemon has answered that it heard
-// it; a shim that is alone need not wait, but tells it before its next submission.
-type Observe struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Direction     Direction              `protobuf:"varint,1,opt,name=direction,proto3,enum=thoughtgate.v1.Direction" json:"direction,omitempty"`
-	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"` // of the message, or of the request that it answers
-	Line          []byte                 `protobuf:"bytes,3,opt,name=line,proto3" json:"line,omitempty"`     // of messages that pass, and the first bytes of refused ones
-	Call          uint64                 `protobuf:"varint,4,opt,name=call,proto3" json:"call,omitempty"`    // the seq of the judged call this is the outcome of
-	Outcome       Outcome                `protobuf:"varint,5,opt,name=outcome,proto3,enum=thoughtgate.v1.Outcome" json:"outcome,omitempty"`
-	Refused       string                 `protobuf:"bytes,6,opt,name=refused,proto3" json:"refused,omitempty"`         // why the strict reader refused the line
-	Unrecorded    bool                   `protobuf:"varint,7,opt,name=unrecorded,proto3" json:"unrecorded,omitempty"`  // line, or the piece of it that this is, is looked at and not recorded
-	Missing       uint64                 `protobuf:"varint,8,opt,name=missing,proto3" json:"missing,omitempty"`        // with the last piece of a line: bytes of it that are in no piece
-	Echo          uint64                 `protobuf:"varint,9,opt,name=echo,proto3" json:"echo,omitempty"`              // from 1, rising; the daemon answers with Heard, 0: it need not
-	Counts        []*Count               `protobuf:"bytes,110,rep,name=counts,proto3" json:"counts,omitempty"`         // of the messages that were read since the last time; told with unrecorded and nothing else
-	Unanswered    *Unanswered            `protobuf:"bytes,140,opt,name=unanswered,proto3" json:"unanswered,omitempty"` // told with unrecorded and nothing else
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Observe) Reset() {
-	*x = Observe{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Observe) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Observe) ProtoMessage() {}
-
-func (x *Observe) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Observe.ProtoReflect.Descriptor instead.
-func (*Observe) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *Observe) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *Observe) GetMethod() string {
-	if x != nil {
-		return x.Method
-	}
-	return ""
-}
-
-func (x *Observe) GetLine() []byte {
-	if x != nil {
-		return x.Line
-	}
-	return nil
-}
-
-func (x *Observe) GetCall() uint64 {
-	if x != nil {
-		return x.Call
-	}
-	return 0
-}
-
-func (x *Observe) GetOutcome() Outcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return Outcome_OUTCOME_UNSPECIFIED
-}
-
-func (x *Observe) GetRefused() string {
-	if x != nil {
-		return x.Refused
-	}
-	return ""
-}
-
-func (x *Observe) GetUnrecorded() bool {
-	if x != nil {
-		return x.Unrecorded
-	}
-	return false
-}
-
-func (x *Observe) GetMissing() uint64 {
-	if x != nil {
-		return x.Missing
-	}
-	return 0
-}
-
-func (x *Observe) GetEcho() uint64 {
-	if x != nil {
-		return x.Echo
-	}
-	return 0
-}
-
-func (x *Observe) GetCounts() []*Count {
-	if x != nil {
-		return x.Counts
-	}
-	return nil
-}
-
-func (x *Observe) GetUnanswered() *Unanswered {
-	if x != nil {
-		return x.Unanswered
-	}
-	return nil
-}
-
-// Unanswered is which requests have had no answer for a while. It replaces what was
-// told before, and is told anew when that has changed and on each new stream.
-type Unanswered struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Requests      []*UnansweredRequest   `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"` // oldest first, a bounded number of them
-	More          uint64                 `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`        // requests of the agent that are not among them
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Unanswered) Reset() {
-	*x = Unanswered{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Unanswered) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Unanswered) ProtoMessage() {}
-
-func (x *Unanswered) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Unanswered.ProtoReflect.Descriptor instead.
-func (*Unanswered) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *Unanswered) GetRequests() []*UnansweredRequest {
-	if x != nil {
-		return x.Requests
-	}
-	return nil
-}
-
-func (x *Unanswered) GetMore() uint64 {
-	if x != nil {
-		return x.More
-	}
-	return 0
-}
-
-// UnansweredRequest is a request without an answer.
-type UnansweredRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Call          uint64                 `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`                                         // its seq; one that passed unjudged has one of its own
-	Direction     Direction              `protobuf:"varint,2,opt,name=direction,proto3,enum=thoughtgate.v1.Direction" json:"direction,omitempty"` // whose request it is
-	Method        string                 `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
-	Id            []byte                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`     // as written
-	Open          *durationpb.Duration   `protobuf:"bytes,5,opt,name=open,proto3" json:"open,omitempty"` // since it was let through
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnansweredRequest) Reset() {
-	*x = UnansweredRequest{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnansweredRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnansweredRequest) ProtoMessage() {}
-
-func (x *UnansweredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnansweredRequest.ProtoReflect.Descriptor instead.
-func (*UnansweredRequest) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *UnansweredRequest) GetCall() uint64 {
-	if x != nil {
-		return x.Call
-	}
-	return 0
-}
-
-func (x *UnansweredRequest) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *UnansweredRequest) GetMethod() string {
-	if x != nil {
-		return x.Method
-	}
-	return ""
-}
-
-func (x *UnansweredRequest) GetId() []byte {
-	if x != nil {
-		return x.Id
-	}
-	return nil
-}
-
-func (x *UnansweredRequest) GetOpen() *durationpb.Duration {
-	if x != nil {
-		return x.Open
-	}
-	return nil
-}
-
-// Count is how many messages of a method, and answers to it, one side wrote.
-type Count struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Direction     Direction              `protobuf:"varint,1,opt,name=direction,proto3,enum=thoughtgate.v1.Direction" json:"direction,omitempty"`
-	Method        string                 `protobuf:"bytes,2,opt,name=method,proto3" json:"method,omitempty"`
-	Messages      uint64                 `protobuf:"varint,3,opt,name=messages,proto3" json:"messages,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Count) Reset() {
-	*x = Count{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Count) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Count) ProtoMessage() {}
-
-func (x *Count) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Count.ProtoReflect.Descriptor instead.
-func (*Count) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *Count) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *Count) GetMethod() string {
-	if x != nil {
-		return x.Method
-	}
-	return ""
-}
-
-func (x *Count) GetMessages() uint64 {
-	if x != nil {
-		return x.Messages
-	}
-	return 0
-}
-
-// Exit is the last word of a shim.
-type Exit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	Server        Ended                  `protobuf:"varint,3,opt,name=server,proto3,enum=thoughtgate.v1.Ended" json:"server,omitempty"` // of the shim's own; unspecified where it shares one
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Exit) Reset() {
-	*x = Exit{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Exit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Exit) ProtoMessage() {}
-
-func (x *Exit) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Exit.ProtoReflect.Descriptor instead.
-func (*Exit) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *Exit) GetCode() int32 {
-	if x != nil {
-		return x.Code
-	}
-	return 0
-}
-
-func (x *Exit) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *Exit) GetServer() Ended {
-	if x != nil {
-		return x.Server
-	}
-	return Ended_ENDED_UNSPECIFIED
-}
-
-// Welcome accepts an attachment and says what holds for it.
-type Welcome struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Protocol  uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Build     string                 `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
-	Profile   Profile                `protobuf:"varint,3,opt,name=profile,proto3,enum=thoughtgate.v1.Profile" json:"profile,omitempty"`
-	Limits    *Limits                `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
-	RawStderr bool                   `protobuf:"varint,5,opt,name=raw_stderr,json=rawStderr,proto3" json:"raw_stderr,omitempty"` // copy the server's stderr unescaped
-	// Deprecated: Marked as deprecated in thoughtgate/v1/gate.proto.
-	Inspect       []string `protobuf:"bytes,6,rep,name=inspect,proto3" json:"inspect,omitempty"`      // was never sent; a verdict says whose result is submitted
-	Alone         bool     `protobuf:"varint,7,opt,name=alone,proto3" json:"alone,omitempty"`         // the shim is of no session: what its server says counts for its own calls only
-	Shared        bool     `protobuf:"varint,200,opt,name=shared,proto3" json:"shared,omitempty"`     // the daemon runs the server, for others too: the shim opens a way to it and starts nothing
-	Kept          bool     `protobuf:"varint,201,opt,name=kept,proto3" json:"kept,omitempty"`         // shared: the way that an earlier stream of this attachment opened stands still
-	Wrote         uint64   `protobuf:"varint,202,opt,name=wrote,proto3" json:"wrote,omitempty"`       // shared and kept: the seq of the last Write that came
-	Together      uint32   `protobuf:"varint,300,opt,name=together,proto3" json:"together,omitempty"` // how many messages more of an Up may hold; 0: the daemon does not read it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Welcome) Reset() {
-	*x = Welcome{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Welcome) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Welcome) ProtoMessage() {}
-
-func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
-func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Welcome) GetProtocol() uint32 {
+func (x *AttachResponse) GetProtocol() uint32 {
 	if x != nil {
 		return x.Protocol
 	}
 	return 0
 }
 
-func (x *Welcome) GetBuild() string {
+func (x *AttachResponse) GetBuild() string {
 	if x != nil {
 		return x.Build
 	}
 	return ""
 }
 
-func (x *Welcome) GetProfile() Profile {
+func (x *AttachResponse) GetProfile() Profile {
 	if x != nil {
 		return x.Profile
 	}
 	return Profile_PROFILE_UNSPECIFIED
 }
 
-func (x *Welcome) GetLimits() *Limits {
+func (x *AttachResponse) GetStart() bool {
 	if x != nil {
-		return x.Limits
+		return x.Start
 	}
-	return nil
+	return false
 }
 
-func (x *Welcome) GetRawStderr() bool {
+func (x *AttachResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *AttachResponse) GetRawStderr() bool {
 	if x != nil {
 		return x.RawStderr
 	}
 	return false
 }
 
-// Deprecated: Marked as deprecated in thoughtgate/v1/gate.proto.
-func (x *Welcome) GetInspect() []string {
+func (x *AttachResponse) GetSet() []string {
 	if x != nil {
-		return x.Inspect
+		return x.Set
 	}
 	return nil
 }
 
-func (x *Welcome) GetAlone() bool {
+func (x *AttachResponse) GetUnset() []string {
 	if x != nil {
-		return x.Alone
+		return x.Unset
 	}
-	return false
+	return nil
 }
 
-func (x *Welcome) GetShared() bool {
-	if x != nil {
-		return x.Shared
-	}
-	return false
-}
-
-func (x *Welcome) GetKept() bool {
-	if x != nil {
-		return x.Kept
-	}
-	return false
-}
-
-func (x *Welcome) GetWrote() uint64 {
-	if x != nil {
-		return x.Wrote
-	}
-	return 0
-}
-
-func (x *Welcome) GetTogether() uint32 {
-	if x != nil {
-		return x.Together
-	}
-	return 0
-}
-
-type Limits struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Window        uint32                 `protobuf:"varint,1,opt,name=window,proto3" json:"window,omitempty"`                           // submitted and without a word yet, at most
-	Pending       uint32                 `protobuf:"varint,2,opt,name=pending,proto3" json:"pending,omitempty"`                         // held for a person, at most
-	MaxMessage    uint64                 `protobuf:"varint,3,opt,name=max_message,json=maxMessage,proto3" json:"max_message,omitempty"` // bytes of one line
-	Reattach      *durationpb.Duration   `protobuf:"bytes,4,opt,name=reattach,proto3" json:"reattach,omitempty"`                        // how long to look for the daemon when the stream tears
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Limits) Reset() {
-	*x = Limits{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Limits) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Limits) ProtoMessage() {}
-
-func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Limits.ProtoReflect.Descriptor instead.
-func (*Limits) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *Limits) GetWindow() uint32 {
-	if x != nil {
-		return x.Window
-	}
-	return 0
-}
-
-func (x *Limits) GetPending() uint32 {
-	if x != nil {
-		return x.Pending
-	}
-	return 0
-}
-
-func (x *Limits) GetMaxMessage() uint64 {
-	if x != nil {
-		return x.MaxMessage
-	}
-	return 0
-}
-
-func (x *Limits) GetReattach() *durationpb.Duration {
+func (x *AttachResponse) GetReattach() *durationpb.Duration {
 	if x != nil {
 		return x.Reattach
 	}
 	return nil
 }
 
-// Verdict answers a Submit. Exactly one of FORWARD and DENY is final.
-type Verdict struct {
+type StartedRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
-	Action        Action                 `protobuf:"varint,2,opt,name=action,proto3,enum=thoughtgate.v1.Action" json:"action,omitempty"`
-	Digest        []byte                 `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`           // FORWARD: SHA-256 of the line to be written
-	Replacement   []byte                 `protobuf:"bytes,4,opt,name=replacement,proto3" json:"replacement,omitempty"` // FORWARD: write this instead of what was submitted
-	Answer        []byte                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`           // DENY: give this line to whoever asked; empty: give nothing
-	Reason        string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	Approval      string                 `protobuf:"bytes,7,opt,name=approval,proto3" json:"approval,omitempty"`  // the question that is or was put to a person
-	Notice        string                 `protobuf:"bytes,60,opt,name=notice,proto3" json:"notice,omitempty"`     // FORWARD: tell the agent this in a text item before the content of the result
-	Inspect       bool                   `protobuf:"varint,240,opt,name=inspect,proto3" json:"inspect,omitempty"` // FORWARD: submit the result, wherever it arrives; an error passes
+	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Pid           int32                  `protobuf:"varint,2,opt,name=pid,proto3" json:"pid,omitempty"`      // a child of the peer; 0: it could not be started, or was not to be
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // why it could not; the daemon answers the agent's requests with that
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Verdict) Reset() {
-	*x = Verdict{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
+func (x *StartedRequest) Reset() {
+	*x = StartedRequest{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Verdict) String() string {
+func (x *StartedRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Verdict) ProtoMessage() {}
+func (*StartedRequest) ProtoMessage() {}
 
-func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[13]
+func (x *StartedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,714 +356,316 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
-func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{13}
+// Deprecated: Use StartedRequest.ProtoReflect.Descriptor instead.
+func (*StartedRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *Verdict) GetSeq() uint64 {
+func (x *StartedRequest) GetAttachment() string {
 	if x != nil {
-		return x.Seq
+		return x.Attachment
+	}
+	return ""
+}
+
+func (x *StartedRequest) GetPid() int32 {
+	if x != nil {
+		return x.Pid
 	}
 	return 0
 }
 
-func (x *Verdict) GetAction() Action {
-	if x != nil {
-		return x.Action
-	}
-	return Action_ACTION_UNSPECIFIED
-}
-
-func (x *Verdict) GetDigest() []byte {
-	if x != nil {
-		return x.Digest
-	}
-	return nil
-}
-
-func (x *Verdict) GetReplacement() []byte {
-	if x != nil {
-		return x.Replacement
-	}
-	return nil
-}
-
-func (x *Verdict) GetAnswer() []byte {
-	if x != nil {
-		return x.Answer
-	}
-	return nil
-}
-
-func (x *Verdict) GetReason() string {
+func (x *StartedRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
 	}
 	return ""
 }
 
-func (x *Verdict) GetApproval() string {
+type StartedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartedResponse) Reset() {
+	*x = StartedResponse{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartedResponse) ProtoMessage() {}
+
+func (x *StartedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[3]
 	if x != nil {
-		return x.Approval
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartedResponse.ProtoReflect.Descriptor instead.
+func (*StartedResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{3}
+}
+
+type SignalRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Signal        int32                  `protobuf:"varint,2,opt,name=signal,proto3" json:"signal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalRequest) Reset() {
+	*x = SignalRequest{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalRequest) ProtoMessage() {}
+
+func (x *SignalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalRequest.ProtoReflect.Descriptor instead.
+func (*SignalRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SignalRequest) GetAttachment() string {
+	if x != nil {
+		return x.Attachment
 	}
 	return ""
 }
 
-func (x *Verdict) GetNotice() string {
+func (x *SignalRequest) GetSignal() int32 {
 	if x != nil {
-		return x.Notice
+		return x.Signal
+	}
+	return 0
+}
+
+type SignalResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SignalResponse) Reset() {
+	*x = SignalResponse{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SignalResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SignalResponse) ProtoMessage() {}
+
+func (x *SignalResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SignalResponse.ProtoReflect.Descriptor instead.
+func (*SignalResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{5}
+}
+
+type EndedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attachment    string                 `protobuf:"bytes,1,opt,name=attachment,proto3" json:"attachment,omitempty"`
+	Status        int32                  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"` // exit status
+	Signal        int32                  `protobuf:"varint,3,opt,name=signal,proto3" json:"signal,omitempty"` // which ended it, else 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndedRequest) Reset() {
+	*x = EndedRequest{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndedRequest) ProtoMessage() {}
+
+func (x *EndedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndedRequest.ProtoReflect.Descriptor instead.
+func (*EndedRequest) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *EndedRequest) GetAttachment() string {
+	if x != nil {
+		return x.Attachment
 	}
 	return ""
 }
 
-func (x *Verdict) GetInspect() bool {
-	if x != nil {
-		return x.Inspect
-	}
-	return false
-}
-
-// Deliver is a line for the agent that answers nothing it asked of the server.
-type Deliver struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Line          []byte                 `protobuf:"bytes,1,opt,name=line,proto3" json:"line,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Deliver) Reset() {
-	*x = Deliver{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Deliver) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Deliver) ProtoMessage() {}
-
-func (x *Deliver) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Deliver.ProtoReflect.Descriptor instead.
-func (*Deliver) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *Deliver) GetLine() []byte {
-	if x != nil {
-		return x.Line
-	}
-	return nil
-}
-
-// Heard answers an Observe: it counts for every call that is submitted from here
-// on, by whichever shim of the session.
-type Heard struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Echo          uint64                 `protobuf:"varint,1,opt,name=echo,proto3" json:"echo,omitempty"` // of that Observe; those before it have been heard, too
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Heard) Reset() {
-	*x = Heard{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Heard) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Heard) ProtoMessage() {}
-
-func (x *Heard) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Heard.ProtoReflect.Descriptor instead.
-func (*Heard) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *Heard) GetEcho() uint64 {
-	if x != nil {
-		return x.Echo
-	}
-	return 0
-}
-
-// Drain asks the shim to finish what is written, refuse what is held, and leave.
-type Drain struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Drain) Reset() {
-	*x = Drain{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Drain) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Drain) ProtoMessage() {}
-
-func (x *Drain) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Drain.ProtoReflect.Descriptor instead.
-func (*Drain) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *Drain) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-// Open opens the way to a shared server, or takes it up again on a new stream. It
-// is the first message of a shim after a Welcome that says shared; another shim
-// sends none.
-type Open struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Env           [][]byte               `protobuf:"bytes,1,rep,name=env,proto3" json:"env,omitempty"`               // NAME=value: all that the server is to see, should it be started; secrets, which are written nowhere
-	Initialize    []byte                 `protobuf:"bytes,2,opt,name=initialize,proto3" json:"initialize,omitempty"` // the agent's own, as written, when an earlier daemon's server has had it; else empty
-	Took          uint64                 `protobuf:"varint,3,opt,name=took,proto3" json:"took,omitempty"`            // the seq of the last Read that the shim has taken over
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Open) Reset() {
-	*x = Open{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Open) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Open) ProtoMessage() {}
-
-func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Open.ProtoReflect.Descriptor instead.
-func (*Open) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *Open) GetEnv() [][]byte {
-	if x != nil {
-		return x.Env
-	}
-	return nil
-}
-
-func (x *Open) GetInitialize() []byte {
-	if x != nil {
-		return x.Initialize
-	}
-	return nil
-}
-
-func (x *Open) GetTook() uint64 {
-	if x != nil {
-		return x.Took
-	}
-	return 0
-}
-
-// Write is one line for a shared server. It must pass unjudged by the table of
-// methods, or be what a FORWARD verdict on this attachment let through; each
-// verdict is good for one. Anything else ends the stream.
-type Write struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`  // from 1, rising by one
-	Line          []byte                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"` // without its line end
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Write) Reset() {
-	*x = Write{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Write) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Write) ProtoMessage() {}
-
-func (x *Write) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Write.ProtoReflect.Descriptor instead.
-func (*Write) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *Write) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *Write) GetLine() []byte {
-	if x != nil {
-		return x.Line
-	}
-	return nil
-}
-
-// Wrote says that the server has taken lines in.
-type Wrote struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // of the last one
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Wrote) Reset() {
-	*x = Wrote{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Wrote) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Wrote) ProtoMessage() {}
-
-func (x *Wrote) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Wrote.ProtoReflect.Descriptor instead.
-func (*Wrote) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *Wrote) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-// Read is one line of a shared server for this shim's agent, to be treated as
-// one that a server of its own had written.
-type Read struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`  // from 1, rising by one
-	Line          []byte                 `protobuf:"bytes,2,opt,name=line,proto3" json:"line,omitempty"` // without its line end
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Read) Reset() {
-	*x = Read{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Read) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Read) ProtoMessage() {}
-
-func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Read.ProtoReflect.Descriptor instead.
-func (*Read) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *Read) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *Read) GetLine() []byte {
-	if x != nil {
-		return x.Line
-	}
-	return nil
-}
-
-// Took says that the shim has taken lines over; a few may be on their way.
-type Took struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // of the last one
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Took) Reset() {
-	*x = Took{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Took) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Took) ProtoMessage() {}
-
-func (x *Took) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Took.ProtoReflect.Descriptor instead.
-func (*Took) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *Took) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-// Gone says that a shared server will not serve this attachment any more.
-type Gone struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Started       bool                   `protobuf:"varint,1,opt,name=started,proto3" json:"started,omitempty"` // false: it could not be started
-	Status        int32                  `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`   // the exit status that the shim should leave with
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Gone) Reset() {
-	*x = Gone{}
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Gone) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Gone) ProtoMessage() {}
-
-func (x *Gone) ProtoReflect() protoreflect.Message {
-	mi := &file_thoughtgate_v1_gate_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Gone.ProtoReflect.Descriptor instead.
-func (*Gone) Descriptor() ([]byte, []int) {
-	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *Gone) GetStarted() bool {
-	if x != nil {
-		return x.Started
-	}
-	return false
-}
-
-func (x *Gone) GetStatus() int32 {
+func (x *EndedRequest) GetStatus() int32 {
 	if x != nil {
 		return x.Status
 	}
 	return 0
 }
 
-func (x *Gone) GetReason() string {
+func (x *EndedRequest) GetSignal() int32 {
 	if x != nil {
-		return x.Reason
+		return x.Signal
 	}
-	return ""
+	return 0
+}
+
+type EndedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndedResponse) Reset() {
+	*x = EndedResponse{}
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndedResponse) ProtoMessage() {}
+
+func (x *EndedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_thoughtgate_v1_gate_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndedResponse.ProtoReflect.Descriptor instead.
+func (*EndedResponse) Descriptor() ([]byte, []int) {
+	return file_thoughtgate_v1_gate_proto_rawDescGZIP(), []int{7}
 }
 
 var File_thoughtgate_v1_gate_proto protoreflect.FileDescriptor
 
 const file_thoughtgate_v1_gate_proto_rawDesc = "" +
 	"\n" +
-	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\xe7\x03\n" +
-	"\x02Up\x12-\n" +
-	"\x05hello\x18\x01 \x01(\v2\x15.thoughtgate.v1.HelloH\x00R\x05hello\x123\n" +
-	"\astarted\x18\x02 \x01(\v2\x17.thoughtgate.v1.StartedH\x00R\astarted\x120\n" +
-	"\x06submit\x18\x03 \x01(\v2\x16.thoughtgate.v1.SubmitH\x00R\x06submit\x120\n" +
-	"\x06cancel\x18\x04 \x01(\v2\x16.thoughtgate.v1.CancelH\x00R\x06cancel\x123\n" +
-	"\aobserve\x18\x05 \x01(\v2\x17.thoughtgate.v1.ObserveH\x00R\aobserve\x12*\n" +
-	"\x04exit\x18\x06 \x01(\v2\x14.thoughtgate.v1.ExitH\x00R\x04exit\x12+\n" +
-	"\x04open\x18\xc8\x01 \x01(\v2\x14.thoughtgate.v1.OpenH\x00R\x04open\x12.\n" +
-	"\x05write\x18\xc9\x01 \x01(\v2\x15.thoughtgate.v1.WriteH\x00R\x05write\x12+\n" +
-	"\x04took\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.TookH\x00R\x04took\x12'\n" +
-	"\x04more\x18\xac\x02 \x03(\v2\x12.thoughtgate.v1.UpR\x04moreB\x05\n" +
-	"\x03msg\"\xbf\x03\n" +
-	"\x04Down\x123\n" +
-	"\awelcome\x18\x01 \x01(\v2\x17.thoughtgate.v1.WelcomeH\x00R\awelcome\x123\n" +
-	"\averdict\x18\x02 \x01(\v2\x17.thoughtgate.v1.VerdictH\x00R\averdict\x123\n" +
-	"\adeliver\x18\x03 \x01(\v2\x17.thoughtgate.v1.DeliverH\x00R\adeliver\x12-\n" +
-	"\x05drain\x18\x04 \x01(\v2\x15.thoughtgate.v1.DrainH\x00R\x05drain\x12-\n" +
-	"\x05heard\x18\x05 \x01(\v2\x15.thoughtgate.v1.HeardH\x00R\x05heard\x12+\n" +
-	"\x04read\x18\xc8\x01 \x01(\v2\x14.thoughtgate.v1.ReadH\x00R\x04read\x12.\n" +
-	"\x05wrote\x18\xc9\x01 \x01(\v2\x15.thoughtgate.v1.WroteH\x00R\x05wrote\x12+\n" +
-	"\x04gone\x18\xca\x01 \x01(\v2\x14.thoughtgate.v1.GoneH\x00R\x04gone\x12)\n" +
-	"\x04more\x18\xac\x02 \x03(\v2\x14.thoughtgate.v1.DownR\x04moreB\x05\n" +
-	"\x03msg\"\xde\x03\n" +
-	"\x05Hello\x12\x1a\n" +
+	"\x19thoughtgate/v1/gate.proto\x12\x0ethoughtgate.v1\x1a\x1egoogle/protobuf/duration.proto\"\x8f\x03\n" +
+	"\rAttachRequest\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x03 \x01(\tR\n" +
-	"attachment\x12\x1a\n" +
-	"\breattach\x18\x04 \x01(\bR\breattach\x12\x18\n" +
-	"\asession\x18\x05 \x01(\tR\asession\x12\x16\n" +
-	"\x06server\x18\x06 \x01(\tR\x06server\x12\x1e\n" +
+	"attachment\x12\x18\n" +
+	"\asession\x18\x04 \x01(\tR\asession\x12\x16\n" +
+	"\x06server\x18\x05 \x01(\tR\x06server\x12\x1e\n" +
 	"\n" +
-	"executable\x18\a \x01(\tR\n" +
+	"executable\x18\x06 \x01(\tR\n" +
 	"executable\x12\x18\n" +
-	"\acommand\x18\b \x03(\tR\acommand\x12\x10\n" +
-	"\x03cwd\x18\t \x01(\tR\x03cwd\x121\n" +
-	"\aprofile\x18\n" +
-	" \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x12\n" +
-	"\x04from\x18( \x01(\tR\x04from\x12\x12\n" +
-	"\x04sets\x18) \x03(\tR\x04sets\x125\n" +
-	"\bpatience\x18< \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1d\n" +
-	"\textension\x18\xa2\x02 \x01(\tR\textension\x12\x1b\n" +
-	"\binspects\x18\xf0\x01 \x01(\bR\binspects\x12\x1b\n" +
-	"\btogether\x18\xac\x02 \x01(\bR\btogether\"\x1b\n" +
-	"\aStarted\x12\x10\n" +
-	"\x03pid\x18\x01 \x01(\x05R\x03pid\"\xdf\x01\n" +
-	"\x06Submit\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x127\n" +
-	"\tdirection\x18\x02 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x12\n" +
-	"\x04line\x18\x03 \x01(\fR\x04line\x12\x18\n" +
-	"\aanswers\x18\x04 \x01(\tR\aanswers\x12\x12\n" +
-	"\x04call\x18\x05 \x01(\x04R\x04call\x12\x16\n" +
-	"\x06modern\x18\x06 \x01(\bR\x06modern\x12\x19\n" +
-	"\arequest\x18\xf0\x01 \x01(\fR\arequest\x12\x15\n" +
-	"\x05about\x18\xf1\x01 \x01(\x04R\x05about\"\x1a\n" +
-	"\x06Cancel\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x89\x03\n" +
-	"\aObserve\x127\n" +
-	"\tdirection\x18\x01 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
-	"\x06method\x18\x02 \x01(\tR\x06method\x12\x12\n" +
-	"\x04line\x18\x03 \x01(\fR\x04line\x12\x12\n" +
-	"\x04call\x18\x04 \x01(\x04R\x04call\x121\n" +
-	"\aoutcome\x18\x05 \x01(\x0e2\x17.thoughtgate.v1.OutcomeR\aoutcome\x12\x18\n" +
-	"\arefused\x18\x06 \x01(\tR\arefused\x12\x1e\n" +
-	"\n" +
-	"unrecorded\x18\a \x01(\bR\n" +
-	"unrecorded\x12\x18\n" +
-	"\amissing\x18\b \x01(\x04R\amissing\x12\x12\n" +
-	"\x04echo\x18\t \x01(\x04R\x04echo\x12-\n" +
-	"\x06counts\x18n \x03(\v2\x15.thoughtgate.v1.CountR\x06counts\x12;\n" +
-	"\n" +
-	"unanswered\x18\x8c\x01 \x01(\v2\x1a.thoughtgate.v1.UnansweredR\n" +
-	"unanswered\"_\n" +
-	"\n" +
-	"Unanswered\x12=\n" +
-	"\brequests\x18\x01 \x03(\v2!.thoughtgate.v1.UnansweredRequestR\brequests\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\x04R\x04more\"\xb7\x01\n" +
-	"\x11UnansweredRequest\x12\x12\n" +
-	"\x04call\x18\x01 \x01(\x04R\x04call\x127\n" +
-	"\tdirection\x18\x02 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
-	"\x06method\x18\x03 \x01(\tR\x06method\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\fR\x02id\x12-\n" +
-	"\x04open\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04open\"t\n" +
-	"\x05Count\x127\n" +
-	"\tdirection\x18\x01 \x01(\x0e2\x19.thoughtgate.v1.DirectionR\tdirection\x12\x16\n" +
-	"\x06method\x18\x02 \x01(\tR\x06method\x12\x1a\n" +
-	"\bmessages\x18\x03 \x01(\x04R\bmessages\"a\n" +
-	"\x04Exit\x12\x12\n" +
-	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
-	"\x06server\x18\x03 \x01(\x0e2\x15.thoughtgate.v1.EndedR\x06server\"\xd3\x02\n" +
-	"\aWelcome\x12\x1a\n" +
+	"\acommand\x18\a \x03(\tR\acommand\x12\x10\n" +
+	"\x03cwd\x18\b \x01(\tR\x03cwd\x121\n" +
+	"\aprofile\x18\t \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x12\n" +
+	"\x04from\x18\n" +
+	" \x01(\tR\x04from\x12\x12\n" +
+	"\x04sets\x18\v \x03(\tR\x04sets\x125\n" +
+	"\bpatience\x18\f \x01(\v2\x19.google.protobuf.DurationR\bpatience\x12\x1c\n" +
+	"\textension\x18\r \x01(\tR\textension\"\xa1\x02\n" +
+	"\x0eAttachResponse\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x14\n" +
 	"\x05build\x18\x02 \x01(\tR\x05build\x121\n" +
-	"\aprofile\x18\x03 \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12.\n" +
-	"\x06limits\x18\x04 \x01(\v2\x16.thoughtgate.v1.LimitsR\x06limits\x12\x1d\n" +
+	"\aprofile\x18\x03 \x01(\x0e2\x17.thoughtgate.v1.ProfileR\aprofile\x12\x14\n" +
+	"\x05start\x18\x04 \x01(\bR\x05start\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"raw_stderr\x18\x05 \x01(\bR\trawStderr\x12\x1c\n" +
-	"\ainspect\x18\x06 \x03(\tB\x02\x18\x01R\ainspect\x12\x14\n" +
-	"\x05alone\x18\a \x01(\bR\x05alone\x12\x17\n" +
-	"\x06shared\x18\xc8\x01 \x01(\bR\x06shared\x12\x13\n" +
-	"\x04kept\x18\xc9\x01 \x01(\bR\x04kept\x12\x15\n" +
-	"\x05wrote\x18\xca\x01 \x01(\x04R\x05wrote\x12\x1b\n" +
-	"\btogether\x18\xac\x02 \x01(\rR\btogether\"\x92\x01\n" +
-	"\x06Limits\x12\x16\n" +
-	"\x06window\x18\x01 \x01(\rR\x06window\x12\x18\n" +
-	"\apending\x18\x02 \x01(\rR\apending\x12\x1f\n" +
-	"\vmax_message\x18\x03 \x01(\x04R\n" +
-	"maxMessage\x125\n" +
-	"\breattach\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\breattach\"\x84\x02\n" +
-	"\aVerdict\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12.\n" +
-	"\x06action\x18\x02 \x01(\x0e2\x16.thoughtgate.v1.ActionR\x06action\x12\x16\n" +
-	"\x06digest\x18\x03 \x01(\fR\x06digest\x12 \n" +
-	"\vreplacement\x18\x04 \x01(\fR\vreplacement\x12\x16\n" +
-	"\x06answer\x18\x05 \x01(\fR\x06answer\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bapproval\x18\a \x01(\tR\bapproval\x12\x16\n" +
-	"\x06notice\x18< \x01(\tR\x06notice\x12\x19\n" +
-	"\ainspect\x18\xf0\x01 \x01(\bR\ainspect\"\x1d\n" +
-	"\aDeliver\x12\x12\n" +
-	"\x04line\x18\x01 \x01(\fR\x04line\"\x1b\n" +
-	"\x05Heard\x12\x12\n" +
-	"\x04echo\x18\x01 \x01(\x04R\x04echo\"\x1f\n" +
-	"\x05Drain\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\"L\n" +
-	"\x04Open\x12\x10\n" +
-	"\x03env\x18\x01 \x03(\fR\x03env\x12\x1e\n" +
+	"raw_stderr\x18\x06 \x01(\bR\trawStderr\x12\x10\n" +
+	"\x03set\x18\a \x03(\tR\x03set\x12\x14\n" +
+	"\x05unset\x18\b \x03(\tR\x05unset\x125\n" +
+	"\breattach\x18\t \x01(\v2\x19.google.protobuf.DurationR\breattach\"Z\n" +
+	"\x0eStartedRequest\x12\x1e\n" +
 	"\n" +
-	"initialize\x18\x02 \x01(\fR\n" +
-	"initialize\x12\x12\n" +
-	"\x04took\x18\x03 \x01(\x04R\x04took\"-\n" +
-	"\x05Write\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04line\x18\x02 \x01(\fR\x04line\"\x19\n" +
-	"\x05Wrote\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\",\n" +
-	"\x04Read\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04line\x18\x02 \x01(\fR\x04line\"\x18\n" +
-	"\x04Took\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"P\n" +
-	"\x04Gone\x12\x18\n" +
-	"\astarted\x18\x01 \x01(\bR\astarted\x12\x16\n" +
+	"attachment\x18\x01 \x01(\tR\n" +
+	"attachment\x12\x10\n" +
+	"\x03pid\x18\x02 \x01(\x05R\x03pid\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x11\n" +
+	"\x0fStartedResponse\"G\n" +
+	"\rSignalRequest\x12\x1e\n" +
+	"\n" +
+	"attachment\x18\x01 \x01(\tR\n" +
+	"attachment\x12\x16\n" +
+	"\x06signal\x18\x02 \x01(\x05R\x06signal\"\x10\n" +
+	"\x0eSignalResponse\"^\n" +
+	"\fEndedRequest\x12\x1e\n" +
+	"\n" +
+	"attachment\x18\x01 \x01(\tR\n" +
+	"attachment\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\x05R\x06status\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason*S\n" +
+	"\x06signal\x18\x03 \x01(\x05R\x06signal\"\x0f\n" +
+	"\rEndedResponse*S\n" +
 	"\aProfile\x12\x17\n" +
 	"\x13PROFILE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12PROFILE_PRODUCTION\x10\x01\x12\x17\n" +
-	"\x13PROFILE_DEVELOPMENT\x10\x02*d\n" +
-	"\tDirection\x12\x19\n" +
-	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x1d\n" +
-	"\x19DIRECTION_AGENT_TO_SERVER\x10\x01\x12\x1d\n" +
-	"\x19DIRECTION_SERVER_TO_AGENT\x10\x02*\xa8\x01\n" +
-	"\aOutcome\x12\x17\n" +
-	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0e\n" +
-	"\n" +
-	"OUTCOME_OK\x10\x01\x12\x16\n" +
-	"\x12OUTCOME_TOOL_ERROR\x10\x02\x12\x1a\n" +
-	"\x16OUTCOME_PROTOCOL_ERROR\x10\x03\x12\x15\n" +
-	"\x11OUTCOME_CANCELLED\x10\x04\x12\x10\n" +
-	"\fOUTCOME_LOST\x10\x05\x12\x17\n" +
-	"\x13OUTCOME_NOT_WRITTEN\x10\x06*W\n" +
-	"\x05Ended\x12\x15\n" +
-	"\x11ENDED_UNSPECIFIED\x10\x00\x12\x10\n" +
-	"\fENDED_EXITED\x10\x01\x12\x13\n" +
-	"\x0fENDED_SIGNALLED\x10\x02\x12\x10\n" +
-	"\fENDED_FAILED\x10\x03*Y\n" +
-	"\x06Action\x12\x16\n" +
-	"\x12ACTION_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eACTION_FORWARD\x10\x01\x12\x0f\n" +
-	"\vACTION_DENY\x10\x02\x12\x12\n" +
-	"\x0eACTION_PENDING\x10\x032>\n" +
-	"\x04Gate\x126\n" +
-	"\x06Attach\x12\x12.thoughtgate.v1.Up\x1a\x14.thoughtgate.v1.Down(\x010\x01BHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
+	"\x13PROFILE_DEVELOPMENT\x10\x022\xaa\x02\n" +
+	"\x04Gate\x12G\n" +
+	"\x06Attach\x12\x1d.thoughtgate.v1.AttachRequest\x1a\x1e.thoughtgate.v1.AttachResponse\x12J\n" +
+	"\aStarted\x12\x1e.thoughtgate.v1.StartedRequest\x1a\x1f.thoughtgate.v1.StartedResponse\x12G\n" +
+	"\x06Signal\x12\x1d.thoughtgate.v1.SignalRequest\x1a\x1e.thoughtgate.v1.SignalResponse\x12D\n" +
+	"\x05Ended\x12\x1c.thoughtgate.v1.EndedRequest\x1a\x1d.thoughtgate.v1.EndedResponseBHZFgithub.com/thoughtgate/thoughtgated/proto/thoughtgate/v1;thoughtgatev1b\x06proto3"
 
 var (
 	file_thoughtgate_v1_gate_proto_rawDescOnce sync.Once
@@ -2375,82 +679,38 @@ func file_thoughtgate_v1_gate_proto_rawDescGZIP() []byte {
 	return file_thoughtgate_v1_gate_proto_rawDescData
 }
 
-var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_thoughtgate_v1_gate_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_thoughtgate_v1_gate_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_thoughtgate_v1_gate_proto_goTypes = []any{
 	(Profile)(0),                // 0: thoughtgate.v1.Profile
-	(Direction)(0),              // 1: thoughtgate.v1.Direction
-	(Outcome)(0),                // 2: thoughtgate.v1.Outcome
-	(Ended)(0),                  // 3: thoughtgate.v1.Ended
-	(Action)(0),                 // 4: thoughtgate.v1.Action
-	(*Up)(nil),                  // 5: thoughtgate.v1.Up
-	(*Down)(nil),                // 6: thoughtgate.v1.Down
-	(*Hello)(nil),               // 7: thoughtgate.v1.Hello
-	(*Started)(nil),             // 8: thoughtgate.v1.Started
-	(*Submit)(nil),              // 9: thoughtgate.v1.Submit
-	(*Cancel)(nil),              // 10: thoughtgate.v1.Cancel
-	(*Observe)(nil),             // 11: thoughtgate.v1.Observe
-	(*Unanswered)(nil),          // 12: thoughtgate.v1.Unanswered
-	(*UnansweredRequest)(nil),   // 13: thoughtgate.v1.UnansweredRequest
-	(*Count)(nil),               // 14: thoughtgate.v1.Count
-	(*Exit)(nil),                // 15: thoughtgate.v1.Exit
-	(*Welcome)(nil),             // 16: thoughtgate.v1.Welcome
-	(*Limits)(nil),              // 17: thoughtgate.v1.Limits
-	(*Verdict)(nil),             // 18: thoughtgate.v1.Verdict
-	(*Deliver)(nil),             // 19: thoughtgate.v1.Deliver
-	(*Heard)(nil),               // 20: thoughtgate.v1.Heard
-	(*Drain)(nil),               // 21: thoughtgate.v1.Drain
-	(*Open)(nil),                // 22: thoughtgate.v1.Open
-	(*Write)(nil),               // 23: thoughtgate.v1.Write
-	(*Wrote)(nil),               // 24: thoughtgate.v1.Wrote
-	(*Read)(nil),                // 25: thoughtgate.v1.Read
-	(*Took)(nil),                // 26: thoughtgate.v1.Took
-	(*Gone)(nil),                // 27: thoughtgate.v1.Gone
-	(*durationpb.Duration)(nil), // 28: google.protobuf.Duration
+	(*AttachRequest)(nil),       // 1: thoughtgate.v1.AttachRequest
+	(*AttachResponse)(nil),      // 2: thoughtgate.v1.AttachResponse
+	(*StartedRequest)(nil),      // 3: thoughtgate.v1.StartedRequest
+	(*StartedResponse)(nil),     // 4: thoughtgate.v1.StartedResponse
+	(*SignalRequest)(nil),       // 5: thoughtgate.v1.SignalRequest
+	(*SignalResponse)(nil),      // 6: thoughtgate.v1.SignalResponse
+	(*EndedRequest)(nil),        // 7: thoughtgate.v1.EndedRequest
+	(*EndedResponse)(nil),       // 8: thoughtgate.v1.EndedResponse
+	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
 }
 var file_thoughtgate_v1_gate_proto_depIdxs = []int32{
-	7,  // 0: thoughtgate.v1.Up.hello:type_name -> thoughtgate.v1.Hello
-	8,  // 1: thoughtgate.v1.Up.started:type_name -> thoughtgate.v1.Started
-	9,  // 2: thoughtgate.v1.Up.submit:type_name -> thoughtgate.v1.Submit
-	10, // 3: thoughtgate.v1.Up.cancel:type_name -> thoughtgate.v1.Cancel
-	11, // 4: thoughtgate.v1.Up.observe:type_name -> thoughtgate.v1.Observe
-	15, // 5: thoughtgate.v1.Up.exit:type_name -> thoughtgate.v1.Exit
-	22, // 6: thoughtgate.v1.Up.open:type_name -> thoughtgate.v1.Open
-	23, // 7: thoughtgate.v1.Up.write:type_name -> thoughtgate.v1.Write
-	26, // 8: thoughtgate.v1.Up.took:type_name -> thoughtgate.v1.Took
-	5,  // 9: thoughtgate.v1.Up.more:type_name -> thoughtgate.v1.Up
-	16, // 10: thoughtgate.v1.Down.welcome:type_name -> thoughtgate.v1.Welcome
-	18, // 11: thoughtgate.v1.Down.verdict:type_name -> thoughtgate.v1.Verdict
-	19, // 12: thoughtgate.v1.Down.deliver:type_name -> thoughtgate.v1.Deliver
-	21, // 13: thoughtgate.v1.Down.drain:type_name -> thoughtgate.v1.Drain
-	20, // 14: thoughtgate.v1.Down.heard:type_name -> thoughtgate.v1.Heard
-	25, // 15: thoughtgate.v1.Down.read:type_name -> thoughtgate.v1.Read
-	24, // 16: thoughtgate.v1.Down.wrote:type_name -> thoughtgate.v1.Wrote
-	27, // 17: thoughtgate.v1.Down.gone:type_name -> thoughtgate.v1.Gone
-	6,  // 18: thoughtgate.v1.Down.more:type_name -> thoughtgate.v1.Down
-	0,  // 19: thoughtgate.v1.Hello.profile:type_name -> thoughtgate.v1.Profile
-	28, // 20: thoughtgate.v1.Hello.patience:type_name -> google.protobuf.Duration
-	1,  // 21: thoughtgate.v1.Submit.direction:type_name -> thoughtgate.v1.Direction
-	1,  // 22: thoughtgate.v1.Observe.direction:type_name -> thoughtgate.v1.Direction
-	2,  // 23: thoughtgate.v1.Observe.outcome:type_name -> thoughtgate.v1.Outcome
-	14, // 24: thoughtgate.v1.Observe.counts:type_name -> thoughtgate.v1.Count
-	12, // 25: thoughtgate.v1.Observe.unanswered:type_name -> thoughtgate.v1.Unanswered
-	13, // 26: thoughtgate.v1.Unanswered.requests:type_name -> thoughtgate.v1.UnansweredRequest
-	1,  // 27: thoughtgate.v1.UnansweredRequest.direction:type_name -> thoughtgate.v1.Direction
-	28, // 28: thoughtgate.v1.UnansweredRequest.open:type_name -> google.protobuf.Duration
-	1,  // 29: thoughtgate.v1.Count.direction:type_name -> thoughtgate.v1.Direction
-	3,  // 30: thoughtgate.v1.Exit.server:type_name -> thoughtgate.v1.Ended
-	0,  // 31: thoughtgate.v1.Welcome.profile:type_name -> thoughtgate.v1.Profile
-	17, // 32: thoughtgate.v1.Welcome.limits:type_name -> thoughtgate.v1.Limits
-	28, // 33: thoughtgate.v1.Limits.reattach:type_name -> google.protobuf.Duration
-	4,  // 34: thoughtgate.v1.Verdict.action:type_name -> thoughtgate.v1.Action
-	5,  // 35: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.Up
-	6,  // 36: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.Down
-	36, // [36:37] is the sub-list for method output_type
-	35, // [35:36] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	0, // 0: thoughtgate.v1.AttachRequest.profile:type_name -> thoughtgate.v1.Profile
+	9, // 1: thoughtgate.v1.AttachRequest.patience:type_name -> google.protobuf.Duration
+	0, // 2: thoughtgate.v1.AttachResponse.profile:type_name -> thoughtgate.v1.Profile
+	9, // 3: thoughtgate.v1.AttachResponse.reattach:type_name -> google.protobuf.Duration
+	1, // 4: thoughtgate.v1.Gate.Attach:input_type -> thoughtgate.v1.AttachRequest
+	3, // 5: thoughtgate.v1.Gate.Started:input_type -> thoughtgate.v1.StartedRequest
+	5, // 6: thoughtgate.v1.Gate.Signal:input_type -> thoughtgate.v1.SignalRequest
+	7, // 7: thoughtgate.v1.Gate.Ended:input_type -> thoughtgate.v1.EndedRequest
+	2, // 8: thoughtgate.v1.Gate.Attach:output_type -> thoughtgate.v1.AttachResponse
+	4, // 9: thoughtgate.v1.Gate.Started:output_type -> thoughtgate.v1.StartedResponse
+	6, // 10: thoughtgate.v1.Gate.Signal:output_type -> thoughtgate.v1.SignalResponse
+	8, // 11: thoughtgate.v1.Gate.Ended:output_type -> thoughtgate.v1.EndedResponse
+	8, // [8:12] is the sub-list for method output_type
+	4, // [4:8] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_thoughtgate_v1_gate_proto_init() }
@@ -2458,34 +718,13 @@ func file_thoughtgate_v1_gate_proto_init() {
 	if File_thoughtgate_v1_gate_proto != nil {
 		return
 	}
-	file_thoughtgate_v1_gate_proto_msgTypes[0].OneofWrappers = []any{
-		(*Up_Hello)(nil),
-		(*Up_Started)(nil),
-		(*Up_Submit)(nil),
-		(*Up_Cancel)(nil),
-		(*Up_Observe)(nil),
-		(*Up_Exit)(nil),
-		(*Up_Open)(nil),
-		(*Up_Write)(nil),
-		(*Up_Took)(nil),
-	}
-	file_thoughtgate_v1_gate_proto_msgTypes[1].OneofWrappers = []any{
-		(*Down_Welcome)(nil),
-		(*Down_Verdict)(nil),
-		(*Down_Deliver)(nil),
-		(*Down_Drain)(nil),
-		(*Down_Heard)(nil),
-		(*Down_Read)(nil),
-		(*Down_Wrote)(nil),
-		(*Down_Gone)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_thoughtgate_v1_gate_proto_rawDesc), len(file_thoughtgate_v1_gate_proto_rawDesc)),
-			NumEnums:      5,
-			NumMessages:   23,
+			NumEnums:      1,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,20 +22,46 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Gate_Attach_FullMethodName = "/thoughtgate.v1.Gate/Attach"
+	Gate_Attach_FullMethodName  = "/thoughtgate.v1.Gate/Attach"
+	Gate_Started_FullMethodName = "/thoughtgate.v1.Gate/Started"
+	Gate_Signal_FullMethodName  = "/thoughtgate.v1.Gate/Signal"
+	Gate_Ended_FullMethodName   = "/thoughtgate.v1.Gate/Ended"
 )
 
 // GateClient is the client API for Gate service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Gate judges what passes between one agent and one MCP server. It is the only
-// service on shim.sock: what an agent is given can ask, it cannot approve.
+// Gate is how tg-shim hands an agent's standard input and output to the daemon,
+// which carries the lines between the agent and the server itself, and judges them. It
+// is the only service on shim.sock: what an agent is given can ask, it cannot approve.
+//
+// The descriptors come ahead of HTTP/2's preface: one zero byte with SCM_RIGHTS of
+// exactly five, the agent's input, the agent's output, the write end of the server's
+// input, the read end of the server's output, and the write end of a pipe called
+// drained. A connection that begins with the preface brings none. The connection
+// stays open as long as the shim lives; what is said after it tore, to this daemon or
+// the next one, is said on a new connection without descriptors.
+//
+// The daemon closes drained when the agent has been written all that it is owed. If
+// the server was not the shim's own, one byte in it is the exit status that the shim
+// is to leave with; without one that is 0.
 type GateClient interface {
-	// Attach joins one shim to the daemon. The stream is the shim's liveness:
-	// when it tears, the shim is gone until it attaches again with the same
-	// attachment id. The first message up is Hello, the first one down Welcome.
-	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Up, Down], error)
+	// Attach hands the descriptors over. The shim closes its own when it is answered,
+	// and then calls Started, before which nothing is read from any of them: who is not
+	// answered attaches again, perhaps to another daemon. An error means that the
+	// descriptors were not taken.
+	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error)
+	// Started says that the descriptors are the daemon's alone, and what became of the
+	// server if Attach said to start one.
+	Started(ctx context.Context, in *StartedRequest, opts ...grpc.CallOption) (*StartedResponse, error)
+	// Signal passes a signal on that the shim has got. The daemon ends the session: at
+	// the first one what is under way is delivered and the server's input closed, and
+	// each later one skips a step.
+	Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error)
+	// Ended says how the server has ended that the shim had started. The session may be
+	// over by then.
+	Ended(ctx context.Context, in *EndedRequest, opts ...grpc.CallOption) (*EndedResponse, error)
 }
 
 type gateClient struct {
@@ -46,30 +72,80 @@ func NewGateClient(cc grpc.ClientConnInterface) GateClient {
 	return &gateClient{cc}
 }
 
-func (c *gateClient) Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[Up, Down], error) {
+func (c *gateClient) Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &Gate_ServiceDesc.Streams[0], Gate_Attach_FullMethodName, cOpts...)
+	out := new(AttachResponse)
+	err := c.cc.Invoke(ctx, Gate_Attach_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[Up, Down]{ClientStream: stream}
-	return x, nil
+	return out, nil
 }
 
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Gate_AttachClient = grpc.BidiStreamingClient[Up, Down]
+func (c *gateClient) Started(ctx context.Context, in *StartedRequest, opts ...grpc.CallOption) (*StartedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartedResponse)
+	err := c.cc.Invoke(ctx, Gate_Started_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *gateClient) Signal(ctx context.Context, in *SignalRequest, opts ...grpc.CallOption) (*SignalResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SignalResponse)
+	err := c.cc.Invoke(ctx, Gate_Signal_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *gateClient) Ended(ctx context.Context, in *EndedRequest, opts ...grpc.CallOption) (*EndedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndedResponse)
+	err := c.cc.Invoke(ctx, Gate_Ended_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 // GateServer is the server API for Gate service.
 // All implementations must embed UnimplementedGateServer
 // for forward compatibility.
 //
-// Gate judges what passes between one agent and one MCP server. It is the only
-// service on shim.sock: what an agent is given can ask, it cannot approve.
+// Gate is how tg-shim hands an agent's standard input and output to the daemon,
+// which carries the lines between the agent and the server itself, and judges them. It
+// is the only service on shim.sock: what an agent is given can ask, it cannot approve.
+//
+// The descriptors come ahead of HTTP/2's preface: one zero byte with SCM_RIGHTS of
+// exactly five, the agent's input, the agent's output, the write end of the server's
+// input, the read end of the server's output, and the write end of a pipe called
+// drained. A connection that begins with the preface brings none. The connection
+// stays open as long as the shim lives; what is said after it tore, to this daemon or
+// the next one, is said on a new connection without descriptors.
+//
+// The daemon closes drained when the agent has been written all that it is owed. If
+// the server was not the shim's own, one byte in it is the exit status that the shim
+// is to leave with; without one that is 0.
 type GateServer interface {
-	// Attach joins one shim to the daemon. The stream is the shim's liveness:
-	// when it tears, the shim is gone until it attaches again with the same
-	// attachment id. The first message up is Hello, the first one down Welcome.
-	Attach(grpc.BidiStreamingServer[Up, Down]) error
+	// Attach hands the descriptors over. The shim closes its own when it is answered,
+	// and then calls Started, before which nothing is read from any of them: who is not
+	// answered attaches again, perhaps to another daemon. An error means that the
+	// descriptors were not taken.
+	Attach(context.Context, *AttachRequest) (*AttachResponse, error)
+	// Started says that the descriptors are the daemon's alone, and what became of the
+	// server if Attach said to start one.
+	Started(context.Context, *StartedRequest) (*StartedResponse, error)
+	// Signal passes a signal on that the shim has got. The daemon ends the session: at
+	// the first one what is under way is delivered and the server's input closed, and
+	// each later one skips a step.
+	Signal(context.Context, *SignalRequest) (*SignalResponse, error)
+	// Ended says how the server has ended that the shim had started. The session may be
+	// over by then.
+	Ended(context.Context, *EndedRequest) (*EndedResponse, error)
 	mustEmbedUnimplementedGateServer()
 }
 
@@ -80,8 +156,17 @@ type GateServer interface {
 // pointer dereference when methods are called.
 type UnimplementedGateServer struct{}
 
-func (UnimplementedGateServer) Attach(grpc.BidiStreamingServer[Up, Down]) error {
-	return status.Error(codes.Unimplemented, "method Attach not implemented")
+func (UnimplementedGateServer) Attach(context.Context, *AttachRequest) (*AttachResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Attach not implemented")
+}
+func (UnimplementedGateServer) Started(context.Context, *StartedRequest) (*StartedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Started not implemented")
+}
+func (UnimplementedGateServer) Signal(context.Context, *SignalRequest) (*SignalResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Signal not implemented")
+}
+func (UnimplementedGateServer) Ended(context.Context, *EndedRequest) (*EndedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Ended not implemented")
 }
 func (UnimplementedGateServer) mustEmbedUnimplementedGateServer() {}
 func (UnimplementedGateServer) testEmbeddedByValue()              {}
@@ -104,12 +189,77 @@ func RegisterGateServer(s grpc.ServiceRegistrar, srv GateServer) {
 	s.RegisterService(&Gate_ServiceDesc, srv)
 }
 
-func _Gate_Attach_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(GateServer).Attach(&grpc.GenericServerStream[Up, Down]{ServerStream: stream})
+func _Gate_Attach_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AttachRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GateServer).Attach(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Gate_Attach_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GateServer).Attach(ctx, req.(*AttachRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type Gate_AttachServer = grpc.BidiStreamingServer[Up, Down]
+func _Gate_Started_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StartedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GateServer).Started(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Gate_Started_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GateServer).Started(ctx, req.(*StartedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Gate_Signal_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SignalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GateServer).Signal(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Gate_Signal_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GateServer).Signal(ctx, req.(*SignalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Gate_Ended_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(GateServer).Ended(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Gate_Ended_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(GateServer).Ended(ctx, req.(*EndedRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 // Gate_ServiceDesc is the grpc.ServiceDesc for Gate service.
 // It's only intended for direct use with grpc.RegisterService,
@@ -117,14 +267,24 @@ type Gate_AttachServer = grpc.BidiStreamingServer[Up, Down]
 var Gate_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "thoughtgate.v1.Gate",
 	HandlerType: (*GateServer)(nil),
-	Methods:     []grpc.MethodDesc{},
-	Streams: []grpc.StreamDesc{
+	Methods: []grpc.MethodDesc{
 		{
-			StreamName:    "Attach",
-			Handler:       _Gate_Attach_Handler,
-			ServerStreams: true,
-			ClientStreams: true,
+			MethodName: "Attach",
+			Handler:    _Gate_Attach_Handler,
+		},
+		{
+			MethodName: "Started",
+			Handler:    _Gate_Started_Handler,
+		},
+		{
+			MethodName: "Signal",
+			Handler:    _Gate_Signal_Handler,
+		},
+		{
+			MethodName: "Ended",
+			Handler:    _Gate_Ended_Handler,
 		},
 	},
+	Streams:  []grpc.StreamDesc{},
 	Metadata: "thoughtgate/v1/gate.proto",
 }

@@ -118,12 +118,11 @@ type Process struct {
 	Denied     uint64                 `protobuf:"varint,12,opt,name=denied,proto3" json:"denied,omitempty"`
 	Pending    uint32                 `protobuf:"varint,13,opt,name=pending,proto3" json:"pending,omitempty"`
 	Build      string                 `protobuf:"bytes,14,opt,name=build,proto3" json:"build,omitempty"`
-	Detached   bool                   `protobuf:"varint,15,opt,name=detached,proto3" json:"detached,omitempty"` // its stream tore; it may come back
 	// Of every program; those above but for command and since are of shims alone.
 	Kind        string                 `protobuf:"bytes,270,opt,name=kind,proto3" json:"kind,omitempty"`   // server (behind a shim of its own), client (a shim of a shared server), backend, extension, agent
 	Name        string                 `protobuf:"bytes,271,opt,name=name,proto3" json:"name,omitempty"`   // the kind and it find it again
 	Id          string                 `protobuf:"bytes,272,opt,name=id,proto3" json:"id,omitempty"`       // tells two of one name apart, where there can be two
-	State       string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped, detached
+	State       string                 `protobuf:"bytes,273,opt,name=state,proto3" json:"state,omitempty"` // starting, running, degraded, restarting, failed, stopped
 	StateSince  *timestamppb.Timestamp `protobuf:"bytes,274,opt,name=state_since,json=stateSince,proto3" json:"state_since,omitempty"`
 	Pid         int32                  `protobuf:"varint,275,opt,name=pid,proto3" json:"pid,omitempty"` // 0 while none runs
 	Restarts    uint32                 `protobuf:"varint,276,opt,name=restarts,proto3" json:"restarts,omitempty"`
@@ -266,13 +265,6 @@ func (x *Process) GetBuild() string {
 		return x.Build
 	}
 	return ""
-}
-
-func (x *Process) GetDetached() bool {
-	if x != nil {
-		return x.Detached
-	}
-	return false
 }
 
 func (x *Process) GetKind() string {
@@ -636,7 +628,7 @@ const file_thoughtgate_v1_process_proto_rawDesc = "" +
 	"\x1cthoughtgate/v1/process.proto\x12\x0ethoughtgate.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n" +
 	"\x14ListProcessesRequest\"N\n" +
 	"\x15ListProcessesResponse\x125\n" +
-	"\tprocesses\x18\x01 \x03(\v2\x17.thoughtgate.v1.ProcessR\tprocesses\"\x87\a\n" +
+	"\tprocesses\x18\x01 \x03(\v2\x17.thoughtgate.v1.ProcessR\tprocesses\"\xeb\x06\n" +
 	"\aProcess\x12\x1e\n" +
 	"\n" +
 	"attachment\x18\x01 \x01(\tR\n" +
@@ -655,8 +647,7 @@ const file_thoughtgate_v1_process_proto_rawDesc = "" +
 	"\x06judged\x18\v \x01(\x04R\x06judged\x12\x16\n" +
 	"\x06denied\x18\f \x01(\x04R\x06denied\x12\x18\n" +
 	"\apending\x18\r \x01(\rR\apending\x12\x14\n" +
-	"\x05build\x18\x0e \x01(\tR\x05build\x12\x1a\n" +
-	"\bdetached\x18\x0f \x01(\bR\bdetached\x12\x13\n" +
+	"\x05build\x18\x0e \x01(\tR\x05build\x12\x13\n" +
 	"\x04kind\x18\x8e\x02 \x01(\tR\x04kind\x12\x13\n" +
 	"\x04name\x18\x8f\x02 \x01(\tR\x04name\x12\x0f\n" +
 	"\x02id\x18\x90\x02 \x01(\tR\x02id\x12\x15\n" +
