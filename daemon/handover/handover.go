@@ -105,22 +105,28 @@ func (b *Book) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, 
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	if err := b.enter(h, a); err != nil {
+		a.unwatch()
 		f.Close()
 		return nil, err
 	}
-	if err := a.attach(ctx, h); err != nil {
+	shim, err := openProcess(h.Peer)
+	if err == nil {
+		if err = a.attach(ctx, h); err != nil {
+			shim.close()
+		}
+	}
+	if err != nil {
 		a.end(ctx, "left", "")
 		return nil, fmt.Errorf("take over the descriptors of server %s: %w", h.Shim.Server, err)
 	}
-	b.wait.Go(a.awaitStart)
+	b.wait.Go(func() { a.watchShim(shim) })
 	return a.joined, nil
 }
 
 func (b *Book) newAttachment(id, server string, peer session.Process) *attachment {
-	return &attachment{
-		book: b, id: id, name: nameOf(id), server: server, peer: peer,
-		waiting: make(chan struct{}), ended: make(chan struct{}),
-	}
+	a := &attachment{book: b, id: id, name: nameOf(id), server: server, peer: peer, left: make(chan struct{})}
+	a.ctx, a.unwatch = context.WithCancel(b.ctx)
+	return a
 }
 
 // enter lists a in place of an earlier try of the same shim.

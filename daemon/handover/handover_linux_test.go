@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,14 +151,20 @@ func (p *pair) await(in *rig.Inbox, from int, want string) int {
 	return from + 1
 }
 
-// nothingKept waits until nobody keeps a descriptor any more.
-func nothingKept(t *testing.T, h *rig.House) {
+// eventually waits until done.
+func eventually(t *testing.T, done func() bool, problem func() string) {
 	t.Helper()
-	for end := time.Now().Add(rig.Patience); h.Kept() > 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(rig.Patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d descriptors are kept still", h.Kept())
+			t.Fatal(problem())
 		}
 	}
+}
+
+// awaitKept waits until n descriptors are kept.
+func awaitKept(t *testing.T, h *rig.House, n int) {
+	t.Helper()
+	eventually(t, func() bool { return h.Kept() == n }, func() string { return fmt.Sprintf("%d descriptors are kept, and should be %d", h.Kept(), n) })
 }
 
 // A daemon that is killed loses nothing: the one after it goes on with what was said,
@@ -190,7 +197,7 @@ func TestKilled(t *testing.T) {
 	if code, ok := p.Wait(rig.Patience); !ok || code != 0 {
 		t.Errorf("the shim: exit status %d, ended %v\n%s", code, ok, p.Stderr())
 	}
-	nothingKept(t, h)
+	awaitKept(t, h, 0)
 }
 
 // A server's status is that of its shim, also when another daemon was there when it
@@ -216,7 +223,7 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	if _, err := p.Agent.Await(p.agent, rig.Patience, func(line []byte) bool { return strings.Contains(string(line), `"id":2,"error":{"code":-31012`) }); err != nil {
 		t.Error("the call that was not answered:", err)
 	}
-	nothingKept(t, h)
+	awaitKept(t, h, 0)
 }
 
 // A shim that dies before it has started its server leaves nothing, and nobody speaks
@@ -238,11 +245,7 @@ func TestForeignAndSilentShims(t *testing.T) {
 	if code, ok := silent.Wait(rig.Patience); !ok || code != 0 {
 		t.Fatalf("exit status %d, ended %v\n%s", code, ok, silent.Stderr())
 	}
-	for end := time.Now().Add(rig.Patience); h.Kept() != kept; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d descriptors are kept; before the silent shim came there were %d", h.Kept(), kept)
-		}
-	}
+	awaitKept(t, h, kept)
 	foreign := h.Shim(t, rig.Options{Instead: []string{self, foreignRole}, Command: []string{p.attachment()}})
 	if code, ok := foreign.Wait(rig.Patience); !ok || code != 0 {
 		t.Errorf("exit status %d, ended %v\n%s", code, ok, foreign.Stderr())
@@ -274,16 +277,52 @@ func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	for end := time.Now().Add(rig.Patience); ; time.Sleep(5 * time.Millisecond) {
-		open, err := c.ListApprovals(t.Context(), false)
-		if err != nil {
+	var open []*pb.Approval
+	eventually(t, func() bool {
+		if open, err = c.ListApprovals(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
-		if len(open) == 1 {
-			return c, open[0]
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d questions are open", len(open))
-		}
+		return len(open) == 1
+	}, func() string { return fmt.Sprintf("%d questions are open", len(open)) })
+	return c, open[0]
+}
+
+// A shim that is killed can't end what its server has started. The daemon does, and the
+// next one what this one had no time for.
+func TestShimKilled(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
+	for name, killed := range map[string]bool{"daemon": false, "no daemon": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := rig.NewHouse(t)
+			h.Configure(configuration)
+			h.StartDaemon()
+			p := h.Shim(t, rig.Options{
+				Instead: []string{self, shimRole, "--"}, Command: []string{"sh", "-c", "sleep 300 & read line; touch ready; exec cat"},
+			})
+			if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool { return exists(h.Path("work/ready")) }, func() string { return "the server reads nothing\n" + p.Stderr() })
+			if killed {
+				h.KillDaemon()
+			}
+			p.Signal(syscall.SIGKILL)
+			p.Wait(rig.Patience)
+			if killed {
+				h.StartDaemon()
+			}
+			h.CheckEmpty()
+			awaitKept(t, h, 0)
+		})
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
