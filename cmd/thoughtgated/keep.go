@@ -56,7 +56,7 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 		return 0, fmt.Errorf("one keeper serves a user: %w", err)
 	}
 	defer lock.Close()
-	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, Patience: endWithin}
+	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, StopTimeout: endWithin}
 	// By the name that it was called by, what an update puts in its place is found, also
 	// where that is a link which leads elsewhere by then.
 	if !filepath.IsAbs(p.Path) {

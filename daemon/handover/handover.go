@@ -24,9 +24,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// MostSessions is how many shims can be attached at once. Descriptors and threads
-// follow from it.
-const MostSessions = 512
+// DescriptorsPerSession is how many descriptors the daemon has open for a session: those
+// that are kept, two pipes to wake its pumps, the handles of its shim and its server, and
+// the shim's connection.
+const DescriptorsPerSession = keep.PerSession + 7
 
 // Launch is what a shim asks to have run.
 type Launch struct {
@@ -63,6 +64,8 @@ type Options struct {
 	// the shim was started with. The error wraps [relay.ErrNotStarted] where no
 	// server could be started.
 	Join func(ctx context.Context, l Launch, env func() ([]string, error), c relay.Client) (relay.Member, error)
+	// MaxSessions is how many shims may be attached at once, and what says so.
+	MaxSessions func() (n int, by string)
 	// Longest is how long a line may be, in bytes.
 	Longest func() int
 	// ServerEnded is told how a server ended that its shim had started, nil for one
@@ -132,6 +135,7 @@ func (b *Book) newAttachment(id, server string, peer session.Process) *attachmen
 // enter lists a in place of an earlier try of the same shim.
 func (b *Book) enter(h *Hello, a *attachment) error {
 	id := h.Shim.Attachment
+	limit, by := b.MaxSessions()
 	for {
 		b.mu.Lock()
 		old := b.all[id]
@@ -139,9 +143,10 @@ func (b *Book) enter(h *Hello, a *attachment) error {
 		case b.over:
 			b.mu.Unlock()
 			return fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
-		case old == nil && len(b.all) >= MostSessions:
+		case old == nil && len(b.all) >= limit:
+			n := len(b.all)
 			b.mu.Unlock()
-			return fmt.Errorf("%d servers are attached already, which is the most: %w", MostSessions, gate.ErrBurst)
+			return fmt.Errorf("%d servers are attached already, and %s allows %d: end some, or raise it: %w", n, by, limit, gate.ErrTooMany)
 		case old == nil:
 			b.all[id] = a
 			b.mu.Unlock()

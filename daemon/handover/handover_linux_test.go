@@ -11,9 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
+	"github.com/thoughtgate/thoughtgated/daemon/handover"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -100,14 +104,19 @@ type pair struct {
 	agent, taken int // lines that were read of either side
 }
 
-func start(t *testing.T, h *rig.House) *pair {
-	t.Helper()
+// instead is the command line of this binary as a shim.
+func instead() []string {
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
+	return []string{self, shimRole, "--"}
+}
+
+func start(t *testing.T, h *rig.House) *pair {
+	t.Helper()
 	// Whoever starts a shim is an agent, and agents decide nothing.
-	p := &pair{Shim: h.Shim(t, rig.Options{Instead: []string{self, shimRole, "--"}, Agent: true}), t: t}
+	p := &pair{Shim: h.Shim(t, rig.Options{Instead: instead(), Agent: true}), t: t}
 	if err := p.Join(); err != nil {
 		t.Fatal(err, p.Stderr())
 	}
@@ -291,10 +300,6 @@ func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 // next one what this one had no time for.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, killed := range map[string]bool{"daemon": false, "no daemon": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -302,7 +307,7 @@ func TestShimKilled(t *testing.T) {
 			h.Configure(configuration)
 			h.StartDaemon()
 			p := h.Shim(t, rig.Options{
-				Instead: []string{self, shimRole, "--"}, Command: []string{"sh", "-c", "sleep 300 & read line; touch ready; exec cat"},
+				Instead: instead(), Command: []string{"sh", "-c", "sleep 300 & read line; touch ready; exec cat"},
 			})
 			if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
 				t.Fatal(err)
@@ -325,4 +330,66 @@ func TestShimKilled(t *testing.T) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// As many servers are attached as the configuration and the limit on open files allow.
+// One more is refused with the reason, and another is attached when one has left.
+func TestMaxSessions(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(configuration + "limits: {sessions: 2}\n")
+	h.KeepAtMost(2*keep.PerSession - 1)
+	h.StartDaemon()
+	warned(t, h, "limits.sessions is 2, but only the pipes of 1 servers can be kept")
+	first := start(t, h)
+	start(t, h)
+	refused := func(reason string) {
+		t.Helper()
+		p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"touch", "ran"}})
+		if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Agent.Await(0, rig.Patience, func(line []byte) bool {
+			return strings.Contains(string(line), `"id":1,"error":{"code":-31010`) && strings.Contains(string(line), reason)
+		}); err != nil {
+			t.Errorf("%v\n%s", err, p.Stderr())
+		}
+		p.HangUp()
+		if code, ok := p.Wait(rig.Patience); !ok || code != 125 || !strings.Contains(p.Stderr(), reason) || exists(h.Path("work/ran")) {
+			t.Errorf("exit status %d, ended %v\n%s", code, ok, p.Stderr())
+		}
+	}
+	refused("2 servers are attached already, and limits.sessions allows 2: end some, or raise it")
+	first.HangUp()
+	first.Wait(rig.Patience)
+	limit := unix.Rlimit{Cur: 256 + 2*handover.DescriptorsPerSession - 1, Max: 1024}
+	var third *rig.Shim // the daemon may learn a little later that the first has ended
+	eventually(t, func() bool {
+		third = h.Shim(t, rig.Options{Instead: instead()})
+		return third.Join() == nil
+	}, func() string { return "no shim is attached after one has left\n" + third.Stderr() })
+	if err := unix.Prlimit(h.Daemon.PID(), unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	third.HangUp()
+	third.Wait(rig.Patience)
+	refused(fmt.Sprintf("the daemon's limit of %d open files allows 1", limit.Cur))
+	warned(t, h, "limits.sessions is 2, but the daemon's limit of")
+}
+
+// warned wants that the daemon warns of something.
+func warned(t *testing.T, h *rig.House, of string) {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	st, err := c.Status(t.Context())
+	if all := strings.Join(st.GetWarnings(), "\n"); err != nil || !strings.Contains(all, of) {
+		t.Errorf("warnings: %q, %v; want %q", all, err, of)
+	}
+	if log := h.DaemonLog(); strings.Contains(of, "kept") && !strings.Contains(log, of) {
+		t.Errorf("not in the log: %q", of)
+	}
 }

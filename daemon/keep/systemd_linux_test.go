@@ -260,8 +260,8 @@ func endsOf(t *testing.T, files ...*os.File) (ends []mapping.End) {
 // What two sessions share is kept once, and as long as one of them needs it.
 func TestSystemdKeepsAnOpenFileOnce(t *testing.T) {
 	need(t)
-	m := newSystemd(t, "@thoughtgate-keep-"+t.Name()+fmt.Sprint(os.Getpid()), Most)
-	s := m.store(fmt.Sprint(Most))
+	m := newSystemd(t, "@thoughtgate-keep-"+t.Name()+fmt.Sprint(os.Getpid()), MaxKept)
+	s := m.store(fmt.Sprint(MaxKept))
 	tty := terminal(t)
 	r1, _ := newPipe(t)
 	r2, _ := newPipe(t)
@@ -303,8 +303,8 @@ func TestSystemdKeepsAnOpenFileOnce(t *testing.T) {
 // Part of a session is dropped by itself, so that its server sees the end of its input.
 func TestPartOfASessionIsDropped(t *testing.T) {
 	need(t)
-	m := newSystemd(t, t.TempDir()+"/notify", Most)
-	s := m.store(fmt.Sprint(Most))
+	m := newSystemd(t, t.TempDir()+"/notify", MaxKept)
+	s := m.store(fmt.Sprint(MaxKept))
 	r, w := newPipe(t)
 	in, _ := newPipe(t)
 	files, _ := newSession(t, in, w)
@@ -338,7 +338,7 @@ func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 		t.Errorf("it keeps %q", got)
 	}
 	// A systemd that doesn't say how many is asked whether it keeps any.
-	if n, err := m.store("").limit(); n != Most || err != nil {
+	if n, err := m.store("").limit(); n != MaxKept || err != nil {
 		t.Errorf("of one that keeps some: %d, %v", n, err)
 	}
 	none := newSystemd(t, t.TempDir()+"/notify", 0)
@@ -353,8 +353,8 @@ func TestNoMoreIsKeptThanMayBe(t *testing.T) {
 // What was planted among what is kept is in no session.
 func TestWhatNoSessionClaimsIsClosed(t *testing.T) {
 	need(t)
-	m := newSystemd(t, t.TempDir()+"/notify", Most)
-	s := m.store(fmt.Sprint(Most))
+	m := newSystemd(t, t.TempDir()+"/notify", MaxKept)
+	s := m.store(fmt.Sprint(MaxKept))
 	r, w := newPipe(t)
 	other, _ := newPipe(t)
 	one, memory := newSession(t, r, w)

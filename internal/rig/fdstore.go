@@ -18,14 +18,14 @@ import (
 type FDStore struct {
 	tb   testing.TB
 	conn *net.UnixConn
-	most int
+	max  int
 
 	mu   sync.Mutex // guards what follows
 	kept []*os.File // by their names
 }
 
-// mostKept is FileDescriptorStoreMax= of the unit.
-const mostKept = 5128
+// maxKept is FileDescriptorStoreMax= of the unit.
+const maxKept = 4096
 
 // NewFDStore returns a store that daemons reach at path, until tb ends.
 func NewFDStore(tb testing.TB, path string) *FDStore {
@@ -34,7 +34,7 @@ func NewFDStore(tb testing.TB, path string) *FDStore {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &FDStore{tb: tb, conn: conn, most: mostKept}
+	s := &FDStore{tb: tb, conn: conn, max: maxKept}
 	var serving sync.WaitGroup
 	serving.Go(s.serve)
 	tb.Cleanup(func() {
@@ -90,7 +90,7 @@ func (s *FDStore) obey(words []string, rights []byte) {
 			return f.Name() == name
 		})
 	case slices.Contains(words, "FDSTORE=1"):
-		for len(fds) > 0 && len(s.kept) < s.most {
+		for len(fds) > 0 && len(s.kept) < s.max {
 			unix.CloseOnExec(fds[0])
 			s.kept = append([]*os.File{os.NewFile(uintptr(fds[0]), name)}, s.kept...)
 			fds = fds[1:]
@@ -99,6 +99,14 @@ func (s *FDStore) obey(words []string, rights []byte) {
 	for _, fd := range fds { // of a barrier, or too many
 		unix.Close(fd)
 	}
+}
+
+// KeepAtMost makes n the number of descriptors that are kept for the daemons of the house
+// which are started from now on.
+func (h *House) KeepAtMost(n int) {
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	h.store.max = n
 }
 
 // Kept is how many descriptors are kept for the daemons of the house.
@@ -122,7 +130,7 @@ func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
 	cmd.Path = "/bin/sh"
 	cmd.Env = append(slices.Clone(cmd.Env),
 		fmt.Sprintf("LISTEN_FDS=%d", len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"),
-		fmt.Sprintf("FDSTORE=%d", s.most), "NOTIFY_SOCKET="+s.conn.LocalAddr().String(),
+		fmt.Sprintf("FDSTORE=%d", s.max), "NOTIFY_SOCKET="+s.conn.LocalAddr().String(),
 	)
 	cmd.ExtraFiles = files
 	start()
