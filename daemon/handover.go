@@ -14,6 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
@@ -58,6 +59,11 @@ func (d *Daemon) sessionsWarning() []string {
 	if n, by := d.maxSessions(); n < wanted {
 		all = append(all, fmt.Sprintf("limits.sessions is %d, but %s allows %d servers: give the daemon %d, with LimitNOFILE= in its unit or ulimit -n where it is started",
 			wanted, by, n, wanted*handover.DescriptorsPerSession+reservedDescriptors))
+	}
+	if m, err := mapping.Create(int(d.policies.Options().MaxMessage)); err != nil {
+		all = append(all, "no server can be attached: "+err.Error())
+	} else {
+		_ = m.Close() // it was not written to
 	}
 	if k := d.options.Keep; k != nil {
 		if _, limit := k.Kept(); limit > 0 && limit < wanted*keep.PerSession {

@@ -343,23 +343,7 @@ func TestMaxSessions(t *testing.T) {
 	warned(t, h, "limits.sessions is 2, but only the pipes of 1 servers can be kept")
 	first := start(t, h)
 	start(t, h)
-	refused := func(reason string) {
-		t.Helper()
-		p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"touch", "ran"}})
-		if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.Agent.Await(0, rig.Patience, func(line []byte) bool {
-			return strings.Contains(string(line), `"id":1,"error":{"code":-31010`) && strings.Contains(string(line), reason)
-		}); err != nil {
-			t.Errorf("%v\n%s", err, p.Stderr())
-		}
-		p.HangUp()
-		if code, ok := p.Wait(rig.Patience); !ok || code != 125 || !strings.Contains(p.Stderr(), reason) || exists(h.Path("work/ran")) {
-			t.Errorf("exit status %d, ended %v\n%s", code, ok, p.Stderr())
-		}
-	}
-	refused("2 servers are attached already, and limits.sessions allows 2: end some, or raise it")
+	refuses(t, h, "2 servers are attached already, and limits.sessions allows 2: end some, or raise it")
 	first.HangUp()
 	first.Wait(rig.Patience)
 	limit := unix.Rlimit{Cur: 256 + 2*handover.DescriptorsPerSession - 1, Max: 1024}
@@ -373,8 +357,43 @@ func TestMaxSessions(t *testing.T) {
 	}
 	third.HangUp()
 	third.Wait(rig.Patience)
-	refused(fmt.Sprintf("the daemon's limit of %d open files allows 1", limit.Cur))
+	refuses(t, h, fmt.Sprintf("the daemon's limit of %d open files allows 1", limit.Cur))
 	warned(t, h, "limits.sessions is 2, but the daemon's limit of")
+}
+
+// refuses wants that a shim is refused for a reason, which its agent reads.
+func refuses(t *testing.T, h *rig.House, reason string) {
+	t.Helper()
+	p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"touch", "ran"}})
+	if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Agent.Await(0, rig.Patience, func(line []byte) bool {
+		return strings.Contains(string(line), `"id":1,"error":{"code":-31010`) && strings.Contains(string(line), reason)
+	}); err != nil {
+		t.Errorf("%v\n%s", err, p.Stderr())
+	}
+	p.HangUp()
+	if code, ok := p.Wait(rig.Patience); !ok || code != 125 || !strings.Contains(p.Stderr(), reason) || exists(h.Path("work/ran")) {
+		t.Errorf("exit status %d, ended %v\n%s", code, ok, p.Stderr())
+	}
+}
+
+// A session's memory is a large file, of which little is used. Where the daemon may not
+// have one, it says what to do.
+func TestLimitOnFileSize(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(configuration)
+	h.StartDaemon()
+	limit := unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}
+	if err := unix.Prlimit(h.Daemon.PID(), unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	const reason = "raise the daemon's limit on the size of files (ulimit -f"
+	refuses(t, h, reason)
+	warned(t, h, "no server can be attached: make the memory of a session, a file of")
+	awaitKept(t, h, 0)
 }
 
 // warned wants that the daemon warns of something.
