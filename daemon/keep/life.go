@@ -56,7 +56,7 @@ func (k *keeper) start() (*life, error) {
 		files = append(files, watched.Fd())
 	}
 	env := append(without(k.Env, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", keeperVar),
-		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(Most),
+		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(maxByKeeper),
 		fmt.Sprintf("%s=%d:%d:%d", keeperVar, n, n+1, n+2))
 	pid, err := syscall.ForkExec(path, k.Args, &syscall.ProcAttr{Env: env, Files: files})
 	if err != nil {
@@ -114,11 +114,11 @@ func (l *life) wait(signals <-chan os.Signal) syscall.WaitStatus {
 				told, again = true, false
 			}
 			if overdue == nil && (told || again) {
-				overdue = time.After(l.Patience)
+				overdue = time.After(l.StopTimeout)
 			}
 			_ = l.process.Signal(s) // it may have ended
 		case <-overdue:
-			l.Log.Error("the daemon was told to end and has not, and is killed", "after", l.Patience)
+			l.Log.Error("the daemon was told to end and has not, and is killed", "after", l.StopTimeout)
 			_ = l.process.Kill() // likewise
 		case state := <-ended:
 			if err := l.sayEnd(); err != nil {
@@ -150,5 +150,5 @@ func (l *life) pause(last, lived time.Duration, status syscall.WaitStatus) time.
 	if lived >= soon || l.ready && status.Signal() == unix.SIGKILL {
 		return 0
 	}
-	return min(max(2*last, leastPause), mostPause)
+	return min(max(2*last, minPause), maxPause)
 }

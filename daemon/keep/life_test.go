@@ -18,13 +18,13 @@ func TestPause(t *testing.T) {
 		status syscall.WaitStatus
 		want   time.Duration
 	}{
-		{"first crash", true, 0, 50 * time.Millisecond, crashed, leastPause},
-		{"next crash", true, leastPause, 50 * time.Millisecond, crashed, 2 * leastPause},
-		{"many crashes", true, mostPause, 50 * time.Millisecond, aborted, mostPause},
-		{"never ready", false, leastPause, 50 * time.Millisecond, crashed, 2 * leastPause},
-		{"killed before it was ready", false, leastPause, 50 * time.Millisecond, killed, 2 * leastPause},
-		{"killed", true, mostPause, 50 * time.Millisecond, killed, 0},
-		{"crash after a while", true, mostPause, soon, crashed, 0},
+		{"first crash", true, 0, 50 * time.Millisecond, crashed, minPause},
+		{"next crash", true, minPause, 50 * time.Millisecond, crashed, 2 * minPause},
+		{"many crashes", true, maxPause, 50 * time.Millisecond, aborted, maxPause},
+		{"never ready", false, minPause, 50 * time.Millisecond, crashed, 2 * minPause},
+		{"killed before it was ready", false, minPause, 50 * time.Millisecond, killed, 2 * minPause},
+		{"killed", true, maxPause, 50 * time.Millisecond, killed, 0},
+		{"crash after a while", true, maxPause, soon, crashed, 0},
 	} {
 		l := &life{ready: test.ready}
 		if got := l.pause(test.last, test.lived, test.status); got != test.want {

@@ -26,7 +26,6 @@ type Ends struct {
 	Staging *pipe.Staging // what the agent reads is written through that; nil where the system has none
 	Server  Server
 	Mapping *mapping.Mapping
-	Shim    *Process // that has handed the descriptors over; nil where nobody watches it
 	Drained *os.File // is closed when the agent has been written all that it is owed; may be nil
 
 	// Earlier is what earlier daemons have put on record of the session, nil for a new

@@ -43,7 +43,7 @@ type ending struct {
 
 // Signal asks for the end in order, as a signal to tg-shim does: what is under way is
 // delivered and the server's input closed, and later it is told to leave and then
-// killed. Each call after the first skips a step.
+// killed. Each call after the first skips a step. It does not block.
 func (s *Session) Signal() {
 	s.end(func(e *ending) { e.asked++ })
 }
@@ -121,12 +121,11 @@ func (s *Session) release() {
 }
 
 // watch notes when nobody reads any more what the agent is owed, and when the server
-// or who has handed the descriptors over has ended.
+// has ended.
 func (s *Session) watch() {
 	fds := []unix.PollFd{
 		{Fd: int32(s.ends.Agent.To.Fd())}, // errors only
 		{Fd: s.ends.Server.process().fd(), Events: unix.POLLIN},
-		{Fd: s.ends.Shim.fd(), Events: unix.POLLIN},
 	}
 	for {
 		if err := s.wake.Watch(fds); err != nil {
@@ -138,9 +137,6 @@ func (s *Session) watch() {
 		s.end(func(e *ending) {
 			e.dead = e.dead || fds[0].Revents != 0
 			e.exited = e.exited || fds[1].Revents != 0
-			if fds[2].Revents != 0 {
-				e.asked++
-			}
 		})
 		for i := range fds {
 			if fds[i].Revents != 0 {
@@ -184,9 +180,6 @@ func (s *Session) shut() {
 	s.letGo(s.ends.Agent.To)
 	s.letGo(s.ends.Agent.From)
 	s.letGo(s.ends.Staging.File())
-	if s.ends.Shim != nil {
-		s.letGo(s.ends.Shim.handle)
-	}
 	if s.ends.LetGo != nil && !s.ending.left {
 		s.ends.LetGo(s.mapping.File())
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"strconv"
@@ -41,6 +42,9 @@ func endGroup(ctx context.Context, leader Process, log *slog.Logger) {
 // there are. Members are younger than the leader; a group of the same number
 // with an older member is another one.
 func signalGroup(leader Process, sig unix.Signal) int {
+	if errors.Is(unix.Kill(-int(leader.PID), 0), unix.ESRCH) {
+		return 0 // as nearly always, and /proc need not be looked through
+	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return 0
@@ -90,9 +94,9 @@ func readStat(pid int) (stat, bool) {
 	return stat{fields[0][0], group, start, threads}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// alive reports whether p runs still. Its first thread may have ended before the
+// Alive reports whether p runs still. Its first thread may have ended before the
 // others, which have its files and locks.
-func alive(p Process) bool {
+func Alive(p Process) bool {
 	s, ok := readStat(int(p.PID))
 	return ok && s.start == p.Start && (s.state != 'Z' || s.threads > 1)
 }

@@ -54,7 +54,7 @@ const (
 // internal/* stand for what has no line of its own. Tests may import anything.
 var mayImport = map[string][]string{
 	"internal/*":     {sys, json},
-	"internal/child": {sys, "internal/nowait"},
+	"internal/child": {sys},
 	"internal/mcp":   {sys, json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
@@ -87,7 +87,7 @@ var mayImport = map[string][]string{
 	"daemon/relay/mapping": {sys},
 	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
 	// What shims hand over, on who they are and on who keeps it.
-	"daemon/handover": {"internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
+	"daemon/handover": {sys, "internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
 	// What keeps programs running stands on supervise.
 	"daemon/agent":    {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/supervise"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},
