@@ -81,18 +81,6 @@ func attachOnly(foreign bool, id string) error {
 	return nil
 }
 
-const configuration = `
-schema: 1
-governance:
-  defaults: {action: forward, asks: forward}
-  rules:
-    - {match: held, action: approve}
-    - {match: denied, action: deny}
-approval:
-  me: {destination: {type: local}, timeout: 10m}
-pins: {mode: off}
-`
-
 type pair struct {
 	*rig.Shim
 	t            *testing.T
@@ -165,7 +153,7 @@ func nothingKept(t *testing.T, h *rig.House) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
@@ -198,7 +186,7 @@ func TestKilled(t *testing.T) {
 func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
@@ -224,7 +212,7 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 func TestForeignAndSilentShims(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
