@@ -16,19 +16,7 @@ func TestMain(m *testing.M) { rig.Main(m) }
 
 // forwardAll is a configuration under which everything passes but what the
 // tests hold or deny.
-const forwardAll = `
-schema: 1
-profile: production
-governance:
-  defaults: {action: forward, asks: forward}
-  rules:
-    - {match: held, action: approve}
-    - {match: denied, action: deny}
-approval:
-  me: {destination: {type: local}, timeout: 10m}
-pins: {mode: off}
-shim: {reattach: 1s}
-`
+const forwardAll = rig.Configuration + "profile: production\nshim: {reattach: 1s}\n"
 
 func newHouse(t *testing.T, configuration string) *rig.House {
 	t.Helper()

@@ -86,18 +86,6 @@ func attachOnly(foreign bool, id string) error {
 	return nil
 }
 
-const configuration = `
-schema: 1
-governance:
-  defaults: {action: forward, asks: forward}
-  rules:
-    - {match: held, action: approve}
-    - {match: denied, action: deny}
-approval:
-  me: {destination: {type: local}, timeout: 10m}
-pins: {mode: off}
-`
-
 type pair struct {
 	*rig.Shim
 	t            *testing.T
@@ -181,7 +169,7 @@ func awaitKept(t *testing.T, h *rig.House, n int) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
@@ -214,7 +202,7 @@ func TestKilled(t *testing.T) {
 func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
@@ -240,7 +228,7 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 func TestForeignAndSilentShims(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))

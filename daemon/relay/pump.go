@@ -2,9 +2,12 @@ package relay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
@@ -76,20 +79,29 @@ func (in *input) Take(n int) { in.at += uint64(n) }
 
 // Fill implements [wire.Window].
 func (in *input) Fill() error {
-	in.wait(true)
-	if in.session.ctx.Err() != nil { // what is still to be written of this memory stays in it
-		return errEnded
+	s := in.session
+	for {
+		in.wait(true)
+		if s.ctx.Err() != nil { // what is still to be written of this memory stays in it
+			return errEnded
+		}
+		room := in.Room(in.at) // now: it gives back what is not needed
+		if err := s.wake.Wait(in.fd, unix.POLLIN); err != nil {
+			return err
+		}
+		in.wait(false) // before a byte is taken, or nobody would see that it is being dealt with
+		n, err := pipe.Read(in.fd, room)
+		switch {
+		case errors.Is(err, pipe.ErrNothing):
+		case err != nil:
+			return err
+		case n == 0:
+			return io.EOF
+		default:
+			in.Read(n)
+			return nil
+		}
 	}
-	n, err := in.session.wake.Read(in.fd, in.Room(in.at))
-	in.wait(false)
-	if err != nil {
-		return err
-	}
-	if n == 0 {
-		return io.EOF
-	}
-	in.Read(n)
-	return nil
 }
 
 // wait notes whether the pump waits for more. Before it may, what is still to be

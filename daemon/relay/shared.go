@@ -229,13 +229,15 @@ func (in *inbox) Release() {}
 // Fill implements [wire.Window]. Lines that came before the end are read still.
 func (in *inbox) Fill() error {
 	in.wait(true)
-	defer in.wait(false)
 	m := in.shared
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	for len(m.lines) == 0 && m.gone == nil {
 		m.changed.Wait()
 	}
+	m.mu.Unlock()
+	in.wait(false) // before a line is taken, or nobody would see that it is being dealt with
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if len(m.lines) == 0 || m.session.ctx.Err() != nil {
 		return io.EOF
 	}

@@ -1,5 +1,13 @@
 package session
 
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
 // statOf identifies a living process.
 func statOf(pid int) (Process, bool) {
 	s, ok := readStat(pid)
@@ -9,3 +17,16 @@ func statOf(pid int) (Process, bool) {
 // groupLives reports whether the group has a member that is no zombie: whoever
 // adopted that may take its time.
 func groupLives(leader Process) bool { return signalGroup(leader, 0) > 0 }
+
+// Each shim that leaves is looked at so, and the process table may be long.
+func TestGroupThatHasGoneCostsNoLookAtAllProcesses(t *testing.T) {
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	gone := Process{PID: int32(cmd.Process.Pid), Start: 1}
+	if n := testing.AllocsPerRun(10, func() { signalGroup(gone, unix.SIGTERM) }); n > 0 {
+		t.Errorf("%.0f allocations, want none", n)
+	}
+}

@@ -100,12 +100,34 @@ func (s *FDStore) duplicate(fd int) int {
 
 // Drop closes all that is kept.
 func (s *FDStore) Drop() {
+	s.catchUp()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.kept {
 		unix.Close(f.fd)
 	}
 	s.kept = nil
+}
+
+// catchUp returns when all was obeyed that was said before: what a daemon says that is
+// killed is heard after its end.
+func (s *FDStore) catchUp() {
+	conn, err := net.DialUnix("unixgram", nil, s.conn.LocalAddr().(*net.UnixAddr))
+	if err != nil {
+		return // it is closed
+	}
+	defer conn.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		s.tb.Error(err)
+		return
+	}
+	defer r.Close()
+	_, _, err = conn.WriteMsgUnix([]byte("BARRIER=1"), unix.UnixRights(int(w.Fd())), nil)
+	w.Close()
+	if err == nil {
+		_, _ = r.Read(make([]byte, 1)) // until the other end is closed
+	}
 }
 
 func (s *FDStore) serve() {
@@ -180,7 +202,8 @@ func (h *House) Kept() int {
 // Start has start start cmd, a daemon that inherits listening sockets, called control and
 // shim if there are any, and what is kept.
 func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
-	s.mu.Lock() // an earlier daemon may still be heard
+	s.catchUp()
+	s.mu.Lock()
 	defer s.mu.Unlock()
 	files, names := slices.Clone(listening), slices.Clone(sockets[:len(listening)])
 	for _, f := range s.kept {

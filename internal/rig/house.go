@@ -21,6 +21,20 @@ import (
 // the test is about to fail.
 const Patience = 60 * time.Second
 
+// Configuration is one in which all passes but calls of the tool "held", which wait for a
+// person, and of "denied".
+const Configuration = `
+schema: 1
+governance:
+  defaults: {action: forward, asks: forward}
+  rules:
+    - {match: held, action: approve}
+    - {match: denied, action: deny}
+approval:
+  me: {destination: {type: local}, timeout: 10m}
+pins: {mode: off}
+`
+
 // House is a user with folders of their own, and ThoughtGate in it.
 type House struct {
 	tb     testing.TB
@@ -122,6 +136,14 @@ func (h *House) KillDaemon() {
 	h.Daemon = nil
 }
 
+// LoseDaemon kills it together with who keeps descriptors for the next one, as when the
+// whole service goes: its sessions end.
+func (h *House) LoseDaemon() {
+	h.tb.Helper()
+	h.KillDaemon()
+	h.store.Drop()
+}
+
 // DaemonLog is what the daemon has said.
 func (h *House) DaemonLog() string {
 	raw, _ := os.ReadFile(h.Path("daemon.log"))
@@ -149,10 +171,12 @@ func (h *House) leave() {
 func (h *House) CheckEmpty() {
 	h.tb.Helper()
 	var left map[int]string
-	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	end := time.Now().Add(Patience)
+	for wait := 10 * time.Millisecond; time.Now().Before(end); wait = min(2*wait, time.Second/4) { // each look is at all there are
 		if left = h.Processes(); len(left) == 0 {
 			return
 		}
+		time.Sleep(wait)
 	}
 	for pid, what := range left {
 		h.tb.Errorf("still running: %d %s", pid, what)

@@ -22,6 +22,7 @@ type pair struct {
 	struck     bool // something was done that ends it
 	shimKilled bool
 	agentGone  bool // it was killed, or has hung up
+	lost       bool // the daemon, and who keeps descriptors for the next one
 
 	quiet chan struct{} // closed when the agent asks nothing more
 	wait  sync.WaitGroup
@@ -205,8 +206,12 @@ func (p *pair) note() {
 	}
 }
 
+// declines reports whether the shim has found no daemon, and so answers by itself.
+func (p *pair) declines() bool { return strings.Contains(p.shim.Stderr(), "is not started") }
+
 // check looks at the answers: one at most to each request, and one to each that
-// was asked before the shim lost its server or its daemon.
+// was asked before the shim lost its server. With the daemon and who keeps its
+// descriptors go the answers, too.
 func (p *pair) check() {
 	p.count()
 	p.mu.Lock()
@@ -220,7 +225,7 @@ func (p *pair) check() {
 			p.Errorf("%d answers to request %s, which was asked: %v", n, id, asked[id])
 		}
 	}
-	if p.shimKilled || p.agentGone {
+	if p.shimKilled || p.agentGone || p.lost {
 		return
 	}
 	for _, id := range p.asked[:p.due] {

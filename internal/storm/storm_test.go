@@ -28,27 +28,8 @@ var (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// rules take how long a shim looks for its daemon.
-const rules = `
-schema: 1
-governance:
-  defaults: {action: forward, asks: forward}
-  rules:
-    - {match: held, action: approve}
-    - {match: denied, action: deny}
-approval:
-  me: {destination: {type: local}, timeout: 10m}
-pins: {mode: off}
-limits: {pending_per_server: 64, pending: 256}
-shim: {reattach: %s}
-`
-
-// A daemon that comes back is found in time, however busy the machine is; for
-// one that stays away nobody should have to wait so long.
-const (
-	long  = rig.Patience
-	short = 700 * time.Millisecond
-)
+// rules bound how many questions are open: nobody answers those of a storm.
+const rules = rig.Configuration + "limits: {pending_per_server: 64, pending: 256}\n"
 
 // workers are how many houses have a storm at the same time. They mostly wait.
 const workers = 8
@@ -71,7 +52,7 @@ func TestStorm(t *testing.T) {
 		all.Go(func() { // as many at once as there are, not as there are processors
 			t.Run(fmt.Sprint(worker), func(t *testing.T) {
 				s := &storm{T: t, house: rig.NewHouse(t), r: rand.New(rand.NewPCG(*seed, uint64(worker)))}
-				s.configure(long)
+				s.house.Configure(rules)
 				s.house.StartDaemon()
 				for i := worker; i < n && !t.Failed(); i += workers {
 					s.cycle(i)
@@ -84,33 +65,9 @@ func TestStorm(t *testing.T) {
 
 type storm struct {
 	*testing.T
-	house    *rig.House
-	r        *rand.Rand
-	reattach time.Duration // what the daemon tells shims
-	pairs    []*pair       // of this cycle
-}
-
-func (s *storm) configure(reattach time.Duration) {
-	s.reattach = reattach
-	s.house.Configure(fmt.Sprintf(rules, reattach))
-}
-
-// prepare sees to it that shims look for the daemon as long as blows want.
-func (s *storm) prepare(blows []blow) {
-	reattach := long
-	if slices.ContainsFunc(blows, func(b blow) bool { return b.what == "daemon" }) {
-		reattach = short
-	}
-	if s.reattach == reattach {
-		return
-	}
-	s.configure(reattach)
-	c := s.dial()
-	defer c.Close()
-	s.eventually("a reload, which nobody above an agent may ask for", func() bool {
-		_, err := c.Reload(s.Context())
-		return err == nil
-	})
+	house *rig.House
+	r     *rand.Rand
+	pairs []*pair // of this cycle
 }
 
 func (s *storm) dial() *client.Client {
@@ -138,7 +95,6 @@ func (s *storm) cycle(n int) {
 			s.Logf("cycle %d: %v", n, blows)
 		}
 	}()
-	s.prepare(blows)
 	begun := time.Now()
 	for _, p := range s.pairs {
 		p.start()
@@ -220,7 +176,10 @@ func (s *storm) strike(b blow) {
 		b.pair.struck, b.pair.agentGone = true, true
 		b.pair.shim.HangUp()
 	case "daemon":
-		s.house.KillDaemon()
+		s.house.LoseDaemon()
+		for _, p := range s.pairs {
+			p.lost = true
+		}
 	case "replace":
 		s.house.KillDaemon()
 		s.house.StartDaemon()
@@ -234,7 +193,10 @@ func (s *storm) strike(b blow) {
 // that would end them, until all is answered; then their agents leave.
 func (s *storm) settle() {
 	for _, p := range s.pairs {
-		lives := s.house.Daemon != nil && !p.struck
+		if p.lost && !p.struck {
+			s.eventually("who has lost the daemon ends, or says that there is none: "+p.state(), func() bool { return p.shim.HasEnded() || p.declines() })
+		}
+		lives := !p.struck && (!p.lost || p.declines())
 		p.stopTalking(lives)
 		if lives {
 			s.eventually("every request is answered: "+p.state(), func() bool { return len(p.unanswered()) == 0 || p.shim.HasEnded() })

@@ -29,7 +29,7 @@ func TestUpgradeUnderTraffic(t *testing.T) {
 	}
 	u := &upgrade{T: t, house: rig.NewHouse(t), stop: make(chan struct{})}
 	u.house.Activate()
-	u.house.Configure(fmt.Sprintf(rules, long))
+	u.house.Configure(rules)
 	next := rig.Release(t, "thoughtgated", "next")
 	u.house.StartDaemon()
 

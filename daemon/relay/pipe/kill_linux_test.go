@@ -100,7 +100,10 @@ func relay() error {
 		unread := in.Unread(taken)
 		n := bytes.IndexByte(unread, '\n') + 1
 		if n == 0 {
-			n, err := wake.Read(3, in.Room(taken))
+			if err := wake.Wait(3, unix.POLLIN); err != nil {
+				return err
+			}
+			n, err := pipe.Read(3, in.Room(taken))
 			if n == 0 || err != nil {
 				return err
 			}

@@ -72,22 +72,20 @@ func Ready(fd int) bool {
 	}
 }
 
-// Read waits for bytes of fd and reads them. At the end of what there is to read it
-// returns 0 and no error.
-func (w *Waker) Read(fd int, buf []byte) (int, error) {
-	for {
-		if err := w.Wait(fd, unix.POLLIN); err != nil {
-			return 0, err
-		}
-		n, err := unix.Read(fd, buf)
-		switch {
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN): // somebody else was faster
-		case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EIO): // a socket or a terminal whose other end was torn
-			return 0, nil
-		case err != nil:
-			return 0, os.NewSyscallError("read", err)
-		default:
-			return n, nil
-		}
+// ErrNothing says that there was nothing to be read after all.
+var ErrNothing = errors.New("somebody else was faster")
+
+// Read reads bytes of fd, of which [Waker.Wait] has said that they are there. At the end
+// of what there is to read it returns 0 and no error.
+func Read(fd int, buf []byte) (int, error) {
+	n, err := unix.Read(fd, buf)
+	switch {
+	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		return 0, ErrNothing
+	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EIO): // a socket or a terminal whose other end was torn
+		return 0, nil
+	case err != nil:
+		return 0, os.NewSyscallError("read", err)
 	}
+	return n, nil
 }
