@@ -35,6 +35,10 @@ type House struct {
 	// Program is started as the daemon instead of the one that was built; empty for that.
 	Program string
 
+	// Keep has the daemon's own keeper run it, instead of the test. Daemon is the keeper
+	// then, which starts the daemon again whenever that dies.
+	Keep bool
+
 	held  []*os.File // the daemon's sockets, where the test is the service manager
 	store *FDStore
 }
@@ -93,7 +97,12 @@ func (h *House) StartDaemon() {
 	cmd := exec.Command(or(h.Program, program(h.tb, "thoughtgated", h.Shipped)), "--log-format", "text")
 	cmd.Env, cmd.Dir = h.Env, "/"
 	cmd.Stdout, cmd.Stderr = log, log
-	h.store.Start(cmd, h.held, func() { h.Daemon = start(h.tb, cmd) })
+	if h.Keep {
+		cmd.Args = append(cmd.Args, "--keep")
+		h.Daemon = start(h.tb, cmd)
+	} else {
+		h.store.Start(cmd, h.held, func() { h.Daemon = start(h.tb, cmd) })
+	}
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("unix", h.Socket()); err == nil {
 			conn.Close()
@@ -102,6 +111,23 @@ func (h *House) StartDaemon() {
 			h.tb.Fatalf("the daemon does not answer: %v\n%s", err, h.DaemonLog())
 		}
 	}
+}
+
+// DaemonPID is the process id of the daemon itself, 0 while none runs.
+func (h *House) DaemonPID() int {
+	if !h.Keep {
+		if h.Daemon == nil || h.Daemon.HasEnded() {
+			return 0
+		}
+		return h.Daemon.PID()
+	}
+	for _, pid := range Children(h.Daemon.PID()) {
+		// What has ended is a child until the keeper has seen it.
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+			return pid
+		}
+	}
+	return 0
 }
 
 // StopDaemon ends the daemon as a service manager would.

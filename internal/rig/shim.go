@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Options are how a shim is started. The zero value wraps the test's server.
@@ -40,6 +42,9 @@ type Options struct {
 	// of Agent keeping them all: for runs that are too long for that. The line is
 	// the callee's until it returns.
 	Each func(line []byte)
+
+	// Sockets makes the shim's standard input and output sockets, as Node.js does.
+	Sockets bool
 
 	// Terminal makes the shim's standard error a terminal.
 	Terminal bool
@@ -116,7 +121,7 @@ func (h *House) Shim(tb testing.TB, o Options) *Shim {
 		}()
 	}
 	cmd.WaitDelay = 2 * time.Second
-	if err := s.run(cmd, o.Each); err != nil {
+	if err := s.run(cmd, o); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.close)
@@ -137,12 +142,12 @@ func or(a, b string) string {
 
 // run starts cmd with pipes of our own: those of exec are closed with the
 // process, before the last of what it wrote has been read.
-func (s *Shim) run(cmd *exec.Cmd, each func(line []byte)) error {
-	inRead, inWrite, err := os.Pipe()
+func (s *Shim) run(cmd *exec.Cmd, o Options) error {
+	inRead, inWrite, err := ends(o.Sockets, 1)
 	if err != nil {
 		return err
 	}
-	outRead, outWrite, err := os.Pipe()
+	outRead, outWrite, err := ends(o.Sockets, 0)
 	if err != nil {
 		return errors.Join(err, inRead.Close(), inWrite.Close())
 	}
@@ -153,14 +158,33 @@ func (s *Shim) run(cmd *exec.Cmd, each func(line []byte)) error {
 	s.stdin = inWrite
 	go func() { // ends with the shim
 		defer outRead.Close()
-		if each == nil {
+		if o.Each == nil {
 			copyTo(s.Agent, outRead)
 			return
 		}
 		defer s.Agent.end()
-		eachLine(outRead, each)
+		eachLine(outRead, o.Each)
 	}()
 	return nil
+}
+
+// ends returns the two ends of a pipe or of a socket, of which ours stays with the test.
+func ends(socket bool, ours int) (r, w *os.File, err error) {
+	if !socket {
+		return os.Pipe()
+	}
+	syscall.ForkLock.RLock() // macOS has no socket that is closed on exec from the first
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	_ = unix.SetNonblock(fds[ours], true) // so that it has deadlines; at worst it has none
+	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
 }
 
 // eachLine tells of the whole lines in r until it ends.
