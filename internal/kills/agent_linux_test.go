@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
@@ -25,6 +26,8 @@ type agent struct {
 	shim  *rig.Shim
 	free  chan struct{} // one for each request that may still be made
 	most  int           // requests in all
+
+	read, asks atomic.Int64 // lines that came, and requests that are open and held by nobody
 
 	mu       sync.Mutex // guards what follows
 	sent     map[int]*request
@@ -70,6 +73,12 @@ func (h *house) newAgent(n int, r *rand.Rand) *agent {
 	return a
 }
 
+// began reports whether its server has been started.
+func (a *agent) began() bool {
+	_, err := os.Lstat(a.list)
+	return err == nil
+}
+
 // talk makes requests until there were enough, or nobody wants more.
 func (a *agent) talk() {
 	for id := 1; id <= a.most && !a.house.stopped(); id++ {
@@ -86,6 +95,9 @@ func (a *agent) talk() {
 		a.sent[id] = q
 		a.open++
 		a.mu.Unlock()
+		if !q.held {
+			a.asks.Add(1)
+		}
 		if err := a.shim.Send(line); err != nil {
 			a.house.Errorf("%s: send request %d of %d bytes: %v: %s", a.name, id, len(line), err, a.shim.Stderr())
 			return
@@ -119,7 +131,7 @@ func (a *agent) request(id int) ([]byte, *request) {
 
 // hear takes in what the agent reads.
 func (a *agent) hear(line []byte) {
-	a.house.came.Add(1)
+	a.read.Add(1)
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,6 +151,9 @@ func (a *agent) hear(line []byte) {
 		return
 	}
 	a.open--
+	if !q.held {
+		a.asks.Add(-1)
+	}
 	switch {
 	case string(line) == q.want:
 	case bytes.Contains(line, []byte(inDoubt)):

@@ -17,13 +17,15 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/contrib/systemd"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -86,6 +88,31 @@ func TestKills(t *testing.T) {
 	s.report(t)
 }
 
+// insideKills is the test that TestKillsUnderSystemd runs.
+const insideKills = "TestKillsInsideSystemd"
+
+// TestKillsUnderSystemd has a real systemd keep what the daemon has open.
+func TestKillsUnderSystemd(t *testing.T) {
+	if rig.IsInside() {
+		t.Skip("this is the inside")
+	}
+	n := plan(t) / 4
+	out := rig.Inside(t, insideKills, 10*rig.Patience+time.Duration(n)*time.Second, fmt.Sprint("-kills=", n), fmt.Sprint("-seed=", *seed))
+	t.Log(out)
+}
+
+func TestKillsInsideSystemd(t *testing.T) {
+	if !rig.IsInside() {
+		t.Skip("TestKillsUnderSystemd runs it")
+	}
+	h := newHouse(t, 100)
+	var err error
+	if h.units, err = systemd.Units(rig.Program(t, "thoughtgated"), "/bin/false"); err != nil {
+		t.Fatal(err)
+	}
+	h.run(*kills)
+}
+
 // plan returns how often to kill, and says how the same choices are made again.
 func plan(t *testing.T) int {
 	t.Helper()
@@ -104,12 +131,11 @@ func plan(t *testing.T) int {
 type house struct {
 	*testing.T
 	*rig.House
-	r      *rand.Rand    // of the kills
-	stops  *stops        // nil for a daemon that does not stop by itself
-	stop   chan struct{} // closed when the agents are to ask for nothing more
-	begins time.Duration // how long it takes until a daemon serves
-
-	came atomic.Int64 // lines that agents have read
+	r      *rand.Rand        // of the kills
+	units  map[string]string // of systemd that runs the daemon; nil for none
+	stops  *stops            // nil for a daemon that does not stop by itself
+	stop   chan struct{}     // closed when the agents are to ask for nothing more
+	begins time.Duration     // how long it takes until a daemon serves
 
 	mu     sync.Mutex           // guards what follows
 	here   map[*agent]time.Time // since when
@@ -154,15 +180,20 @@ func (h *house) run(n int) {
 		h.Program = h.stops.program
 	}
 	begun := time.Now()
-	blows := []blow{h.blow()}
-	if err := h.prepare(blows[0]); err != nil {
-		h.Fatal(err)
-	}
-	h.StartDaemon()
+	h.start()
 	ctx, cancel := context.WithCancel(h.Context())
 	defer cancel()
+	c, err := h.dial(ctx)
+	if err != nil {
+		h.Fatal(err)
+	}
+	defer c.Close()
+	// A keeper whose first daemon was never ready gives up.
+	if _, err := c.Status(ctx); err != nil {
+		h.Fatal(err)
+	}
 	var load, person sync.WaitGroup
-	person.Go(func() { h.answer(ctx) })
+	person.Go(func() { h.answer(ctx, c) })
 	for i := range sessions {
 		load.Go(func() {
 			r := rand.New(rand.NewPCG(*seed, uint64(1000+i)))
@@ -175,14 +206,10 @@ func (h *house) run(n int) {
 	}
 	last := 0
 	for i := range n {
-		if i+1 < n {
-			blows = append(blows, h.blow())
-		} else {
-			blows = append(blows, blow{})
-		}
+		b := h.blow()
 		var err error
-		if last, err = h.strike(last, blows[i], blows[i+1]); err != nil {
-			h.Errorf("kill %d, %v: %v", i+1, blows[i], err)
+		if last, err = h.strike(last, b); err != nil {
+			h.Errorf("kill %d, %v: %v", i+1, b, err)
 		}
 		if h.Failed() {
 			break
@@ -193,85 +220,110 @@ func (h *house) run(n int) {
 	load.Wait()
 	cancel()
 	person.Wait()
-	if !h.Keep {
-		if err := h.until("nothing is kept any more", func() bool { return h.Kept() == 0 }); err != nil {
-			h.Errorf("%v: %d descriptors are", err, h.Kept())
-		}
+	if err := h.until("nothing is kept any more", func() bool { return h.kept() == 0 }); err != nil {
+		h.Errorf("%v: %d descriptors are", err, h.kept())
 	}
 	h.StopDaemon()
 	h.compare(n)
 	h.Logf("%d kills in %v", n, took.Round(time.Millisecond))
 }
 
+// start starts the first daemon.
+func (h *house) start() {
+	if h.units == nil {
+		h.StartDaemon()
+		return
+	}
+	h.StartManager(h.units, systemd.Service)
+	for _, unit := range append(slices.Clone(systemd.Sockets), systemd.Service) {
+		if out, err := h.Systemctl("start", unit); err != nil {
+			h.Fatalf("start %s: %v: %s", unit, err, out)
+		}
+	}
+}
+
+// kept is how many descriptors somebody keeps for the next daemon, as far as that can be
+// asked.
+func (h *house) kept() int {
+	switch {
+	case h.units != nil:
+		out, err := h.Systemctl("show", "--property=NFileDescriptorStore", "--value", systemd.Service)
+		n, wrong := strconv.Atoi(out)
+		if err = errors.Join(err, wrong); err != nil {
+			h.Errorf("ask what systemd keeps: %v: %s", err, out)
+		}
+		return n
+	case h.Keep:
+		return 0
+	}
+	return h.Kept()
+}
+
 // blow is how one daemon is killed.
 type blow struct {
 	site, nth int     // it kills itself when it passes that the nth time; 0: it does not
-	serves    bool    // not before it has served
-	moment    float64 // in times that it takes to begin
+	early     bool    // while it begins; else when it has served all
+	moment    float64 // when, in times that it takes to begin
 }
 
 func (b blow) String() string {
 	if b.site > 0 {
-		return fmt.Sprintf("the %d. time at site %d", b.nth, b.site)
+		return fmt.Sprintf("the %d. time at site %d, early: %v", b.nth, b.site, b.early)
 	}
-	return fmt.Sprintf("%.2f after it serves (%v)", b.moment, b.serves)
+	return fmt.Sprintf("moment %.2f, early: %v", b.moment, b.early)
 }
 
 // blow chooses the next one.
 func (h *house) blow() blow {
-	b := blow{serves: h.r.IntN(4) > 0, moment: 2 * h.r.Float64()}
+	b := blow{early: h.r.IntN(8) == 0, moment: 2 * h.r.Float64()}
 	if h.r.IntN(4) == 0 { // long enough for a long line
 		b.moment *= 10
 	}
 	if h.stops != nil {
-		b.site, b.nth, b.serves, b.moment = 1+h.r.IntN(len(h.stops.sites)), 1+h.r.IntN(1+h.r.IntN(20)), true, 10
+		b.site, b.nth, b.moment = 1+h.r.IntN(len(h.stops.sites)), 1+h.r.IntN(1+h.r.IntN(20)), 10
 	}
 	return b
 }
 
-// prepare has the daemon that is started next stop where b wants.
-func (h *house) prepare(b blow) error {
-	if b.site == 0 {
-		return nil
-	}
-	return h.arm(b.site, b.nth)
-}
-
-// strike kills the daemon that runs since last was killed, as now says, and returns its
-// process id when the next one runs.
-func (h *house) strike(last int, now, next blow) (pid int, err error) {
+// strike kills the daemon that runs since last was killed, and returns its process id
+// when the next one runs.
+func (h *house) strike(last int, b blow) (pid int, err error) {
 	err = h.until("another daemon runs", func() bool { pid = h.DaemonPID(); return pid != 0 && pid != last })
 	if err != nil {
 		return 0, err
 	}
-	begun, came := time.Now(), h.came.Load()
-	if err := h.prepare(next); err != nil {
-		return 0, err
-	}
+	begun := time.Now()
 	gone := func() bool { return h.DaemonPID() != pid }
-	err = h.until("agents begin a session", func() bool { return gone() || h.allBegan() })
-	if now.serves && err == nil {
-		err = h.until("a daemon serves", func() bool { return gone() || h.came.Load() > came })
+	if !b.early {
+		served := h.waiting()
+		if err := h.until("a daemon serves all", func() bool { return gone() || served() }); err != nil {
+			return 0, err
+		}
 		h.begins = min(time.Since(begun), 100*time.Millisecond)
 	}
-	if err != nil {
-		return 0, err
+	if b.site > 0 && !gone() {
+		if err := h.arm(b.site, b.nth); err != nil {
+			return 0, err
+		}
 	}
-	for end := time.Now().Add(time.Duration(now.moment * float64(h.begins))); !gone() && time.Now().Before(end); {
+	for end := time.Now().Add(time.Duration(b.moment * float64(h.begins))); !gone() && time.Now().Before(end); {
 		time.Sleep(min(time.Until(end), 2*time.Millisecond)) // the moment of the kill, not a wait
 	}
 	switch {
 	case !gone():
 		_ = syscall.Kill(pid, syscall.SIGKILL)
-	case h.stops == nil:
+	case b.site == 0:
 		return 0, errors.New("a daemon ended by itself")
 	default:
-		h.stops.fired(now.site)
+		h.stops.fired(b.site)
 	}
 	if err := h.until("the daemon has gone", gone); err != nil {
 		return 0, err
 	}
-	if !h.Keep {
+	if b.site > 0 {
+		_ = os.Remove(h.Path("stop")) // it may have had no time to read it
+	}
+	if !h.Restarts() {
 		if code, _ := h.Daemon.Wait(rig.Patience); code != 128+int(syscall.SIGKILL) {
 			return 0, fmt.Errorf("a daemon ended by itself with status %d", code)
 		}
@@ -280,19 +332,31 @@ func (h *house) strike(last int, now, next blow) (pid int, err error) {
 	return pid, nil
 }
 
-// allBegan reports whether no agent waits for its server for too long: it would be
-// told that there is no daemon.
-func (h *house) allBegan() bool {
-	const long = 5 * time.Second
+// waiting returns what reports whether every agent has read something since now that
+// has asked for something, and that no agent waits for its server: who waits for too
+// long is told that there is no daemon.
+func (h *house) waiting() (served func() bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for a, since := range h.here {
-		if _, err := os.Lstat(a.list); err != nil && time.Since(since) > long {
-			return false
-		}
+	before := map[*agent]int64{}
+	for a := range h.here {
+		before[a] = a.read.Load()
 	}
-	return true
+	return func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for a, since := range h.here {
+			was, asked := before[a]
+			if asked && a.asks.Load() > 0 && a.read.Load() == was || time.Since(since) > long && !a.began() {
+				return false
+			}
+		}
+		return true
+	}
 }
+
+// long is how long an agent may wait for its server before daemons are left alone.
+const long = 3 * time.Second
 
 // entered notes that an agent has come.
 func (h *house) entered(a *agent) {
@@ -311,14 +375,12 @@ func (h *house) left(a *agent, lost int) {
 	h.lost += lost
 }
 
+func (h *house) dial(ctx context.Context) (*client.Client, error) {
+	return client.Dial(ctx, client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+}
+
 // answer lets through what is held, until ctx ends.
-func (h *house) answer(ctx context.Context) {
-	c, err := client.Dial(ctx, client.WithSocket(h.Path("run/thoughtgate/control.sock")))
-	if err != nil {
-		h.Errorf("the person: %v", err)
-		return
-	}
-	defer c.Close()
+func (h *house) answer(ctx context.Context, c *client.Client) {
 	for ctx.Err() == nil {
 		for event, err := range c.WatchApprovals(ctx) {
 			if err == nil {

@@ -10,6 +10,10 @@ import (
 // recorded is what is on record of a request.
 type recorded struct{ forwards, holds, outcomes, others int }
 
+// letGo is what the next daemon says of a session whose descriptors were not kept yet, or
+// no more, when the one before it was killed.
+const letGo = "its descriptors went with an earlier daemon"
+
 // compare holds what is on record against what the agents have asked for and were
 // answered, after so many kills.
 func (h *house) compare(kills int) {
@@ -49,7 +53,7 @@ func (h *house) compare(kills int) {
 			refused[r.Server]++
 		case r.Kind == record.KindRefused, r.Kind == record.KindDenied:
 			h.Errorf("on record: %s", e.Line)
-		case r.Kind == record.KindDetach && r.Verdict != "left":
+		case r.Kind == record.KindDetach && r.Verdict != "left" && r.Reason != letGo:
 			h.Errorf("a session did not end by itself: %s", e.Line)
 		}
 		return nil
@@ -88,7 +92,7 @@ func (h *house) compare(kills int) {
 			h.Errorf("of %q is on record %+v, and no agent has asked for it", name, *r)
 		}
 	}
-	if 2*twice > kills {
+	if twice > kills/4+2*sessions {
 		h.Errorf("%d lines were refused for having ended two daemons each, of %d", twice, kills)
 	}
 	h.Logf("%d requests in %d sessions, of which %d were refused for having ended two daemons", calls, len(h.agents), twice)

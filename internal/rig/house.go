@@ -39,6 +39,8 @@ type House struct {
 	// then, which starts the daemon again whenever that dies.
 	Keep bool
 
+	service string // of the house's systemd, which runs the daemon; empty for none
+
 	held  []*os.File // the daemon's sockets, where the test is the service manager
 	store *FDStore
 }
@@ -113,17 +115,21 @@ func (h *House) StartDaemon() {
 	}
 }
 
+// Restarts reports whether somebody else than the test starts the daemon again.
+func (h *House) Restarts() bool { return h.Keep || h.service != "" }
+
 // DaemonPID is the process id of the daemon itself, 0 while none runs.
 func (h *House) DaemonPID() int {
-	if !h.Keep {
+	if !h.Restarts() {
 		if h.Daemon == nil || h.Daemon.HasEnded() {
 			return 0
 		}
 		return h.Daemon.PID()
 	}
 	for _, pid := range Children(h.Daemon.PID()) {
-		// What has ended is a child until the keeper has seen it.
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		// What has ended is a child until who started it has seen that.
+		if err == nil && strings.Contains(string(stat), "(thoughtgated) ") && !strings.Contains(string(stat), ") Z ") {
 			return pid
 		}
 	}

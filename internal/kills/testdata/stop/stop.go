@@ -5,50 +5,55 @@
 package stop
 
 import (
+	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Variable names the file that says where to stop: "SITE N" for the Nth time that the
-// site is passed. It is removed when it was read.
+// Variable names the file that says where to stop: "SITE N" for the Nth time from then
+// on that the site is passed. It is removed when it was read.
 const Variable = "THOUGHTGATE_TEST_STOP"
 
-var (
-	site int
-	left atomic.Int64
-)
+// look is the pause between two looks for the file.
+const look = time.Millisecond
+
+var site, left atomic.Int64
 
 func init() {
 	path := os.Getenv(Variable)
-	if path == "" {
+	if path == "" || arm(path) {
 		return
 	}
+	go func() { // ends when it is told, or with the process
+		for !arm(path) {
+			time.Sleep(look)
+		}
+	}()
+}
+
+// arm takes in where to stop, if the file is there.
+func arm(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return // nobody wants this one to stop
+		return false
 	}
-	first, second, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	n, err := strconv.ParseInt(second, 10, 64)
-	if err == nil {
-		site, err = strconv.Atoi(first)
-	}
-	if err == nil {
-		err = os.Remove(path)
-	}
-	if err != nil {
+	var at, n int64
+	if _, err := fmt.Sscan(string(text), &at, &n); err != nil {
 		panic(err)
 	}
+	_ = os.Remove(path) // who has written it may want it no more
 	left.Store(n)
+	site.Store(at)
+	return true
 }
 
 // after is called when a site was passed.
 func after(at int) {
-	if at == site && left.Add(-1) == 0 {
+	if int64(at) == site.Load() && left.Add(-1) == 0 {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // nothing more is to happen
 	}
