@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
@@ -26,6 +28,8 @@ type agent struct {
 	shim  *rig.Shim
 	free  chan struct{} // one for each request that may still be made
 	most  int           // requests in all
+	next  func(id int) ([]byte, *request)
+	heard func(*request) // is called with each request that was answered; may be nil
 
 	read, asks atomic.Int64 // lines that came, and requests that are open and held by nobody
 
@@ -43,6 +47,7 @@ type request struct {
 	judged bool   // it is a call, and no ping
 	held   bool   // a person lets it through
 	want   string // the answer
+	sent   time.Time
 }
 
 // What an agent is told of a line that has ended two daemons.
@@ -53,21 +58,18 @@ const (
 )
 
 // newAgent starts an agent's shim with its server.
-func (h *house) newAgent(n int, r *rand.Rand) *agent {
+func (h *house) newAgent(n int, r *rand.Rand, sockets bool) *agent {
 	a := &agent{
-		house: h, name: fmt.Sprintf("s%d", n), list: h.Path("work", fmt.Sprint("executed", n)), r: r, most: 20 + r.IntN(400),
+		house: h, name: fmt.Sprintf("s%d", n), list: h.Path("work", fmt.Sprint("executed", n)), r: r, most: math.MaxInt,
 		free: make(chan struct{}, inFlight), sent: map[int]*request{}, answered: map[int]int{}, refused: map[int]string{},
 	}
-	if r.IntN(4) == 0 {
-		a.most = 1 + r.IntN(3)
-	}
+	a.next = a.any
 	for range inFlight {
 		a.free <- struct{}{}
 	}
 	self, _ := os.Executable() // the rig has asked as well
 	a.shim = h.Shim(h, rig.Options{
-		Server: a.name, Shipped: true, Sockets: r.IntN(2) == 0, Before: rig.Launcher(),
-		Command: []string{self, serverRole, a.list}, Each: a.hear,
+		Server: a.name, Shipped: true, Sockets: sockets, Before: rig.Launcher(), Command: []string{self, serverRole, a.list}, Each: a.hear,
 	})
 	h.entered(a)
 	return a
@@ -90,7 +92,8 @@ func (a *agent) talk() {
 			a.house.Errorf("%s: its shim has ended: %s", a.name, a.shim.Stderr())
 			return
 		}
-		line, q := a.request(id)
+		line, q := a.next(id)
+		q.sent = time.Now()
 		a.mu.Lock()
 		a.sent[id] = q
 		a.open++
@@ -105,8 +108,8 @@ func (a *agent) talk() {
 	}
 }
 
-// request is the next request: short ones mostly, as agents make them.
-func (a *agent) request(id int) ([]byte, *request) {
+// any is a request of any kind: a short one mostly, as agents make them.
+func (a *agent) any(id int) ([]byte, *request) {
 	size, answer, wait, tool := a.r.IntN(300), a.r.IntN(300), 0, "echo"
 	switch n := a.r.IntN(300); {
 	case n == 0:
@@ -124,6 +127,11 @@ func (a *agent) request(id int) ([]byte, *request) {
 	case n < 90:
 		return fmt.Appendf(nil, ping+"\n", id), &request{id: id, want: pong(id)}
 	}
+	return call(id, tool, wait, size, answer)
+}
+
+// call is a call with a text of size bytes, which is answered with as many as answer.
+func call(id int, tool string, wait, size, answer int) ([]byte, *request) {
 	text := bytes.Repeat([]byte{byte('a' + id%26)}, size)
 	line := append(fmt.Appendf(nil, head, id, tool, wait, answer), text...)
 	return append(line, tail+"\n"...), &request{id: id, judged: true, held: tool == "held", want: answerTo(id, crc32.ChecksumIEEE(text), answer)}
@@ -166,6 +174,9 @@ func (a *agent) hear(line []byte) {
 		a.house.Errorf("%s: request %d is answered with %.500q (%d bytes), want %.100q (%d bytes)", a.name, id, line, len(line), q.want, len(q.want))
 	}
 	q.want = ""
+	if a.heard != nil {
+		a.heard(q)
+	}
 	a.free <- struct{}{}
 }
 

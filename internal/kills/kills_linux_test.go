@@ -97,7 +97,7 @@ func TestKillsUnderSystemd(t *testing.T) {
 		t.Skip("this is the inside")
 	}
 	n := plan(t) / 4
-	out := rig.Inside(t, insideKills, 10*rig.Patience+time.Duration(n)*time.Second, fmt.Sprint("-kills=", n), fmt.Sprint("-seed=", *seed))
+	out := rig.Inside(t, insideKills, 10*rig.Patience+time.Duration(n)*time.Second, nil, fmt.Sprint("-kills=", n), fmt.Sprint("-seed=", *seed))
 	t.Log(out)
 }
 
@@ -198,7 +198,10 @@ func (h *house) run(n int) {
 		load.Go(func() {
 			r := rand.New(rand.NewPCG(*seed, uint64(1000+i)))
 			for visit := 0; !h.stopped(); visit++ {
-				a := h.newAgent(visit*sessions+i, r)
+				a := h.newAgent(visit*sessions+i, r, r.IntN(2) == 0)
+				if a.most = 20 + r.IntN(400); r.IntN(4) == 0 {
+					a.most = 1 + r.IntN(3)
+				}
 				a.talk()
 				a.leave()
 			}
@@ -293,7 +296,7 @@ func (h *house) strike(last int, b blow) (pid int, err error) {
 		return 0, err
 	}
 	begun := time.Now()
-	gone := func() bool { return h.DaemonPID() != pid }
+	gone := func() bool { return !h.DaemonRuns(pid) }
 	if !b.early {
 		served := h.waiting()
 		if err := h.until("a daemon serves all", func() bool { return gone() || served() }); err != nil {

@@ -37,13 +37,17 @@ exec unshare --mount --pid --cgroup --fork --kill-child --propagation private --
 `
 
 // Inside runs a test of this binary, with more arguments, as an ordinary user for whom a
-// systemd can be started with [House.StartManager], and returns what it has said. It
-// skips tb where that can't be done.
-func Inside(tb testing.TB, test string, most time.Duration, args ...string) string {
+// systemd can be started with [House.StartManager], and returns what it has said.
+// More programs, by their names there, can be had with Program like those that ship. It
+// skips tb where all that can't be done.
+func Inside(tb testing.TB, test string, most time.Duration, more map[string]string, args ...string) string {
 	tb.Helper()
 	group, dir := sandbox(tb)
 	for _, name := range programs {
 		copyProgram(tb, program(tb, name, true), filepath.Join(dir, name))
+	}
+	for name, path := range more {
+		copyProgram(tb, path, filepath.Join(dir, name))
 	}
 	self, err := os.Executable()
 	if err != nil {
