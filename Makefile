@@ -23,7 +23,7 @@ AGENTS    = internal/e2e/agents
 # The extensions that ship. Those with a go.mod are modules of their own.
 EXTENSIONS = pathguard quota scrubber
 
-.PHONY: help demo build extensions test lint fmt vet staticcheck darwin generate check-generated fuzz random soak bench \
+.PHONY: help demo build extensions test test-all lint fmt vet staticcheck darwin generate check-generated fuzz random soak bench \
         packages packages-check rig install install-units uninstall clean cc npm agents
 
 help: ## list the targets
@@ -61,6 +61,9 @@ test: cc npm ## install what the tests need and run all of them under the race d
 		-- ../extensions/scrubber -race -timeout $(TESTLIMIT) ./... \
 		-- ../tools/packages -timeout $(TESTLIMIT) ./... \
 		-- . ./gotest
+
+test-all: cc npm ## run the long campaigns, which take hours: what make test does a little of
+	$(GO) test -count=1 -v -timeout 0 -run '^TestKills' ./internal/kills -args -kills=10000
 
 lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
 

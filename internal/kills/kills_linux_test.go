@@ -60,9 +60,13 @@ shim: {reattach: 2m}
 // sessions are how many a house has at the same time.
 const sessions = 3
 
-// TestKills has two houses with a fake of systemd's store, and two with the daemon's own
-// keeper. In one of each the daemon is the one that ships, and is killed at random
-// moments; in the other it stops where it has just stored something.
+// mostKills is how many a house sees: what is compared fits into memory then, and what is
+// on record onto a small disk.
+const mostKills = 250
+
+// TestKills has houses with a fake of systemd's store, and with the daemon's own keeper.
+// In half of each the daemon is the one that ships, and is killed at random moments; in
+// the other half it stops where it has just stored something.
 func TestKills(t *testing.T) {
 	n := plan(t)
 	s := newStops(t)
@@ -74,18 +78,20 @@ func TestKills(t *testing.T) {
 	var all sync.WaitGroup
 	for i, test := range tests {
 		all.Go(func() { // as many at once as there are, not as there are processors
-			t.Run(test.name, func(t *testing.T) {
-				h := newHouse(t, uint64(i))
-				h.stops = test.stops
-				if h.Keep = test.keep; !h.Keep {
-					h.Activate()
-				}
-				h.run(n / len(tests))
-			})
+			for round, left := 0, n/len(tests); left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
+				t.Run(fmt.Sprint(test.name, " ", round), func(t *testing.T) {
+					h := newHouse(t, uint64(round*len(tests)+i))
+					h.stops = test.stops
+					if h.Keep = test.keep; !h.Keep {
+						h.Activate()
+					}
+					h.run(min(left, mostKills))
+				})
+			}
 		})
 	}
 	all.Wait()
-	s.report(t)
+	s.report(t, n/2)
 }
 
 // insideKills is the test that TestKillsUnderSystemd runs.
@@ -97,21 +103,25 @@ func TestKillsUnderSystemd(t *testing.T) {
 		t.Skip("this is the inside")
 	}
 	n := plan(t) / 4
-	out := rig.Inside(t, insideKills, 10*rig.Patience+time.Duration(n)*time.Second, nil, fmt.Sprint("-kills=", n), fmt.Sprint("-seed=", *seed))
-	t.Log(out)
+	for round, left := 0, n; left > 0 && !t.Failed(); round, left = round+1, left-mostKills {
+		t.Log(rig.Inside(t, insideKills, 10*rig.Patience, nil, fmt.Sprint("-kills=", min(left, mostKills)), fmt.Sprint("-seed=", *seed+uint64(round))))
+	}
 }
 
 func TestKillsInsideSystemd(t *testing.T) {
 	if !rig.IsInside() {
 		t.Skip("TestKillsUnderSystemd runs it")
 	}
-	h := newHouse(t, 100)
+	h := newHouse(t, insideStream)
 	var err error
 	if h.units, err = systemd.Units(rig.Program(t, "thoughtgated"), "/bin/false"); err != nil {
 		t.Fatal(err)
 	}
 	h.run(*kills)
 }
+
+// insideStream is that of the random choices in there.
+const insideStream = 1 << 20
 
 // plan returns how often to kill, and says how the same choices are made again.
 func plan(t *testing.T) int {
@@ -179,7 +189,7 @@ func (h *house) run(n int) {
 	if h.stops != nil {
 		h.Program = h.stops.program
 	}
-	begun := time.Now()
+	begun, loads := time.Now(), h.r.Uint64()
 	h.start()
 	ctx, cancel := context.WithCancel(h.Context())
 	defer cancel()
@@ -193,10 +203,10 @@ func (h *house) run(n int) {
 		h.Fatal(err)
 	}
 	var load, person sync.WaitGroup
-	person.Go(func() { h.answer(ctx, c) })
+	person.Go(func() { h.answer(ctx) })
 	for i := range sessions {
 		load.Go(func() {
-			r := rand.New(rand.NewPCG(*seed, uint64(1000+i)))
+			r := rand.New(rand.NewPCG(loads, uint64(i)))
 			for visit := 0; !h.stopped(); visit++ {
 				a := h.newAgent(visit*sessions+i, r, r.IntN(2) == 0)
 				if a.most = 20 + r.IntN(400); r.IntN(4) == 0 {
@@ -299,7 +309,7 @@ func (h *house) strike(last int, b blow) (pid int, err error) {
 	gone := func() bool { return !h.DaemonRuns(pid) }
 	if !b.early {
 		served := h.waiting()
-		if err := h.until("a daemon serves all", func() bool { return gone() || served() }); err != nil {
+		if err := h.until("a daemon serves all", func() bool { return gone() || served() && h.answers() }); err != nil {
 			return 0, err
 		}
 		h.begins = min(time.Since(begun), 100*time.Millisecond)
@@ -333,6 +343,19 @@ func (h *house) strike(last int, b blow) (pid int, err error) {
 		h.StartDaemon()
 	}
 	return pid, nil
+}
+
+// answers reports whether the daemon answers a person.
+func (h *house) answers() bool {
+	ctx, cancel := context.WithTimeout(h.Context(), time.Second)
+	defer cancel()
+	c, err := h.dial(ctx)
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	_, err = c.Status(ctx)
+	return err == nil
 }
 
 // waiting returns what reports whether every agent has read something since now that
@@ -383,25 +406,36 @@ func (h *house) dial(ctx context.Context) (*client.Client, error) {
 }
 
 // answer lets through what is held, until ctx ends.
-func (h *house) answer(ctx context.Context, c *client.Client) {
+func (h *house) answer(ctx context.Context) {
 	for ctx.Err() == nil {
-		for event, err := range c.WatchApprovals(ctx) {
-			if err == nil {
-				if q := event.GetApproval(); q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
-					_, err = c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_APPROVE, Surface: "script"})
-				}
-			}
-			if err != nil {
-				// Whom the daemon left in the middle asks the next one.
-				if ctx.Err() == nil && !errors.Is(err, client.ErrNotRunning) && !errors.Is(err, client.ErrDecided) {
-					h.Errorf("the person: %v", err)
-				}
-				break
-			}
+		if err := h.watch(ctx); ctx.Err() == nil && !errors.Is(err, client.ErrNotRunning) && !errors.Is(err, client.ErrDecided) {
+			h.Errorf("the person: %v", err)
+			return
 		}
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond): // between two tries
 		case <-ctx.Done():
 		}
 	}
+}
+
+// watch is answer with one connection: a client whose daemon has gone too often waits
+// for long before it looks for the next one.
+func (h *house) watch(ctx context.Context) error {
+	c, err := h.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for event, err := range c.WatchApprovals(ctx) {
+		if err != nil {
+			return err
+		}
+		if q := event.GetApproval(); q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
+			if _, err := c.Decide(ctx, &pb.Decision{Id: q.GetId(), Subject: q.GetSubject(), Answer: pb.Answer_ANSWER_APPROVE, Surface: "script"}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -34,6 +34,10 @@ func pong(id int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result"
 // notice is what the server says by itself, numbered from 1.
 const notice = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":%d}}`
 
+// busy is the end of the name of a file beside the list: as long as it is there, the
+// server reads nothing.
+const busy = ".busy"
+
 // noticeEvery is how many requests come between two of them.
 const noticeEvery = 8
 
@@ -53,6 +57,12 @@ func serve(in io.Reader, out io.Writer, list string) error {
 		return err
 	}
 	defer f.Close()
+	for { // as a server that is busy
+		if _, err := os.Lstat(list + busy); err != nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond) // between two looks
+	}
 	s := &server{list: f, out: out}
 	var under sync.WaitGroup
 	defer under.Wait()

@@ -125,11 +125,18 @@ func (s *stops) fired(site int) {
 	s.passed[site]++
 }
 
-// report says where the daemons have stopped.
-func (s *stops) report(t *testing.T) {
+// report says where the daemons have stopped, of which there were so many. Some places
+// are passed seldom, but not most.
+func (s *stops) report(t *testing.T, daemons int) {
+	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var all []string
 	for i, site := range s.sites {
-		t.Logf("%4d stops behind %s", s.passed[i+1], site)
+		all = append(all, fmt.Sprintf("%s %d times", site, s.passed[i+1]))
+	}
+	t.Logf("daemons stopped at %d of %d places: %s", len(s.passed), len(s.sites), strings.Join(all, ", "))
+	if daemons >= 10*len(s.sites) && len(s.passed) <= len(s.sites)/2 {
+		t.Errorf("in %d tries daemons stopped at no more than %d places of %d", daemons, len(s.passed), len(s.sites))
 	}
 }
