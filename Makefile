@@ -62,8 +62,9 @@ test: cc npm ## install what the tests need and run all of them under the race d
 		-- ../tools/packages -timeout $(TESTLIMIT) ./... \
 		-- . ./gotest
 
-test-all: cc npm ## run the long campaigns, which take hours: what make test does a little of
-	$(GO) test -count=1 -v -timeout 0 -run '^TestKills' ./internal/kills -args -kills=10000
+# Each of these is a test of which `make test` runs a small piece.
+test-all: ## run the long campaigns, of which test runs a small piece each; takes hours
+	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/kills -args -kills=10000
 
 lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
 

@@ -114,7 +114,7 @@ func TestKillsInsideSystemd(t *testing.T) {
 	}
 	h := newHouse(t, insideStream)
 	var err error
-	if h.units, err = systemd.Units(rig.Program(t, "thoughtgated"), "/bin/false"); err != nil {
+	if h.units, err = systemd.Units(rig.Shipped(t, "thoughtgated"), "/bin/false"); err != nil {
 		t.Fatal(err)
 	}
 	h.run(*kills)

@@ -65,7 +65,7 @@ func TestUpgradeInsideSystemd(t *testing.T) {
 	if h.units, err = systemd.Units(h.Path("bin/thoughtgated"), "/bin/false"); err != nil {
 		t.Fatal(err)
 	}
-	h.upgrade(rig.Program(t, nextDaemon), func(gone func()) {
+	h.upgrade(rig.Shipped(t, nextDaemon), func(gone func()) {
 		if out, err := h.Systemctl("restart", "--no-block", systemd.Service); err != nil {
 			t.Errorf("restart: %v: %s", err, out)
 		}
@@ -77,7 +77,7 @@ func TestUpgradeInsideSystemd(t *testing.T) {
 // It calls gone when the old one has ended or is about to.
 func (h *house) upgrade(next string, restart func(gone func())) {
 	h.Program = h.Path("bin/thoughtgated")
-	releases := []string{rig.Program(h, "thoughtgated"), next}
+	releases := []string{rig.Shipped(h, "thoughtgated"), next}
 	h.install(releases[0])
 	h.start()
 	c, err := h.dial(h.Context())

@@ -42,6 +42,12 @@ func Release(tb testing.TB, name, release string) string {
 	return buildOne(tb, name, UnderRace(), "-ldflags", "-X main.release="+release)
 }
 
+// Shipped returns the path of a program as it ships.
+func Shipped(tb testing.TB, name string) string {
+	tb.Helper()
+	return program(tb, name, true)
+}
+
 // Build builds a program as it ships but for flags of go build, and returns its path.
 func Build(tb testing.TB, name string, flags ...string) string {
 	tb.Helper()

@@ -130,9 +130,6 @@ func UnderRace() bool {
 	return false
 }
 
-// Program returns the path of a program as it ships.
-func Program(tb testing.TB, name string) string { return program(tb, name, true) }
-
 // program returns the path of a program.
 func program(tb testing.TB, name string, asShipped bool) string {
 	tb.Helper()

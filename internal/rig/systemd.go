@@ -38,7 +38,7 @@ exec unshare --mount --pid --cgroup --fork --kill-child --propagation private --
 
 // Inside runs a test of this binary, with more arguments, as an ordinary user for whom a
 // systemd can be started with [House.StartManager], and returns what it has said.
-// More programs, by their names there, can be had with Program like those that ship. It
+// More programs, by their names there, can be had with [Shipped] like those that ship. It
 // skips tb where all that can't be done.
 func Inside(tb testing.TB, test string, most time.Duration, more map[string]string, args ...string) string {
 	tb.Helper()
