@@ -424,7 +424,7 @@ func (h *house) answer(ctx context.Context) {
 func (h *house) watch(ctx context.Context) error {
 	c, err := h.dial(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", client.ErrNotRunning, err) // one that dies at once may also be one that does not answer
 	}
 	defer c.Close()
 	for event, err := range c.WatchApprovals(ctx) {
