@@ -11,10 +11,10 @@ import (
 // recorded is what is on record of a request.
 type recorded struct{ forwards, holds, outcomes, others int }
 
-// letGo is what the next daemon may say of a session whose descriptors were not kept yet,
-// or no more, or whose shim had left, when the one before it was killed. What it was to
-// deliver was delivered, which the agents know.
-var letGo = regexp.MustCompile(`^its descriptors went with an earlier daemon$|^open process \d+: pidfd_open: no such process$`)
+// A session is on record as lost whose end the next daemon has not seen: its descriptors
+// were not kept yet, or no more, or its shim had left. All was delivered then, which the
+// agents say. It must not be lost for what was found in its memory.
+var harm = regexp.MustCompile(`damaged|fault`)
 
 // compare holds what is on record against what the agents have asked for and were
 // answered, after so many kills.
@@ -55,8 +55,8 @@ func (h *house) compare(kills int) {
 			refused[r.Server]++
 		case r.Kind == record.KindRefused, r.Kind == record.KindDenied:
 			h.Errorf("on record: %s", e.Line)
-		case r.Kind == record.KindDetach && r.Verdict != "left" && !letGo.MatchString(r.Reason):
-			h.Errorf("a session did not end by itself: %s", e.Line)
+		case r.Kind == record.KindDetach && harm.MatchString(r.Reason):
+			h.Errorf("a session was ended: %s", e.Line)
 		}
 		return nil
 	}})
