@@ -63,8 +63,9 @@ test: cc npm ## install what the tests need and run all of them under the race d
 		-- . ./gotest
 
 # Each of these is a test of which `make test` runs a small piece.
-test-all: ## run the long campaigns, of which test runs a small piece each; takes an hour
+test-all: ## run the long campaigns, of which test runs a small piece each; takes hours
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
+	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/kills -args -kills=10000
 
 lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
 

@@ -166,8 +166,8 @@ func TestCallsSurviveKills(t *testing.T) {
 func killSession(t *testing.T, sockets bool, kills int) {
 	fromAgent, agentOut := twoEnds(t, sockets)
 	agentIn, toAgent := twoEnds(t, sockets)
-	fromServer, serverOut := twoEnds(t, false)
-	serverIn, toServer := twoEnds(t, false)
+	fromServer, serverOut := twoEnds(t, sockets)
+	serverIn, toServer := twoEnds(t, sockets)
 	m, err := mapping.Create(10 << 20)
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,8 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 	return parts, nil
 }
 
-// tellOutcomes puts on record what came of calls. s.mu is held, and let go meanwhile.
+// tellOutcomes puts on record what came of calls, and says so in the journal. s.mu is
+// held, and let go meanwhile.
 func (s *Session) tellOutcomes() {
 	for {
 		var untold []uint64
@@ -107,7 +108,7 @@ func (s *Session) tellOutcomes() {
 			}
 		}
 		if len(untold) == 0 {
-			return
+			break
 		}
 		slices.Sort(untold)
 		for _, seq := range untold {
@@ -119,6 +120,11 @@ func (s *Session) tellOutcomes() {
 			s.unlocked(func() { s.gate.Outcome(context.WithoutCancel(s.ctx), seq, outcome) })
 			s.told = append(s.told, seq)
 		}
+	}
+	// Said at once, and not with the next line: that may never come, and the next daemon
+	// would look for it through all that others have on record since.
+	if len(s.told) > 0 {
+		s.happen(s.nowTold()...)
 	}
 }
 

@@ -137,6 +137,9 @@ func Program(tb testing.TB, name string) string { return program(tb, name, false
 // program returns the path of a program.
 func program(tb testing.TB, name string, asShipped bool) string {
 	tb.Helper()
+	if dir := os.Getenv(insideVar); dir != "" {
+		return filepath.Join(dir, name)
+	}
 	from := asTested
 	if asShipped {
 		from = shipped
