@@ -134,7 +134,7 @@ func (s *Session) sideEnded(side wire.Side) {
 	defer s.mu.Unlock()
 	s.ended[side] = true
 	if side == fromAgent && s.ctx.Err() == nil {
-		s.leaving = time.AfterFunc(s.answersWithin, s.Signal)
+		s.leaving = time.AfterFunc(s.answersWithin, s.answersLate)
 	}
 	s.changed.Broadcast()
 }

@@ -34,6 +34,7 @@ type ending struct {
 	begun   bool // who waits for the end is told more
 	running bool // Run was called, or must not be any more
 	asked   int  // how often the end was asked for
+	late    bool // the agent has said all, and was not answered in time
 	drained string
 	dead    bool   // nobody is there who reads what the agent is owed
 	exited  bool   // the server's process has ended
@@ -46,6 +47,11 @@ type ending struct {
 // killed. Each call after the first skips a step.
 func (s *Session) Signal() {
 	s.end(func(e *ending) { e.asked++ })
+}
+
+// answersLate ends the session of an agent that has said all and was not answered in time.
+func (s *Session) answersLate() {
+	s.end(func(e *ending) { e.asked, e.late = e.asked+1, true })
 }
 
 // Drain ends the session because the daemon has a reason to: what is held is refused

@@ -87,6 +87,23 @@ func TestAgentHasSaidAllWithACallHeld(t *testing.T) {
 	s.over(fromAgent)
 }
 
+// An agent that has said all is not waited with for ever: in time its server is told that
+// it has gone. What that does not answer by the end stays without an answer.
+func TestAgentHasSaidAllAndIsNotAnswered(t *testing.T) {
+	s := newStage(t, play{})
+	ends := s.ends()
+	s.leave()
+	s.runWith(ends, func(session *Session) { session.answersWithin = time.Millisecond })
+	s.letGo()
+	s.steps("judged "+aCall, "cross "+aPing)
+	s.hangUp(fromAgent)
+	s.atEnd(fromServer)
+	s.steps("return " + aResult) // while it flushes
+	s.hangUp(fromServer)
+	s.over(fromAgent)
+	s.steps("observe outcome:OUTCOME_OK")
+}
+
 // A server that ends is read to its end, what it did not answer is answered with an
 // error, and so is what the agent says until it can know.
 func TestServerEnds(t *testing.T) {

@@ -175,23 +175,28 @@ func (s *Session) fail() {
 	s.failOpen()
 }
 
-// failOpen answers what is open of the agent's requests with an error. s.mu is held.
+// failOpen answers what is open of the agent's requests with an error, unless the agent
+// has left: it waits for nothing then, and servers answer nobody either. s.mu is held.
 func (s *Session) failOpen() {
+	answer := s.over
+	if s.ending.late {
+		answer = nil
+	}
 	for _, r := range s.state.open[fromAgent] {
-		s.happen(r.lost(s.over.Code, s.over.Text)...)
+		s.happen(r.lost(answer)...)
 	}
 	s.changed.Broadcast()
 }
 
 // lost is what becomes of a request that nobody answers any more: who has asked is
-// answered with an error.
-func (r *request) lost(code int, text string) []event {
+// answered with an error, unless that is nil.
+func (r *request) lost(answer *Refusal) []event {
 	events := []event{&closed{which{r.side, r.key}}}
 	if r.seq > 0 {
 		events = append(events, &ended{r.seq, "lost"})
 	}
-	if !r.cancelled && !r.ours {
-		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, code, text), '\n')})
+	if answer != nil && !r.cancelled && !r.ours {
+		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, answer.Code, answer.Text), '\n')})
 	}
 	return events
 }
