@@ -52,7 +52,7 @@ var errEnded = errors.New("the session has ended")
 // calls Run, and else Close.
 func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s := &Session{
-		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords, answersWithin: answersWithin,
+		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords, answersWithin: answersWithin, aheadAfter: aheadAfter,
 		beats: map[uint64]*beat{}, silence: silence{after: unansweredAfter}, telling: map[uint64]string{}, came: make(chan struct{}, 1),
 	}
 	s.changed.L = &s.mu

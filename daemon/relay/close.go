@@ -177,11 +177,10 @@ func (s *Session) shut() {
 	for _, b := range s.beats {
 		b.next.Stop()
 	}
-	if s.leaving != nil {
-		s.leaving.Stop()
-	}
-	if s.silence.look != nil {
-		s.silence.look.Stop()
+	for _, timer := range []*time.Timer{s.leaving, s.silence.look, s.look[fromAgent], s.look[fromServer]} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	if !s.ending.left {
 		s.ends.Server.kill() // it has ended, or had to at once

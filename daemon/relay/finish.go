@@ -192,7 +192,7 @@ func (s *Session) failOpen() {
 // answered with an error, unless that is nil.
 func (r *request) lost(answer *Refusal) []event {
 	events := []event{&closed{which{r.side, r.key}}}
-	if r.seq > 0 {
+	if r.seq > 0 && r.sent > 0 {
 		events = append(events, &ended{r.seq, "lost"})
 	}
 	if answer != nil && !r.cancelled && !r.ours {

@@ -26,6 +26,9 @@ type source interface {
 	// heard reports whether all was dealt with that the side has said by now. s.mu is
 	// held.
 	heard() bool
+	// cancels reports whether one of the lines that the pump has not dealt with yet takes
+	// the request with the key back. The pump has a line judged; s.mu is held.
+	cancels(key string) bool
 }
 
 // input is the source of what comes through a descriptor, in memory that outlives the
@@ -38,6 +41,8 @@ type input struct {
 	reader  *wire.Reader
 	at      uint64 // offset up to which lines were taken by the reader
 	idle    bool   // it waits for more; s.mu guards it
+	ahead   uint64 // offset up to which lines were looked at before their turn
+	failed  error  // why nothing more is to be read, where that was found then
 }
 
 func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
@@ -79,6 +84,9 @@ func (in *input) Fill() error {
 	in.wait(true)
 	if in.session.ctx.Err() != nil { // what is still to be written of this memory stays in it
 		return errEnded
+	}
+	if in.failed != nil {
+		return in.failed
 	}
 	n, err := in.session.wake.Read(in.fd, in.Room(in.at))
 	in.wait(false)

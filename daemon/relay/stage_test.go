@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -101,7 +102,7 @@ func newStage(t testing.TB, how play) *stage {
 	s.kept[2], s.in[fromServer] = pipeOf(t)
 	outs[fromServer], s.kept[3] = pipeOf(t)
 	var err error
-	if s.memory, err = mapping.Create(16 << 20); err != nil {
+	if s.memory, err = mapping.Create(cmp.Or(how.longest, 16<<20)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range s.staging {
@@ -454,12 +455,12 @@ func (j *playedJudge) Cancel(seq uint64) {
 		return
 	}
 	m.cancelled = true
-	unsaid := m.said.Move == 0
+	if m.said.Move == 0 { // it is judged no further, and the next daemon finds that on record
+		m.said = gate.Verdict{Seq: seq, Move: gate.Deny}
+		close(m.spoken)
+	}
 	j.mu.Unlock()
 	j.cancels <- m.n
-	if unsaid {
-		j.say(m, gate.Verdict{Seq: seq, Move: gate.Ask}) // as of a line that takes long
-	}
 }
 
 func (j *playedJudge) Hear(_ wire.Side, method string, line []byte, _ uint64) {

@@ -89,6 +89,7 @@ type play struct {
 	behind   string // blanks behind each line that a side writes
 	restarts bool   // behind each step another daemon takes over
 	shared   bool   // the server is one that goes with the daemon
+	longest  int    // how long a line may be; 0: more than any is
 }
 
 // elsewhere are the transcripts of tg-shim that are about the stream to the daemon, or
@@ -208,6 +209,11 @@ func (s *stage) play(step string) error {
 	case "cancel":
 		n, err := receive(s.judge.cancels)
 		if err != nil {
+			return err
+		}
+		if err := s.until("it is judged no more", func() bool {
+			return !slices.ContainsFunc(s.session.weighed[:], func(w *waiting) bool { return w != nil && w.withdrawn })
+		}); err != nil {
 			return err
 		}
 		return same(fmt.Sprint(n), rest)
