@@ -58,7 +58,7 @@ func relaySession(record string) error {
 	if err != nil {
 		return err
 	}
-	ends.Earlier = j
+	ends.Earlier = earlierOf(j)
 	s, err := New(j, ends, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return err
@@ -94,7 +94,6 @@ func openJudge(path string) (*fileJudge, error) {
 	return j, err
 }
 
-// Passed implements [Earlier].
 func (j *fileJudge) Passed(seq uint64) (digest string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -106,7 +105,6 @@ func (j *fileJudge) Passed(seq uint64) (digest string, ok bool) {
 	return "", false
 }
 
-// Told implements [Earlier].
 func (j *fileJudge) Told(seq uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

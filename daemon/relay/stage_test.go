@@ -234,11 +234,11 @@ func (s *stage) ends() Ends {
 		fds[2].Close()
 		fds[3].Close()
 		staging[1].Close()
-		return Ends{Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m, Server: s.shared(), Earlier: s.judge}
+		return Ends{Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m, Server: s.shared(), Earlier: earlierOf(s.judge)}
 	}
 	return Ends{
 		Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m,
-		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]}, Earlier: s.judge,
+		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]}, Earlier: earlierOf(s.judge),
 	}
 }
 
@@ -344,7 +344,23 @@ type playedJudge struct {
 	more    int
 }
 
-// Passed implements [Earlier].
+// earlierOf looks up what a judge has put on record.
+func earlierOf(j interface {
+	// Passed is the digest of what was let pass.
+	Passed(seq uint64) (digest string, ok bool)
+	// Told reports whether it was told what came of it.
+	Told(seq uint64) bool
+}) Earlier {
+	return func(seqs []uint64) (passed map[uint64]string, told map[uint64]bool) {
+		passed, told = map[uint64]string{}, map[uint64]bool{}
+		for _, seq := range seqs {
+			passed[seq], _ = j.Passed(seq)
+			told[seq] = j.Told(seq)
+		}
+		return passed, told
+	}
+}
+
 func (j *playedJudge) Passed(seq uint64) (digest string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -513,7 +529,6 @@ func (j *playedJudge) unanswered() string {
 	return fmt.Sprintf("%sand %d", all.String(), j.more)
 }
 
-// Told implements [Earlier].
 func (j *playedJudge) Told(seq uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
