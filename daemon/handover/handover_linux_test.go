@@ -269,11 +269,7 @@ func (p *pair) attachment() string {
 // question waits for the one question that is open.
 func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
+	c := control(t, h)
 	for end := time.Now().Add(rig.Patience); ; time.Sleep(5 * time.Millisecond) {
 		open, err := c.ListApprovals(t.Context(), false)
 		if err != nil {
@@ -286,4 +282,14 @@ func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 			t.Fatalf("%d questions are open", len(open))
 		}
 	}
+}
+
+func control(t *testing.T, h *rig.House) *client.Client {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }

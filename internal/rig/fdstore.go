@@ -108,6 +108,19 @@ func (h *House) Kept() int {
 	return len(h.store.kept)
 }
 
+// AlterKept has alter see each descriptor that is kept for the daemons of the house, under
+// its name there, and keeps what that returns in its place.
+func (h *House) AlterKept(alter func(*os.File) *os.File) {
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	for i, f := range h.store.kept {
+		if other := alter(f); other != f {
+			f.Close()
+			h.store.kept[i] = other
+		}
+	}
+}
+
 // Start has start start cmd, a daemon that inherits listening sockets, called control and
 // shim if there are any, and what is kept.
 func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
