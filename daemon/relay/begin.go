@@ -120,6 +120,7 @@ func (s *Session) Run() {
 
 // deliver gives the agent a line of ours.
 func (s *Session) deliver(line []byte) {
+	defer s.caught()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() == nil {

@@ -37,7 +37,7 @@ type ending struct {
 	late    bool // the agent has said all, and was not answered in time
 	drained string
 	dead    bool   // nobody is there who reads what the agent is owed
-	exited  bool   // the server's process has ended
+	exited  bool   // the server's process has ended, or a shared one serves the session no more
 	how     string // as its parent tells
 	left    bool   // all stays as it is for the next daemon
 }
