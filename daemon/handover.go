@@ -23,7 +23,9 @@ import (
 func (d *Daemon) openHandover() {
 	d.handed = handover.New(handover.Options{
 		Sessions: d.sessions, Store: d.store, Keep: d.options.Keep,
-		Earlier:     func(attachment string) relay.Earlier { return d.audit.Earlier(attachment) },
+		Earlier: func(attachment string) relay.Earlier {
+			return func(seqs []uint64) (map[uint64]string, map[uint64]bool) { return d.audit.Earlier(attachment, seqs) }
+		},
 		Join:        d.joinShared,
 		MaxSessions: d.maxSessions,
 		Longest:     func() int { return int(d.policies.Options().MaxMessage) },

@@ -256,6 +256,11 @@ func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 		}
 		a.turn.Lock()
 		defer a.turn.Unlock()
+		if err := s.Err(); err != nil {
+			a.book.Logger.Error("a session was ended", "server_id", a.server, "err", err)
+			a.end(a.book.ctx, "lost", err.Error())
+			return
+		}
 		a.end(a.book.ctx, "left", "")
 	})
 	return nil

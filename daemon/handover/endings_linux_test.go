@@ -38,7 +38,7 @@ const (
 	crashing  = `read l; kill -9 $$`
 )
 
-const endingsConfiguration = configuration + `
+const endingsConfiguration = rig.Configuration + `
 limits: {pending: 1024, pending_per_server: 1024}
 `
 

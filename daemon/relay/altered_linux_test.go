@@ -174,7 +174,7 @@ func playAltered(t testing.TB, changes []byte) {
 	reading.Go(func() { _, _ = io.Copy(io.Discard, toAgentR) })
 	staging, _ := pipe.NewStaging()
 	staging2, _ := pipe.NewStaging()
-	s, err := New(judge, Ends{Agent: Pair{agentR, toAgentW}, Staging: staging, Mapping: opened, Server: &Pipes{Pair: Pair{serverR, toServerW}, Staging: staging2}, Earlier: judge},
+	s, err := New(judge, Ends{Agent: Pair{agentR, toAgentW}, Staging: staging, Mapping: opened, Server: &Pipes{Pair: Pair{serverR, toServerW}, Staging: staging2}, Earlier: earlierOf(judge)},
 		slog.New(slog.DiscardHandler))
 	if err == nil {
 		ended := make(chan struct{})

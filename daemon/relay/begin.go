@@ -51,7 +51,7 @@ var errEnded = errors.New("the session has ended")
 // calls Run, and else Close.
 func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s := &Session{
-		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords, answersWithin: answersWithin,
+		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords, answersWithin: answersWithin, aheadAfter: aheadAfter,
 		beats: map[uint64]*beat{}, silence: silence{after: unansweredAfter}, telling: map[uint64]string{}, came: make(chan struct{}, 1),
 	}
 	s.changed.L = &s.mu
@@ -119,6 +119,7 @@ func (s *Session) Run() {
 
 // deliver gives the agent a line of ours.
 func (s *Session) deliver(line []byte) {
+	defer s.caught()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() == nil {
@@ -133,7 +134,7 @@ func (s *Session) sideEnded(side wire.Side) {
 	defer s.mu.Unlock()
 	s.ended[side] = true
 	if side == fromAgent && s.ctx.Err() == nil {
-		s.leaving = time.AfterFunc(s.answersWithin, s.Signal)
+		s.leaving = time.AfterFunc(s.answersWithin, s.answersLate)
 	}
 	s.changed.Broadcast()
 }

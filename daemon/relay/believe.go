@@ -4,21 +4,19 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
+	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Earlier is what earlier daemons have put on record of a session. What they have left
-// in its memory is held against that: others of the same user may have reached it.
-type Earlier interface {
-	// Passed returns the SHA-256, in hexadecimal digits, of the line that was let pass
-	// under a number.
-	Passed(seq uint64) (digest string, ok bool)
-	// Told reports whether it is on record what came of a call.
-	Told(seq uint64) bool
-}
+// Earlier looks up what earlier daemons have put on record of the lines with these
+// numbers: the SHA-256, in hexadecimal digits, of what was let pass, and of which it was
+// told what came of it. What they have left in a session's memory is held against that:
+// others of the same user may have reached it.
+type Earlier func(seqs []uint64) (passed map[uint64]string, told map[uint64]bool)
 
 // believe checks what a session that is restored is to write, and takes note of what
 // is on record already.
@@ -29,11 +27,23 @@ func (s *Session) believe() error {
 		}
 		return nil
 	}
+	var seqs []uint64
+	for to := range s.state.out {
+		for _, i := range s.state.out[to].items {
+			if i.seq > 0 {
+				seqs = append(seqs, i.seq)
+			}
+		}
+	}
+	if seqs = slices.AppendSeq(seqs, maps.Keys(s.state.outcomes)); len(seqs) == 0 && s.state.out[fromAgent].size()+s.state.out[fromServer].size() == 0 {
+		return nil
+	}
+	passed, told := s.ends.Earlier(seqs)
 	for to := range s.state.out {
 		for _, i := range s.state.out[to].items {
 			line, err := s.lineOf(wire.Side(to), i)
 			if err == nil {
-				err = s.believable(wire.Side(to), line, i.seq)
+				err = s.believable(wire.Side(to), line, i.seq, passed[i.seq])
 			}
 			if err != nil {
 				return err
@@ -41,7 +51,7 @@ func (s *Session) believe() error {
 		}
 	}
 	for seq, outcome := range s.state.outcomes {
-		if s.ends.Earlier.Told(seq) {
+		if told[seq] {
 			s.telling[seq] = outcome
 			s.told = append(s.told, seq)
 		}
@@ -50,21 +60,24 @@ func (s *Session) believe() error {
 }
 
 // believable reports why a line that a side is owed can't be: one that has to be judged
-// is owed only as it was.
-func (s *Session) believable(to wire.Side, line []byte, seq uint64) error {
+// is owed only as it was. passed is the digest of what was let pass under its number,
+// empty for nothing.
+func (s *Session) believable(to wire.Side, line []byte, seq uint64, passed string) error {
 	line = bytes.TrimSuffix(line, []byte("\n"))
-	if seq > 0 {
-		digest, passed := s.ends.Earlier.Passed(seq)
-		sum := sha256.Sum256(line)
-		switch {
-		case passed && digest == hex.EncodeToString(sum[:]):
-			return nil
-		case passed:
-			return damaged("line %d is not what was let pass", seq)
-		}
-	}
 	var e wire.Envelope
-	if err := wire.Read(line, other(to), &e); err != nil {
+	err := wire.Read(line, other(to), &e)
+	if passed != "" {
+		if passed == digestOf(line) {
+			return nil
+		}
+		if err == nil && e.Kind == wire.Result {
+			if before, ok := mcp.Unannounced(line, &e); ok && passed == digestOf(before) {
+				return nil
+			}
+		}
+		return damaged("line %d is not what was let pass", seq)
+	}
+	if err != nil {
 		if s.gate.Profile() == gate.Development {
 			return nil // it may have been let pass
 		}
@@ -87,4 +100,10 @@ func (s *Session) believable(to wire.Side, line []byte, seq uint64) error {
 		return damaged("a line is owed that has to be judged, and no record says that it may pass")
 	}
 	return nil
+}
+
+// digestOf is what the record has of a line.
+func digestOf(line []byte) string {
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:])
 }

@@ -34,9 +34,10 @@ type ending struct {
 	begun   bool // who waits for the end is told more
 	running bool // Run was called, or must not be any more
 	asked   int  // how often the end was asked for
+	late    bool // the agent has said all, and was not answered in time
 	drained string
 	dead    bool   // nobody is there who reads what the agent is owed
-	exited  bool   // the server's process has ended
+	exited  bool   // the server's process has ended, or a shared one serves the session no more
 	how     string // as its parent tells
 	left    bool   // all stays as it is for the next daemon
 }
@@ -46,6 +47,11 @@ type ending struct {
 // killed. Each call after the first skips a step. It does not block.
 func (s *Session) Signal() {
 	s.end(func(e *ending) { e.asked++ })
+}
+
+// answersLate ends the session of an agent that has said all and was not answered in time.
+func (s *Session) answersLate() {
+	s.end(func(e *ending) { e.asked, e.late = e.asked+1, true })
 }
 
 // Drain ends the session because the daemon has a reason to: what is held is refused
@@ -167,11 +173,10 @@ func (s *Session) shut() {
 	for _, b := range s.beats {
 		b.next.Stop()
 	}
-	if s.leaving != nil {
-		s.leaving.Stop()
-	}
-	if s.silence.look != nil {
-		s.silence.look.Stop()
+	for _, timer := range []*time.Timer{s.leaving, s.silence.look, s.look[fromAgent], s.look[fromServer]} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	if !s.ending.left {
 		s.ends.Server.kill() // it has ended, or had to at once

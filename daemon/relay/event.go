@@ -230,7 +230,7 @@ func (e *decided) code(c *codec) { c.offset(&e.seq) }
 type owed struct {
 	to   wire.Side
 	line []byte // with its line end
-	seq  uint64 // it was judged under, as it is; 0 when it was not
+	seq  uint64 // it was judged under, as it is but for a notice; 0 when it was not
 
 	reply bool // it is ours, to what that side has written itself
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -63,7 +64,7 @@ func (s *Session) mayEnd() bool {
 		return true
 	}
 	answered := s.ended[fromAgent] && len(s.state.waiting) == 0 && !s.state.owes(fromAgent) && s.written(fromServer)
-	return answered || s.inputs[fromServer] != nil && (s.ended[fromServer] || e.exited || s.outputs[fromServer].err != nil)
+	return answered || s.over == nil && s.inputs[fromServer] != nil && (s.ended[fromServer] || e.exited || s.outputs[fromServer].err != nil)
 }
 
 // serverGone reports whether the server has ended.
@@ -100,20 +101,34 @@ func (s *Session) stopServer() {
 // hearOut waits until what the server said before the end was dealt with. What the
 // agent says is answered until it has been written all that it is owed.
 func (s *Session) hearOut() {
-	if in := s.inputs[fromServer]; in != nil && !s.ending.dead {
-		s.until(wordsInTheWay, func() bool { return s.ended[fromServer] || in.heard() || s.ending.dead })
+	in := s.inputs[fromServer]
+	if in == nil {
+		return
 	}
+	heard := func() bool { return s.ended[fromServer] || in.heard() || s.ending.dead }
+	if s.shared() { // no more comes of it, and what there is waits for nobody but the agent
+		s.whileTaken(heard)
+		return
+	}
+	s.until(wordsInTheWay, heard)
 }
 
 // lastAnswers waits until the agent was written all that it is owed, as long as it
 // takes something.
 func (s *Session) lastAnswers() {
 	s.until(wordsInTheWay, func() bool { return s.ended[fromAgent] || s.ending.dead || s.inputs[fromAgent].heard() })
-	for !s.ending.dead && s.ctx.Err() == nil {
-		before := s.outputs[fromAgent].cursor.Delivered()
-		if s.until(s.patience, func() bool { return s.written(fromAgent) || s.ending.dead }) || s.outputs[fromAgent].cursor.Delivered() == before {
+	s.whileTaken(func() bool { return s.written(fromAgent) || s.ending.dead })
+}
+
+// whileTaken waits until done is true, or the agent has taken nothing for a while. s.mu
+// is held.
+func (s *Session) whileTaken(done func() bool) {
+	for before := uint64(math.MaxUint64); s.ctx.Err() == nil; {
+		taken := s.outputs[fromAgent].cursor.Delivered()
+		if taken == before || s.until(s.patience, done) {
 			return
 		}
+		before = taken
 	}
 }
 
@@ -175,23 +190,28 @@ func (s *Session) fail() {
 	s.failOpen()
 }
 
-// failOpen answers what is open of the agent's requests with an error. s.mu is held.
+// failOpen answers what is open of the agent's requests with an error, unless the agent
+// has left: it waits for nothing then, and servers answer nobody either. s.mu is held.
 func (s *Session) failOpen() {
+	answer := s.over
+	if s.ending.late {
+		answer = nil
+	}
 	for _, r := range s.state.open[fromAgent] {
-		s.happen(r.lost(s.over.Code, s.over.Text)...)
+		s.happen(r.lost(answer)...)
 	}
 	s.changed.Broadcast()
 }
 
 // lost is what becomes of a request that nobody answers any more: who has asked is
-// answered with an error.
-func (r *request) lost(code int, text string) []event {
+// answered with an error, unless that is nil.
+func (r *request) lost(answer *Refusal) []event {
 	events := []event{&closed{which{r.side, r.key}}}
-	if r.seq > 0 {
+	if r.seq > 0 && r.sent > 0 {
 		events = append(events, &ended{r.seq, "lost"})
 	}
-	if !r.cancelled && !r.ours {
-		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, code, text), '\n')})
+	if answer != nil && !r.cancelled && !r.ours {
+		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, answer.Code, answer.Text), '\n')})
 	}
 	return events
 }

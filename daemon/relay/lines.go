@@ -54,8 +54,10 @@ func (t *turn) deadly(l *wire.Line) {
 	const reason = "the daemon has ended twice while it dealt with the line"
 	seq := t.state.nextSeq(t.side) // the line may be on record under it, and no other may be
 	t.happens(&numbered{seq})
-	if e := t.ends.Earlier; e != nil {
-		if _, passed := e.Passed(seq); passed {
+	if look := t.ends.Earlier; look != nil {
+		var passed map[uint64]string
+		t.unlocked(func() { passed, _ = look([]uint64{seq}) })
+		if passed[seq] != "" {
 			t.happens(&ended{seq, "not_written"})
 		}
 	}

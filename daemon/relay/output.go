@@ -148,13 +148,11 @@ func (s *Session) serve(to wire.Side) {
 
 // through is what a verdict that lets w pass leads to.
 func (w *waiting) through(v gate.Verdict) *owed {
-	line, seq := v.Line, w.seq
+	line := v.Line
 	if w.result {
-		if line = w.announced(line); len(line) != len(v.Line) {
-			seq = 0 // not as it was judged
-		}
+		line = w.announced(line)
 	}
-	return &owed{to: other(w.side), line: append(line[:len(line):len(line)], '\n'), seq: seq}
+	return &owed{to: other(w.side), line: append(line[:len(line):len(line)], '\n'), seq: w.seq}
 }
 
 // consequences are what a verdict on a held line leads to. s.mu is held.

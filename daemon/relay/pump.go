@@ -29,6 +29,9 @@ type source interface {
 	// heard reports whether all was dealt with that the side has said by now. s.mu is
 	// held.
 	heard() bool
+	// cancels reports whether one of the lines that the pump has not dealt with yet takes
+	// the request with the key back. The pump has a line judged; s.mu is held.
+	cancels(key string) bool
 }
 
 // input is the source of what comes through a descriptor, in memory that outlives the
@@ -41,6 +44,8 @@ type input struct {
 	reader  *wire.Reader
 	at      uint64 // offset up to which lines were taken by the reader
 	idle    bool   // it waits for more; s.mu guards it
+	ahead   uint64 // offset up to which lines were looked at before their turn
+	failed  error  // why nothing more is to be read, where that was found then
 }
 
 func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
@@ -84,6 +89,9 @@ func (in *input) Fill() error {
 		in.wait(true)
 		if s.ctx.Err() != nil { // what is still to be written of this memory stays in it
 			return errEnded
+		}
+		if in.failed != nil {
+			return in.failed
 		}
 		room := in.Room(in.at) // now: it gives back what is not needed
 		if err := s.wake.Wait(in.fd, unix.POLLIN); err != nil {

@@ -95,7 +95,7 @@ func (s *Session) resume(to wire.Side) {
 	if doubtful {
 		for _, r := range asked {
 			if s.state.open[r.side][r.key] == r {
-				s.happen(r.lost(mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed")...)
+				s.happen(r.lost(&Refusal{mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed"})...)
 			}
 		}
 	}

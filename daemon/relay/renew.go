@@ -123,8 +123,8 @@ func (s *Session) renew(m *Shared) {
 		if r.sent == 0 || spared[key] {
 			continue
 		}
-		events = append(events, r.lost(mcp.CodeServerExit,
-			"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew")...)
+		events = append(events, r.lost(&Refusal{mcp.CodeServerExit,
+			"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew"})...)
 	}
 	for key := range s.state.open[fromServer] {
 		events = append(events, &closed{which{fromServer, key}})

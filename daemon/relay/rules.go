@@ -144,6 +144,9 @@ func (t *turn) judgeRequest(r *request, line []byte) {
 		t.hold(w, v)
 	case gate.Deny:
 		t.owe(t.side, refusal(v, r.id))
+	default: // it was taken back: it is open until that line's turn, and never goes on
+		r.cancelled = true
+		t.happens(&opened{*r})
 	}
 }
 
@@ -161,11 +164,13 @@ func (t *turn) judgeLine(w *waiting) gate.Verdict {
 	t.happens(&numbered{w.seq})
 	t.judged = true
 	t.weighed[t.side] = w
+	t.lookLater(t.side)
 	var v gate.Verdict
 	t.unlocked(func() { v = t.judge(t.ctx, w) })
 	t.weighed[t.side] = nil
+	t.look[t.side].Stop()
 	switch {
-	case v.Move == 0:
+	case v.Move == 0 && (!w.withdrawn || t.ctx.Err() != nil):
 		t.abandoned = true
 	case w.withdrawn:
 		if v.Move == gate.Forward {
@@ -204,12 +209,10 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 	case mcp.Refuse:
 		t.refused(line, "a notification that "+sideName(t.side)+" may not send: "+e.Method)
 	default:
-		if e.Method == "notifications/cancelled" && e.RequestID.Present() {
-			if key, err := wire.Key(e.RequestID.Of(line)); err == nil {
-				t.note(line, e.Method, rule.Record)
-				t.cancel(key, line)
-				return
-			}
+		if key := keyCancelled(e, line); key != "" {
+			t.note(line, e.Method, rule.Record)
+			t.cancel(key, line)
+			return
 		}
 		t.pass(line, e.Method, rule.Record, rule.Record || rule.Observe)
 	}
@@ -250,10 +253,12 @@ func (t *turn) cancel(key string, line []byte) {
 		return
 	}
 	if r.sent == 0 {
-		t.happens(&decided{r.seq})
 		t.happens(&closed{which{t.side, key}})
-		t.endBeat(r.seq)
-		t.after = append(t.after, func() { t.gate.Cancel(r.seq) })
+		if t.state.waiting[r.seq] != nil {
+			t.happens(&decided{r.seq})
+			t.endBeat(r.seq)
+			t.after = append(t.after, func() { t.gate.Cancel(r.seq) })
+		}
 		return
 	}
 	if !r.cancelled {

@@ -45,7 +45,7 @@ type Session struct {
 	grace    child.Grace   // of the server
 	patience time.Duration // with an agent that takes nothing, at the end
 
-	answersWithin time.Duration // of the constant's name; less in tests
+	answersWithin, aheadAfter time.Duration // of the constants' names; less in tests
 
 	mu      sync.Mutex // guards what follows; not held while judging or writing
 	state   *state
@@ -57,6 +57,7 @@ type Session struct {
 	over    *Refusal          // the agent is answered with that: there is no server
 	ended   [2]bool           // nothing more is read of that side
 	weighed [2]*waiting       // what the pump of that side is having judged
+	look    [2]*time.Timer    // the next look ahead of that; nil before the first
 	beats   map[uint64]*beat
 	silence silence
 	ending  ending

@@ -80,6 +80,7 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 	m.changed.L = &m.mu
 	m.ctx, m.cancel = context.WithCancel(s.ctx)
 	context.AfterFunc(s.ctx, func() { m.Gone(errEnded) })
+	context.AfterFunc(m.ctx, func() { s.end(func(e *ending) { e.exited = true }) }) // it serves the session no more
 	return &inbox{shared: m}, m, nil
 }
 
@@ -87,7 +88,12 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 func (m *Shared) Resume(func(from, upTo uint64) ([]byte, error)) (doubtful bool, err error) {
 	member, err := m.Join(m.ctx, m)
 	if err != nil {
-		m.Gone(err)
+		s := m.session
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if m.Gone(err); errors.Is(err, ErrNotStarted) {
+			s.fail() // and the agent is told so as long as it stays
+		}
 		return false, err
 	}
 	for _, seq := range m.abandoned {

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -101,7 +102,7 @@ func newStage(t testing.TB, how play) *stage {
 	s.kept[2], s.in[fromServer] = pipeOf(t)
 	outs[fromServer], s.kept[3] = pipeOf(t)
 	var err error
-	if s.memory, err = mapping.Create(16 << 20); err != nil {
+	if s.memory, err = mapping.Create(cmp.Or(how.longest, 16<<20)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range s.staging {
@@ -233,11 +234,11 @@ func (s *stage) ends() Ends {
 		fds[2].Close()
 		fds[3].Close()
 		staging[1].Close()
-		return Ends{Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m, Server: s.shared(), Earlier: s.judge}
+		return Ends{Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m, Server: s.shared(), Earlier: earlierOf(s.judge)}
 	}
 	return Ends{
 		Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m,
-		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]}, Earlier: s.judge,
+		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]}, Earlier: earlierOf(s.judge),
 	}
 }
 
@@ -346,7 +347,23 @@ type playedJudge struct {
 	more    int
 }
 
-// Passed implements [Earlier].
+// earlierOf looks up what a judge has put on record.
+func earlierOf(j interface {
+	// Passed is the digest of what was let pass.
+	Passed(seq uint64) (digest string, ok bool)
+	// Told reports whether it was told what came of it.
+	Told(seq uint64) bool
+}) Earlier {
+	return func(seqs []uint64) (passed map[uint64]string, told map[uint64]bool) {
+		passed, told = map[uint64]string{}, map[uint64]bool{}
+		for _, seq := range seqs {
+			passed[seq], _ = j.Passed(seq)
+			told[seq] = j.Told(seq)
+		}
+		return passed, told
+	}
+}
+
 func (j *playedJudge) Passed(seq uint64) (digest string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -457,12 +474,12 @@ func (j *playedJudge) Cancel(seq uint64) {
 		return
 	}
 	m.cancelled = true
-	unsaid := m.said.Move == 0
+	if m.said.Move == 0 { // it is judged no further, and the next daemon finds that on record
+		m.said = gate.Verdict{Seq: seq, Move: gate.Deny}
+		close(m.spoken)
+	}
 	j.mu.Unlock()
 	j.cancels <- m.n
-	if unsaid {
-		j.say(m, gate.Verdict{Seq: seq, Move: gate.Ask}) // as of a line that takes long
-	}
 }
 
 func (j *playedJudge) Hear(_ wire.Side, method string, line []byte, _ uint64) {
@@ -515,7 +532,6 @@ func (j *playedJudge) unanswered() string {
 	return fmt.Sprintf("%sand %d", all.String(), j.more)
 }
 
-// Told implements [Earlier].
 func (j *playedJudge) Told(seq uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

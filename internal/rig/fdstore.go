@@ -199,6 +199,22 @@ func (h *House) Kept() int {
 	return len(h.store.kept)
 }
 
+// AlterKept has alter see each descriptor that is kept for the daemons of the house, under
+// its name there, and keeps what that returns in its place.
+func (h *House) AlterKept(alter func(*os.File) *os.File) {
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	for i, f := range h.store.kept {
+		file := os.NewFile(uintptr(h.store.duplicate(f.fd)), f.name)
+		if other := alter(file); other != file {
+			unix.Close(f.fd)
+			h.store.kept[i].fd = h.store.duplicate(int(other.Fd()))
+			other.Close()
+		}
+		file.Close()
+	}
+}
+
 // Start has start start cmd, a daemon that inherits listening sockets, called control and
 // shim if there are any, and what is kept.
 func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
