@@ -88,6 +88,7 @@ func (d *Daemon) joinShared(ctx context.Context, l handover.Launch, environ func
 		return d.joinTools(name, c)
 	}
 	if l.Executable == "" { // the shim has looked for it where the agent's servers are found
+		d.serverEnded(l.Server, nil)
 		return nil, fmt.Errorf("%w: %q: %w", relay.ErrNotStarted, l.Command[0], child.ErrNotFound)
 	}
 	env, err := environ()

@@ -30,6 +30,18 @@ func (l *line) close() {
 	}
 }
 
+// lost is closed when the connection that there is now has ended.
+func (l *line) lost() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		return l.conn.Lost()
+	}
+	none := make(chan struct{})
+	close(none)
+	return none
+}
+
 // reach returns the connection, or makes one with fds if there is none that stands.
 func (l *line) reach(ctx context.Context, fds ...int) (*attach.Conn, error) {
 	l.mu.Lock()

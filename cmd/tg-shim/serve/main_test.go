@@ -72,6 +72,7 @@ type daemon struct {
 	started  chan *pb.StartedRequest
 	signals  chan *pb.SignalRequest
 	ended    chan *pb.EndedRequest
+	slow     chan struct{} // closed when it answers what it is told of servers; nil: at once
 }
 
 // session is what a shim has handed over.
@@ -112,6 +113,7 @@ func (d *daemon) Attach(ctx context.Context, r *pb.AttachRequest) (*pb.AttachRes
 
 func (d *daemon) Started(_ context.Context, r *pb.StartedRequest) (*pb.StartedResponse, error) {
 	d.started <- r
+	d.takesItsTime()
 	return &pb.StartedResponse{}, nil
 }
 
@@ -122,7 +124,14 @@ func (d *daemon) Signal(_ context.Context, r *pb.SignalRequest) (*pb.SignalRespo
 
 func (d *daemon) Ended(_ context.Context, r *pb.EndedRequest) (*pb.EndedResponse, error) {
 	d.ended <- r
+	d.takesItsTime()
 	return &pb.EndedResponse{}, nil
+}
+
+func (d *daemon) takesItsTime() {
+	if d.slow != nil {
+		<-d.slow
+	}
 }
 
 type handshake struct {

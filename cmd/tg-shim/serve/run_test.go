@@ -108,6 +108,38 @@ func TestLastAnswersAreNotWaitedForForEver(t *testing.T) {
 	s.ends(0)
 }
 
+// A daemon that takes its time still finds the process of a server that has ended at
+// once, and learns how.
+func TestSlowDaemon(t *testing.T) {
+	t.Parallel()
+	d := newDaemon(t)
+	d.slow = make(chan struct{})
+	d.serve()
+	times := patient
+	times.Farewell = time.Millisecond
+	stays := func(what string, so func() bool) {
+		t.Helper()
+		for range 50 {
+			if !so() {
+				t.Fatalf("%s while the daemon takes its time", what)
+			}
+			time.Sleep(time.Millisecond) // between two looks
+		}
+	}
+	s := d.startWith(takes(t, times), "sh", "-c", "exit 3")
+	session := next(t, "Attach", d.attached)
+	pid := next(t, "Started", d.started).GetPid()
+	carry(session.output, session.out) // until it has ended
+	stays("the server is waited for", func() bool { return alive(pid) })
+	d.slow <- struct{}{}
+	next(t, "Ended", d.ended)
+	session.drained.Close()
+	eventually(t, "the server is waited for", func() bool { return !alive(pid) })
+	stays("the shim leaves", s.running)
+	close(d.slow)
+	s.ends(3)
+}
+
 // A daemon that serves the agent itself, or refuses it, says how the shim leaves.
 func TestNothingToStart(t *testing.T) {
 	t.Parallel()

@@ -39,16 +39,26 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 		s.notifyDaemon(ctx, server.PID(), known, ended)
 	})
 	ended <- s.wait(ctx, server)
-	end := time.NewTimer(s.Times.LastAnswers)
-	defer end.Stop()
-	await(known, s.Times.Farewell) // the daemon can look at a process only as long as we have not waited for it
+	leaving, over := context.WithTimeout(ctx, s.Times.LastAnswers)
+	defer over()
+	// The daemon can look at a process only as long as we have not waited for it.
+	select {
+	case <-known:
+	case <-s.drained:
+	case <-leaving.Done():
+	}
 	// What is left of what it has started ends as it did.
 	state := server.Stop(ctx, child.LeavingGrace)
 	select {
 	case <-s.drained:
-	case <-end.C:
+	case <-leaving.Done():
 	}
-	await(told, s.Times.Farewell)
+	select {
+	case <-told:
+	case <-s.line.lost():
+		await(told, s.Times.Farewell) // by the next daemon, if there is one
+	case <-leaving.Done():
+	}
 	cancel()
 	others.Wait()
 	return state
