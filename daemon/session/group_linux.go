@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"strconv"
@@ -42,8 +41,9 @@ func endGroup(ctx context.Context, leader Process, log *slog.Logger) {
 // there are. Members are younger than the leader; a group of the same number
 // with an older member is another one.
 func signalGroup(leader Process, sig unix.Signal) int {
-	if errors.Is(unix.Kill(-int(leader.PID), 0), unix.ESRCH) {
-		return 0 // as nearly always, and /proc need not be looked through
+	// Most groups have gone with their leaders, and then nobody else is looked at.
+	if unix.Kill(-int(leader.PID), 0) == unix.ESRCH {
+		return 0
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -53,6 +53,9 @@ func signalGroup(leader Process, sig unix.Signal) int {
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
+			continue
+		}
+		if group, err := unix.Getpgid(pid); err != nil || group != int(leader.PID) {
 			continue
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
