@@ -63,7 +63,7 @@ test: cc npm ## install what the tests need and run all of them under the race d
 		-- . ./gotest
 
 # Each of these is a test of which `make test` runs a small piece.
-test-all: ## run the long campaigns, of which test runs a small piece each; takes an hour
+test-all: ## run the long campaigns, of which test runs a small piece each; takes hours
 	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
 
 lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
