@@ -38,7 +38,7 @@ const (
 	crashing  = `read l; kill -9 $$`
 )
 
-const endingsConfiguration = configuration + `
+const endingsConfiguration = rig.Configuration + `
 limits: {pending: 1024, pending_per_server: 1024}
 `
 
@@ -107,11 +107,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.StartDaemon()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := control(t, h)
 	runEndings(t, h, 0, 2) // what is opened once stays
 	awaitNothing(t, h, c, nil)
 	before := lookAt(t, h, c)
@@ -423,7 +419,7 @@ func (a *agentProcess) close() error {
 func TestStopWhileAgentReadsNothing(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	stderr, err := os.Create(h.Path("stderr"))
 	if err != nil {

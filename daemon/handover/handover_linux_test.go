@@ -86,18 +86,6 @@ func attachOnly(foreign bool, id string) error {
 	return nil
 }
 
-const configuration = `
-schema: 1
-governance:
-  defaults: {action: forward, asks: forward}
-  rules:
-    - {match: held, action: approve}
-    - {match: denied, action: deny}
-approval:
-  me: {destination: {type: local}, timeout: 10m}
-pins: {mode: off}
-`
-
 type pair struct {
 	*rig.Shim
 	t            *testing.T
@@ -181,7 +169,7 @@ func awaitKept(t *testing.T, h *rig.House, n int) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
@@ -214,7 +202,7 @@ func TestKilled(t *testing.T) {
 func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
@@ -240,7 +228,7 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 func TestForeignAndSilentShims(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	p := start(t, h)
 	p.says(p.call(1, "echo"))
@@ -281,19 +269,26 @@ func (p *pair) attachment() string {
 // question waits for the one question that is open.
 func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
+	c := control(t, h)
 	var open []*pb.Approval
 	eventually(t, func() bool {
+		var err error
 		if open, err = c.ListApprovals(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 		return len(open) == 1
 	}, func() string { return fmt.Sprintf("%d questions are open", len(open)) })
 	return c, open[0]
+}
+
+func control(t *testing.T, h *rig.House) *client.Client {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // A shim that is killed can't end what its server has started. The daemon does, and the
@@ -304,7 +299,7 @@ func TestShimKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := rig.NewHouse(t)
-			h.Configure(configuration)
+			h.Configure(rig.Configuration)
 			h.StartDaemon()
 			p := h.Shim(t, rig.Options{
 				Instead: instead(), Command: []string{"sh", "-c", "sleep 300 & read line; touch ready; exec cat"},
@@ -337,7 +332,7 @@ func exists(path string) bool {
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration + "limits: {sessions: 2}\n")
+	h.Configure(rig.Configuration + "limits: {sessions: 2}\n")
 	h.KeepAtMost(2*keep.PerSession - 1)
 	h.StartDaemon()
 	warned(t, h, "limits.sessions is 2, but only the pipes of 1 servers can be kept")
@@ -384,7 +379,7 @@ func refuses(t *testing.T, h *rig.House, reason string) {
 func TestLimitOnFileSize(t *testing.T) {
 	t.Parallel()
 	h := rig.NewHouse(t)
-	h.Configure(configuration)
+	h.Configure(rig.Configuration)
 	h.StartDaemon()
 	limit := unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}
 	if err := unix.Prlimit(h.Daemon.PID(), unix.RLIMIT_FSIZE, &limit, nil); err != nil {
@@ -399,12 +394,7 @@ func TestLimitOnFileSize(t *testing.T) {
 // warned wants that the daemon warns of something.
 func warned(t *testing.T, h *rig.House, of string) {
 	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	st, err := c.Status(t.Context())
+	st, err := control(t, h).Status(t.Context())
 	if all := strings.Join(st.GetWarnings(), "\n"); err != nil || !strings.Contains(all, of) {
 		t.Errorf("warnings: %q, %v; want %q", all, err, of)
 	}

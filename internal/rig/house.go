@@ -21,6 +21,20 @@ import (
 // the test is about to fail.
 const Patience = 60 * time.Second
 
+// Configuration is one in which all passes but calls of the tool "held", which wait for a
+// person, and of "denied".
+const Configuration = `
+schema: 1
+governance:
+  defaults: {action: forward, asks: forward}
+  rules:
+    - {match: held, action: approve}
+    - {match: denied, action: deny}
+approval:
+  me: {destination: {type: local}, timeout: 10m}
+pins: {mode: off}
+`
+
 // House is a user with folders of their own, and ThoughtGate in it.
 type House struct {
 	tb     testing.TB
