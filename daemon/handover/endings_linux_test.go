@@ -107,11 +107,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.StartDaemon()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := control(t, h)
 	runEndings(t, h, 0, 2) // what is opened once stays
 	awaitNothing(t, h, c, nil)
 	before := lookAt(t, h, c)
@@ -416,4 +412,53 @@ func (a *agentProcess) close() error {
 		}
 	}
 	return err
+}
+
+// A daemon stops in time though an agent reads nothing of what its server writes, and the
+// next one goes on.
+func TestStopWhileAgentReadsNothing(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(rig.Configuration)
+	h.StartDaemon()
+	stderr, err := os.Create(h.Path("stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	s := &endingRun{house: h, shim: rig.Program(t, "tg-shim"), name: "x", stderr: stderr, socket: true}
+	a, err := s.start("sh", "-c", `read l; touch ready; exec yes '{"jsonrpc":"2.0","method":"notifications/message"}'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.says(fmt.Sprintf(callText, 1, "echo")); err != nil {
+		t.Fatal(err)
+	}
+	// Once the agent's socket is full its bytes to be read are no more than before.
+	raw, err := a.output.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unread := func() (n int) {
+		if err := raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	last, since := 0, time.Now()
+	eventually(t, func() bool {
+		if n := unread(); n != last {
+			last, since = n, time.Now()
+		}
+		return last > 64<<10 && time.Since(since) > time.Second/2
+	}, func() string { return fmt.Sprintf("the agent's socket does not fill: %d bytes", last) })
+	h.StopDaemon() // which wants that it ends by itself, and in time
+	h.StartDaemon()
+	if err := a.close(); err != nil {
+		t.Error(err)
+	}
+	if err := a.waits(anyStatus); err != nil {
+		t.Error(err)
+	}
+	awaitKept(t, h, 0)
 }

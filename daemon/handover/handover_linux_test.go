@@ -281,6 +281,16 @@ func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 	return c, open[0]
 }
 
+func control(t *testing.T, h *rig.House) *client.Client {
+	t.Helper()
+	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // A shim that is killed can't end what its server has started. The daemon does, and the
 // next one what this one had no time for.
 func TestShimKilled(t *testing.T) {

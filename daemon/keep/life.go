@@ -56,7 +56,7 @@ func (k *keeper) start() (*life, error) {
 		files = append(files, watched.Fd())
 	}
 	env := append(without(k.Env, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", keeperVar),
-		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(maxByKeeper),
+		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(keeperLimit()),
 		fmt.Sprintf("%s=%d:%d:%d", keeperVar, n, n+1, n+2))
 	pid, err := syscall.ForkExec(path, k.Args, &syscall.ProcAttr{Env: env, Files: files})
 	if err != nil {
@@ -67,6 +67,16 @@ func (k *keeper) start() (*life, error) {
 	}
 	l.reading.Go(l.listen)
 	return l, nil
+}
+
+// keeperLimit is how many descriptors this process can keep. Go has raised the soft limit
+// to the hard one.
+func keeperLimit() int {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Cur > maxByKeeper+reservedByKeeper {
+		return maxByKeeper
+	}
+	return max(int(files.Cur)-reservedByKeeper, 0)
 }
 
 func (l *life) close() error {

@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Daemons that crash again and again are started less and less often, ready or not; one
@@ -29,6 +31,23 @@ func TestPause(t *testing.T) {
 		l := &life{ready: test.ready}
 		if got := l.pause(test.last, test.lived, test.status); got != test.want {
 			t.Errorf("%s: a pause of %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
+// A keeper keeps no more than it may have open.
+func TestKeeperLimit(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &before) }()
+	for _, test := range []struct{ may, want int }{{1024, 960}, {10, 0}, {int(min(before.Max, 20000)), min(maxByKeeper, int(min(before.Max, 20000))-reservedByKeeper)}} {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(test.may), Max: before.Max}); err != nil {
+			t.Fatal(err)
+		}
+		if got := keeperLimit(); got != test.want {
+			t.Errorf("of %d open files: %d, want %d", test.may, got, test.want)
 		}
 	}
 }

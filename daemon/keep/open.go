@@ -25,9 +25,11 @@ const (
 	// MaxKept is how many are kept in all where nobody says so: of 512 sessions. It is
 	// FileDescriptorStoreMax= in the unit.
 	MaxKept = PerSession * 512
-	// maxByKeeper is how many a keeper keeps. The names of all, of which each takes 19
-	// bytes, are in one variable of the environment, which has 128 KiB at most.
+	// maxByKeeper is how many a keeper keeps at most. The names of all, of which each takes
+	// 19 bytes, are in one variable of the environment, which has 128 KiB at most.
 	maxByKeeper = PerSession * 800
+	// reservedByKeeper are those that it needs itself.
+	reservedByKeeper = 64
 
 	keeperVar = "THOUGHTGATE_KEEPER"
 )

@@ -22,12 +22,7 @@ type FDStore struct {
 
 	mu   sync.Mutex // guards what follows
 	max  int
-	kept []storedFile
-}
-
-type storedFile struct {
-	name string
-	fd   int
+	kept []*os.File // by their names
 }
 
 // maxKept is FileDescriptorStoreMax= of the unit.
@@ -67,7 +62,7 @@ func (s *FDStore) Names() []string {
 	defer s.mu.Unlock()
 	var names []string
 	for _, f := range s.kept {
-		names = append(names, f.name)
+		names = append(names, f.Name())
 	}
 	slices.Sort(names)
 	return names
@@ -77,7 +72,7 @@ func (s *FDStore) Names() []string {
 func (s *FDStore) Plant(name string, f *os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kept = append([]storedFile{{name, s.duplicate(int(f.Fd()))}}, s.kept...)
+	s.kept = append([]*os.File{os.NewFile(uintptr(s.duplicate(f)), name)}, s.kept...)
 }
 
 // HandOver calls take with a copy of all that it keeps, which is the callee's.
@@ -85,13 +80,13 @@ func (s *FDStore) HandOver(take func(name string, fd int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.kept {
-		take(f.name, s.duplicate(f.fd))
+		take(f.Name(), s.duplicate(f))
 	}
 }
 
-func (s *FDStore) duplicate(fd int) int {
+func (s *FDStore) duplicate(f *os.File) int {
 	s.tb.Helper()
-	to, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	to, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		s.tb.Fatal(err)
 	}
@@ -104,7 +99,7 @@ func (s *FDStore) Drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, f := range s.kept {
-		unix.Close(f.fd)
+		f.Close()
 	}
 	s.kept = nil
 }
@@ -162,11 +157,11 @@ func (s *FDStore) obey(words []string, rights []byte) {
 			s.tb.Errorf("a barrier with %q and %d descriptors", words, len(fds))
 		}
 	case slices.Contains(words, "FDSTOREREMOVE=1"):
-		s.kept = slices.DeleteFunc(s.kept, func(f storedFile) bool {
-			if f.name == name {
-				unix.Close(f.fd)
+		s.kept = slices.DeleteFunc(s.kept, func(f *os.File) bool {
+			if f.Name() == name {
+				f.Close()
 			}
-			return f.name == name
+			return f.Name() == name
 		})
 	case slices.Contains(words, "FDSTORE=1"):
 		if !slices.Contains(words, "FDPOLL=0") {
@@ -175,12 +170,12 @@ func (s *FDStore) obey(words []string, rights []byte) {
 		for len(fds) > 0 && len(s.kept) < s.max {
 			fd := fds[0]
 			fds = fds[1:]
-			if slices.ContainsFunc(s.kept, func(f storedFile) bool { return sameFile(f.fd, fd) }) {
+			if slices.ContainsFunc(s.kept, func(f *os.File) bool { return sameFile(int(f.Fd()), fd) }) {
 				unix.Close(fd)
 				continue
 			}
 			unix.CloseOnExec(fd)
-			s.kept = append([]storedFile{{name, fd}}, s.kept...)
+			s.kept = append([]*os.File{os.NewFile(uintptr(fd), name)}, s.kept...)
 		}
 	}
 	for _, fd := range fds { // of a barrier, or too many
@@ -223,9 +218,7 @@ func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
 	defer s.mu.Unlock()
 	files, names := slices.Clone(listening), slices.Clone(sockets[:len(listening)])
 	for _, f := range s.kept {
-		copied := os.NewFile(uintptr(s.duplicate(f.fd)), f.name)
-		defer copied.Close()
-		files, names = append(files, copied), append(names, f.name)
+		files, names = append(files, f), append(names, f.Name())
 	}
 	// Only the process itself can say under which number it runs.
 	cmd.Args = append([]string{"sh", "-c", `LISTEN_PID=$$ exec "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)
