@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -106,4 +108,34 @@ func (s *Session) believable(to wire.Side, line []byte, seq uint64, passed strin
 func digestOf(line []byte) string {
 	sum := sha256.Sum256(line)
 	return hex.EncodeToString(sum[:])
+}
+
+// restOf is what is left of a line of which n bytes were written. Whoever has altered that
+// number must not have made a message of the rest.
+func restOf(line []byte, n uint64) ([]byte, error) {
+	rest := line[n:]
+	if n > 0 && opensMessage(rest) {
+		return nil, damaged("what is left of a line that is owed would be a message of its own")
+	}
+	return rest, nil
+}
+
+// opensMessage reports whether somebody who reads one JSON value after the other could
+// take text for a message, or for several in an array.
+func opensMessage(text []byte) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := d.ReadToken()
+		depth := d.StackDepth()
+		if err != nil || depth == 0 {
+			return false
+		}
+		outermost, _ := d.StackIndex(1)
+		kind, n := d.StackIndex(depth)
+		if kind == '{' && n%2 == 1 && (depth == 1 || depth == 2 && outermost == '[') {
+			if name := token.String(); name == "jsonrpc" || name == "method" {
+				return true
+			}
+		}
+	}
 }

@@ -92,7 +92,11 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 		parts = append(parts, line)
 	}
 	if skip := s.outputs[to].cursor.Delivered() - q.start; skip > 0 { // a part of it was written by an earlier daemon
-		parts[0] = parts[0][skip:]
+		rest, err := restOf(parts[0], skip)
+		if err != nil {
+			return nil, err
+		}
+		parts[0] = rest
 	}
 	return parts, nil
 }

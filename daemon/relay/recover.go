@@ -138,7 +138,11 @@ func (s *Session) owedBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
 			return nil, err
 		}
 		if first, last := max(from, at), min(upTo, at+i.n); first < last {
-			all = append(all, line[first-at:last-at]...)
+			rest, err := restOf(line, first-at)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, rest[:last-first]...)
 		}
 		at += i.n
 	}
