@@ -81,7 +81,7 @@ var leftBehind = sync.OnceValue(func() leftover {
 	}
 	go s.Run() // ends with Leave
 	until := func(ready func() bool) {
-		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // between two looks
+		for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two looks
 			s.mu.Lock()
 			is := ready()
 			s.mu.Unlock()
@@ -100,7 +100,7 @@ var leftBehind = sync.OnceValue(func() leftover {
 	_, _ = io.WriteString(w[0], `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hold"}}`+"\n"+`{"jsonrpc":"2.0","id":4,"method":"ping"}`+"\n"+owedJudged[0]+"\n"+owedJudged[0][:1000])
 	_, _ = io.WriteString(w[1], `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n")
 	until(func() bool {
-		return len(s.state.open[fromAgent]) == 4 && s.state.out[fromAgent].refers() && s.inputs[fromAgent].heard() && s.inputs[fromServer].heard()
+		return len(s.state.open[fromAgent]) == 4 && s.state.out[fromAgent].refers() && s.inputs[fromAgent].handledAll() && s.inputs[fromServer].handledAll()
 	})
 	s.Leave()
 	left := leftover{digests: judge.digests}
@@ -236,7 +236,7 @@ func playAltered(t testing.TB, changes []byte) (read [2]string) {
 		slog.New(slog.DiscardHandler))
 	if err == nil {
 		const soon = 10 * time.Millisecond
-		s.answersWithin, s.patience, s.grace = soon, soon, child.Grace{Stdin: patience, Term: soon}
+		s.answerTimeout, s.readTimeout, s.grace = soon, soon, child.Grace{Stdin: testTimeout, Term: soon}
 		ended := make(chan struct{})
 		go func() { // ends with the session
 			defer close(ended)
@@ -245,7 +245,7 @@ func playAltered(t testing.TB, changes []byte) (read [2]string) {
 		agentW.Close()
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Error("the session does not end")
 			s.Close()
 		}

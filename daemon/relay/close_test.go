@@ -44,7 +44,7 @@ func (s *stage) over(sides ...wire.Side) {
 	s.t.Helper()
 	select {
 	case <-s.session.Done():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Fatal("the session has not ended")
 	}
 	for _, side := range sides {
@@ -59,7 +59,7 @@ func (s *stage) atEnd(side wire.Side) {
 		if more {
 			s.t.Errorf("side %v reads %s", side, line)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Errorf("side %v does not read the end", side)
 	}
 }
@@ -94,7 +94,7 @@ func TestAgentHasSaidAllAndIsNotAnswered(t *testing.T) {
 	s := newStage(t, play{})
 	ends := s.ends()
 	s.leave()
-	s.runWith(ends, func(session *Session) { session.answersWithin = time.Millisecond })
+	s.runWith(ends, func(session *Session) { session.answerTimeout = time.Millisecond })
 	s.letGo()
 	s.steps("judged "+aCall, "cross "+aPing)
 	s.hangUp(fromAgent)
@@ -122,7 +122,7 @@ func TestServerEnds(t *testing.T) {
 func TestSignal(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
-	s.session.grace.Stdin, s.session.grace.Term = patience, patience
+	s.session.grace.Stdin, s.session.grace.Term = testTimeout, testTimeout
 	held := strings.Replace(aCall, `"id":1`, `"id":7`, 1)
 	s.steps("judged "+aCall, "agent> "+held, "submit "+held, "pending")
 	s.session.Signal()
@@ -206,7 +206,7 @@ func TestAgentDies(t *testing.T) {
 		s.runWith(ends, func(session *Session) {
 			session.grace.Stdin, session.grace.Term = time.Millisecond, time.Millisecond
 			if hurried {
-				session.grace.Stdin, session.grace.Term = patience, patience
+				session.grace.Stdin, session.grace.Term = testTimeout, testTimeout
 			}
 		})
 		s.letGo()

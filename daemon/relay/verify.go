@@ -18,11 +18,11 @@ import (
 // numbers: the SHA-256, in hexadecimal digits, of what was let pass, and of which it was
 // told what came of it. What they have left in a session's memory is held against that:
 // others of the same user may have reached it.
-type Earlier func(seqs []uint64) (passed map[uint64]string, told map[uint64]bool)
+type Earlier func(seqs []uint64) (passed map[uint64]string, recorded map[uint64]bool)
 
-// believe checks what a session that is restored is to write, and takes note of what
+// verify checks what a session that is restored is to write, and takes note of what
 // is on record already.
-func (s *Session) believe() error {
+func (s *Session) verify() error {
 	if s.ends.Earlier == nil {
 		if len(s.state.out[fromAgent].items)+len(s.state.out[fromServer].items)+len(s.state.waiting)+len(s.state.outcomes) > 0 {
 			return damaged("a session that begins has a past")
@@ -40,12 +40,12 @@ func (s *Session) believe() error {
 	if seqs = slices.AppendSeq(seqs, maps.Keys(s.state.outcomes)); len(seqs) == 0 && s.state.out[fromAgent].size()+s.state.out[fromServer].size() == 0 {
 		return nil
 	}
-	passed, told := s.ends.Earlier(seqs)
+	passed, recorded := s.ends.Earlier(seqs)
 	for to := range s.state.out {
 		for _, i := range s.state.out[to].items {
 			line, err := s.lineOf(wire.Side(to), i)
 			if err == nil {
-				err = s.believable(wire.Side(to), line, i.seq, passed[i.seq])
+				err = s.verifyOwed(wire.Side(to), line, i.seq, passed[i.seq])
 			}
 			if err != nil {
 				return err
@@ -53,18 +53,18 @@ func (s *Session) believe() error {
 		}
 	}
 	for seq, outcome := range s.state.outcomes {
-		if told[seq] {
-			s.telling[seq] = outcome
-			s.told = append(s.told, seq)
+		if recorded[seq] {
+			s.recording[seq] = outcome
+			s.recorded = append(s.recorded, seq)
 		}
 	}
 	return nil
 }
 
-// believable reports why a line that a side is owed can't be: one that has to be judged
+// verifyOwed reports why a line that a side is owed can't be: one that has to be judged
 // is owed only as it was. passed is the digest of what was let pass under its number,
 // empty for nothing.
-func (s *Session) believable(to wire.Side, line []byte, seq uint64, passed string) error {
+func (s *Session) verifyOwed(to wire.Side, line []byte, seq uint64, passed string) error {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	var e wire.Envelope
 	err := wire.Read(line, other(to), &e)
