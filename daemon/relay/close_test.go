@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -359,4 +360,31 @@ func TestLeaveWhileAnAnnouncedAnswerWaits(t *testing.T) {
 	s.leave()
 	s.begin()
 	reads(t, agent, strings.Replace(answer, `"content":[`, `"content":[{"type":"text","text":"changed"}`, 1))
+}
+
+// faultyJudge meets a fault with each message.
+type faultyJudge struct{ *playedJudge }
+
+func (faultyJudge) Read(wire.Side, string, uint64) { panic("of the test") }
+
+// A fault of ours ends the session in which it is met, with an error that says so, and
+// nothing else; the server is not left alone.
+func TestFault(t *testing.T) {
+	s := newStage(t, play{})
+	s.leave()
+	session, err := New(faultyJudge{s.judge}, s.ends(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.session, s.ended = session, make(chan struct{})
+	go func() { // ends with the session
+		defer close(s.ended)
+		session.Run()
+	}()
+	s.letGo()
+	s.steps("agent> " + aPing)
+	s.over(fromAgent, fromServer)
+	if err := session.Err(); err == nil || !strings.Contains(err.Error(), "a fault of ThoughtGate's") {
+		t.Errorf("the session has ended with %v", err)
+	}
 }
