@@ -23,7 +23,7 @@ const aheadAfter = 50 * time.Millisecond
 // lookAhead looks, as long as the pump of side has a request judged, whether that was
 // taken back.
 func (s *Session) lookAhead(side wire.Side) {
-	defer s.caught()
+	defer s.recoverPanic()
 	if seq := s.takenBack(side); seq != 0 {
 		s.gate.Cancel(seq)
 	}
@@ -43,7 +43,7 @@ func (s *Session) lookLater(side wire.Side) {
 func (s *Session) takenBack(side wire.Side) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := s.weighed[side]
+	w := s.beingJudged[side]
 	if w == nil || w.key == "" || w.result || w.withdrawn || s.ctx.Err() != nil {
 		return 0
 	}

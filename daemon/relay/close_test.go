@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
@@ -44,7 +45,7 @@ func (s *stage) over(sides ...wire.Side) {
 	s.t.Helper()
 	select {
 	case <-s.session.Done():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Fatal("the session has not ended")
 	}
 	for _, side := range sides {
@@ -59,7 +60,7 @@ func (s *stage) atEnd(side wire.Side) {
 		if more {
 			s.t.Errorf("side %v reads %s", side, line)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Errorf("side %v does not read the end", side)
 	}
 }
@@ -94,7 +95,7 @@ func TestAgentHasSaidAllAndIsNotAnswered(t *testing.T) {
 	s := newStage(t, play{})
 	ends := s.ends()
 	s.leave()
-	s.runWith(ends, func(session *Session) { session.answersWithin = time.Millisecond })
+	s.runWith(ends, func(session *Session) { session.answerTimeout = time.Millisecond })
 	s.letGo()
 	s.steps("judged "+aCall, "cross "+aPing)
 	s.hangUp(fromAgent)
@@ -122,7 +123,7 @@ func TestServerEnds(t *testing.T) {
 func TestSignal(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
-	s.session.grace.Stdin, s.session.grace.Term = patience, patience
+	s.session.grace.Stdin, s.session.grace.Term = testTimeout, testTimeout
 	held := strings.Replace(aCall, `"id":1`, `"id":7`, 1)
 	s.steps("judged "+aCall, "agent> "+held, "submit "+held, "pending")
 	s.session.Signal()
@@ -206,7 +207,7 @@ func TestAgentDies(t *testing.T) {
 		s.runWith(ends, func(session *Session) {
 			session.grace.Stdin, session.grace.Term = time.Millisecond, time.Millisecond
 			if hurried {
-				session.grace.Stdin, session.grace.Term = patience, patience
+				session.grace.Stdin, session.grace.Term = testTimeout, testTimeout
 			}
 		})
 		s.letGo()
@@ -359,4 +360,31 @@ func TestLeaveWhileAnAnnouncedAnswerWaits(t *testing.T) {
 	s.leave()
 	s.begin()
 	reads(t, agent, strings.Replace(answer, `"content":[`, `"content":[{"type":"text","text":"changed"}`, 1))
+}
+
+// faultyJudge meets a fault with each message.
+type faultyJudge struct{ *playedJudge }
+
+func (faultyJudge) Read(wire.Side, string, uint64) { panic("of the test") }
+
+// A fault of ours ends the session in which it is met, with an error that says so, and
+// nothing else; the server is not left alone.
+func TestFault(t *testing.T) {
+	s := newStage(t, play{})
+	s.leave()
+	session, err := New(faultyJudge{s.judge}, s.ends(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.session, s.ended = session, make(chan struct{})
+	go func() { // ends with the session
+		defer close(s.ended)
+		session.Run()
+	}()
+	s.letGo()
+	s.steps("agent> " + aPing)
+	s.over(fromAgent, fromServer)
+	if err := session.Err(); err == nil || !strings.Contains(err.Error(), "a fault of ThoughtGate's") {
+		t.Errorf("the session has ended with %v", err)
+	}
 }

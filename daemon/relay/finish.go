@@ -41,30 +41,32 @@ func (s *Session) finish() {
 	s.ending.begun = true
 	if s.ending.drained != "" {
 		s.refuseHeld(mcp.CodeGate, "Not executed: "+s.ending.drained)
-		s.until(drainWithin, func() bool { return !s.state.owes(fromAgent) || s.serverGone() || s.ending.asked > 0 || s.ending.dead })
+		s.until(drainTimeout, func() bool {
+			return !s.state.owes(fromAgent) || s.serverGone() || s.ending.signals > 0 || s.ending.dead
+		})
 	}
-	if s.ending.dead || s.ending.asked > 0 {
+	if s.ending.dead || s.ending.signals > 0 {
 		s.refuseHeld(mcp.CodeGate, "Not executed: the agent has left")
 	}
 	s.stopServer()
-	s.hearOut()
+	s.drainServer()
 	if !s.ending.dead {
-		s.until(drainWithin, func() bool { return s.noAnswersHeld() || s.ending.dead }) // extensions look at them
+		s.until(drainTimeout, func() bool { return s.noAnswersHeld() || s.ending.dead }) // extensions look at them
 	}
 	s.fail()
-	s.lastAnswers()
-	s.tellOutcomes()
+	s.flushAgent()
+	s.recordOutcomes()
 }
 
 // mayEnd reports whether the session has come to its end: there is a reason to end it,
 // or its agent has said all and was answered.
 func (s *Session) mayEnd() bool {
 	e := &s.ending
-	if e.dead || e.asked > 0 || e.drained != "" {
+	if e.dead || e.signals > 0 || e.drained != "" {
 		return true
 	}
 	answered := s.ended[fromAgent] && len(s.state.waiting) == 0 && !s.state.owes(fromAgent) && s.written(fromServer)
-	return answered || s.over == nil && s.inputs[fromServer] != nil && (s.ended[fromServer] || e.exited || s.outputs[fromServer].err != nil)
+	return answered || s.noServer == nil && s.inputs[fromServer] != nil && (s.ended[fromServer] || e.exited || s.outputs[fromServer].err != nil)
 }
 
 // serverGone reports whether the server has ended.
@@ -78,7 +80,7 @@ func (s *Session) serverGone() bool {
 // stopServer tells the server to go, in three steps, of which each gives it time.
 func (s *Session) stopServer() {
 	step := 1 // what was asked for once more than that hastens it
-	hastened := func() bool { return s.ending.asked > step || s.serverGone() }
+	hastened := func() bool { return s.ending.signals > step || s.serverGone() }
 	end := time.Now().Add(s.grace.Stdin)
 	s.until(s.grace.Stdin, func() bool {
 		return s.written(fromServer) && (!s.shared() || s.ending.dead || !s.state.owes(fromAgent)) || hastened()
@@ -95,37 +97,37 @@ func (s *Session) stopServer() {
 		return
 	}
 	s.ends.Server.kill()
-	s.until(killWithin, s.serverGone)
+	s.until(killTimeout, s.serverGone)
 }
 
-// hearOut waits until what the server said before the end was dealt with. What the
+// drainServer waits until what the server said before the end was dealt with. What the
 // agent says is answered until it has been written all that it is owed.
-func (s *Session) hearOut() {
+func (s *Session) drainServer() {
 	in := s.inputs[fromServer]
 	if in == nil {
 		return
 	}
-	heard := func() bool { return s.ended[fromServer] || in.heard() || s.ending.dead }
+	handledAll := func() bool { return s.ended[fromServer] || in.handledAll() || s.ending.dead }
 	if s.shared() { // no more comes of it, and what there is waits for nobody but the agent
-		s.whileTaken(heard)
+		s.waitWhileAgentReads(handledAll)
 		return
 	}
-	s.until(wordsInTheWay, heard)
+	s.until(unreadTimeout, handledAll)
 }
 
-// lastAnswers waits until the agent was written all that it is owed, as long as it
+// flushAgent waits until the agent was written all that it is owed, as long as it
 // takes something.
-func (s *Session) lastAnswers() {
-	s.until(wordsInTheWay, func() bool { return s.ended[fromAgent] || s.ending.dead || s.inputs[fromAgent].heard() })
-	s.whileTaken(func() bool { return s.written(fromAgent) || s.ending.dead })
+func (s *Session) flushAgent() {
+	s.until(unreadTimeout, func() bool { return s.ended[fromAgent] || s.ending.dead || s.inputs[fromAgent].handledAll() })
+	s.waitWhileAgentReads(func() bool { return s.written(fromAgent) || s.ending.dead })
 }
 
-// whileTaken waits until done is true, or the agent has taken nothing for a while. s.mu
+// waitWhileAgentReads waits until done is true, or the agent has taken nothing for a while. s.mu
 // is held.
-func (s *Session) whileTaken(done func() bool) {
+func (s *Session) waitWhileAgentReads(done func() bool) {
 	for before := uint64(math.MaxUint64); s.ctx.Err() == nil; {
 		taken := s.outputs[fromAgent].cursor.Delivered()
-		if taken == before || s.until(s.patience, done) {
+		if taken == before || s.until(s.readTimeout, done) {
 			return
 		}
 		before = taken
@@ -166,9 +168,9 @@ func (s *Session) noAnswersHeld() bool {
 // refuseHeld refuses what is held with an error. s.mu is held.
 func (s *Session) refuseHeld(code int, text string) {
 	for _, w := range s.state.waiting {
-		s.endBeat(w.seq)
+		s.endReminder(w.seq)
 		v := gate.Verdict{Move: gate.Deny, Answer: mcp.RefuseUnread(w.id, code, text)}
-		s.happen(append(s.consequences(w, v), &decided{w.seq})...)
+		s.commit(append(s.consequences(w, v), &decided{w.seq})...)
 		s.unlocked(func() { s.gate.Cancel(w.seq) })
 	}
 	s.changed.Broadcast()
@@ -177,28 +179,28 @@ func (s *Session) refuseHeld(code int, text string) {
 // fail answers what is open of the agent's requests with an error, and all that come
 // later. s.mu is held.
 func (s *Session) fail() {
-	if s.over == nil {
-		if s.over = s.ends.Server.failure(); s.over == nil {
+	if s.noServer == nil {
+		if s.noServer = s.ends.Server.failure(); s.noServer == nil {
 			text := "The MCP server has ended"
 			if s.ending.how != "" {
 				text += " (" + s.ending.how + ")"
 			}
-			s.over = &Refusal{mcp.CodeServerExit, text + " and did not answer"}
+			s.noServer = &Refusal{mcp.CodeServerExit, text + " and did not answer"}
 		}
 	}
-	s.refuseHeld(s.over.Code, s.over.Text)
+	s.refuseHeld(s.noServer.Code, s.noServer.Text)
 	s.failOpen()
 }
 
 // failOpen answers what is open of the agent's requests with an error, unless the agent
 // has left: it waits for nothing then, and servers answer nobody either. s.mu is held.
 func (s *Session) failOpen() {
-	answer := s.over
-	if s.ending.late {
+	answer := s.noServer
+	if s.ending.timedOut {
 		answer = nil
 	}
 	for _, r := range s.state.open[fromAgent] {
-		s.happen(r.lost(answer)...)
+		s.commit(r.lost(answer)...)
 	}
 	s.changed.Broadcast()
 }

@@ -255,12 +255,12 @@ func killSession(t *testing.T, sockets bool, kills int) {
 			t.Errorf("%d calls were answered with %s", n, with)
 		}
 	}
-	recorded(t, record, calls, refused)
+	checkRecord(t, record, calls, refused)
 	t.Logf("%d calls over %d kills, %d of them and the answers to %d had ended two daemons", calls, kills, refused, replies.with[answerRefused])
 }
 
-// recorded checks the record of calls, of which so many were refused.
-func recorded(t *testing.T, record string, calls, refused int) {
+// checkRecord checks the record of calls, of which so many were refused.
+func checkRecord(t *testing.T, record string, calls, refused int) {
 	t.Helper()
 	all, err := os.ReadFile(record)
 	if err != nil {

@@ -65,10 +65,10 @@ type Client interface {
 var ErrNotStarted = errors.New("the server could not be started")
 
 const (
-	// mostUnread and mostUnreadLines are how much of a shared server may wait for an
+	// maxUnread and maxUnreadLines are how much of a shared server may wait for an
 	// agent that does not read. One line may always wait.
-	mostUnread      = 16 << 20
-	mostUnreadLines = 16 << 10
+	maxUnread      = 16 << 20
+	maxUnreadLines = 16 << 10
 )
 
 func (m *Shared) join(s *Session) (source, sink, error) {
@@ -135,7 +135,7 @@ func (m *Shared) Write(parts ...[]byte) error {
 func (m *Shared) Deliver(line []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.gone != nil || len(m.lines) > 0 && m.bytes+len(line) > mostUnread || len(m.lines) >= mostUnreadLines {
+	if m.gone != nil || len(m.lines) > 0 && m.bytes+len(line) > maxUnread || len(m.lines) >= maxUnreadLines {
 		return false
 	}
 	m.lines = append(m.lines, append(append(make([]byte, 0, len(line)+1), line...), '\n'))
@@ -210,10 +210,10 @@ func (in *inbox) lines() *wire.Reader {
 }
 
 func (in *inbox) progress() []event                   { return nil } // it is gone with the daemon
-func (in *inbox) standing([]byte, wire.Side) event    { return nil }
+func (in *inbox) inPlace([]byte, wire.Side) event     { return nil }
 func (in *inbox) bytes(uint64, uint64) ([]byte, bool) { return nil, false }
 
-func (in *inbox) heard() bool {
+func (in *inbox) handledAll() bool {
 	m := in.shared
 	m.mu.Lock()
 	defer m.mu.Unlock()

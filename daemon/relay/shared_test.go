@@ -13,7 +13,7 @@ import (
 
 // unread is a session with a shared server, which has let it go since its agent has read
 // nothing of n lines of 1 MiB each, and has not answered its call.
-func unread(t *testing.T, patience time.Duration) (s *stage, agent *os.File, n int) {
+func unread(t *testing.T, testTimeout time.Duration) (s *stage, agent *os.File, n int) {
 	t.Helper()
 	s = newStage(t, play{shared: true})
 	s.leave()
@@ -23,7 +23,7 @@ func unread(t *testing.T, patience time.Duration) (s *stage, agent *os.File, n i
 	s.mu.Lock()
 	s.member = nil
 	s.mu.Unlock()
-	s.runWith(s.ends(), func(session *Session) { session.patience = patience })
+	s.runWith(s.ends(), func(session *Session) { session.readTimeout = testTimeout })
 	s.letGo()
 	s.steps("judged " + aCall)
 	client := s.member.client
@@ -50,7 +50,7 @@ func TestSharedSlowReader(t *testing.T) {
 
 // One that reads before it is too late gets all of it, and learns what was not answered.
 func TestSharedLateReader(t *testing.T) {
-	s, agent, n := unread(t, patience)
+	s, agent, n := unread(t, testTimeout)
 	defer agent.Close()
 	lines := bufio.NewReaderSize(agent, 2<<20)
 	for i := range n {
@@ -77,7 +77,7 @@ func TestSharedIsNotStarted(t *testing.T) {
 	s.letGo()
 	for range 2 {
 		s.steps("agent> "+aPing, `agent< {"jsonrpc":"2.0","id":2,"error":{"code":-31011,"message":"The MCP server could not be started: the server could not be started: no such file"}}`)
-		if err := s.until("the agent is waited for", func() bool { return s.session.inputs[fromAgent].heard() }); err != nil {
+		if err := s.until("the agent is waited for", func() bool { return s.session.inputs[fromAgent].handledAll() }); err != nil {
 			t.Fatal(err)
 		}
 	}

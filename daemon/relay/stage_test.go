@@ -23,8 +23,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// patience is how long a step may take before a test gives up on it.
-const patience = time.Minute
+// testTimeout is how long a step may take before a test gives up on it.
+const testTimeout = time.Minute
 
 // stage is a session between an agent, a server and a judge that the test plays, and
 // what is kept for the next daemon meanwhile.
@@ -248,7 +248,7 @@ func (s *stage) restart() {
 	s.session.Leave()
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Fatal("a session was not left")
 	}
 	s.mu.Lock()
@@ -268,7 +268,7 @@ func (s *stage) restart() {
 func (s *stage) judgedAgain(m *submission) {
 	s.t.Helper()
 	err := s.until("the line is judged again", func() bool {
-		w := s.session.weighed[m.Side]
+		w := s.session.beingJudged[m.Side]
 		return w != nil && w.seq == m.Seq || s.session.state.waiting[m.Seq] != nil
 	})
 	if err != nil {
@@ -305,7 +305,7 @@ func leaks(t testing.TB) (check func()) {
 	w.Close()
 	goroutines, files := runtime.NumGoroutine(), openFiles()
 	return func() {
-		end := time.Now().Add(patience)
+		end := time.Now().Add(testTimeout)
 		for runtime.NumGoroutine() > goroutines || openFiles() > files {
 			if time.Now().After(end) {
 				buf := make([]byte, 1<<20)
@@ -541,7 +541,7 @@ func (j *playedJudge) Profile() gate.Profile { return gate.Production }
 
 // until waits until so, which is asked while nothing of the session changes.
 func (s *stage) until(what string, so func() bool) error {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // between two looks
+	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two looks
 		s.session.mu.Lock()
 		is := so()
 		s.session.mu.Unlock()
@@ -549,7 +549,7 @@ func (s *stage) until(what string, so func() bool) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("not within %v: %s", patience, what)
+			return fmt.Errorf("not within %v: %s", testTimeout, what)
 		}
 	}
 }

@@ -210,7 +210,7 @@ func (s *stage) play(step string) error {
 			return err
 		}
 		if err := s.until("it is judged no more", func() bool {
-			return !slices.ContainsFunc(s.session.weighed[:], func(w *waiting) bool { return w != nil && w.withdrawn })
+			return !slices.ContainsFunc(s.session.beingJudged[:], func(w *waiting) bool { return w != nil && w.withdrawn })
 		}); err != nil {
 			return err
 		}
@@ -369,8 +369,8 @@ func receive[T any](c <-chan T) (T, error) {
 	select {
 	case v := <-c:
 		return v, nil
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		var none T
-		return none, fmt.Errorf("nothing came within %v", patience)
+		return none, fmt.Errorf("nothing came within %v", testTimeout)
 	}
 }

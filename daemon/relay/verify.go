@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -16,11 +18,11 @@ import (
 // numbers: the SHA-256, in hexadecimal digits, of what was let pass, and of which it was
 // told what came of it. What they have left in a session's memory is held against that:
 // others of the same user may have reached it.
-type Earlier func(seqs []uint64) (passed map[uint64]string, told map[uint64]bool)
+type Earlier func(seqs []uint64) (passed map[uint64]string, recorded map[uint64]bool)
 
-// believe checks what a session that is restored is to write, and takes note of what
+// verify checks what a session that is restored is to write, and takes note of what
 // is on record already.
-func (s *Session) believe() error {
+func (s *Session) verify() error {
 	if s.ends.Earlier == nil {
 		if len(s.state.out[fromAgent].items)+len(s.state.out[fromServer].items)+len(s.state.waiting)+len(s.state.outcomes) > 0 {
 			return damaged("a session that begins has a past")
@@ -38,12 +40,12 @@ func (s *Session) believe() error {
 	if seqs = slices.AppendSeq(seqs, maps.Keys(s.state.outcomes)); len(seqs) == 0 && s.state.out[fromAgent].size()+s.state.out[fromServer].size() == 0 {
 		return nil
 	}
-	passed, told := s.ends.Earlier(seqs)
+	passed, recorded := s.ends.Earlier(seqs)
 	for to := range s.state.out {
 		for _, i := range s.state.out[to].items {
 			line, err := s.lineOf(wire.Side(to), i)
 			if err == nil {
-				err = s.believable(wire.Side(to), line, i.seq, passed[i.seq])
+				err = s.verifyOwed(wire.Side(to), line, i.seq, passed[i.seq])
 			}
 			if err != nil {
 				return err
@@ -51,18 +53,18 @@ func (s *Session) believe() error {
 		}
 	}
 	for seq, outcome := range s.state.outcomes {
-		if told[seq] {
-			s.telling[seq] = outcome
-			s.told = append(s.told, seq)
+		if recorded[seq] {
+			s.recording[seq] = outcome
+			s.recorded = append(s.recorded, seq)
 		}
 	}
 	return nil
 }
 
-// believable reports why a line that a side is owed can't be: one that has to be judged
+// verifyOwed reports why a line that a side is owed can't be: one that has to be judged
 // is owed only as it was. passed is the digest of what was let pass under its number,
 // empty for nothing.
-func (s *Session) believable(to wire.Side, line []byte, seq uint64, passed string) error {
+func (s *Session) verifyOwed(to wire.Side, line []byte, seq uint64, passed string) error {
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	var e wire.Envelope
 	err := wire.Read(line, other(to), &e)
@@ -106,4 +108,34 @@ func (s *Session) believable(to wire.Side, line []byte, seq uint64, passed strin
 func digestOf(line []byte) string {
 	sum := sha256.Sum256(line)
 	return hex.EncodeToString(sum[:])
+}
+
+// restOf is what is left of a line of which n bytes were written. Whoever has altered that
+// number must not have made a message of the rest.
+func restOf(line []byte, n uint64) ([]byte, error) {
+	rest := line[n:]
+	if n > 0 && opensMessage(rest) {
+		return nil, damaged("what is left of a line that is owed would be a message of its own")
+	}
+	return rest, nil
+}
+
+// opensMessage reports whether somebody who reads one JSON value after the other could
+// take text for a message, or for several in an array.
+func opensMessage(text []byte) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := d.ReadToken()
+		depth := d.StackDepth()
+		if err != nil || depth == 0 {
+			return false
+		}
+		outermost, _ := d.StackIndex(1)
+		kind, n := d.StackIndex(depth)
+		if kind == '{' && n%2 == 1 && (depth == 1 || depth == 2 && outermost == '[') {
+			if name := token.String(); name == "jsonrpc" || name == "method" {
+				return true
+			}
+		}
+	}
 }
