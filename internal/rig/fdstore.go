@@ -200,13 +200,10 @@ func (h *House) AlterKept(alter func(*os.File) *os.File) {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
 	for i, f := range h.store.kept {
-		file := os.NewFile(uintptr(h.store.duplicate(f.fd)), f.name)
-		if other := alter(file); other != file {
-			unix.Close(f.fd)
-			h.store.kept[i].fd = h.store.duplicate(int(other.Fd()))
-			other.Close()
+		if other := alter(f); other != f {
+			f.Close()
+			h.store.kept[i] = other
 		}
-		file.Close()
 	}
 }
 
