@@ -402,13 +402,3 @@ func warned(t *testing.T, h *rig.House, of string) {
 		t.Errorf("not in the log: %q", of)
 	}
 }
-
-func control(t *testing.T, h *rig.House) *client.Client {
-	t.Helper()
-	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return c
-}
