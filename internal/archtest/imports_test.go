@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 	"daemon/keep": {sys, "daemon/relay/mapping"},
 	// A session of an agent and a server, on the memory that outlives a daemon and on
 	// descriptors that are not the daemon's own.
-	"daemon/relay":         {sys, "internal/...", "daemon/gate", "daemon/relay/..."},
+	"daemon/relay":         {sys, json, "internal/...", "daemon/gate", "daemon/relay/..."},
 	"daemon/relay/mapping": {sys},
 	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
 	// What shims hand over, on who they are and on who keeps it.
