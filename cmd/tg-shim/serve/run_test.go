@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -114,7 +115,9 @@ func TestSlowDaemon(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t)
 	d.slow = make(chan struct{})
+	answers := sync.OnceFunc(func() { close(d.slow) })
 	d.serve()
+	t.Cleanup(answers)
 	times := patient
 	times.Farewell = time.Millisecond
 	stays := func(what string, so func() bool) {
@@ -136,7 +139,7 @@ func TestSlowDaemon(t *testing.T) {
 	session.drained.Close()
 	eventually(t, "the server is waited for", func() bool { return !alive(pid) })
 	stays("the shim leaves", s.running)
-	close(d.slow)
+	answers()
 	s.ends(3)
 }
 
