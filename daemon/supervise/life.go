@@ -23,14 +23,16 @@ const drainWait = 2 * time.Second
 
 // life is one run of the program.
 type life[T any] struct {
-	conn  T
-	ended chan struct{} // closed when nobody should talk to it any more
+	number int // counted from 1
+	conn   T
+	ended  chan struct{} // closed when nobody should talk to it any more
 }
 
 // live lives one life: it starts the program, lets the two sides talk, and
 // returns when all of it has gone.
 func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	began := time.Now()
+	number := p.nextLife()
 	c, err := p.begin()
 	if err != nil {
 		p.tellEnd(nil)
@@ -47,7 +49,7 @@ func (p *Process[T]) live(ctx context.Context, b *budget) ending {
 	conn := p.options.Open(c.Stdin(), c.Stdout())
 	talkCtx, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	l := &life[T]{conn: conn, ended: make(chan struct{})}
+	l := &life[T]{number: number, conn: conn, ended: make(chan struct{})}
 	talked := make(chan struct{})
 	var talkErr error // valid once talked is closed
 	work.Go(func() {
@@ -87,6 +89,20 @@ func (p *Process[T]) tellEnd(how *child.State) {
 	if p.options.Ended != nil {
 		p.options.Ended(how)
 	}
+}
+
+// nextLife returns the number of the life that begins, which is the one that whoever asked
+// for a restart until now has asked for. Those who ask later want the one behind it: what
+// is started was looked at before.
+func (p *Process[T]) nextLife() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lives++
+	select {
+	case <-p.again:
+	default:
+	}
+	return p.lives
 }
 
 // begin starts the program, marked so that what it leaves behind is known.
@@ -222,10 +238,6 @@ func (p *Process[T]) publish(l *life[T], b *budget) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.life, p.sick, p.fell = l, false, nil
-	select {
-	case <-p.again: // who asked for a new life has it
-	default:
-	}
 	s := Status{State: Running, PID: p.status.PID, Budget: b.left()}
 	if b.used > 0 {
 		s.State, s.Err = Degraded, p.status.Err

@@ -93,14 +93,14 @@ func (p *Process[T]) rest(ctx context.Context, b *budget, end ending) bool {
 }
 
 // Restart ends the present life, if there is one, and begins another with the
-// whole budget. It returns when the program can be talked to again, or why it
+// whole budget, also while the present one is still being started. It returns when the program can be talked to again, or why it
 // can't. A process whose Run has returned is not started again.
 func (p *Process[T]) Restart(ctx context.Context) error {
 	p.mu.Lock()
-	before, old := p.status, p.life
+	before, begun := p.status, p.lives
 	if !p.left {
 		select {
-		case p.again <- struct{}{}: // taken out again by the next life, see publish
+		case p.again <- struct{}{}: // the next life takes it out
 		default:
 		}
 	}
@@ -110,7 +110,7 @@ func (p *Process[T]) Restart(ctx context.Context) error {
 		now, life, changed, left := p.status, p.life, p.changed, p.left
 		p.mu.Unlock()
 		switch {
-		case life != nil && life != old:
+		case life != nil && life.number > begun:
 			return nil
 		case left, now.State == Stopped, now.State == Failed && now.Restarts > before.Restarts:
 			return p.unavailable("restart", now)

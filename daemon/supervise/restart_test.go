@@ -79,6 +79,36 @@ func TestRestart(t *testing.T) {
 	})
 }
 
+// A restart that is asked for while a life is still shaking hands begins another one: what
+// is to be started may be another since that one was.
+func TestRestartDuringTheHandshake(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		greet := make(chan struct{})
+		h := keep(t, func(o *Options[*talk], _ *house) {
+			o.Handshake = func(ctx context.Context, _ *talk) error {
+				select {
+				case <-greet:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+		})
+		synctest.Wait()
+		restarted := make(chan error, 1)
+		go func() { restarted <- h.Restart(t.Context()) }()
+		synctest.Wait()
+		close(greet)
+		if err := <-restarted; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if n := h.count(); n != 2 {
+			t.Errorf("%d lives, want 2", n)
+		}
+	})
+}
+
 func TestHealth(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var well atomic.Bool

@@ -126,6 +126,7 @@ type Process[T any] struct {
 
 	mu      sync.Mutex // guards what follows
 	status  Status
+	lives   int           // that have begun
 	life    *life[T]      // the one that can be talked to, or nil
 	sick    bool          // its last health check failed
 	fell    error         // why the life before ended, until this one is stable
