@@ -23,7 +23,7 @@ AGENTS    = internal/e2e/agents
 # The extensions that ship. Those with a go.mod are modules of their own.
 EXTENSIONS = pathguard quota scrubber
 
-.PHONY: help demo build extensions test lint fmt vet staticcheck darwin generate check-generated fuzz random soak bench \
+.PHONY: help demo build extensions test test-all lint fmt vet staticcheck darwin generate check-generated fuzz random soak bench \
         packages packages-check rig install install-units uninstall clean cc npm agents
 
 help: ## list the targets
@@ -61,6 +61,11 @@ test: cc npm ## install what the tests need and run all of them under the race d
 		-- ../extensions/scrubber -race -timeout $(TESTLIMIT) ./... \
 		-- ../tools/packages -timeout $(TESTLIMIT) ./... \
 		-- . ./gotest
+
+# Each of these is a test of which `make test` runs a small piece.
+test-all: ## run the long campaigns, of which test runs a small piece each; takes hours
+	$(GO) test -count=1 -run '^TestNothingIsLeft$$' -v -timeout 60m ./daemon/handover -args -sessions=1000
+	$(GO) test -count=1 -run '^TestKills' -v -timeout 0 ./internal/kills -args -kills=10000
 
 lint: fmt vet staticcheck check-generated darwin ## everything below that only looks
 

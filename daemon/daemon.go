@@ -151,6 +151,7 @@ func (d *Daemon) openState(path string, named bool) error {
 		d.writeMetrics(c)
 		d.traces.Set(c)
 		d.scanExtensions()
+		d.warnOfSessions()
 	}
 	d.policies.standing = d.standing.put
 	if digest := first.set.Digest(); digest != before {
@@ -230,6 +231,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := d.handed.Restore(ctx); err != nil {
 		d.log.Error("go on with the sessions of an earlier daemon", "err", err)
 	}
+	d.warnOfSessions()
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.options.Control, d.options.Shim) }()
 	lost := time.AfterFunc(session.Reattach, func() {

@@ -116,7 +116,7 @@ func TestStoppedWhileAnExtensionIsAsked(t *testing.T) {
 	var a *played
 	t.Cleanup(func() { a.close() }) // once nobody keeps the pipes
 	house := rig.NewHouse(t)
-	t.Setenv("NOTIFY_SOCKET", house.Path("run/notify"))
+	t.Setenv("NOTIFY_SOCKET", house.Path("notify.sock"))
 	t.Setenv("FDSTORE", "100")
 	var err error
 	if h.keep, err = keep.Open(); err != nil {

@@ -3,13 +3,18 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/daemon/backend"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
@@ -18,12 +23,63 @@ import (
 func (d *Daemon) openHandover() {
 	d.handed = handover.New(handover.Options{
 		Sessions: d.sessions, Store: d.store, Keep: d.options.Keep,
-		Earlier:     func(attachment string) relay.Earlier { return d.audit.Earlier(attachment) },
+		Earlier: func(attachment string) relay.Earlier {
+			return func(seqs []uint64) (map[uint64]string, map[uint64]bool) { return d.audit.Earlier(attachment, seqs) }
+		},
 		Join:        d.joinShared,
+		MaxSessions: d.maxSessions,
 		Longest:     func() int { return int(d.policies.Options().MaxMessage) },
 		ServerEnded: d.serverEnded,
 		Logger:      d.log,
 	})
+}
+
+// reservedDescriptors are those that the daemon needs beside its sessions: sockets, the
+// state, the log, callers, shared servers, extensions.
+const reservedDescriptors = 256
+
+// maxSessions is how many shims may be attached, and what says so: as many as the
+// configuration allows, but the daemon must not run out of descriptors. Go has raised
+// the soft limit to the hard one.
+func (d *Daemon) maxSessions() (n int, by string) {
+	n = d.policies.current.Load().config.Limits.Sessions
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return n, "limits.sessions"
+	}
+	if room := (int(min(files.Cur, math.MaxInt32)) - reservedDescriptors) / handover.DescriptorsPerSession; room < n {
+		return max(room, 1), fmt.Sprintf("the daemon's limit of %d open files", files.Cur)
+	}
+	return n, "limits.sessions"
+}
+
+// sessionsWarning says what keeps sessions from being as many as the configuration
+// allows.
+func (d *Daemon) sessionsWarning() []string {
+	var all []string
+	wanted := d.policies.current.Load().config.Limits.Sessions
+	if n, by := d.maxSessions(); n < wanted {
+		all = append(all, fmt.Sprintf("limits.sessions is %d, but %s allows %d servers: give the daemon %d, with LimitNOFILE= in its unit or ulimit -n where it is started",
+			wanted, by, n, wanted*handover.DescriptorsPerSession+reservedDescriptors))
+	}
+	if m, err := mapping.Create(int(d.policies.Options().MaxMessage)); err != nil {
+		all = append(all, "no server can be attached: "+err.Error())
+	} else {
+		_ = m.Close() // it was not written to
+	}
+	if k := d.options.Keep; k != nil {
+		if _, limit := k.Kept(); limit > 0 && limit < wanted*keep.PerSession {
+			all = append(all, fmt.Sprintf("limits.sessions is %d, but only the pipes of %d servers can be kept for the next daemon: others end with this one; put FileDescriptorStoreMax=%d into thoughtgated.service (systemctl --user edit thoughtgated)",
+				wanted, limit/keep.PerSession, wanted*keep.PerSession))
+		}
+	}
+	return all
+}
+
+func (d *Daemon) warnOfSessions() {
+	for _, text := range d.sessionsWarning() {
+		d.log.Warn(text)
+	}
 }
 
 // joinShared is how a session finds its place at a server of the daemon's.

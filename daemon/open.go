@@ -97,7 +97,7 @@ func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
 		Warnings: func() []string {
-			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.extensions.Warnings(), d.samplingWarning(), d.textfileWarning(), d.tracesWarning(), d.audit.Shares(), d.keeperWarning())
+			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.extensions.Warnings(), d.samplingWarning(), d.textfileWarning(), d.tracesWarning(), d.audit.Shares(), d.keeperWarning(), d.sessionsWarning())
 		}, Projects: d.projectFiles,
 		Metrics: d.metrics,
 		Stop:    func() { d.once.Do(func() { close(d.stop) }) },

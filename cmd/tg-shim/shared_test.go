@@ -86,6 +86,53 @@ func TestSharedHangUp(t *testing.T) {
 	p.ends(0, rig.Patience)
 }
 
+// An agent that reads nothing of what it asks for is given up, and its shim ends. The
+// others are served all the time.
+func TestSharedSlowReader(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, shareAll)
+	h.StartDaemon()
+	p := &pair{Shim: h.Shim(t, rig.Options{}), t: t}
+	p.greet()
+	read := make(chan struct{})
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.Server.PID))
+	if err != nil {
+		t.Skip("needs /proc")
+	}
+	slow := h.Shim(t, rig.Options{ // of the same server
+		Command: strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00"),
+		Each:    func([]byte) { <-read },
+	})
+	t.Cleanup(func() { close(read) })
+	says := func(line string) {
+		t.Helper()
+		if err := slow.Send([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says(hello)
+	says(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	large := `{"resourceTemplates":[],"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	asked := make([]string, 32) // MiB, more than is kept
+	for i := range asked {
+		says(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/templates/list"}`, i))
+		asked[i] = p.serverNext("resources/templates/list")
+	}
+	for i, request := range asked {
+		p.answer(request, large)
+		p.agent(calls("echo", fmt.Sprint(100+i))...)
+		call := next(t, p.Server.Inbox, &p.seenServer)
+		for strings.Contains(call, "notifications/cancelled") { // for what was given up
+			call = next(t, p.Server.Inbox, &p.seenServer)
+		}
+		p.answer(call, `{"content":[]}`)
+		p.agentReads(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}`, 100+i))
+	}
+	if code, ok := slow.Wait(rig.Patience); !ok || code == 0 {
+		t.Errorf("the shim of the slow one: exit status %d, ended %v\n%s", code, ok, slow.Stderr())
+	}
+}
+
 // A shared server that can't be started is told of in each answer, as one of the
 // shim's own is.
 func TestSharedNotStarted(t *testing.T) {

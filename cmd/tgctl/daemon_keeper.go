@@ -47,7 +47,7 @@ func (a *app) keeper() int {
 func (a *app) addKeeper(out *sheet, runs bool) {
 	switch pid := a.keeper(); {
 	case pid != 0 && runs:
-		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", which holds the sockets and starts the daemon again when it dies")
+		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", which holds the sockets and pipes and starts the daemon again when it dies")
 	case pid != 0:
 		out.add("keeper", "pid "+display.Safe(strconv.Itoa(pid))+", which starts the daemon whenever it ends; its log says why it does")
 	case runs:

@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// stopPatience is how long a daemon that was told to stop may take: it drains
-	// its shims first.
+	// stopPatience is how long a daemon that was told to stop may take.
 	stopPatience = 30 * time.Second
 
 	// askPatience is how long a daemon may take to say whether we may end it. One
@@ -30,10 +29,10 @@ func (a *app) daemonStopCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
 		Short: "Stop the daemon",
-		Long: `Stop the daemon and return when it has gone, and the service manager's sockets
-with it. Servers that are governed look for it for a while and then leave:
-without it nothing governed passes. The next command that needs it starts it
-again.`,
+		Long: `Stop the daemon and the service manager's sockets, and return when it has
+exited. Governed servers end with it: their agents get no answer to open
+requests. For an update use "tgctl daemon restart", which no call notices. The
+next command that needs the daemon starts it again.`,
 		Example: "  $ tgctl daemon stop",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.skew.told() // it is about to go
@@ -47,8 +46,8 @@ func (a *app) daemonRestartCmd() *cobra.Command {
 		Use:   "restart",
 		Short: "Start the daemon anew, as after an update",
 		Long: `Stop the daemon and start the one that is installed now; start it if none runs.
-Servers that are governed wait for it, questions stay open, and the service
-manager, or else the daemon's keeper, holds the sockets meanwhile. Nothing is
+Calls wait meanwhile and go on, questions stay open: systemd, or else the
+daemon's keeper, holds the sockets and the pipes of running servers. Nothing is
 stopped unless the program is there and takes the configuration: the one that
 THOUGHTGATE_CONFIG names, else the one that the daemon used.`,
 		Example: "  $ tgctl daemon restart",

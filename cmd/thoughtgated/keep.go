@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -42,7 +41,7 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 	log := newLogger(o, "keeper", getenv, stderr)
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, keep.Again)
-	if err := errors.Join(private.NoCore(), private.NoReading(), closeInherited()); err != nil {
+	if err := errors.Join(private.NoCore(), private.NoReading(), private.CloseInherited()); err != nil {
 		return 0, err
 	}
 	paths, err := sock.DefaultPaths(getenv)
@@ -57,7 +56,7 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 		return 0, fmt.Errorf("one keeper serves a user: %w", err)
 	}
 	defer lock.Close()
-	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, Patience: endWithin}
+	p := keep.Program{Path: os.Args[0], Args: append([]string{os.Args[0]}, daemonArgs(args)...), Env: os.Environ(), Log: log, StopTimeout: endWithin}
 	// By the name that it was called by, what an update puts in its place is found, also
 	// where that is a link which leads elsewhere by then.
 	if !filepath.IsAbs(p.Path) {
@@ -79,26 +78,6 @@ func runKeeper(o options, args []string, getenv func(string) string, stderr io.W
 // endWithin is how long a daemon may take to end before its keeper kills it: longer than
 // it gives itself, and less than launchd gives both.
 const endWithin = stopWithin + 3*time.Second
-
-// closeInherited closes what the keeper has from whoever started it, as from a shell: it
-// would stay open for as long as the keeper and its daemons run. What a Go program has
-// opened itself is closed on exec, and so is told from that.
-func closeInherited() error {
-	open, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		return fmt.Errorf("close what was inherited: %w", err)
-	}
-	for _, entry := range open {
-		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd <= 2 {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd) // it was not ours
-		}
-	}
-	return nil
-}
 
 // launchdSockets are those that launchd holds for the daemon; none where launchd did not
 // start us.

@@ -1,6 +1,6 @@
-// Thoughtgated is ThoughtGate's daemon: one for each user. It judges what the
-// shims of that user's agents submit, keeps the questions that people answer,
-// and writes the record.
+// Thoughtgated is ThoughtGate's daemon: one for each user. It forwards the lines
+// between that user's agents and their MCP servers and judges them, keeps the
+// questions that people answer, and writes the record.
 //
 // Usage:
 //
@@ -52,14 +52,16 @@ Options:
   --schema [KIND]    print a JSON Schema of thoughtgate.yaml, of a project's
                      .thoughtgate.yaml, or of files of expected verdicts
   --keep             be the daemon's keeper, as tgctl has it without systemd: hold
-                     the sockets, start the daemon, and again when it dies
+                     the sockets and the pipes of running servers, start the
+                     daemon, and again when it dies
   --policies         answer tgctl's questions about policies on the socket that
                      is its standard input, and open none
   --version          print the version and exit
 
 Signals: SIGHUP reads the configuration again; SIGTERM and SIGINT end the
-daemon, and shims wait for the next one. A keeper passes them on, and starts the
-program that is installed by then on SIGUSR2.
+daemon, and running servers go on with the next one if systemd restarts it. A
+keeper passes them on; on SIGUSR2 it restarts the daemon with the program that
+is installed by then.
 
 Example:
   thoughtgated --config ~/trial/thoughtgate.yaml --log-level debug

@@ -74,7 +74,7 @@ func TestUnitsSayWhatTheDaemonReliesOn(t *testing.T) {
 		{service, "Unit.After", []string{control, shim}},
 		{service, "Service.Type", []string{"notify"}},
 		{service, "Service.NotifyAccess", []string{"main"}},
-		{service, "Service.FileDescriptorStoreMax", []string{strconv.Itoa(keep.Most)}},
+		{service, "Service.FileDescriptorStoreMax", []string{strconv.Itoa(keep.MaxKept)}},
 		{service, "Service.Restart", []string{"on-failure"}},
 		{service, "Service.RestartSec", []string{"0"}},
 		{service, "Service.ExecReload", []string{"/usr/bin/tgctl", "daemon", "reload"}},

@@ -22,16 +22,16 @@ const (
 	descriptors         // how many they are
 )
 
-// mostArrivals is how many connections of one process are looked at together until
+// maxArrivals is how many connections of one process are looked at together until
 // their first byte has come. Others wait, as long as a connection may.
-const mostArrivals = 8
+const maxArrivals = 8
 
 // arrivals lets connections have their turn. A process that makes many and says
 // nothing is in its own way alone.
 type arrivals struct {
-	patience time.Duration
-	mu       sync.Mutex
-	of       map[session.Process]*turns
+	timeout time.Duration
+	mu      sync.Mutex
+	of      map[session.Process]*turns
 }
 
 // turns are those of one process.
@@ -40,8 +40,8 @@ type turns struct {
 	users int           // who has one, or waits; guarded by the mu of arrivals
 }
 
-func newArrivals(patience time.Duration) *arrivals {
-	return &arrivals{patience: patience, of: map[session.Process]*turns{}}
+func newArrivals(timeout time.Duration) *arrivals {
+	return &arrivals{timeout: timeout, of: map[session.Process]*turns{}}
 }
 
 // receive waits for the first byte of c and takes in the descriptors that came with
@@ -51,7 +51,7 @@ func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 	a.mu.Lock()
 	t := a.of[who]
 	if t == nil {
-		t = &turns{taken: make(chan struct{}, mostArrivals)}
+		t = &turns{taken: make(chan struct{}, maxArrivals)}
 		a.of[who] = t
 	}
 	t.users++
@@ -63,14 +63,14 @@ func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
 			delete(a.of, who)
 		}
 	}()
-	limit := time.NewTimer(a.patience)
+	limit := time.NewTimer(a.timeout)
 	defer limit.Stop()
 	select {
 	case t.taken <- struct{}{}:
 		defer func() { <-t.taken }()
 		return c.Receive(descriptors)
 	case <-limit.C:
-		return nil, fmt.Errorf("process %d has %d connections already that say nothing: %w", who.PID, mostArrivals, gate.ErrBurst)
+		return nil, fmt.Errorf("process %d has %d connections already that say nothing: %w", who.PID, maxArrivals, gate.ErrTooMany)
 	}
 }
 

@@ -46,7 +46,7 @@ func (r *relayTaker) Attach(ctx context.Context, _ *pb.AttachRequest) (*pb.Attac
 }
 
 // serveRelay serves r at the path that it returns, as shim.sock is served.
-func serveRelay(t *testing.T, r *relayTaker, patience time.Duration) string {
+func serveRelay(t *testing.T, r *relayTaker, timeout time.Duration) string {
 	t.Helper()
 	dir := tempdir.New(t, "/tmp", "api")
 	path := filepath.Join(dir, "shim.sock")
@@ -54,7 +54,7 @@ func serveRelay(t *testing.T, r *relayTaker, patience time.Duration) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.Creds(peerCredentials{arrivals: newArrivals(patience)}), grpc.ConnectionTimeout(patience), grpc.WaitForHandlers(true))
+	server := grpc.NewServer(grpc.Creds(peerCredentials{arrivals: newArrivals(timeout)}), grpc.ConnectionTimeout(timeout), grpc.WaitForHandlers(true))
 	pb.RegisterGateServer(server, r)
 	done := make(chan error)
 	go func() { done <- server.Serve(sock.Checked(l)) }()
@@ -252,22 +252,22 @@ func TestManySilentConnections(t *testing.T) {
 		return looked, all
 	}
 	var peers []net.Conn
-	for range mostArrivals {
+	for range maxArrivals {
 		peers = append(peers, arrive())
 	}
-	becomes(t, "all have their turn", func() bool { looked, _ := looking(); return looked == mostArrivals })
+	becomes(t, "all have their turn", func() bool { looked, _ := looking(); return looked == maxArrivals })
 	peers = append(peers, arrive())
-	if _, err := peers[mostArrivals].Write([]byte("P")); err != nil {
+	if _, err := peers[maxArrivals].Write([]byte("P")); err != nil {
 		t.Fatal(err)
 	}
-	becomes(t, "one more waits", func() bool { looked, all := looking(); return looked == mostArrivals && all == mostArrivals+1 })
+	becomes(t, "one more waits", func() bool { looked, all := looking(); return looked == maxArrivals && all == maxArrivals+1 })
 	peers[0].Close()
 	for range 2 {
 		if err := <-results; err != nil && err != io.EOF {
 			t.Errorf("%v, want nothing for who spoke and the end of who went", err)
 		}
 	}
-	for _, peer := range peers[1:mostArrivals] {
+	for _, peer := range peers[1:maxArrivals] {
 		peer.Close()
 		<-results
 	}
@@ -285,7 +285,7 @@ func TestManySilentConnections(t *testing.T) {
 	a = newArrivals(time.Millisecond)
 	a.of[me] = full
 	arrive()
-	if err := <-results; !errors.Is(err, gate.ErrBurst) {
+	if err := <-results; !errors.Is(err, gate.ErrTooMany) {
 		t.Errorf("%v, want that its time was up", err)
 	}
 }

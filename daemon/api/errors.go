@@ -28,6 +28,7 @@ var reasons = []struct {
 	{gate.ErrTooLarge, client.ReasonTooLarge},
 	{gate.ErrFull, client.ReasonTooLarge},
 	{gate.ErrBurst, client.ReasonTooLarge},
+	{gate.ErrTooMany, client.ReasonTooLarge},
 	{gate.ErrNotRunning, client.ReasonNotRunning},
 	{gate.ErrProofNeeded, client.ReasonProofNeeded},
 	{gate.ErrProofWrong, client.ReasonProofWrong},

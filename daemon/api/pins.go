@@ -38,16 +38,16 @@ func (v pinsService) Diff(ctx context.Context, req *pb.PinRef) (*pb.PinDiff, err
 	return m, nil
 }
 
-// mostAccepted is how many definitions one call may accept.
-const mostAccepted = 4096
+// maxAccepted is how many definitions one call may accept.
+const maxAccepted = 4096
 
 func (v pinsService) Accept(ctx context.Context, req *pb.AcceptPinsRequest) (*pb.AcceptPinsResponse, error) {
 	ctx, who, err := v.s.decider(ctx, "accepting a definition")
 	if err != nil {
 		return nil, err
 	}
-	if n := len(req.GetPins()); n == 0 || n > mostAccepted {
-		return nil, fmt.Errorf("accept %d definitions, 1 to %d are possible: %w", n, mostAccepted, gate.ErrInvalid)
+	if n := len(req.GetPins()); n == 0 || n > maxAccepted {
+		return nil, fmt.Errorf("accept %d definitions, 1 to %d are possible: %w", n, maxAccepted, gate.ErrInvalid)
 	}
 	var accepted []pin.Acceptance
 	for _, a := range req.GetPins() {

@@ -26,14 +26,8 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	if err != nil {
 		return err
 	}
-	if spec.Profile == gate.Development {
-		// Only one that passed the checks is looser than the set in force, now or
-		// after a reload; any other has what that set says at the moment.
-		if v.s.Policies.Describe().Profile == gate.Development {
-			spec.Profile = ""
-		} else if _, _, err := v.s.decider(ctx, "a session with the development profile"); err != nil {
-			return err
-		}
+	if err := v.checkProfile(ctx, &spec); err != nil {
+		return err
 	}
 	line, err := lineOf(ctx)
 	if err != nil {
@@ -67,22 +61,41 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 	if err != nil {
 		return err
 	}
-	return v.s.standing(ctx, func(ctx context.Context) error {
-		for {
-			select {
-			case <-ctx.Done():
-				return nil
-			case e := <-opened.Events():
-				err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{
-					Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached), Pid: e.Agent.PID, Start: e.Agent.Start,
-					Claimed: e.Claimed,
-				}}})
-				if err != nil {
-					return err
-				}
+	return v.s.standing(ctx, func(ctx context.Context) error { return sendEvents(ctx, opened, stream) })
+}
+
+// checkProfile lets only who may decide open a session that is looser than the set in
+// force.
+func (v sessionsService) checkProfile(ctx context.Context, spec *session.Spec) error {
+	if spec.Profile != gate.Development {
+		return nil
+	}
+	// Only one that passed the checks is looser than the set in force, now or
+	// after a reload; any other has what that set says at the moment.
+	if v.s.Policies.Describe().Profile == gate.Development {
+		spec.Profile = ""
+		return nil
+	}
+	_, _, err := v.s.decider(ctx, "a session with the development profile")
+	return err
+}
+
+// sendEvents tells the wrap that opened a session of its shims, until ctx ends.
+func sendEvents(ctx context.Context, opened *session.Session, stream grpc.ServerStreamingServer[pb.SessionEvent]) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-opened.Events():
+			err := stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{
+				Attachment: e.Attachment, Server: e.Server, Gone: e.Gone, Attached: uint32(e.Attached), Pid: e.Agent.PID, Start: e.Agent.Start,
+				Claimed: e.Claimed,
+			}}})
+			if err != nil {
+				return err
 			}
 		}
-	})
+	}
 }
 
 // outside checks that a session is not opened from within another, or by anything

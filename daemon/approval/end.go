@@ -162,7 +162,7 @@ func (q *Queue) WithdrawUnclaimed(reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range q.ready {
-		if !e.q.Parked { // its answer waited for a call that has not come back
+		if !e.q.Parked && e.first() == nil { // its answer waited for a call that has not come back
 			q.unready(e)
 		}
 	}

@@ -621,6 +621,21 @@ func TestUnclaimedQuestionsAreWithdrawn(t *testing.T) {
 	}
 }
 
+// A yes is still there for the call that waits for it, when those are withdrawn that
+// nobody waits for.
+func TestYesOnItsWayIsNotWithdrawn(t *testing.T) {
+	h := newHouse(t, Options{})
+	defer h.close()
+	held := h.ask("a", 1)
+	if _, err := h.decide("A-1", true); err != nil {
+		t.Fatal(err)
+	}
+	h.q.WithdrawUnclaimed("the agent did not come back")
+	if a := wait(t, held); !a.Approved {
+		t.Errorf("got %+v", a)
+	}
+}
+
 // An end that can't be written down is a refusal, whatever was answered.
 func TestAnEndThatCannotBeRecorded(t *testing.T) {
 	h := newHouse(t, Options{})

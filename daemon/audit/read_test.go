@@ -242,26 +242,50 @@ func TestRecorded(t *testing.T) {
 
 // What was denied did not pass, whatever somebody says of it.
 func TestEarlier(t *testing.T) {
-	l := open(t, t.TempDir(), Options{})
-	for _, r := range []*record.Record{
-		{Kind: record.KindCall, Call: 2, Verdict: "forward", Digest: "d2"},
-		{Kind: record.KindCall, Call: 4, Verdict: "deny", Digest: "d4"},
-		{Kind: record.KindCall, Call: 6, Verdict: "ask", Digest: "d6"},
-		{Kind: record.KindCall, Call: 6, Verdict: "forward", Digest: "d7"},
-		{Kind: record.KindOutcome, Call: 2, Verdict: "ok"},
-	} {
-		r.Attachment = "a"
-		if err := l.Record(context.Background(), r, nil, nil); err != nil {
+	l := open(t, t.TempDir(), Options{SegmentSize: 3 << 20, Values: ValuesFull})
+	put := func(r record.Record, values []byte) {
+		t.Helper()
+		if r.Attachment == "" {
+			r.Attachment = "a"
+		}
+		if err := l.Record(context.Background(), &r, values, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e := l.Earlier("a")
-	for seq, want := range map[uint64]string{2: "d2 true true", 4: "d4 false false", 6: "d7 true false", 8: " false false"} {
-		digest, passed := e.Passed(seq)
-		if got := fmt.Sprintf("%s %v %v", digest, passed, e.Told(seq)); got != want {
-			t.Errorf("call %d: got %s, want %s", seq, got, want)
+	put(record.Record{Kind: record.KindCall, Call: 8, Verdict: "forward", Digest: "d8"}, nil)
+	put(record.Record{Kind: record.KindAttach, Verdict: "attached"}, nil) // another one before it had the same id
+	for _, r := range []record.Record{
+		{Kind: record.KindCall, Call: 2, Verdict: "forward", Digest: "d2"},
+		{Kind: record.KindCall, Call: 4, Verdict: "deny", Digest: "d4"},
+		{Kind: record.KindCall, Call: 6, Verdict: "hold", Digest: "d6"},
+		{Kind: record.KindAttach, Verdict: "reattached"},
+		{Kind: record.KindCall, Call: 6, Verdict: "forward", Digest: "d7"},
+		{Kind: record.KindOutcome, Call: 2, Verdict: "ok"},
+		{Kind: record.KindOutcome, Call: 6, Verdict: "ok", Attachment: "b"},
+	} {
+		put(r, nil)
+	}
+	check := func(what string) {
+		t.Helper()
+		passed, told := l.Earlier("a", []uint64{2, 4, 6, 8})
+		for seq, want := range map[uint64]string{2: "d2 true", 4: " false", 6: "d7 false", 8: " false"} {
+			if got := fmt.Sprintf("%s %v", passed[seq], told[seq]); got != want {
+				t.Errorf("%s: call %d: got %s, want %s", what, seq, got, want)
+			}
 		}
 	}
+	check("at once")
+	// Much may be put on record while somebody does not read, entries that are long among it.
+	for i := range 6 {
+		long := strings.Repeat("v", 1<<20)
+		put(record.Record{Kind: record.KindCall, Call: uint64(100 + i), Verdict: "forward", Attachment: []string{"a", "b"}[i%2]}, []byte(`{"v":"`+long+`"}`))
+	}
+	put(record.Record{Kind: record.KindCall, Call: 200, Verdict: "deny"}, []byte(`{"v":"`+strings.Repeat("v", 2*recordedWithin)+`"}`))
+	put(record.Record{Kind: record.KindCall, Call: 202, Verdict: "deny"}, nil)
+	if at, _, _ := l.end(); at.segment < 3 {
+		t.Fatalf("%d segments", at.segment)
+	}
+	check("later")
 }
 
 func TestReadRefusesAMalformedGlob(t *testing.T) {

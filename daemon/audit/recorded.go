@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
@@ -30,34 +29,90 @@ func (l *Log) Orphaned(attachment string) map[uint64]bool {
 	return found
 }
 
-// Earlier is what earlier daemons have recorded of an attachment. It is looked up when
-// it is asked for: most attachments have nothing under way, and need not wait for that.
-type Earlier struct {
-	lookUp func() map[record.Kind]map[uint64]record.Record
+// Earlier looks up what earlier daemons have put on record of calls of an attachment: the
+// SHA-256, in hexadecimal digits, of what was let pass, and of which it was told what came
+// of it. It looks back until it has found all of them or what the attachment began with:
+// nobody knows for how long somebody has not read a line.
+func (l *Log) Earlier(attachment string, calls []uint64) (passed map[uint64]string, told map[uint64]bool) {
+	passed, told = map[uint64]string{}, map[uint64]bool{}
+	missing := map[uint64]bool{}
+	for _, call := range calls {
+		missing[call] = true
+	}
+	err := l.newestFirst(attachment, func(r *record.Record) bool {
+		switch {
+		case r.Kind == record.KindAttach && r.Verdict == "attached", r.Kind == record.KindDetach:
+			return false
+		case r.Kind == record.KindOutcome && missing[r.Call]:
+			told[r.Call] = true
+		case r.Kind == record.KindCall && missing[r.Call]:
+			delete(missing, r.Call)
+			if r.Verdict == "forward" {
+				passed[r.Call] = r.Digest
+			}
+		}
+		return len(missing) > 0
+	})
+	if err != nil {
+		l.o.Logger.Warn("look for the records of an attachment", "component", "audit", "err", err)
+	}
+	return passed, told
 }
 
-// Earlier returns what earlier daemons have recorded of an attachment, as Recorded does.
-func (l *Log) Earlier(attachment string) Earlier {
-	return Earlier{sync.OnceValue(func() map[record.Kind]map[uint64]record.Record {
-		return l.recorded(attachment, record.KindCall, record.KindOutcome)
-	})}
+// newestFirst calls see with all records of an attachment, from the newest on, until that
+// returns false.
+func (l *Log) newestFirst(attachment string, see func(*record.Record) bool) error {
+	needle := needleOf(attachment)
+	end, _, _ := l.end()
+	to := end.offset
+	for n := end.segment; n > 0; n-- {
+		if n < end.segment {
+			var err error
+			if to, err = l.sizeOf(n); err != nil {
+				return l.missing(err) // it was dropped, as was what stands before it
+			}
+		}
+		for size := int64(recordedWithin); to > 0; {
+			from := max(0, to-size)
+			start, look := to, l.window
+			if from == 0 {
+				start, look = 0, l.entries // an entry begins there
+			}
+			var found []record.Record
+			err := look(n, from, to, func(e record.Entry) bool {
+				start = min(start, e.Offset)
+				if bytes.Contains(e.Line, needle) {
+					if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment {
+						found = append(found, r)
+					}
+				}
+				return true
+			})
+			if err != nil {
+				return l.missing(err)
+			}
+			for i := range found {
+				if !see(&found[len(found)-1-i]) {
+					return nil
+				}
+			}
+			if start == to { // an entry that is longer than that
+				size *= 2
+			}
+			to = start
+		}
+	}
+	return nil
 }
 
-// Passed returns the SHA-256 of what a verdict has let pass, in hexadecimal digits.
-func (e Earlier) Passed(seq uint64) (digest string, ok bool) {
-	r := e.lookUp()[record.KindCall][seq]
-	return r.Digest, r.Verdict == "forward"
-}
-
-// Told reports whether it is on record what came of a call.
-func (e Earlier) Told(seq uint64) bool {
-	_, ok := e.lookUp()[record.KindOutcome][seq]
-	return ok
+// needleOf is what stands in each record of an attachment.
+func needleOf(attachment string) []byte {
+	return append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
 }
 
 // recorded returns the newest record of each kind for each call of an attachment.
 func (l *Log) recorded(attachment string, kinds ...record.Kind) map[record.Kind]map[uint64]record.Record {
-	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
+	needle := needleOf(attachment)
 	found := map[record.Kind]map[uint64]record.Record{}
 	var needles [][]byte
 	for _, kind := range append(kinds, record.KindDetach) {

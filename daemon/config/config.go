@@ -185,6 +185,7 @@ type Limits struct {
 	Pending          int  `yaml:"pending" min:"1" max:"65536" doc:"questions in all, at most"`
 	PendingBytes     Size `yaml:"pending_bytes" min:"16MiB" max:"16GiB" doc:"that the calls of all questions hold, at most"`
 	Runs             int  `yaml:"runs" min:"1" max:"1024" doc:"headless agents at once, at most"`
+	Sessions         int  `yaml:"sessions" min:"1" max:"800" doc:"servers attached at once, at most"`
 
 	Orphan time.Duration `yaml:"orphan" min:"1s" max:"1d" doc:"after how long a request without an answer is on record"`
 }

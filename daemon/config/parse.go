@@ -61,7 +61,7 @@ func (c *Config) defaults() {
 	}
 	c.Pins.Mode = PinHold
 	c.Shim = Shim{Reattach: 15 * time.Second, Stderr: StderrEscaped, MaxMessage: 10 << 20}
-	c.Limits = Limits{PendingPerServer: 16, Pending: 256, PendingBytes: 64 << 20, Runs: 16, Orphan: 5 * time.Minute}
+	c.Limits = Limits{PendingPerServer: 16, Pending: 256, PendingBytes: 64 << 20, Runs: 16, Sessions: 512, Orphan: 5 * time.Minute}
 	c.Sampling = Sampling{When: SamplingUnable, MaxIterations: 8, MaxTokens: 4096}
 	c.Metrics.Interval = 15 * time.Second
 	c.Telemetry.OTLP.Protocol = "http/protobuf"

@@ -64,7 +64,7 @@ audit: {sync: always, interval: 5s, retention: 30d, max_size: 64MiB, values: non
 pins: {mode: warn}
 unknown: {requests: forward, notifications: forward, revisions: forward}
 shim: {reattach: 0, stderr: raw, max_message: 1MiB}
-limits: {pending_per_server: 2, pending: 4, runs: 8, pending_bytes: 32MiB, orphan: 90s}
+limits: {pending_per_server: 2, pending: 4, runs: 8, sessions: 100, pending_bytes: 32MiB, orphan: 90s}
 sampling: {provider: "notes/claude:small", when: never, max_iterations: 3, max_tokens: 100, tools: ["notes/*"]}
 metrics: {textfile: ../tg.prom, interval: 1m}
 telemetry: {enabled: true, otlp: {endpoint: "https://c.example", protocol: http/protobuf, headers: {authorization: "Bearer ${TOKEN}"}, header_files: {x-key: keys/otlp}}, sampling: {success_sample_rate: 0.25}, resource: {service.name: "${NAME:-tg}"}}
@@ -104,7 +104,7 @@ func TestEverything(t *testing.T) {
 		{c.Audit, Audit{Sync: SyncAlways, Interval: 5 * time.Second, Retention: 720 * time.Hour, MaxSize: 64 << 20, Values: ValuesNone, Heads: "/mnt/evidence/heads"}},
 		{c.Pins.Mode, PinWarn},
 		{c.Shim, Shim{Reattach: 0, Stderr: StderrRaw, MaxMessage: 1 << 20}},
-		{c.Limits, Limits{2, 4, 32 << 20, 8, 90 * time.Second}},
+		{c.Limits, Limits{2, 4, 32 << 20, 8, 100, 90 * time.Second}},
 		{c.Governance.Rules[3].AnswerBy, AnswerByProvider},
 		{c.Sampling.When, SamplingNever},
 		{[]int{c.Sampling.MaxIterations, c.Sampling.MaxTokens}, []int{3, 100}},
@@ -155,7 +155,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatalf("got %v", ds)
 	}
 	if c.Profile != Production || c.Pins.Mode != PinHold || c.Shim.Reattach != 15*time.Second ||
-		c.Shim.MaxMessage != 10<<20 || c.Limits != (Limits{16, 256, 64 << 20, 16, 5 * time.Minute}) || c.Audit.MaxSize != 2<<30 || c.Audit.Values != ValuesRedacted {
+		c.Shim.MaxMessage != 10<<20 || c.Limits != (Limits{16, 256, 64 << 20, 16, 512, 5 * time.Minute}) || c.Audit.MaxSize != 2<<30 || c.Audit.Values != ValuesRedacted {
 		t.Errorf("defaults: got %+v", c)
 	}
 	if len(c.Governance.Rules) != len(Default().Governance.Rules) {
@@ -367,7 +367,7 @@ governance:
 		t.Fatalf("got %v", ds)
 	}
 	r := c.Governance.Rules
-	if c.Profile != Development || c.Limits != (Limits{2, 12, 64 << 20, 16, 5 * time.Minute}) || c.Shim.Reattach != 90*time.Second || r[0].Match.String() != "del_*" {
+	if c.Profile != Development || c.Limits != (Limits{2, 12, 64 << 20, 16, 512, 5 * time.Minute}) || c.Shim.Reattach != 90*time.Second || r[0].Match.String() != "del_*" {
 		t.Errorf("got %+v", c)
 	}
 	if want := "costs $5, ${N} and "; r[0].Description != want {

@@ -64,7 +64,7 @@ type Attachment struct {
 
 	mu        sync.Mutex // guards what follows
 	sink      func(Verdict)
-	underway  underway
+	underway  map[uint64]context.CancelCauseFunc // lines that somebody waits with
 	held      map[uint64]context.CancelCauseFunc
 	done      map[uint64]settled
 	order     []uint64 // keys of done, oldest first
@@ -97,7 +97,7 @@ func (g *Gate) Attach(ctx context.Context, shim Shim, earlier map[uint64]record.
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Attachment{
 		gate: g, shim: shim, meter: g.meter(shim.Server), ctx: ctx, cancel: cancel, earlier: earlier,
-		held: map[uint64]context.CancelCauseFunc{}, done: map[uint64]settled{},
+		underway: map[uint64]context.CancelCauseFunc{}, held: map[uint64]context.CancelCauseFunc{}, done: map[uint64]settled{},
 	}
 }
 
@@ -142,10 +142,10 @@ func (a *Attachment) Submit(s Submission) { a.SubmitFor(a.ctx, s) }
 // that is being judged then gets none.
 func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	digest := sha256.Sum256(s.Line)
-	a.submitting.Lock()
-	defer a.submitting.Unlock()
 	ctx, done := a.begin(ctx, s.Seq)
 	defer done()
+	a.submitting.Lock()
+	defer a.submitting.Unlock()
 	c, refusal := a.call(s)
 	c.came = came{s.Line, digest}
 	if refusal != nil {

@@ -2,23 +2,18 @@ package gate
 
 import "context"
 
-// underway is a line that is being judged while whoever submitted it waits.
-type underway struct {
-	seq    uint64
-	cancel context.CancelCauseFunc // nil when there is none
-}
-
-// begin notes that a line is being judged until done is called. The context ends
-// with the cause ErrWithdrawn when the line is taken back.
+// begin notes that a line is being judged, or waits for that, until done is called, while
+// whoever submitted it waits. The context ends with the cause ErrWithdrawn when the line
+// is taken back.
 func (a *Attachment) begin(ctx context.Context, seq uint64) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.underway = underway{seq, cancel}
+	a.underway[seq] = cancel
 	return ctx, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.underway = underway{}
+		delete(a.underway, seq)
 		cancel(nil)
 	}
 }
@@ -29,10 +24,9 @@ func (a *Attachment) begin(ctx context.Context, seq uint64) (_ context.Context, 
 func (a *Attachment) Cancel(seq uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.underway.cancel != nil && a.underway.seq == seq {
-		a.underway.cancel(ErrWithdrawn)
-	}
-	if cancel, ok := a.held[seq]; ok {
-		cancel(ErrWithdrawn)
+	for _, lines := range []map[uint64]context.CancelCauseFunc{a.underway, a.held} {
+		if cancel := lines[seq]; cancel != nil {
+			cancel(ErrWithdrawn)
+		}
 	}
 }

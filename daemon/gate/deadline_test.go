@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,4 +147,36 @@ func TestJudgingStopsWhenItIsCancelled(t *testing.T) {
 			a.Close(true)
 		}
 	})
+}
+
+// A line that waits until the one before it has been judged can be taken back meanwhile.
+func TestCancelBehindAnother(t *testing.T) {
+	h := newHouse()
+	h.gate.Facts = endlessFacts{h}
+	a := h.gate.Attach(context.Background(), shimX, nil)
+	defer a.Close(true)
+	c := collect(a)
+	var over sync.WaitGroup
+	for _, seq := range []uint64{2, 4} {
+		over.Go(func() { a.SubmitFor(t.Context(), Submission{Seq: seq, Side: wire.FromAgent, Line: []byte(aCall)}) })
+		for there := false; !there; time.Sleep(time.Millisecond) { // between two looks
+			a.mu.Lock()
+			_, there = a.underway[seq]
+			a.mu.Unlock()
+		}
+	}
+	a.Cancel(4)
+	a.Cancel(2)
+	over.Wait()
+	if len(c) > 0 {
+		t.Errorf("%d verdicts", len(c))
+	}
+	for _, r := range h.records {
+		if r.Reason != "cancelled before it was judged" {
+			t.Errorf("call %d: %s", r.Call, r.Reason)
+		}
+	}
+	if got := h.verdicts(); got != "call:deny call:deny" {
+		t.Errorf("records: %s", got)
+	}
 }

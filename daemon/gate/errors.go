@@ -33,6 +33,8 @@ var (
 	ErrFull = errors.New("too many calls waiting")
 	// ErrBurst refuses a question because too many were put in a short time.
 	ErrBurst = errors.New("too many questions in a short time")
+	// ErrTooMany refuses a shim because as many are attached, or attaching, as may be.
+	ErrTooMany = errors.New("too many at once")
 	// ErrUnrecorded is the reason of every refusal while the audit log can't be
 	// written.
 	ErrUnrecorded = errors.New("the audit log can't be written")

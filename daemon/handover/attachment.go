@@ -21,14 +21,10 @@ import (
 )
 
 const (
-	// look is the pause between two looks at a shim that has not said yet what became
-	// of its server.
-	look = time.Second
-	// lastWord is how long a shim may take, once its session is over, to say how the
-	// server has ended.
-	lastWord = 10 * time.Second
-	// inOrder is how long sessions that nobody keeps may take to end with the daemon.
-	inOrder = 5 * time.Second
+	// shimTimeout is how long a shim may take to end once its session has.
+	shimTimeout = 10 * time.Second
+	// drainTimeout is how long sessions that nobody keeps may take to end with the daemon.
+	drainTimeout = 5 * time.Second
 )
 
 // about is what the next daemon has to know of an attachment.
@@ -42,23 +38,23 @@ type about struct {
 
 // attachment is one shim whose descriptors the daemon holds.
 type attachment struct {
-	book    *Book
-	id      string
-	name    string          // under which its descriptors are kept
-	server  string          // its id
-	peer    session.Process // the shim
-	waiting chan struct{}   // closed when nobody waits any more for what became of the server
-	ended   chan struct{}   // closed when it was told how the server has ended
-	once    sync.Once       // of ended
+	book   *Book
+	id     string
+	name   string          // under which its descriptors are kept
+	server string          // its id
+	peer   session.Process // the shim
+
+	ctx     context.Context // of watchShim
+	unwatch context.CancelFunc
+	left    chan struct{} // closed when it was left to the next daemon
 
 	turn     sync.Mutex // held by who attaches, begins or ends it; guards what follows
 	about    about
 	files    Files
 	mapping  *mapping.Mapping
-	shim     *relay.Process
 	joined   *session.Joined
 	kept     bool // somebody has the descriptors for the next daemon
-	left     bool // it is left to the next daemon
+	leaving  bool // it is left to the next daemon
 	finished bool
 
 	mu     sync.Mutex // guards what follows; taken last
@@ -78,7 +74,7 @@ func (a *attachment) session() *relay.Session {
 func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 	b := a.book
 	if a.about.Shared {
-		a.files.dropServer()
+		closeAll(a.files.takeServer()...)
 	}
 	if err := a.files.stage(); err != nil {
 		return err
@@ -87,9 +83,6 @@ func (a *attachment) attach(ctx context.Context, h *Hello) (err error) {
 		return err
 	}
 	if err := a.files.note(a.mapping); err != nil {
-		return err
-	}
-	if a.shim, err = relay.OpenProcess(int(h.Peer.PID), 0, h.Peer.Start); err != nil {
 		return err
 	}
 	if a.joined, err = b.Sessions.Join(ctx, h.Hello, a.drain); err != nil {
@@ -138,28 +131,31 @@ func (a *about) findCommand() error {
 	return nil
 }
 
-// awaitStart ends the attachment of a shim that dies before it has said what became of
-// its server.
-func (a *attachment) awaitStart() {
-	for alive(a.peer) {
-		timer := time.NewTimer(look)
-		select {
-		case <-a.waiting:
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+// watchShim waits for the shim's end. One that ends before it has said what became of
+// its server ends the attachment; one that does so later has been killed, or has left in
+// order.
+func (a *attachment) watchShim(shim *process) {
+	defer a.unwatch()
+	defer shim.close()
+	defer a.book.remove(a)
+	if !shim.awaitEnd(a.ctx) {
+		return
 	}
 	a.turn.Lock()
-	defer a.turn.Unlock()
-	if a.session() == nil {
+	s, server := a.session(), a.about.Server
+	if s == nil {
 		a.end(a.book.ctx, "lost", "")
 	}
-}
-
-func alive(p session.Process) bool {
-	now, err := sock.ProcessOf(p.PID)
-	return err == nil && now.Start == p.Start
+	a.turn.Unlock()
+	if s != nil {
+		s.Signal()
+		select {
+		case <-s.Done():
+		case <-a.left:
+			return // the next daemon finds that the shim has ended
+		}
+	}
+	a.book.Sessions.EndGroup(a.book.ctx, server)
 }
 
 // begin runs the session. a.turn is held.
@@ -181,7 +177,7 @@ func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 	case a.about.Shared && reason == "":
 		return a.shared(), nil
 	case reason != "" || pid == 0:
-		a.files.dropServer()
+		a.dropServer()
 		a.about.Reason = cmp.Or(reason, "no process was named")
 		a.book.ServerEnded(a.server, nil)
 		return a.refusal(), nil
@@ -194,6 +190,16 @@ func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 		a.book.Sessions.Started(a.joined, session.Process{PID: p.PID, Start: p.Start})
 	}
 	return a.pipes(session.Process{PID: int32(pid), Start: p.Start}), nil
+}
+
+// dropServer closes what leads to a server that was not started.
+func (a *attachment) dropServer() {
+	for _, f := range a.files.takeServer() {
+		if f != nil {
+			a.letGo(f)
+			_ = f.Close() // nobody has written to it
+		}
+	}
 }
 
 // refusal is what there is where the server could not be started.
@@ -221,12 +227,11 @@ func (a *attachment) shared() *relay.Shared {
 
 // run has a session carry lines until it ends. a.turn is held.
 func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
-	close(a.waiting)
 	s, err := relay.New(a.joined.Attachment, relay.Ends{
 		Agent: relay.Pair{From: a.files.AgentInput, To: a.files.AgentOutput}, Staging: a.files.toAgent, Server: server,
-		Mapping: a.mapping, Shim: a.shim, Drained: a.files.Drained, Earlier: earlier, LetGo: a.letGo,
+		Mapping: a.mapping, Drained: a.files.Drained, Earlier: earlier, LetGo: a.letGo,
 	}, a.book.Logger.With("server_id", a.server))
-	a.files, a.mapping, a.shim = Files{}, nil, nil // the session's, which closes them
+	a.files, a.mapping = Files{}, nil // the session's, which closes them
 	if err != nil {
 		a.end(a.book.ctx, "lost", err.Error())
 		return err
@@ -243,10 +248,19 @@ func (a *attachment) run(server relay.Server, earlier relay.Earlier) error {
 		s.ServerEnded(a.how.String())
 	}
 	a.mu.Unlock()
+	go s.Run() // Close ends it, unless it hangs in a write that nothing ends
 	a.book.wait.Go(func() {
-		s.Run()
+		select {
+		case <-s.Done():
+		case <-a.left:
+		}
 		a.turn.Lock()
 		defer a.turn.Unlock()
+		if err := s.Err(); err != nil {
+			a.book.Logger.Error("a session was ended", "server_id", a.server, "err", err)
+			a.end(a.book.ctx, "lost", err.Error())
+			return
+		}
 		a.end(a.book.ctx, "left", "")
 	})
 	return nil
@@ -259,16 +273,14 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 		return
 	}
 	a.finished = true
-	select {
-	case <-a.waiting:
-	default:
-		close(a.waiting)
-	}
 	b := a.book
-	left := a.left
 	ctx = context.WithoutCancel(ctx)
-	if !left {
-		if err := errors.Join(b.Keep.Drop(ctx, a.name), b.Store.DeleteHeld(ctx, a.name)); err != nil {
+	if !a.leaving {
+		var err error
+		if a.session() == nil { // which lets go of each descriptor
+			err = b.Keep.Drop(ctx, a.name)
+		}
+		if err := errors.Join(err, b.Store.DeleteHeld(ctx, a.name)); err != nil {
 			b.Logger.Error("let go of what was kept of a server", "server_id", a.server, "err", err)
 		}
 	}
@@ -276,31 +288,18 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 	if a.mapping != nil {
 		_ = a.mapping.Close()
 	}
-	if a.shim != nil {
-		closeAll(a.shim.File())
-	}
-	a.files, a.mapping, a.shim = Files{}, nil, nil
-	if left {
+	a.files, a.mapping = Files{}, nil
+	if a.leaving {
 		return
 	}
 	if a.joined != nil {
 		b.Sessions.End(a.joined, how, why)
 	}
-	if a.about.Server.PID == 0 {
+	if a.about.Server.PID == 0 { // there is nothing more to hear of it
 		b.remove(a)
+		a.unwatch()
 		return
 	}
-	b.wait.Go(a.awaitLastWord)
-}
-
-// awaitLastWord keeps the attachment listed until it was told how the server has ended.
-func (a *attachment) awaitLastWord() {
-	defer a.book.remove(a)
-	timer := time.NewTimer(lastWord)
-	defer timer.Stop()
-	select {
-	case <-a.ended:
-	case <-timer.C:
-	case <-a.book.ctx.Done():
-	}
+	expire := time.AfterFunc(shimTimeout, a.unwatch)
+	context.AfterFunc(a.ctx, func() { expire.Stop() })
 }

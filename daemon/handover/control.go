@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"context"
 	"os"
 	"time"
 
@@ -39,13 +40,12 @@ func (a *attachment) serverEnded(how child.State) {
 	if a.relay != nil {
 		a.relay.ServerEnded(how.String())
 	}
-	a.once.Do(func() { close(a.ended) })
 	a.book.ServerEnded(a.server, &how)
 }
 
 // letGo has a descriptor kept no more.
 func (a *attachment) letGo(f *os.File) {
-	if err := a.book.Keep.Drop(a.book.ctx, a.name, f); err != nil {
+	if err := a.book.Keep.Drop(context.WithoutCancel(a.book.ctx), a.name, f); err != nil {
 		a.book.Logger.Error("let go of a descriptor that is kept", "server_id", a.server, "err", err)
 	}
 }
@@ -53,19 +53,20 @@ func (a *attachment) letGo(f *os.File) {
 // leave leaves the attachment to the next daemon, or ends it where nobody keeps it.
 func (a *attachment) leave() {
 	a.turn.Lock()
-	a.left = a.kept
-	kept, s := a.kept, a.session()
+	a.leaving = a.kept
+	leaving, s := a.leaving, a.session()
 	if s == nil {
 		a.end(a.book.ctx, "left", "")
 	}
 	a.turn.Unlock()
 	switch {
 	case s == nil:
-	case kept:
+	case leaving:
 		s.Leave()
+		close(a.left)
 	default:
 		s.Drain("the daemon is stopping")
-		timer := time.NewTimer(inOrder)
+		timer := time.NewTimer(drainTimeout)
 		defer timer.Stop()
 		select {
 		case <-s.Done():

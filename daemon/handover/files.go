@@ -55,10 +55,11 @@ func (f *Files) stage() (err error) {
 	return err
 }
 
-// dropServer closes what leads to a server that is not to be started.
-func (f *Files) dropServer() {
-	closeAll(f.ServerInput, f.ServerOutput, f.toServer.File())
+// takeServer takes what leads to a server out of f.
+func (f *Files) takeServer() []*os.File {
+	all := []*os.File{f.ServerInput, f.ServerOutput, f.toServer.File()}
 	f.ServerInput, f.ServerOutput, f.toServer = nil, nil, nil
+	return all
 }
 
 // Close closes all of them.

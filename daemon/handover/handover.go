@@ -24,9 +24,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// MostSessions is how many shims can be attached at once. Descriptors and threads
-// follow from it.
-const MostSessions = 512
+// DescriptorsPerSession is how many descriptors the daemon has open for a session: those
+// that are kept, two pipes to wake its pumps, the handles of its shim and its server, and
+// the shim's connection.
+const DescriptorsPerSession = keep.PerSession + 7
 
 // Launch is what a shim asks to have run.
 type Launch struct {
@@ -63,6 +64,8 @@ type Options struct {
 	// the shim was started with. The error wraps [relay.ErrNotStarted] where no
 	// server could be started.
 	Join func(ctx context.Context, l Launch, env func() ([]string, error), c relay.Client) (relay.Member, error)
+	// MaxSessions is how many shims may be attached at once, and what says so.
+	MaxSessions func() (n int, by string)
 	// Longest is how long a line may be, in bytes.
 	Longest func() int
 	// ServerEnded is told how a server ended that its shim had started, nil for one
@@ -105,27 +108,34 @@ func (b *Book) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, 
 	a.turn.Lock()
 	defer a.turn.Unlock()
 	if err := b.enter(h, a); err != nil {
+		a.unwatch()
 		f.Close()
 		return nil, err
 	}
-	if err := a.attach(ctx, h); err != nil {
+	shim, err := openProcess(h.Peer)
+	if err == nil {
+		if err = a.attach(ctx, h); err != nil {
+			shim.close()
+		}
+	}
+	if err != nil {
 		a.end(ctx, "left", "")
 		return nil, fmt.Errorf("take over the descriptors of server %s: %w", h.Shim.Server, err)
 	}
-	b.wait.Go(a.awaitStart)
+	b.wait.Go(func() { a.watchShim(shim) })
 	return a.joined, nil
 }
 
 func (b *Book) newAttachment(id, server string, peer session.Process) *attachment {
-	return &attachment{
-		book: b, id: id, name: nameOf(id), server: server, peer: peer,
-		waiting: make(chan struct{}), ended: make(chan struct{}),
-	}
+	a := &attachment{book: b, id: id, name: nameOf(id), server: server, peer: peer, left: make(chan struct{})}
+	a.ctx, a.unwatch = context.WithCancel(b.ctx)
+	return a
 }
 
 // enter lists a in place of an earlier try of the same shim.
 func (b *Book) enter(h *Hello, a *attachment) error {
 	id := h.Shim.Attachment
+	limit, by := b.MaxSessions()
 	for {
 		b.mu.Lock()
 		old := b.all[id]
@@ -133,9 +143,10 @@ func (b *Book) enter(h *Hello, a *attachment) error {
 		case b.over:
 			b.mu.Unlock()
 			return fmt.Errorf("the daemon is stopping: %w", gate.ErrNotRunning)
-		case old == nil && len(b.all) >= MostSessions:
+		case old == nil && len(b.all) >= limit:
+			n := len(b.all)
 			b.mu.Unlock()
-			return fmt.Errorf("%d servers are attached already, which is the most: %w", MostSessions, gate.ErrBurst)
+			return fmt.Errorf("%d servers are attached already, and %s allows %d: end some, or raise it: %w", n, by, limit, gate.ErrTooMany)
 		case old == nil:
 			b.all[id] = a
 			b.mu.Unlock()

@@ -7,12 +7,17 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/serve"
+	"github.com/thoughtgate/thoughtgated/daemon/handover"
+	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -87,14 +92,19 @@ type pair struct {
 	agent, taken int // lines that were read of either side
 }
 
-func start(t *testing.T, h *rig.House) *pair {
-	t.Helper()
+// instead is the command line of this binary as a shim.
+func instead() []string {
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
+	return []string{self, shimRole, "--"}
+}
+
+func start(t *testing.T, h *rig.House) *pair {
+	t.Helper()
 	// Whoever starts a shim is an agent, and agents decide nothing.
-	p := &pair{Shim: h.Shim(t, rig.Options{Instead: []string{self, shimRole, "--"}, Agent: true}), t: t}
+	p := &pair{Shim: h.Shim(t, rig.Options{Instead: instead(), Agent: true}), t: t}
 	if err := p.Join(); err != nil {
 		t.Fatal(err, p.Stderr())
 	}
@@ -138,14 +148,20 @@ func (p *pair) await(in *rig.Inbox, from int, want string) int {
 	return from + 1
 }
 
-// nothingKept waits until nobody keeps a descriptor any more.
-func nothingKept(t *testing.T, h *rig.House) {
+// eventually waits until done.
+func eventually(t *testing.T, done func() bool, problem func() string) {
 	t.Helper()
-	for end := time.Now().Add(rig.Patience); h.Kept() > 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(rig.Patience); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d descriptors are kept still", h.Kept())
+			t.Fatal(problem())
 		}
 	}
+}
+
+// awaitKept waits until n descriptors are kept.
+func awaitKept(t *testing.T, h *rig.House, n int) {
+	t.Helper()
+	eventually(t, func() bool { return h.Kept() == n }, func() string { return fmt.Sprintf("%d descriptors are kept, and should be %d", h.Kept(), n) })
 }
 
 // A daemon that is killed loses nothing: the one after it goes on with what was said,
@@ -178,7 +194,7 @@ func TestKilled(t *testing.T) {
 	if code, ok := p.Wait(rig.Patience); !ok || code != 0 {
 		t.Errorf("the shim: exit status %d, ended %v\n%s", code, ok, p.Stderr())
 	}
-	nothingKept(t, h)
+	awaitKept(t, h, 0)
 }
 
 // A server's status is that of its shim, also when another daemon was there when it
@@ -204,7 +220,7 @@ func TestServerEndsAfterAnotherDaemonCame(t *testing.T) {
 	if _, err := p.Agent.Await(p.agent, rig.Patience, func(line []byte) bool { return strings.Contains(string(line), `"id":2,"error":{"code":-31012`) }); err != nil {
 		t.Error("the call that was not answered:", err)
 	}
-	nothingKept(t, h)
+	awaitKept(t, h, 0)
 }
 
 // A shim that dies before it has started its server leaves nothing, and nobody speaks
@@ -226,11 +242,7 @@ func TestForeignAndSilentShims(t *testing.T) {
 	if code, ok := silent.Wait(rig.Patience); !ok || code != 0 {
 		t.Fatalf("exit status %d, ended %v\n%s", code, ok, silent.Stderr())
 	}
-	for end := time.Now().Add(rig.Patience); h.Kept() != kept; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d descriptors are kept; before the silent shim came there were %d", h.Kept(), kept)
-		}
-	}
+	awaitKept(t, h, kept)
 	foreign := h.Shim(t, rig.Options{Instead: []string{self, foreignRole}, Command: []string{p.attachment()}})
 	if code, ok := foreign.Wait(rig.Patience); !ok || code != 0 {
 		t.Errorf("exit status %d, ended %v\n%s", code, ok, foreign.Stderr())
@@ -257,21 +269,136 @@ func (p *pair) attachment() string {
 // question waits for the one question that is open.
 func question(t *testing.T, h *rig.House) (*client.Client, *pb.Approval) {
 	t.Helper()
+	c := control(t, h)
+	var open []*pb.Approval
+	eventually(t, func() bool {
+		var err error
+		if open, err = c.ListApprovals(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		return len(open) == 1
+	}, func() string { return fmt.Sprintf("%d questions are open", len(open)) })
+	return c, open[0]
+}
+
+func control(t *testing.T, h *rig.House) *client.Client {
+	t.Helper()
 	c, err := client.Dial(t.Context(), client.WithSocket(h.Path("run/thoughtgate/control.sock")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	for end := time.Now().Add(rig.Patience); ; time.Sleep(5 * time.Millisecond) {
-		open, err := c.ListApprovals(t.Context(), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(open) == 1 {
-			return c, open[0]
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d questions are open", len(open))
-		}
+	return c
+}
+
+// A shim that is killed can't end what its server has started. The daemon does, and the
+// next one what this one had no time for.
+func TestShimKilled(t *testing.T) {
+	t.Parallel()
+	for name, killed := range map[string]bool{"daemon": false, "no daemon": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := rig.NewHouse(t)
+			h.Configure(rig.Configuration)
+			h.StartDaemon()
+			p := h.Shim(t, rig.Options{
+				Instead: instead(), Command: []string{"sh", "-c", "sleep 300 & read line; touch ready; exec cat"},
+			})
+			if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool { return exists(h.Path("work/ready")) }, func() string { return "the server reads nothing\n" + p.Stderr() })
+			if killed {
+				h.KillDaemon()
+			}
+			p.Signal(syscall.SIGKILL)
+			p.Wait(rig.Patience)
+			if killed {
+				h.StartDaemon()
+			}
+			h.CheckEmpty()
+			awaitKept(t, h, 0)
+		})
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// As many servers are attached as the configuration and the limit on open files allow.
+// One more is refused with the reason, and another is attached when one has left.
+func TestMaxSessions(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(rig.Configuration + "limits: {sessions: 2}\n")
+	h.KeepAtMost(2*keep.PerSession - 1)
+	h.StartDaemon()
+	warned(t, h, "limits.sessions is 2, but only the pipes of 1 servers can be kept")
+	first := start(t, h)
+	start(t, h)
+	refuses(t, h, "2 servers are attached already, and limits.sessions allows 2: end some, or raise it")
+	first.HangUp()
+	first.Wait(rig.Patience)
+	limit := unix.Rlimit{Cur: 256 + 2*handover.DescriptorsPerSession - 1, Max: 1024}
+	var third *rig.Shim // the daemon may learn a little later that the first has ended
+	eventually(t, func() bool {
+		third = h.Shim(t, rig.Options{Instead: instead()})
+		return third.Join() == nil
+	}, func() string { return "no shim is attached after one has left\n" + third.Stderr() })
+	if err := unix.Prlimit(h.Daemon.PID(), unix.RLIMIT_NOFILE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	third.HangUp()
+	third.Wait(rig.Patience)
+	refuses(t, h, fmt.Sprintf("the daemon's limit of %d open files allows 1", limit.Cur))
+	warned(t, h, "limits.sessions is 2, but the daemon's limit of")
+}
+
+// refuses wants that a shim is refused for a reason, which its agent reads.
+func refuses(t *testing.T, h *rig.House, reason string) {
+	t.Helper()
+	p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"touch", "ran"}})
+	if err := p.Send([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Agent.Await(0, rig.Patience, func(line []byte) bool {
+		return strings.Contains(string(line), `"id":1,"error":{"code":-31010`) && strings.Contains(string(line), reason)
+	}); err != nil {
+		t.Errorf("%v\n%s", err, p.Stderr())
+	}
+	p.HangUp()
+	if code, ok := p.Wait(rig.Patience); !ok || code != 125 || !strings.Contains(p.Stderr(), reason) || exists(h.Path("work/ran")) {
+		t.Errorf("exit status %d, ended %v\n%s", code, ok, p.Stderr())
+	}
+}
+
+// A session's memory is a large file, of which little is used. Where the daemon may not
+// have one, it says what to do.
+func TestLimitOnFileSize(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(rig.Configuration)
+	h.StartDaemon()
+	limit := unix.Rlimit{Cur: 1 << 30, Max: 1 << 30}
+	if err := unix.Prlimit(h.Daemon.PID(), unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	const reason = "raise the daemon's limit on the size of files (ulimit -f"
+	refuses(t, h, reason)
+	warned(t, h, "no server can be attached: make the memory of a session, a file of")
+	awaitKept(t, h, 0)
+}
+
+// warned wants that the daemon warns of something.
+func warned(t *testing.T, h *rig.House, of string) {
+	t.Helper()
+	st, err := control(t, h).Status(t.Context())
+	if all := strings.Join(st.GetWarnings(), "\n"); err != nil || !strings.Contains(all, of) {
+		t.Errorf("warnings: %q, %v; want %q", all, err, of)
+	}
+	if log := h.DaemonLog(); strings.Contains(of, "kept") && !strings.Contains(log, of) {
+		t.Errorf("not in the log: %q", of)
 	}
 }

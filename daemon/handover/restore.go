@@ -9,6 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/session"
 )
 
 // Restore goes on with the sessions of an earlier daemon. Who attached is known when it
@@ -41,6 +42,7 @@ func (b *Book) Restore(ctx context.Context) error {
 	for name, a := range known { // its descriptors went with the daemon that held them
 		err = errors.Join(err, b.Store.DeleteHeld(ctx, name))
 		b.Sessions.Lost(ctx, a.Saved, "its descriptors went with an earlier daemon")
+		b.endLeftBehind(a)
 	}
 	return err
 }
@@ -62,25 +64,40 @@ func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
 	b.mu.Lock()
 	b.all[a.id] = a
 	b.mu.Unlock()
-	if err := a.restore(ctx, k); err != nil {
+	shim, err := openProcess(a.peer)
+	if err == nil {
+		defer b.wait.Go(func() { a.watchShim(shim) })
+	}
+	if err := a.restore(ctx, k, err); err != nil {
 		b.Logger.Error("a session of an earlier daemon was ended", "server_id", a.server, "err", err)
 		if a.joined == nil && !a.finished {
 			b.Sessions.Lost(ctx, what.Saved, err.Error())
 		}
 		a.end(ctx, "lost", err.Error())
+		b.endLeftBehind(what)
 	}
 }
 
-func (a *attachment) restore(ctx context.Context, k *keep.Session) (err error) {
+// endLeftBehind ends the server of a shim that has ended while no daemon was there. One
+// that lives does that itself.
+func (b *Book) endLeftBehind(what *about) {
+	if !session.Alive(what.Peer) {
+		b.wait.Go(func() { b.Sessions.EndGroup(b.ctx, what.Server) })
+
+	}
+}
+
+// restore goes on with the session. lost is why its shim can't be watched, if it can't.
+func (a *attachment) restore(ctx context.Context, k *keep.Session, lost error) (err error) {
 	if a.files, err = takeFiles(k.Files); err != nil {
 		closeAll(k.Files...)
 		return err
 	}
+	if lost != nil {
+		return lost
+	}
 	if a.name != nameOf(a.id) {
 		return fmt.Errorf("%w: it bears the name of another", mapping.ErrDamaged)
-	}
-	if a.shim, err = relay.OpenProcess(int(a.peer.PID), 0, a.peer.Start); err != nil {
-		return err
 	}
 	if err := a.about.findCommand(); err != nil {
 		return err
@@ -89,8 +106,7 @@ func (a *attachment) restore(ctx context.Context, k *keep.Session) (err error) {
 		return err
 	}
 	if !a.about.Begun {
-		a.book.wait.Go(a.awaitStart)
-		return nil
+		return nil // its shim has still to say what became of the server
 	}
 	var server relay.Server
 	switch {

@@ -26,16 +26,16 @@ type Program struct {
 	// Leave is called when no daemon runs any more, while the sockets are still open.
 	Leave func()
 
-	// Patience is how long a daemon may take to end when it was told to.
-	Patience time.Duration
+	// StopTimeout is how long a daemon may take to end when it was told to.
+	StopTimeout time.Duration
 }
 
 // A daemon that ends within soon of its start is started again after a pause: of
-// leastPause, twice as long each time, and mostPause at most.
+// minPause, twice as long each time, and maxPause at most.
 const (
-	soon       = time.Second
-	leastPause = 10 * time.Millisecond
-	mostPause  = 2 * time.Second
+	soon     = time.Second
+	minPause = 10 * time.Millisecond
+	maxPause = 2 * time.Second
 )
 
 // Run runs the daemon for as long as it is wanted, and returns what to exit with: the
@@ -65,7 +65,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 		case err != nil && !k.ready:
 			return 0, err
 		case err != nil: // what is held is worth another attempt
-			pause = mostPause
+			pause = maxPause
 			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", pause)
 		default:
 			status := l.wait(signals)

@@ -56,7 +56,7 @@ func (k *keeper) start() (*life, error) {
 		files = append(files, watched.Fd())
 	}
 	env := append(without(k.Env, "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "FDSTORE", keeperVar),
-		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(Most),
+		"LISTEN_FDS="+strconv.Itoa(len(k.held)), "LISTEN_FDNAMES="+strings.Join(names, ":"), "FDSTORE="+strconv.Itoa(keeperLimit()),
 		fmt.Sprintf("%s=%d:%d:%d", keeperVar, n, n+1, n+2))
 	pid, err := syscall.ForkExec(path, k.Args, &syscall.ProcAttr{Env: env, Files: files})
 	if err != nil {
@@ -67,6 +67,16 @@ func (k *keeper) start() (*life, error) {
 	}
 	l.reading.Go(l.listen)
 	return l, nil
+}
+
+// keeperLimit is how many descriptors this process can keep. Go has raised the soft limit
+// to the hard one.
+func keeperLimit() int {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Cur > maxByKeeper+reservedByKeeper {
+		return maxByKeeper
+	}
+	return max(int(files.Cur)-reservedByKeeper, 0)
 }
 
 func (l *life) close() error {
@@ -114,11 +124,11 @@ func (l *life) wait(signals <-chan os.Signal) syscall.WaitStatus {
 				told, again = true, false
 			}
 			if overdue == nil && (told || again) {
-				overdue = time.After(l.Patience)
+				overdue = time.After(l.StopTimeout)
 			}
 			_ = l.process.Signal(s) // it may have ended
 		case <-overdue:
-			l.Log.Error("the daemon was told to end and has not, and is killed", "after", l.Patience)
+			l.Log.Error("the daemon was told to end and has not, and is killed", "after", l.StopTimeout)
 			_ = l.process.Kill() // likewise
 		case state := <-ended:
 			if err := l.sayEnd(); err != nil {
@@ -150,5 +160,5 @@ func (l *life) pause(last, lived time.Duration, status syscall.WaitStatus) time.
 	if lived >= soon || l.ready && status.Signal() == unix.SIGKILL {
 		return 0
 	}
-	return min(max(2*last, leastPause), mostPause)
+	return min(max(2*last, minPause), maxPause)
 }

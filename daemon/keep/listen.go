@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostMessage is how long a message may be, and mostRights how many descriptors may
+// maxMessage is how long a message may be, and maxRights how many descriptors may
 // come with it; the system has less.
 const (
-	mostMessage = 4096
-	mostRights  = 256
+	maxMessage = 4096
+	maxRights  = 256
 )
 
 // pair makes the two ends of what a daemon and its keeper tell each other: ours, and
@@ -34,7 +34,7 @@ func pair() (*net.UnixConn, *os.File, error) {
 
 // listen does what the daemon says, until it has ended.
 func (l *life) listen() {
-	message, rights := make([]byte, mostMessage), make([]byte, unix.CmsgSpace(4*mostRights))
+	message, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*maxRights))
 	for {
 		n, m, flags, _, err := l.ours.ReadMsgUnix(message, rights)
 		if err != nil {

@@ -65,7 +65,7 @@ func keeper() (int, error) {
 	os.Setenv(roleVariable, "daemon")
 	return keep.Run(keep.Program{
 		Path: os.Getenv(programVariable), Args: []string{"daemon"}, Env: os.Environ(), Log: slog.New(slog.DiscardHandler),
-		Sockets: map[string]*os.File{"control": f}, Leave: func() { os.Remove(path) }, Patience: 2 * time.Second,
+		Sockets: map[string]*os.File{"control": f}, Leave: func() { os.Remove(path) }, StopTimeout: 2 * time.Second,
 	}, signals)
 }
 

@@ -31,8 +31,8 @@ var past = time.Unix(1, 0)
 // where the system doesn't say when there is.
 const retryAfter = 2 * time.Millisecond
 
-// patience bounds what is waited for where the caller has set no bound.
-const patience = 10 * time.Second
+// sendTimeout bounds what is waited for where the caller has set no bound.
+const sendTimeout = 10 * time.Second
 
 // line is the way to who keeps descriptors.
 type line struct {
@@ -41,9 +41,9 @@ type line struct {
 }
 
 // send sends one message, with a copy of a file if there is one. It is bounded by the
-// deadline of ctx, and without one by patience.
+// deadline of ctx, and without one by sendTimeout.
 func (l *line) send(ctx context.Context, state string, f *os.File) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	for {
 		err := l.try(ctx, state, f)
@@ -99,7 +99,7 @@ func (l *line) try(ctx context.Context, state string, f *os.File) error {
 
 // barrier returns when all that was sent before has been dealt with.
 func (s *Store) barrier(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -18,13 +18,18 @@ import (
 const (
 	firstHanded = 3 // descriptor
 
-	// perSession is how many descriptors a session may have kept: two of the agent's,
-	// two of its server's, one whose end tells tg-shim to leave, its mapping, two
-	// staging pipes, and the processes of tg-shim and the server.
-	perSession = 10
-	// Most is how many are kept in all: of 512 sessions and the daemon's sockets. It is
+	// PerSession is how many descriptors a session may have kept: two of the agent's, two
+	// of its server's, one whose end tells tg-shim to leave, two staging pipes, and its
+	// mapping.
+	PerSession = 8
+	// MaxKept is how many are kept in all where nobody says so: of 512 sessions. It is
 	// FileDescriptorStoreMax= in the unit.
-	Most = perSession*512 + 8
+	MaxKept = PerSession * 512
+	// maxByKeeper is how many a keeper keeps at most. The names of all, of which each takes
+	// 19 bytes, are in one variable of the environment, which has 128 KiB at most.
+	maxByKeeper = PerSession * 800
+	// reservedByKeeper are those that it needs itself.
+	reservedByKeeper = 64
 
 	keeperVar = "THOUGHTGATE_KEEPER"
 )
@@ -70,7 +75,7 @@ func limitOf(said string, s *Store) func() (int, error) {
 		if err := s.keepsAny(context.Background()); err != nil { // which has bounds of its own
 			return 0, err
 		}
-		return Most, nil
+		return MaxKept, nil
 	})
 }
 

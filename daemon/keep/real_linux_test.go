@@ -148,7 +148,7 @@ func TestInsideSystemd(t *testing.T) {
 	}
 	dir := os.Getenv("HOME")
 	for name, text := range map[string]string{"keep.socket": socketText, "keep.service": serviceText} {
-		if err := os.WriteFile(filepath.Join(dir, "config/systemd/user", name), fmt.Appendf(nil, text, dir, keep.Most), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "config/systemd/user", name), fmt.Appendf(nil, text, dir, keep.MaxKept), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +24,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -32,71 +36,108 @@ type extent struct {
 
 const alteredLongest = 1 << 20
 
-var owedCalls = []string{
-	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"long","arguments":{"text":"` + strings.Repeat("x", 300<<10) + `"}}}`,
+// What a daemon owes its server and its agent that was let pass by a judge.
+var owedJudged = []string{
+	`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"long","arguments":{"text":"` + strings.Repeat("x", 300<<10) + `","call":{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"denied"}}}}}`,
 	`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"short"}}`,
+	`{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}`,
 }
 
-// leftBehind is what a daemon leaves behind that owes its server two calls, holds a
-// third and has answers to give.
-var leftBehind = sync.OnceValues(func() ([]extent, *askingJudge) {
+// leftover is what a daemon leaves behind: its memory, what is in the staging pipes to each
+// side, and what it has put on record.
+type leftover struct {
+	memory  []extent
+	staged  [2][]byte
+	digests map[uint64]string
+}
+
+// leftBehind is left by a daemon that owes its server two calls and a ping, holds another
+// call, and owes its agent what the server asks.
+var leftBehind = sync.OnceValue(func() leftover {
 	judge := &askingJudge{digests: map[uint64]string{}}
-	var fds [4]*os.File
-	fds[0], fds[1], _ = os.Pipe()
-	fds[2], fds[3], _ = os.Pipe()
-	serverOut, serverIn, _ := os.Pipe()
-	agentOut, agentIn, _ := os.Pipe()
+	var r, w [4]*os.File // what the agent and the server write, and what they read
+	var staging [2]*pipe.Staging
+	for i := range r {
+		r[i], w[i], _ = os.Pipe()
+	}
+	for i := range staging {
+		staging[i], _ = pipe.NewStaging()
+	}
 	m, err := mapping.Create(alteredLongest)
 	if err != nil {
 		panic(err)
 	}
-	copied, _ := unix.FcntlInt(m.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	kept := os.NewFile(uintptr(copied), "kept")
-	staging, _ := pipe.NewStaging()
-	staging2, _ := pipe.NewStaging()
-	s, err := New(judge, Ends{Agent: Pair{fds[0], agentIn}, Staging: staging, Mapping: m, Server: &Pipes{Pair: Pair{serverOut, fds[3]}, Staging: staging2}}, slog.New(slog.DiscardHandler))
+	kept := []*os.File{duplicateOf(m.File()), duplicateOf(staging[0].File()), duplicateOf(staging[1].File())}
+	s, err := New(judge, Ends{Agent: Pair{r[0], w[2]}, Staging: staging[0], Mapping: m, Server: &Pipes{Pair: Pair{r[1], w[3]}, Staging: staging[1]}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		panic(err)
 	}
-	full := int(fds[3].Fd()) // the server reads nothing, and its pipe is full
-	_ = unix.SetNonblock(full, true)
-	for n := 0; n >= 0; {
-		n, _ = unix.Write(full, bytes.Repeat([]byte("\n"), 4096))
-	}
-	go s.Run() // ends with Leave
-	lines := []string{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hold"}}`, `{"jsonrpc":"2.0","id":4,"method":"ping"}`, owedCalls[1]}
-	_, _ = io.WriteString(fds[1], strings.Join(lines, "\n")+"\n"+owedCalls[0][:1000])
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) { // between two looks
-		s.mu.Lock()
-		ready := len(s.state.open[fromAgent]) == 3 && s.outputs[fromServer].writing
-		s.mu.Unlock()
-		if ready {
-			break
+	for _, full := range w[2:] { // nobody reads, and the pipes are full
+		fd := int(full.Fd())
+		_ = unix.SetNonblock(fd, true)
+		for n := 0; n >= 0; {
+			n, _ = unix.Write(fd, bytes.Repeat([]byte("\n"), 4096))
 		}
 	}
-	s.Leave()
-	if len(s.state.open[fromAgent]) != 3 {
-		panic("not within a minute")
+	go s.Run() // ends with Leave
+	until := func(ready func() bool) {
+		for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two looks
+			s.mu.Lock()
+			is := ready()
+			s.mu.Unlock()
+			if is {
+				return
+			}
+			if time.Now().After(end) {
+				panic("not within a minute")
+			}
+		}
 	}
-	var all []extent
+	// What is written to both sides was held: their pumps read on.
+	_, _ = io.WriteString(w[0], owedJudged[1]+"\n")
+	_, _ = io.WriteString(w[1], owedJudged[2]+"\n")
+	until(func() bool { return s.outputs[fromServer].writing && s.outputs[fromAgent].writing })
+	_, _ = io.WriteString(w[0], `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"hold"}}`+"\n"+`{"jsonrpc":"2.0","id":4,"method":"ping"}`+"\n"+owedJudged[0]+"\n"+owedJudged[0][:1000])
+	_, _ = io.WriteString(w[1], `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\n")
+	until(func() bool {
+		return len(s.state.open[fromAgent]) == 4 && s.state.out[fromAgent].refers() && s.inputs[fromAgent].handledAll() && s.inputs[fromServer].handledAll()
+	})
+	s.Leave()
+	left := leftover{digests: judge.digests}
 	for at := int64(0); ; {
-		start, err := unix.Seek(int(kept.Fd()), at, unix.SEEK_DATA)
+		start, err := unix.Seek(int(kept[0].Fd()), at, unix.SEEK_DATA)
 		if err != nil {
 			break
 		}
-		end, _ := unix.Seek(int(kept.Fd()), start, unix.SEEK_HOLE)
+		end, _ := unix.Seek(int(kept[0].Fd()), start, unix.SEEK_HOLE)
 		part := make([]byte, end-start)
-		_, _ = kept.ReadAt(part, start)
-		all = append(all, extent{start, part})
+		_, _ = kept[0].ReadAt(part, start)
+		left.memory = append(left.memory, extent{start, part})
 		at = end
 	}
-	for _, f := range []*os.File{fds[1], fds[2], serverIn, agentOut, kept} {
+	for i := range left.staged {
+		left.staged[i] = make([]byte, 1<<20)
+		fd := int(kept[1+i].Fd())
+		_ = unix.SetNonblock(fd, true)
+		n, _ := unix.Read(fd, left.staged[i])
+		left.staged[i] = left.staged[i][:max(n, 0)]
+	}
+	for _, f := range append(kept, w[0], w[1], r[2], r[3]) {
 		f.Close()
 	}
-	return all, judge
+	return left
 })
 
-// askingJudge lets pass what does not say "hold".
+func duplicateOf(f *os.File) *os.File {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		panic(err)
+	}
+	return os.NewFile(uintptr(fd), "kept")
+}
+
+// askingJudge lets pass what is to be owed, long lines at once and others a little later,
+// and holds what says "hold".
 type askingJudge struct {
 	fileJudge
 	mu      sync.Mutex
@@ -104,19 +145,26 @@ type askingJudge struct {
 }
 
 func (j *askingJudge) SubmitFor(_ context.Context, s gate.Submission) {
-	v := gate.Verdict{Seq: s.Seq, Move: gate.Ask}
-	if !bytes.Contains(s.Line, []byte(`"hold"`)) && len(s.Line) > 0 {
-		v = gate.Verdict{Seq: s.Seq, Move: gate.Deny}
-		for _, call := range owedCalls {
-			if string(s.Line) == call {
-				v = gate.Verdict{Seq: s.Seq, Move: gate.Forward, Line: s.Line}
-				j.mu.Lock()
-				j.digests[s.Seq] = fmt.Sprintf("%x", sha256.Sum256(s.Line))
-				j.mu.Unlock()
-			}
+	switch {
+	case !slices.Contains(owedJudged, string(s.Line)):
+		v := gate.Verdict{Seq: s.Seq, Move: gate.Deny}
+		if bytes.Contains(s.Line, []byte(`"hold"`)) {
+			v.Move = gate.Ask
 		}
+		j.sink(v)
+	case len(s.Line) > 64<<10:
+		j.forward(s)
+	default:
+		j.sink(gate.Verdict{Seq: s.Seq, Move: gate.Ask})
+		time.AfterFunc(time.Millisecond, func() { j.forward(s) })
 	}
-	j.sink(v)
+}
+
+func (j *askingJudge) forward(s gate.Submission) {
+	j.mu.Lock()
+	j.digests[s.Seq] = fmt.Sprintf("%x", sha256.Sum256(s.Line))
+	j.mu.Unlock()
+	j.sink(gate.Verdict{Seq: s.Seq, Move: gate.Forward, Line: s.Line})
 }
 
 func (j *askingJudge) Passed(seq uint64) (string, bool) {
@@ -130,30 +178,27 @@ func (j *askingJudge) Told(uint64) bool                                   { retu
 func (j *askingJudge) Outcome(context.Context, uint64, string)            {}
 func (j *askingJudge) Refused(context.Context, wire.Side, string, []byte) {}
 
-// playAltered has a daemon take over what was left behind, with bytes that were
-// altered: each change is an offset into what there is and a new byte.
-func playAltered(t testing.TB, changes []byte) {
-	all, left := leftBehind()
+// playAltered has a daemon take over what was left behind, with bytes of it that were
+// altered: each change is an offset into what there is and a new byte. Those behind the
+// memory are of the staging pipes, and the last few put something behind those. It returns
+// what the sides read.
+func playAltered(t testing.TB, changes []byte) (read [2]string) {
+	left := leftBehind()
 	m, err := mapping.Create(alteredLongest)
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := 0
-	for _, e := range all {
+	total := len(left.staged[0]) + len(left.staged[1]) + 8
+	for _, e := range left.memory {
 		if _, err := m.File().WriteAt(e.bytes, e.at); err != nil {
 			t.Fatal(err)
 		}
 		total += len(e.bytes)
 	}
+	staged := [2][]byte{bytes.Clone(left.staged[0]), bytes.Clone(left.staged[1])}
 	for ; len(changes) >= 5; changes = changes[5:] {
 		at := int(binary.LittleEndian.Uint32(changes)) % total
-		for _, e := range all {
-			if at < len(e.bytes) {
-				_, _ = m.File().WriteAt(changes[4:5], e.at+int64(at))
-				break
-			}
-			at -= len(e.bytes)
-		}
+		alter(m, left.memory, &staged, at, changes[4])
 	}
 	opened, err := mapping.Open(copyOf(t, m.File()))
 	m.Close()
@@ -161,32 +206,46 @@ func playAltered(t testing.TB, changes []byte) {
 		if !errors.Is(err, mapping.ErrDamaged) {
 			t.Error(err)
 		}
-		return
+		return read
 	}
-	judge := &askingJudge{digests: left.digests}
+	judge := &askingJudge{digests: maps.Clone(left.digests)}
 	agentR, agentW := pipeOf(t)
 	toAgentR, toAgentW := pipeOf(t)
 	serverR, serverW := pipeOf(t)
 	toServerR, toServerW := pipeOf(t)
 	var reading sync.WaitGroup
-	var toServer []byte
-	reading.Go(func() { toServer, _ = io.ReadAll(toServerR) })
-	reading.Go(func() { _, _ = io.Copy(io.Discard, toAgentR) })
-	staging, _ := pipe.NewStaging()
-	staging2, _ := pipe.NewStaging()
-	s, err := New(judge, Ends{Agent: Pair{agentR, toAgentW}, Staging: staging, Mapping: opened, Server: &Pipes{Pair: Pair{serverR, toServerW}, Staging: staging2}, Earlier: judge},
+	for side, f := range []*os.File{toAgentR, toServerR} {
+		reading.Go(func() {
+			all, _ := io.ReadAll(f)
+			read[side] = string(all)
+			if wire.Side(side) == fromServer {
+				serverW.Close() // it has read all and leaves
+			}
+		})
+	}
+	var staging [2]*pipe.Staging
+	for i := range staging {
+		if staging[i], err = pipe.NewStaging(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := staging[i].File().Write(staged[i][:min(len(staged[i]), 64<<10)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := New(judge, Ends{Agent: Pair{agentR, toAgentW}, Staging: staging[0], Mapping: opened, Server: &Pipes{Pair: Pair{serverR, toServerW}, Staging: staging[1]}, Earlier: earlierOf(judge)},
 		slog.New(slog.DiscardHandler))
 	if err == nil {
+		const soon = 10 * time.Millisecond
+		s.answerTimeout, s.readTimeout, s.grace = soon, soon, child.Grace{Stdin: testTimeout, Term: soon}
 		ended := make(chan struct{})
 		go func() { // ends with the session
 			defer close(ended)
 			s.Run()
 		}()
 		agentW.Close()
-		serverW.Close()
 		select {
 		case <-ended:
-		case <-time.After(patience):
+		case <-time.After(testTimeout):
 			t.Error("the session does not end")
 			s.Close()
 		}
@@ -194,35 +253,114 @@ func playAltered(t testing.TB, changes []byte) {
 		t.Error(err)
 	}
 	agentW.Close()
-	serverW.Close()
 	reading.Wait()
 	toServerR.Close()
 	toAgentR.Close()
-	for _, line := range strings.Split(string(toServer), "\n") {
-		if strings.HasPrefix(line, `{"jsonrpc":"2.0"`) && strings.Contains(line, "tools/call") && line != owedCalls[0] && line != owedCalls[1] {
-			t.Errorf("the server was written %.200s", line)
+	for side, all := range read {
+		checkJudged(t, side, all)
+	}
+	return read
+}
+
+// alter puts a byte in place of one that was left.
+func alter(m *mapping.Mapping, memory []extent, staged *[2][]byte, at int, with byte) {
+	for _, e := range memory {
+		if at < len(e.bytes) {
+			_, _ = m.File().WriteAt([]byte{with}, e.at+int64(at))
+			return
+		}
+		at -= len(e.bytes)
+	}
+	for i := range staged {
+		if at < len(staged[i]) {
+			staged[i][at] = with
+			return
+		}
+		at -= len(staged[i])
+	}
+	switch i := at % 2; {
+	case at < 4:
+		staged[i] = append(staged[i], with)
+	default:
+		staged[i] = staged[i][:len(staged[i])*int(with)/256]
+	}
+}
+
+// checkJudged checks that a side has read nothing that has to be judged and was not let
+// pass, also if it reads one value after the other and not lines.
+func checkJudged(t testing.TB, side int, all string) {
+	t.Helper()
+	for _, line := range strings.Split(all, "\n") {
+		for d := json.NewDecoder(strings.NewReader(line)); ; {
+			var value json.RawMessage
+			if d.Decode(&value) != nil {
+				break
+			}
+			var message struct{ Method string }
+			if json.Unmarshal(value, &message) != nil || message.Method != "tools/call" && message.Method != "sampling/createMessage" {
+				continue
+			}
+			if !slices.Contains(owedJudged, string(value)) {
+				t.Errorf("side %d reads %.200s", side, value)
+			}
 		}
 	}
 }
 
-// Whatever is altered in the memory of a session, the next daemon writes no call that
-// nobody let through, and goes on or says that it was damaged.
+// What nobody has altered is delivered, all of it: else the tests below show nothing.
+func TestLeftBehind(t *testing.T) {
+	read := playAltered(t, nil)
+	for i, want := range owedJudged {
+		if n := strings.Count(strings.Join(read[:], ""), want+"\n"); n != 1 {
+			t.Errorf("line %d was written %d times", i, n)
+		}
+	}
+}
+
+// Whatever is altered in the memory of a session and in its staging pipes, the next daemon
+// writes nothing that has to be judged and that nobody let through, and goes on or says
+// that it was damaged.
 func TestAlteredMemory(t *testing.T) {
 	check := leaks(t)
 	leftBehind()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
+	for range 100 {
 		changes := make([]byte, 5*(r.IntN(8)))
 		for i := range changes {
 			changes[i] = byte(r.Uint32())
 		}
 		playAltered(t, changes)
 	}
+	// The places of what counts most are few among so many bytes.
+	for at := range uint32(256) {
+		for _, with := range []byte{0, 1, 0x7f, 0xff} {
+			if r.IntN(8) > 0 {
+				continue
+			}
+			playAltered(t, append(binary.LittleEndian.AppendUint32(nil, at), with))
+		}
+	}
+	for back := range uint32(12) { // what is behind the staging pipes, and the ends of them
+		playAltered(t, append(binary.LittleEndian.AppendUint32(nil, lastOffset()-back), 0x7b))
+	}
 	check()
+}
+
+// lastOffset is the last that a change can have.
+func lastOffset() uint32 {
+	left := leftBehind()
+	n := len(left.staged[0]) + len(left.staged[1]) + 7
+	for _, e := range left.memory {
+		n += len(e.bytes)
+	}
+	return uint32(n)
 }
 
 func FuzzAlteredMemory(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1})
 	f.Add([]byte{24, 0, 0, 0, 1, 40, 0, 0, 0, 255})
+	for back := range uint32(8) {
+		f.Add(append(binary.LittleEndian.AppendUint32(nil, lastOffset()-back), 0x7b))
+	}
 	f.Fuzz(func(t *testing.T, changes []byte) { playAltered(t, changes) })
 }

@@ -28,10 +28,10 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 		t.refused(line, "an answer to nothing that was asked")
 		return
 	}
-	t.happens(&closed{which{r.side, key}})
+	t.add(&closed{which{r.side, key}})
 	t.gate.Read(t.side, r.method, 1)
-	if t.shared() && e.Kind == wire.Result && r.side == fromAgent && binds(r.method) && !r.ours && r.wrote != nil {
-		t.happens(&agreed{r.method, r.wrote})
+	if t.shared() && e.Kind == wire.Result && r.side == fromAgent && binds(r.method) && !r.ours && r.sentLine != nil {
+		t.add(&agreed{r.method, r.sentLine})
 	}
 	if r.ours {
 		t.outcome(r, outcomeOf(e))
@@ -50,7 +50,7 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 		t.outcome(r, "lost")
 		t.owe(other(t.side), mcp.RefuseUnread(r.id, mcp.CodeExtension, "The result is withheld: "+unknownTask))
 	case (call != nil || isJudged(rule, r, line, e)) && r.cancelled: // nobody is asked about what nobody wants
-		t.happens(&numbered{t.state.nextSeq(t.side)}) // an earlier daemon may have put it on record under that
+		t.add(&numbered{t.state.nextSeq(t.side)}) // an earlier daemon may have put it on record under that
 		t.outcome(r, outcomeOf(e))
 	case call != nil || isJudged(rule, r, line, e):
 		t.outcome(r, outcomeOf(e))
@@ -84,7 +84,7 @@ func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
 		seq: t.state.nextSeq(t.side), side: t.side, line: bytes.Clone(line), result: true,
 		answers: r.method, key: r.key, id: r.id, modern: r.modern, call: r.seq, notice: r.notice,
 	}
-	w.came(call)
+	w.setOrigin(call)
 	switch v := t.judgeLine(w); v.Move {
 	case gate.Forward:
 		t.oweJudged(w, v)

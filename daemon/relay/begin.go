@@ -26,7 +26,6 @@ type Ends struct {
 	Staging *pipe.Staging // what the agent reads is written through that; nil where the system has none
 	Server  Server
 	Mapping *mapping.Mapping
-	Shim    *Process // that has handed the descriptors over; nil where nobody watches it
 	Drained *os.File // is closed when the agent has been written all that it is owed; may be nil
 
 	// Earlier is what earlier daemons have put on record of the session, nil for a new
@@ -52,8 +51,8 @@ var errEnded = errors.New("the session has ended")
 // calls Run, and else Close.
 func New(judge Judge, ends Ends, log *slog.Logger) (*Session, error) {
 	s := &Session{
-		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, patience: lastWords, answersWithin: answersWithin,
-		beats: map[uint64]*beat{}, silence: silence{after: unansweredAfter}, telling: map[uint64]string{}, came: make(chan struct{}, 1),
+		gate: judge, log: log, ends: ends, mapping: ends.Mapping, state: newState(), done: make(chan struct{}), grace: child.LeavingGrace, readTimeout: agentReadTimeout, answerTimeout: answerTimeout, aheadAfter: aheadAfter,
+		reminders: map[uint64]*reminder{}, silentRequests: silentRequests{after: unansweredAfter}, recording: map[uint64]string{}, verdictsCame: make(chan struct{}, 1),
 	}
 	s.changed.L = &s.mu
 	s.ctx, s.cancel = context.WithCancelCause(context.Background()) // a lifetime: until Close
@@ -96,13 +95,13 @@ func (s *Session) Run() {
 	s.awaitAnswers()
 	s.mu.Unlock()
 	s.begin(s.finish)
-	s.begin(s.obey)
+	s.begin(s.applyVerdicts)
 	s.begin(s.watch)
 	held := s.held() // before this one holds any
 	s.begin(func() { s.resubmit(held) })
 	for side := fromAgent; side <= fromServer; side++ {
 		if writing[side] {
-			s.begin(func() { s.serve(side) })
+			s.begin(func() { s.writeLoop(side) })
 		}
 		if s.inputs[side] == nil {
 			continue
@@ -120,10 +119,11 @@ func (s *Session) Run() {
 
 // deliver gives the agent a line of ours.
 func (s *Session) deliver(line []byte) {
+	defer s.recoverPanic()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() == nil {
-		s.happen(&owed{to: fromAgent, line: append(line[:len(line):len(line)], '\n')})
+		s.commit(&owed{to: fromAgent, line: append(line[:len(line):len(line)], '\n')})
 		s.changed.Broadcast()
 	}
 }
@@ -134,7 +134,7 @@ func (s *Session) sideEnded(side wire.Side) {
 	defer s.mu.Unlock()
 	s.ended[side] = true
 	if side == fromAgent && s.ctx.Err() == nil {
-		s.leaving = time.AfterFunc(s.answersWithin, s.Signal)
+		s.hangUpTimer = time.AfterFunc(s.answerTimeout, s.answerTimedOut)
 	}
 	s.changed.Broadcast()
 }

@@ -12,40 +12,46 @@ import (
 )
 
 const (
-	// lastWords is how long a server that has ended, and an agent whose server has,
+	// agentReadTimeout is how long a server that has ended, and an agent whose server has,
 	// may leave what is theirs without taking any of it.
-	lastWords = 5 * time.Second
-	// answersWithin is how long an agent that has said all is left waiting for what is
+	agentReadTimeout = 5 * time.Second
+	// answerTimeout is how long an agent that has said all is left waiting for what is
 	// open. Clients wait two seconds and then send a signal; in a pipeline of a shell
 	// somebody waits for the answer of a slow server.
-	answersWithin = 8 * time.Second
-	// wordsInTheWay is how long is waited for what was written before an end and not
+	answerTimeout = 8 * time.Second
+	// unreadTimeout is how long is waited for what was written before an end and not
 	// read: it is there, unless somebody else goes on to write.
-	wordsInTheWay = 2 * time.Second
-	// drainWithin is how long answers may take that are under way when the daemon ends
+	unreadTimeout = 2 * time.Second
+	// drainTimeout is how long answers may take that are under way when the daemon ends
 	// the session.
-	drainWithin = 2 * time.Second
-	// killWithin bounds the wait for a server that was killed.
-	killWithin = 5 * time.Second
+	drainTimeout = 2 * time.Second
+	// killTimeout bounds the wait for a server that was killed.
+	killTimeout = 5 * time.Second
 )
 
 // ending is how a session comes to its end. s.mu guards it.
 type ending struct {
-	begun   bool // who waits for the end is told more
-	running bool // Run was called, or must not be any more
-	asked   int  // how often the end was asked for
-	drained string
-	dead    bool   // nobody is there who reads what the agent is owed
-	exited  bool   // the server's process has ended
-	how     string // as its parent tells
-	left    bool   // all stays as it is for the next daemon
+	begun    bool // who waits for the end is told more
+	running  bool // Run was called, or must not be any more
+	signals  int  // how often the end was asked for
+	timedOut bool // the agent has said all, and was not answered in time
+	drained  string
+	dead     bool   // nobody is there who reads what the agent is owed
+	exited   bool   // the server's process has ended, or a shared one serves the session no more
+	how      string // as its parent tells
+	left     bool   // all stays as it is for the next daemon
 }
 
 // Signal asks for the end in order, as a signal to tg-shim does: what is under way is
 // delivered and the server's input closed, and later it is told to leave and then
-// killed. Each call after the first skips a step.
+// killed. Each call after the first skips a step. It does not block.
 func (s *Session) Signal() {
-	s.end(func(e *ending) { e.asked++ })
+	s.end(func(e *ending) { e.signals++ })
+}
+
+// answerTimedOut ends the session of an agent that has said all and was not answered in time.
+func (s *Session) answerTimedOut() {
+	s.end(func(e *ending) { e.signals, e.timedOut = e.signals+1, true })
 }
 
 // Drain ends the session because the daemon has a reason to: what is held is refused
@@ -100,7 +106,7 @@ func (s *Session) stop(left bool) {
 	}
 	s.release()
 	if left {
-		timer := time.NewTimer(wordsInTheWay)
+		timer := time.NewTimer(unreadTimeout)
 		defer timer.Stop()
 		select {
 		case <-s.done:
@@ -121,12 +127,11 @@ func (s *Session) release() {
 }
 
 // watch notes when nobody reads any more what the agent is owed, and when the server
-// or who has handed the descriptors over has ended.
+// has ended.
 func (s *Session) watch() {
 	fds := []unix.PollFd{
 		{Fd: int32(s.ends.Agent.To.Fd())}, // errors only
 		{Fd: s.ends.Server.process().fd(), Events: unix.POLLIN},
-		{Fd: s.ends.Shim.fd(), Events: unix.POLLIN},
 	}
 	for {
 		if err := s.wake.Watch(fds); err != nil {
@@ -138,9 +143,6 @@ func (s *Session) watch() {
 		s.end(func(e *ending) {
 			e.dead = e.dead || fds[0].Revents != 0
 			e.exited = e.exited || fds[1].Revents != 0
-			if fds[2].Revents != 0 {
-				e.asked++
-			}
 		})
 		for i := range fds {
 			if fds[i].Revents != 0 {
@@ -168,14 +170,13 @@ func (s *Session) letGo(f *os.File) {
 func (s *Session) shut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, b := range s.beats {
+	for _, b := range s.reminders {
 		b.next.Stop()
 	}
-	if s.leaving != nil {
-		s.leaving.Stop()
-	}
-	if s.silence.look != nil {
-		s.silence.look.Stop()
+	for _, timer := range []*time.Timer{s.hangUpTimer, s.silentRequests.look, s.look[fromAgent], s.look[fromServer]} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	if !s.ending.left {
 		s.ends.Server.kill() // it has ended, or had to at once
@@ -184,9 +185,6 @@ func (s *Session) shut() {
 	s.letGo(s.ends.Agent.To)
 	s.letGo(s.ends.Agent.From)
 	s.letGo(s.ends.Staging.File())
-	if s.ends.Shim != nil {
-		s.letGo(s.ends.Shim.handle)
-	}
 	if s.ends.LetGo != nil && !s.ending.left {
 		s.ends.LetGo(s.mapping.File())
 	}

@@ -2,9 +2,11 @@ package relay
 
 import (
 	"bufio"
+	"log/slog"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +45,7 @@ func (s *stage) over(sides ...wire.Side) {
 	s.t.Helper()
 	select {
 	case <-s.session.Done():
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Fatal("the session has not ended")
 	}
 	for _, side := range sides {
@@ -58,7 +60,7 @@ func (s *stage) atEnd(side wire.Side) {
 		if more {
 			s.t.Errorf("side %v reads %s", side, line)
 		}
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Errorf("side %v does not read the end", side)
 	}
 }
@@ -87,6 +89,23 @@ func TestAgentHasSaidAllWithACallHeld(t *testing.T) {
 	s.over(fromAgent)
 }
 
+// An agent that has said all is not waited with for ever: in time its server is told that
+// it has gone. What that does not answer by the end stays without an answer.
+func TestAgentHasSaidAllAndIsNotAnswered(t *testing.T) {
+	s := newStage(t, play{})
+	ends := s.ends()
+	s.leave()
+	s.runWith(ends, func(session *Session) { session.answerTimeout = time.Millisecond })
+	s.letGo()
+	s.steps("judged "+aCall, "cross "+aPing)
+	s.hangUp(fromAgent)
+	s.atEnd(fromServer)
+	s.steps("return " + aResult) // while it flushes
+	s.hangUp(fromServer)
+	s.over(fromAgent)
+	s.steps("observe outcome:OUTCOME_OK")
+}
+
 // A server that ends is read to its end, what it did not answer is answered with an
 // error, and so is what the agent says until it can know.
 func TestServerEnds(t *testing.T) {
@@ -104,7 +123,7 @@ func TestServerEnds(t *testing.T) {
 func TestSignal(t *testing.T) {
 	s := newStage(t, play{})
 	s.letGo()
-	s.session.grace.Stdin, s.session.grace.Term = patience, patience
+	s.session.grace.Stdin, s.session.grace.Term = testTimeout, testTimeout
 	held := strings.Replace(aCall, `"id":1`, `"id":7`, 1)
 	s.steps("judged "+aCall, "agent> "+held, "submit "+held, "pending")
 	s.session.Signal()
@@ -188,7 +207,7 @@ func TestAgentDies(t *testing.T) {
 		s.runWith(ends, func(session *Session) {
 			session.grace.Stdin, session.grace.Term = time.Millisecond, time.Millisecond
 			if hurried {
-				session.grace.Stdin, session.grace.Term = patience, patience
+				session.grace.Stdin, session.grace.Term = testTimeout, testTimeout
 			}
 		})
 		s.letGo()
@@ -271,6 +290,21 @@ func sockets(t *testing.T) (r, w *os.File) {
 	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
 }
 
+// fillAgent has more written to the agent than its pipe takes, by who writes what the
+// server's pump does not.
+func (s *stage) fillAgent() {
+	s.t.Helper()
+	const refused = 2000
+	for range refused {
+		s.steps(`agent> [{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
+	}
+	if err := s.until("the agent's pipe is full", func() bool {
+		return s.session.outputs[fromAgent].writing && len(s.session.state.out[fromAgent].items) > refused/2
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // What stands in a daemon's memory to be written, when that leaves, is there for the
 // next one.
 func TestLeaveWhileALineWaits(t *testing.T) {
@@ -281,15 +315,7 @@ func TestLeaveWhileALineWaits(t *testing.T) {
 	s.kept[1].Close()
 	s.kept[1] = to
 	s.begin()
-	const refused = 2000
-	for range refused { // more than a pipe takes, by who writes what the server's pump doesn't
-		s.steps(`agent> [{"jsonrpc":"2.0","id":1,"method":"ping"}]`)
-	}
-	if err := s.until("the agent's pipe is full", func() bool {
-		return s.session.outputs[fromAgent].writing && len(s.session.state.out[fromAgent].items) > refused/2
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s.fillAgent()
 	const late = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"late"}}`
 	s.steps("server> " + late)
 	if err := s.until("a line waits behind it", func() bool {
@@ -297,14 +323,68 @@ func TestLeaveWhileALineWaits(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.session.Leave()
-	<-s.ended
+	s.leave()
 	s.begin()
+	reads(t, agent, late)
+}
+
+// reads reads lines until there is one.
+func reads(t *testing.T, agent *os.File, want string) {
+	t.Helper()
+	defer agent.Close()
 	lines := bufio.NewScanner(agent)
-	for lines.Scan() && lines.Text() != late {
+	for lines.Scan() && lines.Text() != want {
 	}
-	if lines.Text() != late {
+	if lines.Text() != want {
 		t.Errorf("the last that the agent reads is %q: %v", lines.Text(), lines.Err())
 	}
-	agent.Close()
+}
+
+// The same for an answer that was judged, before which the agent is told something.
+func TestLeaveWhileAnAnnouncedAnswerWaits(t *testing.T) {
+	s := newStage(t, play{})
+	s.leave()
+	agent, to := pipeOf(t)
+	s.kept[1].Close()
+	s.kept[1] = to
+	s.begin()
+	s.steps("agent> "+aCall, "submit "+aCall, "notify "+aCall, "server< "+aCall)
+	s.fillAgent()
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`
+	s.steps("server> "+answer, "submit "+answer, "forward")
+	if err := s.until("the answer waits", func() bool {
+		return slices.ContainsFunc(s.session.state.out[fromAgent].items, func(i item) bool { return i.seq > 0 })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.leave()
+	s.begin()
+	reads(t, agent, strings.Replace(answer, `"content":[`, `"content":[{"type":"text","text":"changed"}`, 1))
+}
+
+// faultyJudge meets a fault with each message.
+type faultyJudge struct{ *playedJudge }
+
+func (faultyJudge) Read(wire.Side, string, uint64) { panic("of the test") }
+
+// A fault of ours ends the session in which it is met, with an error that says so, and
+// nothing else; the server is not left alone.
+func TestFault(t *testing.T) {
+	s := newStage(t, play{})
+	s.leave()
+	session, err := New(faultyJudge{s.judge}, s.ends(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.session, s.ended = session, make(chan struct{})
+	go func() { // ends with the session
+		defer close(s.ended)
+		session.Run()
+	}()
+	s.letGo()
+	s.steps("agent> " + aPing)
+	s.over(fromAgent, fromServer)
+	if err := session.Err(); err == nil || !strings.Contains(err.Error(), "a fault of ThoughtGate's") {
+		t.Errorf("the session has ended with %v", err)
+	}
 }

@@ -51,7 +51,7 @@ func (c *codec) flag(v *bool) {
 // bytes is a field that belongs to the event once it was read.
 func (c *codec) bytes(v *[]byte) {
 	n := uint64(len(*v))
-	c.number(&n, mostField)
+	c.number(&n, maxField)
 	if !c.reading {
 		c.b = append(c.b, *v...)
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// mostField bounds a field of an event, in bytes: more is in no message.
-const mostField = 1 << 30
+// maxField bounds a field of an event, in bytes: more is in no message.
+const maxField = 1 << 30
 
 // event is something that happened to a session. All that a session knows comes of
 // its events: a daemon that takes it over applies those that the journal holds.
@@ -35,7 +35,7 @@ var kinds = map[byte]func() event{
 	10: func() event { return new(owed) },
 	11: func() event { return new(passed) },
 	12: func() event { return new(ended) },
-	13: func() event { return new(told) },
+	13: func() event { return new(recorded) },
 	14: func() event { return new(became) },
 	15: func() event { return new(began) },
 	16: func() event { return new(delivered) },
@@ -70,7 +70,7 @@ func kindOf(e event) byte {
 		return 11
 	case *ended:
 		return 12
-	case *told:
+	case *recorded:
 		return 13
 	case *became:
 		return 14
@@ -161,7 +161,7 @@ func (e *opened) code(c *codec) {
 	c.offset(&r.seq)
 	c.text(&r.notice)
 	c.flag(&r.inspect)
-	c.bytes(&r.wrote)
+	c.bytes(&r.sentLine)
 	c.flag(&r.ours)
 }
 
@@ -176,10 +176,10 @@ func (w *which) code(c *codec) { c.side(&w.side); c.text(&w.key) }
 // written: a request that was held goes on to the other side.
 type written struct {
 	which
-	sent    uint64
-	notice  string
-	inspect bool
-	wrote   []byte
+	sent     uint64
+	notice   string
+	inspect  bool
+	sentLine []byte
 }
 
 func (e *written) code(c *codec) {
@@ -187,7 +187,7 @@ func (e *written) code(c *codec) {
 	c.offset(&e.sent)
 	c.text(&e.notice)
 	c.flag(&e.inspect)
-	c.bytes(&e.wrote)
+	c.bytes(&e.sentLine)
 }
 
 // closed: a request waits for an answer no more.
@@ -213,7 +213,7 @@ func (e *held) code(c *codec) {
 	c.offset(&w.about)
 	c.bytes(&w.request)
 	c.text(&w.notice)
-	c.offset(&w.beats)
+	c.offset(&w.reminders)
 }
 
 // reminded: the agent was told once more that a line is held.
@@ -230,7 +230,7 @@ func (e *decided) code(c *codec) { c.offset(&e.seq) }
 type owed struct {
 	to   wire.Side
 	line []byte // with its line end
-	seq  uint64 // it was judged under, as it is; 0 when it was not
+	seq  uint64 // it was judged under, as it is but for a notice; 0 when it was not
 
 	reply bool // it is ours, to what that side has written itself
 }
@@ -244,7 +244,7 @@ type passed struct {
 	n      uint64
 }
 
-func (e *passed) code(c *codec) { c.side(&e.to); c.offset(&e.offset); c.number(&e.n, mostField) }
+func (e *passed) code(c *codec) { c.side(&e.to); c.offset(&e.offset); c.number(&e.n, maxField) }
 
 // ended: it is known what came of a judged call, and is to be put on record.
 type ended struct {
@@ -254,10 +254,10 @@ type ended struct {
 
 func (e *ended) code(c *codec) { c.offset(&e.seq); c.text(&e.outcome) }
 
-// told: what came of a judged call is on record.
-type told struct{ seq uint64 }
+// recorded: what came of a judged call is on record.
+type recorded struct{ seq uint64 }
 
-func (e *told) code(c *codec) { c.offset(&e.seq) }
+func (e *recorded) code(c *codec) { c.offset(&e.seq) }
 
 // became: a call, whose result extensions want to see, goes on as a task.
 type became struct {
@@ -270,7 +270,7 @@ type became struct {
 func (e *became) code(c *codec) {
 	c.text(&e.task)
 	c.offset(&e.call.seq)
-	c.bytes(&e.call.wrote)
+	c.bytes(&e.call.sentLine)
 	c.flag(&e.lost)
 }
 

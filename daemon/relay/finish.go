@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -40,30 +41,32 @@ func (s *Session) finish() {
 	s.ending.begun = true
 	if s.ending.drained != "" {
 		s.refuseHeld(mcp.CodeGate, "Not executed: "+s.ending.drained)
-		s.until(drainWithin, func() bool { return !s.state.owes(fromAgent) || s.serverGone() || s.ending.asked > 0 || s.ending.dead })
+		s.until(drainTimeout, func() bool {
+			return !s.state.owes(fromAgent) || s.serverGone() || s.ending.signals > 0 || s.ending.dead
+		})
 	}
-	if s.ending.dead || s.ending.asked > 0 {
+	if s.ending.dead || s.ending.signals > 0 {
 		s.refuseHeld(mcp.CodeGate, "Not executed: the agent has left")
 	}
 	s.stopServer()
-	s.hearOut()
+	s.drainServer()
 	if !s.ending.dead {
-		s.until(drainWithin, func() bool { return s.noAnswersHeld() || s.ending.dead }) // extensions look at them
+		s.until(drainTimeout, func() bool { return s.noAnswersHeld() || s.ending.dead }) // extensions look at them
 	}
 	s.fail()
-	s.lastAnswers()
-	s.tellOutcomes()
+	s.flushAgent()
+	s.recordOutcomes()
 }
 
 // mayEnd reports whether the session has come to its end: there is a reason to end it,
 // or its agent has said all and was answered.
 func (s *Session) mayEnd() bool {
 	e := &s.ending
-	if e.dead || e.asked > 0 || e.drained != "" {
+	if e.dead || e.signals > 0 || e.drained != "" {
 		return true
 	}
 	answered := s.ended[fromAgent] && len(s.state.waiting) == 0 && !s.state.owes(fromAgent) && s.written(fromServer)
-	return answered || s.inputs[fromServer] != nil && (s.ended[fromServer] || e.exited || s.outputs[fromServer].err != nil)
+	return answered || s.noServer == nil && s.inputs[fromServer] != nil && (s.ended[fromServer] || e.exited || s.outputs[fromServer].err != nil)
 }
 
 // serverGone reports whether the server has ended.
@@ -77,7 +80,7 @@ func (s *Session) serverGone() bool {
 // stopServer tells the server to go, in three steps, of which each gives it time.
 func (s *Session) stopServer() {
 	step := 1 // what was asked for once more than that hastens it
-	hastened := func() bool { return s.ending.asked > step || s.serverGone() }
+	hastened := func() bool { return s.ending.signals > step || s.serverGone() }
 	end := time.Now().Add(s.grace.Stdin)
 	s.until(s.grace.Stdin, func() bool {
 		return s.written(fromServer) && (!s.shared() || s.ending.dead || !s.state.owes(fromAgent)) || hastened()
@@ -94,26 +97,40 @@ func (s *Session) stopServer() {
 		return
 	}
 	s.ends.Server.kill()
-	s.until(killWithin, s.serverGone)
+	s.until(killTimeout, s.serverGone)
 }
 
-// hearOut waits until what the server said before the end was dealt with. What the
+// drainServer waits until what the server said before the end was dealt with. What the
 // agent says is answered until it has been written all that it is owed.
-func (s *Session) hearOut() {
-	if in := s.inputs[fromServer]; in != nil && !s.ending.dead {
-		s.until(wordsInTheWay, func() bool { return s.ended[fromServer] || in.heard() || s.ending.dead })
+func (s *Session) drainServer() {
+	in := s.inputs[fromServer]
+	if in == nil {
+		return
 	}
+	handledAll := func() bool { return s.ended[fromServer] || in.handledAll() || s.ending.dead }
+	if s.shared() { // no more comes of it, and what there is waits for nobody but the agent
+		s.waitWhileAgentReads(handledAll)
+		return
+	}
+	s.until(unreadTimeout, handledAll)
 }
 
-// lastAnswers waits until the agent was written all that it is owed, as long as it
+// flushAgent waits until the agent was written all that it is owed, as long as it
 // takes something.
-func (s *Session) lastAnswers() {
-	s.until(wordsInTheWay, func() bool { return s.ended[fromAgent] || s.ending.dead || s.inputs[fromAgent].heard() })
-	for !s.ending.dead && s.ctx.Err() == nil {
-		before := s.outputs[fromAgent].cursor.Delivered()
-		if s.until(s.patience, func() bool { return s.written(fromAgent) || s.ending.dead }) || s.outputs[fromAgent].cursor.Delivered() == before {
+func (s *Session) flushAgent() {
+	s.until(unreadTimeout, func() bool { return s.ended[fromAgent] || s.ending.dead || s.inputs[fromAgent].handledAll() })
+	s.waitWhileAgentReads(func() bool { return s.written(fromAgent) || s.ending.dead })
+}
+
+// waitWhileAgentReads waits until done is true, or the agent has taken nothing for a while. s.mu
+// is held.
+func (s *Session) waitWhileAgentReads(done func() bool) {
+	for before := uint64(math.MaxUint64); s.ctx.Err() == nil; {
+		taken := s.outputs[fromAgent].cursor.Delivered()
+		if taken == before || s.until(s.readTimeout, done) {
 			return
 		}
+		before = taken
 	}
 }
 
@@ -151,9 +168,9 @@ func (s *Session) noAnswersHeld() bool {
 // refuseHeld refuses what is held with an error. s.mu is held.
 func (s *Session) refuseHeld(code int, text string) {
 	for _, w := range s.state.waiting {
-		s.endBeat(w.seq)
+		s.endReminder(w.seq)
 		v := gate.Verdict{Move: gate.Deny, Answer: mcp.RefuseUnread(w.id, code, text)}
-		s.happen(append(s.consequences(w, v), &decided{w.seq})...)
+		s.commit(append(s.consequences(w, v), &decided{w.seq})...)
 		s.unlocked(func() { s.gate.Cancel(w.seq) })
 	}
 	s.changed.Broadcast()
@@ -162,36 +179,41 @@ func (s *Session) refuseHeld(code int, text string) {
 // fail answers what is open of the agent's requests with an error, and all that come
 // later. s.mu is held.
 func (s *Session) fail() {
-	if s.over == nil {
-		if s.over = s.ends.Server.failure(); s.over == nil {
+	if s.noServer == nil {
+		if s.noServer = s.ends.Server.failure(); s.noServer == nil {
 			text := "The MCP server has ended"
 			if s.ending.how != "" {
 				text += " (" + s.ending.how + ")"
 			}
-			s.over = &Refusal{mcp.CodeServerExit, text + " and did not answer"}
+			s.noServer = &Refusal{mcp.CodeServerExit, text + " and did not answer"}
 		}
 	}
-	s.refuseHeld(s.over.Code, s.over.Text)
+	s.refuseHeld(s.noServer.Code, s.noServer.Text)
 	s.failOpen()
 }
 
-// failOpen answers what is open of the agent's requests with an error. s.mu is held.
+// failOpen answers what is open of the agent's requests with an error, unless the agent
+// has left: it waits for nothing then, and servers answer nobody either. s.mu is held.
 func (s *Session) failOpen() {
+	answer := s.noServer
+	if s.ending.timedOut {
+		answer = nil
+	}
 	for _, r := range s.state.open[fromAgent] {
-		s.happen(r.lost(s.over.Code, s.over.Text)...)
+		s.commit(r.lost(answer)...)
 	}
 	s.changed.Broadcast()
 }
 
 // lost is what becomes of a request that nobody answers any more: who has asked is
-// answered with an error.
-func (r *request) lost(code int, text string) []event {
+// answered with an error, unless that is nil.
+func (r *request) lost(answer *Refusal) []event {
 	events := []event{&closed{which{r.side, r.key}}}
-	if r.seq > 0 {
+	if r.seq > 0 && r.sent > 0 {
 		events = append(events, &ended{r.seq, "lost"})
 	}
-	if !r.cancelled && !r.ours {
-		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, code, text), '\n')})
+	if answer != nil && !r.cancelled && !r.ours {
+		events = append(events, &owed{to: r.side, line: append(mcp.RefuseUnread(r.id, answer.Code, answer.Text), '\n')})
 	}
 	return events
 }

@@ -6,11 +6,11 @@ package relay
 // model reads all of it, and to look at it must not cost as much as to carry it. It
 // is looked at in pieces that share a little, so that no name is lost where one ends.
 const (
-	mostHeardWhole = 64 << 10 // how long a line may be that is looked at in one
-	heardPiece     = 31 << 10
-	heardTwice     = 512 // of each piece, with the one behind it
-	mostHeard      = 512 << 10
-	heardTail      = mostHeard / 4
+	maxHeardWhole = 64 << 10 // how long a line may be that is looked at in one
+	heardPiece    = 31 << 10
+	heardTwice    = 512 // of each piece, with the one behind it
+	maxHeard      = 512 << 10
+	heardTail     = maxHeard / 4
 )
 
 // pass writes a message on that is not judged, after it was looked at and noted
@@ -33,13 +33,13 @@ func (t *turn) note(line []byte, method string, record bool) {
 }
 
 func (t *turn) hear(line []byte, method string) {
-	if len(line) <= mostHeardWhole {
+	if len(line) <= maxHeardWhole {
 		t.gate.Hear(t.side, method, line, 0)
 		return
 	}
 	head, end, missing := line, []byte(nil), 0
-	if len(line) > mostHeard {
-		head, end, missing = line[:mostHeard-heardTail], line[len(line)-heardTail:], len(line)-mostHeard
+	if len(line) > maxHeard {
+		head, end, missing = line[:maxHeard-heardTail], line[len(line)-heardTail:], len(line)-maxHeard
 	}
 	for i, part := range [][]byte{head, end} {
 		for at := 0; at+heardTwice < len(part); at += heardPiece - heardTwice {

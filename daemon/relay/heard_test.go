@@ -18,7 +18,7 @@ func TestWhatIsReadIsNotHeardYet(t *testing.T) {
 				<-s.out[fromAgent]
 			}
 			for n := range 200 {
-				if err := s.until("all was heard", in.heard); err != nil {
+				if err := s.until("all was heard", in.handledAll); err != nil {
 					t.Fatal(err)
 				}
 				s.session.mu.Lock() // so that nothing is dealt with
@@ -29,7 +29,7 @@ func TestWhatIsReadIsNotHeardYet(t *testing.T) {
 				}
 				heard := false
 				for range 200 {
-					heard = heard || in.heard()
+					heard = heard || in.handledAll()
 					runtime.Gosched()
 				}
 				s.session.mu.Unlock()

@@ -51,9 +51,9 @@ func (s *Session) verdict(v gate.Verdict) {
 
 // later leaves verdicts to who decides about held lines. s.verdicts is held.
 func (s *Session) later(v ...gate.Verdict) {
-	s.late = append(s.late, v...)
+	s.lateVerdicts = append(s.lateVerdicts, v...)
 	select {
-	case s.came <- struct{}{}:
+	case s.verdictsCame <- struct{}{}:
 	default: // it has been told
 	}
 }
@@ -96,42 +96,42 @@ func (s *Session) settled(side wire.Side) {
 	}
 }
 
-// obey does what verdicts on held lines say, until the session ends.
-func (s *Session) obey() {
+// applyVerdicts does what verdicts on held lines say, until the session ends.
+func (s *Session) applyVerdicts() {
 	for {
 		select {
-		case <-s.came:
+		case <-s.verdictsCame:
 		case <-s.ctx.Done():
 			return
 		}
-		s.decide()
+		s.applyLate()
 	}
 }
 
-func (s *Session) decide() {
+func (s *Session) applyLate() {
 	s.verdicts.Lock()
-	late := s.late
-	s.late = nil
+	verdicts := s.lateVerdicts
+	s.lateVerdicts = nil
 	s.verdicts.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, v := range late {
+	for _, v := range verdicts {
 		w := s.state.waiting[v.Seq]
 		switch {
 		case v.Move == gate.Ask && w != nil:
-			s.beat(w, v.Approval)
+			s.startReminder(w, v.Approval)
 		case v.Move == gate.Ask:
 		case w != nil:
-			s.endBeat(w.seq)
-			s.happen(append(s.consequences(w, v), &decided{w.seq})...)
+			s.endReminder(w.seq)
+			s.commit(append(s.consequences(w, v), &decided{w.seq})...)
 		case v.Move == gate.Forward: // it was taken back meanwhile
-			s.happen(&ended{v.Seq, "not_written"})
+			s.commit(&ended{v.Seq, "not_written"})
 		}
 	}
 	s.awaitAnswers()
 	s.changed.Broadcast()
 	if len(s.state.out[fromAgent].items)+len(s.state.out[fromServer].items) == 0 {
-		s.tellOutcomes()
+		s.recordOutcomes()
 	}
 }
 

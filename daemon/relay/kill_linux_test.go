@@ -58,17 +58,19 @@ func relaySession(record string) error {
 	if err != nil {
 		return err
 	}
-	ends.Earlier = j
+	ends.Earlier = earlierOf(j)
 	s, err := New(j, ends, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return err
 	}
+	s.aheadAfter = time.Millisecond
 	fmt.Println("serves")
 	s.Run()
 	return nil
 }
 
-// fileJudge lets everything pass, lines with "hold" in them after a while, and
+// fileJudge lets everything pass, judges long where lines have "slow" in them, lets
+// those with "hold" pass after a while, and
 // writes down what it lets pass: once for each line, since it reads first what an
 // earlier one has written.
 type fileJudge struct {
@@ -92,7 +94,6 @@ func openJudge(path string) (*fileJudge, error) {
 	return j, err
 }
 
-// Passed implements [Earlier].
 func (j *fileJudge) Passed(seq uint64) (digest string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -104,7 +105,6 @@ func (j *fileJudge) Passed(seq uint64) (digest string, ok bool) {
 	return "", false
 }
 
-// Told implements [Earlier].
 func (j *fileJudge) Told(seq uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -126,7 +126,11 @@ func (j *fileJudge) SubmitFor(_ context.Context, s gate.Submission) {
 		j.write("forward", s.Seq, fmt.Sprintf("%x", sha256.Sum256(s.Line)))
 		j.sink(gate.Verdict{Seq: s.Seq, Move: gate.Forward, Line: s.Line})
 	}
-	if !bytes.Contains(s.Line[:min(len(s.Line), 200)], []byte("hold")) {
+	head := s.Line[:min(len(s.Line), 200)]
+	if bytes.Contains(head, []byte("slow")) {
+		time.Sleep(time.Duration(rand.IntN(5000)) * time.Microsecond) // is how long it is judged
+	}
+	if !bytes.Contains(head, []byte("hold")) {
 		forward()
 		return
 	}
@@ -166,8 +170,8 @@ func TestCallsSurviveKills(t *testing.T) {
 func killSession(t *testing.T, sockets bool, kills int) {
 	fromAgent, agentOut := twoEnds(t, sockets)
 	agentIn, toAgent := twoEnds(t, sockets)
-	fromServer, serverOut := twoEnds(t, false)
-	serverIn, toServer := twoEnds(t, false)
+	fromServer, serverOut := twoEnds(t, sockets)
+	serverIn, toServer := twoEnds(t, sockets)
 	m, err := mapping.Create(10 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -251,12 +255,12 @@ func killSession(t *testing.T, sockets bool, kills int) {
 			t.Errorf("%d calls were answered with %s", n, with)
 		}
 	}
-	recorded(t, record, calls, refused)
+	checkRecord(t, record, calls, refused)
 	t.Logf("%d calls over %d kills, %d of them and the answers to %d had ended two daemons", calls, kills, refused, replies.with[answerRefused])
 }
 
-// recorded checks the record of calls, of which so many were refused.
-func recorded(t *testing.T, record string, calls, refused int) {
+// checkRecord checks the record of calls, of which so many were refused.
+func checkRecord(t *testing.T, record string, calls, refused int) {
 	t.Helper()
 	all, err := os.ReadFile(record)
 	if err != nil {
@@ -327,6 +331,8 @@ func sendCalls(w io.WriteCloser, stop <-chan struct{}) int {
 			size = 60<<10 + rand.IntN(20<<10)
 		case 4, 5, 6, 7, 8, 9:
 			name = "hold"
+		case 10, 11, 12:
+			name = "slow"
 		}
 		if _, err := fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"text":%q}}}`+"\n",
 			i, name, strings.Repeat(string(rune('a'+i%26)), size)); err != nil {

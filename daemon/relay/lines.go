@@ -16,9 +16,9 @@ import (
 const (
 	// refusedPrefix is how much of a refused line goes into the record, in bytes.
 	refusedPrefix = 64
-	// mostComplaints is how many refused lines of a session are in the daemon's log.
+	// maxComplaints is how many refused lines of a session are in the daemon's log.
 	// All of them are on record.
-	mostComplaints = 20
+	maxComplaints = 20
 )
 
 // errNotMCP ends a side that speaks something of which no line can be told from
@@ -32,7 +32,7 @@ func (t *turn) line(l *wire.Line) error {
 	case wire.IsHTTP2Preface(l.Data):
 		t.refused(l.Data, "an HTTP/2 preface")
 		return errNotMCP
-	case wire.IsHeader(l.Data) && !t.toldOfHeaders.Swap(true):
+	case wire.IsHeader(l.Data) && !t.warnedOfHeaders.Swap(true):
 		t.log.Error("lines that look like Content-Length headers: "+sideName(t.side)+" speaks the framing of a language server; MCP has one message per line", "direction", gate.Direction(t.side))
 	}
 	if l.Refusal == nil {
@@ -46,17 +46,19 @@ func (t *turn) line(l *wire.Line) error {
 	return nil
 }
 
-// mostEnded is how many daemons a line may have ended that dealt with it.
-const mostEnded = 2
+// maxAttempts is how many daemons a line may have ended that dealt with it.
+const maxAttempts = 2
 
-// deadly refuses a line that has ended so many daemons. It is not read as a message.
-func (t *turn) deadly(l *wire.Line) {
+// refuseRepeated refuses a line that has ended so many daemons. It is not read as a message.
+func (t *turn) refuseRepeated(l *wire.Line) {
 	const reason = "the daemon has ended twice while it dealt with the line"
 	seq := t.state.nextSeq(t.side) // the line may be on record under it, and no other may be
-	t.happens(&numbered{seq})
-	if e := t.ends.Earlier; e != nil {
-		if _, passed := e.Passed(seq); passed {
-			t.happens(&ended{seq, "not_written"})
+	t.add(&numbered{seq})
+	if look := t.ends.Earlier; look != nil {
+		var passed map[uint64]string
+		t.unlocked(func() { passed, _ = look([]uint64{seq}) })
+		if passed[seq] != "" {
+			t.add(&ended{seq, "not_written"})
 		}
 	}
 	t.refused(l.Data, reason)
@@ -109,7 +111,7 @@ func (t *turn) answerRefused(id []byte, refusal *wire.Refusal, asks bool) {
 	if t.side == fromAgent || r == nil || r.sent == 0 {
 		return
 	}
-	t.happens(&closed{which{fromAgent, key}})
+	t.add(&closed{which{fromAgent, key}})
 	t.outcome(r, "lost")
 	t.owe(fromAgent, mcp.RefuseUnread(r.id, mcp.CodeServerExit, "the answer was refused: "+refusal.Reason))
 }
@@ -121,7 +123,7 @@ func (t *turn) refused(line []byte, reason string) { t.complain(line, "line refu
 func (t *turn) complain(line []byte, what, reason string) {
 	prefix := blurred(line[:min(len(line), refusedPrefix)])
 	level := slog.LevelWarn
-	if t.complaints.Add(1) > mostComplaints {
+	if t.complaints.Add(1) > maxComplaints {
 		level = slog.LevelDebug
 	}
 	t.log.Log(context.Background(), level, what, "direction", gate.Direction(t.side), "reason", reason, "prefix", hex.EncodeToString(prefix))

@@ -29,11 +29,11 @@ type output struct {
 	err     error // why nothing is ever written to it again
 }
 
-// mostAtOnce is how many lines are written at once.
-const mostAtOnce = 64
+// maxAtOnce is how many lines are written at once.
+const maxAtOnce = 64
 
-// drain writes what a side is owed, unless somebody else does so.
-func (s *Session) drain(to wire.Side) {
+// flush writes what a side is owed, unless somebody else does so.
+func (s *Session) flush(to wire.Side) {
 	o, q := s.outputs[to], &s.state.out[to]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,19 +44,19 @@ func (s *Session) drain(to wire.Side) {
 			s.unlocked(func() { err = o.Write(parts...) })
 			o.writing = false
 		}
-		if s.wrote(to, err) != nil {
+		if s.noteWrite(to, err) != nil {
 			return
 		}
 	}
 	if len(q.items) == 0 {
-		s.tellOutcomes()
-		s.tidy()
+		s.recordOutcomes()
+		s.releaseMemory()
 	}
 }
 
-// wrote notes what a write to a side came to, and returns why nothing more can be
+// noteWrite notes what a write to a side came to, and returns why nothing more can be
 // written now, if so. s.mu is held.
-func (s *Session) wrote(to wire.Side, err error) error {
+func (s *Session) noteWrite(to wire.Side, err error) error {
 	o := s.outputs[to]
 	if err != nil && s.ctx.Err() == nil && o.err == nil {
 		s.log.Debug("a side takes nothing more", "direction", gate.Direction(other(to)), "err", err)
@@ -70,20 +70,20 @@ func (s *Session) wrote(to wire.Side, err error) error {
 	return err
 }
 
-// tidy gives memory back that long lines have needed, once nothing is owed. s.mu is
+// releaseMemory gives memory back that long lines have needed, once nothing is owed. s.mu is
 // held.
-func (s *Session) tidy() {
-	if s.journal.Size() < worthTidying || s.state.size() > s.journal.Size()/2 {
+func (s *Session) releaseMemory() {
+	if s.journal.Size() < minRelease || s.state.size() > s.journal.Size()/2 {
 		return
 	}
 	s.rewrite()
-	tidyHeap()
+	releaseHeap()
 }
 
 // parts returns what a side is owed first. s.mu is held.
 func (s *Session) parts(to wire.Side) ([][]byte, error) {
 	q := &s.state.out[to]
-	parts := make([][]byte, 0, min(len(q.items), mostAtOnce))
+	parts := make([][]byte, 0, min(len(q.items), maxAtOnce))
 	for _, i := range q.items[:cap(parts)] {
 		line, err := s.lineOf(to, i)
 		if err != nil {
@@ -92,39 +92,49 @@ func (s *Session) parts(to wire.Side) ([][]byte, error) {
 		parts = append(parts, line)
 	}
 	if skip := s.outputs[to].cursor.Delivered() - q.start; skip > 0 { // a part of it was written by an earlier daemon
-		parts[0] = parts[0][skip:]
+		rest, err := restOf(parts[0], skip)
+		if err != nil {
+			return nil, err
+		}
+		parts[0] = rest
 	}
 	return parts, nil
 }
 
-// tellOutcomes puts on record what came of calls. s.mu is held, and let go meanwhile.
-func (s *Session) tellOutcomes() {
+// recordOutcomes puts on record what came of calls, and says so in the journal. s.mu is
+// held, and let go meanwhile.
+func (s *Session) recordOutcomes() {
 	for {
 		var untold []uint64
 		for seq, outcome := range s.state.outcomes {
-			if s.telling[seq] != outcome {
+			if s.recording[seq] != outcome {
 				untold = append(untold, seq)
 			}
 		}
 		if len(untold) == 0 {
-			return
+			break
 		}
 		slices.Sort(untold)
 		for _, seq := range untold {
 			outcome, open := s.state.outcomes[seq]
-			if !open || s.telling[seq] == outcome {
+			if !open || s.recording[seq] == outcome {
 				continue // somebody else was faster
 			}
-			s.telling[seq] = outcome
+			s.recording[seq] = outcome
 			s.unlocked(func() { s.gate.Outcome(context.WithoutCancel(s.ctx), seq, outcome) })
-			s.told = append(s.told, seq)
+			s.recorded = append(s.recorded, seq)
 		}
+	}
+	// Said at once, and not with the next line: that may never come, and the next daemon
+	// would look for it through all that others have on record since.
+	if len(s.recorded) > 0 {
+		s.commit(s.recordedEvents()...)
 	}
 }
 
-// serve writes what a side is owed by others than its peer's pump, until the session
+// writeLoop writes what a side is owed by others than its peer's pump, until the session
 // has ended: our own answers, and lines that were held.
-func (s *Session) serve(to wire.Side) {
+func (s *Session) writeLoop(to wire.Side) {
 	s.resume(to)
 	for {
 		s.mu.Lock()
@@ -136,19 +146,17 @@ func (s *Session) serve(to wire.Side) {
 		if s.ctx.Err() != nil {
 			return
 		}
-		s.drain(to)
+		s.flush(to)
 	}
 }
 
 // through is what a verdict that lets w pass leads to.
 func (w *waiting) through(v gate.Verdict) *owed {
-	line, seq := v.Line, w.seq
+	line := v.Line
 	if w.result {
-		if line = w.announced(line); len(line) != len(v.Line) {
-			seq = 0 // not as it was judged
-		}
+		line = w.announced(line)
 	}
-	return &owed{to: other(w.side), line: append(line[:len(line):len(line)], '\n'), seq: seq}
+	return &owed{to: other(w.side), line: append(line[:len(line):len(line)], '\n'), seq: w.seq}
 }
 
 // consequences are what a verdict on a held line leads to. s.mu is held.
@@ -172,7 +180,7 @@ func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 	}
 	e := &written{which: which{w.side, w.key}, sent: now(), notice: v.Notice, inspect: v.Inspect}
 	if v.Inspect {
-		e.wrote = v.Line
+		e.sentLine = v.Line
 	}
 	return []event{e, w.through(v)}
 }

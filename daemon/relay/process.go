@@ -24,12 +24,6 @@ func OpenProcess(pid, parent int, start uint64) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open process %d: %w", pid, err)
 	}
-	return TakeProcess(handle, pid, parent, start)
-}
-
-// TakeProcess is OpenProcess with the handle that an earlier daemon has opened, which
-// is the process's from here on, also when that fails.
-func TakeProcess(handle *os.File, pid, parent int, start uint64) (*Process, error) {
 	p := &Process{PID: pid, handle: handle}
 	is, err := sock.ProcessOf(int32(pid))
 	switch {

@@ -21,14 +21,17 @@ type source interface {
 	// progress says how far the pump has got, once it has dealt with the line that was
 	// read last. s.mu is held.
 	progress() []event
-	// standing is the event that line is written to a side as it stands in this memory,
+	// inPlace is the event that line is written to a side as it stands in this memory,
 	// nil where it does not.
-	standing(line []byte, to wire.Side) event
+	inPlace(line []byte, to wire.Side) event
 	// bytes returns what stands at an offset, and whether it is there.
 	bytes(offset, n uint64) ([]byte, bool)
-	// heard reports whether all was dealt with that the side has said by now. s.mu is
+	// handledAll reports whether all was dealt with that the side has said by now. s.mu is
 	// held.
-	heard() bool
+	handledAll() bool
+	// cancels reports whether one of the lines that the pump has not dealt with yet takes
+	// the request with the key back. The pump has a line judged; s.mu is held.
+	cancels(key string) bool
 }
 
 // input is the source of what comes through a descriptor, in memory that outlives the
@@ -41,6 +44,8 @@ type input struct {
 	reader  *wire.Reader
 	at      uint64 // offset up to which lines were taken by the reader
 	idle    bool   // it waits for more; s.mu guards it
+	ahead   uint64 // offset up to which lines were looked at before their turn
+	failed  error  // why nothing more is to be read, where that was found then
 }
 
 func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
@@ -67,7 +72,7 @@ func (in *input) progress() []event {
 
 func (in *input) lines() *wire.Reader { return in.reader }
 
-func (in *input) heard() bool { return in.idle && !pipe.Ready(in.fd) }
+func (in *input) handledAll() bool { return in.idle && !pipe.Ready(in.fd) }
 
 func (in *input) bytes(offset, n uint64) ([]byte, bool) { return in.Bytes(offset, n) }
 
@@ -84,6 +89,9 @@ func (in *input) Fill() error {
 		in.wait(true)
 		if s.ctx.Err() != nil { // what is still to be written of this memory stays in it
 			return errEnded
+		}
+		if in.failed != nil {
+			return in.failed
 		}
 		room := in.Room(in.at) // now: it gives back what is not needed
 		if err := s.wake.Wait(in.fd, unix.POLLIN); err != nil {
@@ -118,7 +126,7 @@ func (in *input) wait(idle bool) {
 		s.changed.Wait()
 	}
 	if in.at > s.state.taken[in.side] { // of a line that is too long, or blank
-		s.happen(in.progress()...)
+		s.commit(in.progress()...)
 	}
 	if s.ending.begun {
 		s.changed.Broadcast()
@@ -131,10 +139,10 @@ func (in *input) Shrink() {}
 // Release implements [wire.Window].
 func (in *input) Release() {}
 
-// standing implements [source]. What stands there without a line end of one byte
+// inPlace implements [source]. What stands there without a line end of one byte
 // behind it does not do. What an agent has written is never taken from there a second
 // time: whoever can reach the memory could change it after it was judged.
-func (in *input) standing(line []byte, to wire.Side) event {
+func (in *input) inPlace(line []byte, to wire.Side) event {
 	n := uint64(len(line)) + 1
 	if in.side == fromAgent || in.at < n {
 		return nil
@@ -162,16 +170,16 @@ func (s *Session) pump(side wire.Side) error {
 		if err != nil {
 			return err
 		}
-		if !reader.More() || s.owes(other(side)) >= mostGathered {
-			s.drain(other(side))
+		if !reader.More() || s.owes(other(side)) >= maxGathered {
+			s.flush(other(side))
 		}
-		s.heed(side)
+		s.waitForReader(side)
 	}
 }
 
-// caught ends the session, and nothing else, where what runs in its name meets a fault
+// recoverPanic ends the session, and nothing else, where what runs in its name meets a fault
 // of ours.
-func (s *Session) caught() {
+func (s *Session) recoverPanic() {
 	if fault := recover(); fault != nil {
 		s.log.Error("a session has met a fault and is ended", "panic", fault, "stack", string(debug.Stack()))
 		s.cancel(fmt.Errorf("a fault of ThoughtGate's, whose log has the details: %v", fault))
@@ -181,13 +189,13 @@ func (s *Session) caught() {
 // begin runs f as a part of the session.
 func (s *Session) begin(f func()) {
 	s.wait.Go(func() {
-		defer s.caught()
+		defer s.recoverPanic()
 		f()
 	})
 }
 
-// mostGathered is how many bytes of lines are gathered to be written at once.
-const mostGathered = 64 << 10
+// maxGathered is how many bytes of lines are gathered to be written at once.
+const maxGathered = 64 << 10
 
 // owes is how many bytes a side is owed.
 func (s *Session) owes(to wire.Side) uint64 {
@@ -196,13 +204,13 @@ func (s *Session) owes(to wire.Side) uint64 {
 	return s.state.out[to].size()
 }
 
-// heed waits while side leaves more of our answers unread than may wait: who makes us
+// waitForReader waits while side leaves more of our answers unread than may wait: who makes us
 // answer, and does not read the answers, is read no more. What the other side sends it
 // does not count: it may have to write before it can read that.
-func (s *Session) heed(side wire.Side) {
+func (s *Session) waitForReader(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.state.out[side].replies > mostOwed && s.outputs[side].err == nil && s.ctx.Err() == nil {
+	for s.state.out[side].replies > maxOwed && s.outputs[side].err == nil && s.ctx.Err() == nil {
 		s.changed.Wait()
 	}
 }

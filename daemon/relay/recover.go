@@ -55,7 +55,7 @@ func (s *Session) restore() (err error) {
 	for side := range s.outputs {
 		s.state.out[side].drop(s.outputs[side].cursor.Delivered())
 	}
-	if err := s.believe(); err != nil {
+	if err := s.verify(); err != nil {
 		return err
 	}
 	if m, is := s.ends.Server.(*Shared); is && s.ends.Earlier != nil {
@@ -95,11 +95,11 @@ func (s *Session) resume(to wire.Side) {
 	if doubtful {
 		for _, r := range asked {
 			if s.state.open[r.side][r.key] == r {
-				s.happen(r.lost(mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed")...)
+				s.commit(r.lost(&Refusal{mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed"})...)
 			}
 		}
 	}
-	_ = s.wrote(to, err)
+	_ = s.noteWrite(to, err)
 }
 
 // askedBetween returns the open requests that a side is owed between two offsets. s.mu is
@@ -138,7 +138,11 @@ func (s *Session) owedBetween(to wire.Side, from, upTo uint64) ([]byte, error) {
 			return nil, err
 		}
 		if first, last := max(from, at), min(upTo, at+i.n); first < last {
-			all = append(all, line[first-at:last-at]...)
+			rest, err := restOf(line, first-at)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, rest[:last-first]...)
 		}
 		at += i.n
 	}

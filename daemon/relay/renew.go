@@ -9,8 +9,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// mostSubscribed is how many subscriptions are made again.
-const mostSubscribed = 1024
+// maxSubscribed is how many subscriptions are made again.
+const maxSubscribed = 1024
 
 // agreements are what an agent has agreed with a shared server, as it asked for it. It
 // is said again to the next one.
@@ -49,7 +49,7 @@ func (e *agreed) apply(s *state) error {
 		if a.subscribed == nil {
 			a.subscribed = map[string][]byte{}
 		}
-		if len(a.subscribed) < mostSubscribed {
+		if len(a.subscribed) < maxSubscribed {
 			a.subscribed[uriOf(e.line)] = e.line
 		}
 	case "resources/unsubscribe":
@@ -104,9 +104,9 @@ func (s *Session) renew(m *Shared) {
 	m.first = s.state.agreed.initialize
 	if m.first == nil {
 		for key, r := range s.state.open[fromAgent] {
-			if r.method == "initialize" && r.wrote != nil {
+			if r.method == "initialize" && r.sentLine != nil {
 				spared[key] = true
-				events = append(events, &owed{to: fromServer, line: append(r.wrote[:len(r.wrote):len(r.wrote)], '\n')})
+				events = append(events, &owed{to: fromServer, line: append(r.sentLine[:len(r.sentLine):len(r.sentLine)], '\n')})
 			}
 		}
 	} else {
@@ -123,8 +123,8 @@ func (s *Session) renew(m *Shared) {
 		if r.sent == 0 || spared[key] {
 			continue
 		}
-		events = append(events, r.lost(mcp.CodeServerExit,
-			"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew")...)
+		events = append(events, r.lost(&Refusal{mcp.CodeServerExit,
+			"The shared MCP server went with ThoughtGate's daemon and did not answer; the request may have been executed. It is started anew"})...)
 	}
 	for key := range s.state.open[fromServer] {
 		events = append(events, &closed{which{fromServer, key}})
@@ -138,7 +138,7 @@ func (s *Session) renew(m *Shared) {
 	m.cursor.SetIntent(q.end) // if it ends here, what had not left counts as lost
 	m.cursor.SetStaged(q.end)
 	m.cursor.SetDelivered(q.end)
-	s.happen(events...)
+	s.commit(events...)
 }
 
 // mayGoOn reports whether a line that a server was owed may go to another one.
@@ -173,7 +173,7 @@ func (s *Session) againEvents() []event {
 	}
 	if r := again("logging/setLevel", a.level); r != nil && a.level != nil && s.state.open[fromAgent][r.key] == nil {
 		r.sent = now()
-		events = append(events, &opened{*r}, &owed{to: fromServer, line: append(r.wrote[:len(r.wrote):len(r.wrote)], '\n')})
+		events = append(events, &opened{*r}, &owed{to: fromServer, line: append(r.sentLine[:len(r.sentLine):len(r.sentLine)], '\n')})
 	}
 	seq := s.state.nextSeq(fromAgent)
 	for _, uri := range slices.Sorted(maps.Keys(a.subscribed)) {
@@ -182,7 +182,7 @@ func (s *Session) againEvents() []event {
 			continue
 		}
 		r.number, r.seq = seq, seq
-		events = append(events, &numbered{seq}, &opened{*r}, &held{waiting{seq: seq, side: fromAgent, line: r.wrote, key: r.key, id: r.id}})
+		events = append(events, &numbered{seq}, &opened{*r}, &held{waiting{seq: seq, side: fromAgent, line: r.sentLine, key: r.key, id: r.id}})
 		seq += 2
 	}
 	return events
@@ -202,5 +202,5 @@ func ourRequest(method string, line []byte, id string) *request {
 	if err != nil {
 		return nil
 	}
-	return &request{side: fromAgent, key: key, id: []byte(id), method: method, wrote: again, ours: true}
+	return &request{side: fromAgent, key: key, id: []byte(id), method: method, sentLine: again, ours: true}
 }

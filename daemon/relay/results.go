@@ -29,7 +29,7 @@ func (t *turn) callOf(r *request, line []byte, e *wire.Envelope) (call *origin, 
 	case !r.inspect:
 		return nil, true
 	}
-	call = &origin{r.seq, r.wrote}
+	call = &origin{r.seq, r.sentLine}
 	t.goesOn(call, line, e)
 	return call, true
 }
@@ -40,14 +40,14 @@ func (t *turn) goesOn(call *origin, line []byte, e *wire.Envelope) {
 	if e.CreatedTask.Present() {
 		id, err := wire.Member(line, e.CreatedTask, "taskId")
 		if err != nil { // nobody knows which of them the agent asks for
-			t.happens(&became{lost: true})
+			t.add(&became{lost: true})
 			return
 		}
 		ids = append(ids, id)
 	}
 	for _, id := range ids {
 		if name, err := wire.Unquote(id, line); err == nil && id.Present() {
-			t.happens(&became{task: name, call: *call})
+			t.add(&became{task: name, call: *call})
 		}
 	}
 }
@@ -67,10 +67,10 @@ func isJudged(rule mcp.Rule, r *request, line []byte, e *wire.Envelope) bool {
 	return false
 }
 
-// came notes what a line came of, nil for nothing that anybody wants to see.
-func (w *waiting) came(call *origin) {
+// setOrigin notes what a line came of, nil for nothing that anybody wants to see.
+func (w *waiting) setOrigin(call *origin) {
 	if call != nil {
-		w.about, w.request = call.seq, call.wrote
+		w.about, w.request = call.seq, call.sentLine
 	}
 }
 
@@ -108,6 +108,6 @@ func outcomeOf(e *wire.Envelope) string {
 func (t *turn) outcome(r *request, outcome string) {
 	if r.seq > 0 {
 		t.gate.Ended(r.seq, outcome)
-		t.happens(&ended{r.seq, outcome})
+		t.add(&ended{r.seq, outcome})
 	}
 }

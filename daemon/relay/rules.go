@@ -29,20 +29,20 @@ func (s *Session) shared() bool {
 	return is
 }
 
-func (t *turn) happens(e event) { t.events = append(t.events, e) }
+func (t *turn) add(e event) { t.events = append(t.events, e) }
 
 // owe writes a line of ours to a side, which belongs to the session from here on.
 func (t *turn) owe(to wire.Side, line []byte) {
-	t.happens(&owed{to: to, line: append(line, '\n'), reply: to == t.side})
+	t.add(&owed{to: to, line: append(line, '\n'), reply: to == t.side})
 }
 
 // oweJudged writes what the verdict on w lets through to the other side.
-func (t *turn) oweJudged(w *waiting, v gate.Verdict) { t.happens(w.through(v)) }
+func (t *turn) oweJudged(w *waiting, v gate.Verdict) { t.add(w.through(v)) }
 
 // forward writes the line on to the other side as it stands in the input.
 func (t *turn) forward(line []byte) {
-	if e := t.inputs[t.side].standing(line, other(t.side)); e != nil {
-		t.happens(e)
+	if e := t.inputs[t.side].inPlace(line, other(t.side)); e != nil {
+		t.add(e)
 		return
 	}
 	t.owe(other(t.side), append(make([]byte, 0, len(line)+1), line...))
@@ -92,23 +92,23 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 	case t.state.open[t.side][key] != nil || t.state.answering(t.side, key) != nil: // an error would be read as the answer to the first one
 		t.refused(line, "a request with this id is open")
 		return
-	case t.over != nil && t.side == fromAgent:
-		t.owe(t.side, mcp.RefuseUnread(id, t.over.Code, t.over.Text))
+	case t.noServer != nil && t.side == fromAgent:
+		t.owe(t.side, mcp.RefuseUnread(id, t.noServer.Code, t.noServer.Text))
 		return
-	case len(t.state.open[t.side]) >= mostOpen:
+	case len(t.state.open[t.side]) >= maxOpen:
 		t.refused(line, "too many open requests")
-		t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", mostOpen)))
+		t.owe(t.side, mcp.RefuseUnread(id, mcp.CodeGate, fmt.Sprintf("more than %d requests are open", maxOpen)))
 		return
 	}
 	r := request{side: t.side, key: key, id: bytes.Clone(id), method: e.Method, modern: e.Modern, number: t.state.nextSeq(t.side)}
 	if t.side == fromAgent {
 		r.token, r.task = tokenOf(e, line), taskOf(e, line)
 		if asks := e.Method == "initialize"; asks && !t.state.initialized || e.Modern && !t.state.modern {
-			t.happens(&began{asks, e.Modern})
+			t.add(&began{asks, e.Modern})
 		}
 	}
 	if t.shared() && t.side == fromAgent && binds(r.method) {
-		r.wrote = bytes.Clone(line)
+		r.sentLine = bytes.Clone(line)
 	}
 	switch rule.Treatment {
 	case mcp.Judge:
@@ -120,8 +120,8 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 		}
 	default:
 		r.sent = now()
-		t.happens(&numbered{r.number})
-		t.happens(&opened{r})
+		t.add(&numbered{r.number})
+		t.add(&opened{r})
 		t.pass(line, e.Method, rule.Record, rule.Record || rule.Observe)
 	}
 }
@@ -135,15 +135,18 @@ func (t *turn) judgeRequest(r *request, line []byte) {
 	case gate.Forward:
 		r.sent, r.notice = now(), v.Notice
 		if v.Inspect {
-			r.inspect, r.wrote = true, v.Line
+			r.inspect, r.sentLine = true, v.Line
 		}
-		t.happens(&opened{*r})
+		t.add(&opened{*r})
 		t.oweJudged(w, v)
 	case gate.Ask:
-		t.happens(&opened{*r})
+		t.add(&opened{*r})
 		t.hold(w, v)
 	case gate.Deny:
 		t.owe(t.side, refusal(v, r.id))
+	default: // it was taken back: it is open until that line's turn, and never goes on
+		r.cancelled = true
+		t.add(&opened{*r})
 	}
 }
 
@@ -158,18 +161,20 @@ func refusal(v gate.Verdict, id []byte) []byte {
 // judgeLine has a line judged. The move of the verdict is none where nothing more is
 // to become of the line.
 func (t *turn) judgeLine(w *waiting) gate.Verdict {
-	t.happens(&numbered{w.seq})
+	t.add(&numbered{w.seq})
 	t.judged = true
-	t.weighed[t.side] = w
+	t.beingJudged[t.side] = w
+	t.lookLater(t.side)
 	var v gate.Verdict
 	t.unlocked(func() { v = t.judge(t.ctx, w) })
-	t.weighed[t.side] = nil
+	t.beingJudged[t.side] = nil
+	t.look[t.side].Stop()
 	switch {
-	case v.Move == 0:
+	case v.Move == 0 && (!w.withdrawn || t.ctx.Err() != nil):
 		t.abandoned = true
 	case w.withdrawn:
 		if v.Move == gate.Forward {
-			t.happens(&ended{w.seq, "not_written"})
+			t.add(&ended{w.seq, "not_written"})
 		}
 		t.after = append(t.after, func() { t.gate.Cancel(w.seq) }) // it may have been too early
 		v.Move = 0
@@ -178,12 +183,12 @@ func (t *turn) judgeLine(w *waiting) gate.Verdict {
 }
 
 func (t *turn) hold(w *waiting, v gate.Verdict) {
-	t.happens(&held{*w})
+	t.add(&held{*w})
 	t.after = append(t.after, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.state.waiting[w.seq] != nil {
-			t.beat(w, v.Approval)
+			t.startReminder(w, v.Approval)
 		}
 	})
 }
@@ -204,12 +209,10 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 	case mcp.Refuse:
 		t.refused(line, "a notification that "+sideName(t.side)+" may not send: "+e.Method)
 	default:
-		if e.Method == "notifications/cancelled" && e.RequestID.Present() {
-			if key, err := wire.Key(e.RequestID.Of(line)); err == nil {
-				t.note(line, e.Method, rule.Record)
-				t.cancel(key, line)
-				return
-			}
+		if key := keyCancelled(e, line); key != "" {
+			t.note(line, e.Method, rule.Record)
+			t.cancel(key, line)
+			return
 		}
 		t.pass(line, e.Method, rule.Record, rule.Record || rule.Observe)
 	}
@@ -223,7 +226,7 @@ func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 			t.refused(line, unknownTask)
 			return
 		}
-		w.came(call)
+		w.setOrigin(call)
 	}
 	switch v := t.judgeLine(w); v.Move {
 	case gate.Forward:
@@ -237,10 +240,10 @@ func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
 // sends the cancellation of any other on.
 func (t *turn) cancel(key string, line []byte) {
 	r := t.state.open[t.side][key]
-	if w := t.weighed[other(t.side)]; w != nil && w.result && w.key == key { // its answer is being judged
+	if w := t.beingJudged[other(t.side)]; w != nil && w.result && w.key == key { // its answer is being judged
 		w.withdrawn = true
 		if r != nil { // the next daemon may have to deal with the answer again
-			t.happens(&cancelled{which{t.side, key}})
+			t.add(&cancelled{which{t.side, key}})
 		}
 		t.after = append(t.after, func() { t.gate.Cancel(w.seq) })
 		return
@@ -250,14 +253,16 @@ func (t *turn) cancel(key string, line []byte) {
 		return
 	}
 	if r.sent == 0 {
-		t.happens(&decided{r.seq})
-		t.happens(&closed{which{t.side, key}})
-		t.endBeat(r.seq)
-		t.after = append(t.after, func() { t.gate.Cancel(r.seq) })
+		t.add(&closed{which{t.side, key}})
+		if t.state.waiting[r.seq] != nil {
+			t.add(&decided{r.seq})
+			t.endReminder(r.seq)
+			t.after = append(t.after, func() { t.gate.Cancel(r.seq) })
+		}
 		return
 	}
 	if !r.cancelled {
-		t.happens(&cancelled{which{t.side, key}})
+		t.add(&cancelled{which{t.side, key}})
 		t.outcome(r, "cancelled")
 	}
 	t.forward(line)
@@ -268,7 +273,7 @@ func (t *turn) cancel(key string, line []byte) {
 // want it.
 func (t *turn) cancelAnswer(key string, line []byte) {
 	if w := t.state.answering(t.side, key); w != nil {
-		t.happens(&decided{w.seq})
+		t.add(&decided{w.seq})
 		t.after = append(t.after, func() { t.gate.Cancel(w.seq) })
 		return
 	}

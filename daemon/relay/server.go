@@ -85,7 +85,7 @@ type Refusal struct {
 }
 
 func (r *Refusal) join(s *Session) (source, sink, error) {
-	s.over = r
+	s.noServer = r
 	return nil, nil, nil
 }
 

@@ -24,59 +24,61 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// mostOwed is how many bytes may wait to be written to a side before the pump of
+// maxOwed is how many bytes may wait to be written to a side before the pump of
 // the other one pauses. One line may always wait, however long it is.
-const mostOwed = 4 << 20
+const maxOwed = 4 << 20
 
 // Session is one agent's use of one server.
 type Session struct {
-	gate     Judge
-	log      *slog.Logger
-	ends     Ends
-	mapping  *mapping.Mapping
-	wake     *pipe.Waker     // of all that reads and writes
-	toServer *pipe.Waker     // of what writes to the server, too
-	inputs   [2]source       // of the pumps
-	outputs  [2]*output      // to each side
-	ctx      context.Context // of judging; ends with the session
-	cancel   context.CancelCauseFunc
-	wait     sync.WaitGroup
-	done     chan struct{} // closed when nothing of it runs any more
-	grace    child.Grace   // of the server
-	patience time.Duration // with an agent that takes nothing, at the end
+	gate        Judge
+	log         *slog.Logger
+	ends        Ends
+	mapping     *mapping.Mapping
+	wake        *pipe.Waker     // of all that reads and writes
+	toServer    *pipe.Waker     // of what writes to the server, too
+	inputs      [2]source       // of the pumps
+	outputs     [2]*output      // to each side
+	ctx         context.Context // of judging; ends with the session
+	cancel      context.CancelCauseFunc
+	wait        sync.WaitGroup
+	done        chan struct{} // closed when nothing of it runs any more
+	grace       child.Grace   // of the server
+	readTimeout time.Duration // agentReadTimeout; less in tests, as those that follow
 
-	answersWithin time.Duration // of the constant's name; less in tests
+	answerTimeout, aheadAfter time.Duration // of the constants' names
 
-	mu      sync.Mutex // guards what follows; not held while judging or writing
-	state   *state
-	journal *mapping.Journal
-	changed sync.Cond
-	entry   []byte            // of encode
-	telling map[uint64]string // outcomes that are on record, or being put there
-	told    []uint64          // those that are, which the journal does not say yet
-	over    *Refusal          // the agent is answered with that: there is no server
-	ended   [2]bool           // nothing more is read of that side
-	weighed [2]*waiting       // what the pump of that side is having judged
-	beats   map[uint64]*beat
-	silence silence
-	ending  ending
-	leaving *time.Timer // ends it a while after the agent has said all; nil before
+	mu             sync.Mutex // guards what follows; not held while judging or writing
+	state          *state
+	journal        *mapping.Journal
+	changed        sync.Cond
+	entry          []byte            // of encode
+	recording      map[uint64]string // outcomes that are on record, or being put there
+	recorded       []uint64          // those that are, which the journal does not say yet
+	noServer       *Refusal          // the agent is answered with that: there is no server
+	ended          [2]bool           // nothing more is read of that side
+	beingJudged    [2]*waiting       // what the pump of that side is having judged
+	look           [2]*time.Timer    // the next look ahead of that; nil before the first
+	reminders      map[uint64]*reminder
+	silentRequests silentRequests
+	ending         ending
+	hangUpTimer    *time.Timer // ends it a while after the agent has said all; nil before
 
-	verdicts sync.Mutex // guards what follows; taken after mu and after locks of the gate
-	judging  [2]*judging
-	late     []gate.Verdict // on held lines, not yet dealt with
-	came     chan struct{}  // there are some
+	verdicts     sync.Mutex // guards what follows; taken after mu and after locks of the gate
+	judging      [2]*judging
+	lateVerdicts []gate.Verdict // on held lines, not yet dealt with
+	verdictsCame chan struct{}  // there are some
 
-	toldOfHeaders atomic.Bool
-	complaints    atomic.Int64
+	warnedOfHeaders atomic.Bool
+	complaints      atomic.Int64
 }
 
-// happen makes events happen, all together. s.mu is held. An event that can't
-// happen to the state is a fault of ours, and so ends the session.
-func (s *Session) happen(events ...event) {
+// commit applies events to the state and writes them into the journal, where they count
+// together. s.mu is held. An event that can't be applied is a fault of ours, and so ends
+// the session.
+func (s *Session) commit(events ...event) {
 	room := true
 	for _, e := range events {
-		if s.pointless(e) {
+		if s.undeliverable(e) {
 			continue
 		}
 		if err := e.apply(s.state); err != nil {
@@ -93,14 +95,14 @@ func (s *Session) happen(events ...event) {
 	if !room || s.journal.Full() {
 		s.rewrite()
 	}
-	if cap(s.entry) > mostGathered {
+	if cap(s.entry) > maxGathered {
 		s.entry = nil
 	}
 }
 
-// pointless reports whether e says that a side is owed something which can't be
+// undeliverable reports whether e says that a side is owed something which can't be
 // written any more.
-func (s *Session) pointless(e event) bool {
+func (s *Session) undeliverable(e event) bool {
 	switch e := e.(type) {
 	case *owed:
 		return s.outputs[e.to].err != nil
@@ -158,12 +160,12 @@ func (t *turn) take(l *wire.Line) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	to := other(t.side)
-	for t.state.out[to].size() > mostOwed && t.outputs[to].err == nil && t.ctx.Err() == nil {
+	for t.state.out[to].size() > maxOwed && t.outputs[to].err == nil && t.ctx.Err() == nil {
 		t.changed.Wait()
 	}
 	var err error
-	if _, comesAgain := t.inputs[t.side].(*input); comesAgain && t.mapping.Attempt(mapping.Side(t.side), t.state.taken[t.side]) > mostEnded {
-		t.deadly(l)
+	if _, comesAgain := t.inputs[t.side].(*input); comesAgain && t.mapping.Attempt(mapping.Side(t.side), t.state.taken[t.side]) > maxAttempts {
+		t.refuseRepeated(l)
 	} else {
 		err = t.line(l)
 	}
@@ -172,13 +174,13 @@ func (t *turn) take(l *wire.Line) error {
 		t.events = nil
 		return errEnded
 	}
-	t.happen(slices.Concat(t.nowTold(), t.inputs[t.side].progress(), t.events)...)
-	if t.over != nil && t.side == fromAgent {
+	t.commit(slices.Concat(t.recordedEvents(), t.inputs[t.side].progress(), t.events)...)
+	if t.noServer != nil && t.side == fromAgent {
 		t.failOpen()
 	}
 	t.awaitAnswers()
-	if len(t.state.outcomes) > mostOpen {
-		t.tellOutcomes()
+	if len(t.state.outcomes) > maxOpen {
+		t.recordOutcomes()
 	}
 	if len(t.state.out[t.side].items) > 0 || t.ending.begun {
 		t.changed.Broadcast()
@@ -186,15 +188,15 @@ func (t *turn) take(l *wire.Line) error {
 	return err
 }
 
-// nowTold returns that outcomes are on record which are. s.mu is held.
-func (s *Session) nowTold() []event {
+// recordedEvents returns that outcomes are on record which are. s.mu is held.
+func (s *Session) recordedEvents() []event {
 	var events []event
-	for _, seq := range s.told {
-		if s.telling[seq] == s.state.outcomes[seq] { // else there is another one meanwhile
-			events = append(events, &told{seq})
-			delete(s.telling, seq)
+	for _, seq := range s.recorded {
+		if s.recording[seq] == s.state.outcomes[seq] { // else there is another one meanwhile
+			events = append(events, &recorded{seq})
+			delete(s.recording, seq)
 		}
 	}
-	s.told = s.told[:0]
+	s.recorded = s.recorded[:0]
 	return events
 }

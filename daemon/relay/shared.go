@@ -65,10 +65,10 @@ type Client interface {
 var ErrNotStarted = errors.New("the server could not be started")
 
 const (
-	// mostUnread and mostUnreadLines are how much of a shared server may wait for an
+	// maxUnread and maxUnreadLines are how much of a shared server may wait for an
 	// agent that does not read. One line may always wait.
-	mostUnread      = 16 << 20
-	mostUnreadLines = 16 << 10
+	maxUnread      = 16 << 20
+	maxUnreadLines = 16 << 10
 )
 
 func (m *Shared) join(s *Session) (source, sink, error) {
@@ -80,6 +80,7 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 	m.changed.L = &m.mu
 	m.ctx, m.cancel = context.WithCancel(s.ctx)
 	context.AfterFunc(s.ctx, func() { m.Gone(errEnded) })
+	context.AfterFunc(m.ctx, func() { s.end(func(e *ending) { e.exited = true }) }) // it serves the session no more
 	return &inbox{shared: m}, m, nil
 }
 
@@ -87,7 +88,12 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 func (m *Shared) Resume(func(from, upTo uint64) ([]byte, error)) (doubtful bool, err error) {
 	member, err := m.Join(m.ctx, m)
 	if err != nil {
-		m.Gone(err)
+		s := m.session
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if m.Gone(err); errors.Is(err, ErrNotStarted) {
+			s.fail() // and the agent is told so as long as it stays
+		}
 		return false, err
 	}
 	for _, seq := range m.abandoned {
@@ -129,7 +135,7 @@ func (m *Shared) Write(parts ...[]byte) error {
 func (m *Shared) Deliver(line []byte) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.gone != nil || len(m.lines) > 0 && m.bytes+len(line) > mostUnread || len(m.lines) >= mostUnreadLines {
+	if m.gone != nil || len(m.lines) > 0 && m.bytes+len(line) > maxUnread || len(m.lines) >= maxUnreadLines {
 		return false
 	}
 	m.lines = append(m.lines, append(append(make([]byte, 0, len(line)+1), line...), '\n'))
@@ -204,10 +210,10 @@ func (in *inbox) lines() *wire.Reader {
 }
 
 func (in *inbox) progress() []event                   { return nil } // it is gone with the daemon
-func (in *inbox) standing([]byte, wire.Side) event    { return nil }
+func (in *inbox) inPlace([]byte, wire.Side) event     { return nil }
 func (in *inbox) bytes(uint64, uint64) ([]byte, bool) { return nil, false }
 
-func (in *inbox) heard() bool {
+func (in *inbox) handledAll() bool {
 	m := in.shared
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -22,8 +23,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// patience is how long a step may take before a test gives up on it.
-const patience = time.Minute
+// testTimeout is how long a step may take before a test gives up on it.
+const testTimeout = time.Minute
 
 // stage is a session between an agent, a server and a judge that the test plays, and
 // what is kept for the next daemon meanwhile.
@@ -101,7 +102,7 @@ func newStage(t testing.TB, how play) *stage {
 	s.kept[2], s.in[fromServer] = pipeOf(t)
 	outs[fromServer], s.kept[3] = pipeOf(t)
 	var err error
-	if s.memory, err = mapping.Create(16 << 20); err != nil {
+	if s.memory, err = mapping.Create(cmp.Or(how.longest, 16<<20)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range s.staging {
@@ -233,11 +234,11 @@ func (s *stage) ends() Ends {
 		fds[2].Close()
 		fds[3].Close()
 		staging[1].Close()
-		return Ends{Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m, Server: s.shared(), Earlier: s.judge}
+		return Ends{Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m, Server: s.shared(), Earlier: earlierOf(s.judge)}
 	}
 	return Ends{
 		Agent: Pair{fds[0], fds[1]}, Staging: staging[0], Mapping: m,
-		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]}, Earlier: s.judge,
+		Server: &Pipes{Pair: Pair{fds[2], fds[3]}, Staging: staging[1]}, Earlier: earlierOf(s.judge),
 	}
 }
 
@@ -247,7 +248,7 @@ func (s *stage) restart() {
 	s.session.Leave()
 	select {
 	case <-s.ended:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		s.t.Fatal("a session was not left")
 	}
 	s.mu.Lock()
@@ -267,7 +268,7 @@ func (s *stage) restart() {
 func (s *stage) judgedAgain(m *submission) {
 	s.t.Helper()
 	err := s.until("the line is judged again", func() bool {
-		w := s.session.weighed[m.Side]
+		w := s.session.beingJudged[m.Side]
 		return w != nil && w.seq == m.Seq || s.session.state.waiting[m.Seq] != nil
 	})
 	if err != nil {
@@ -304,7 +305,7 @@ func leaks(t testing.TB) (check func()) {
 	w.Close()
 	goroutines, files := runtime.NumGoroutine(), openFiles()
 	return func() {
-		end := time.Now().Add(patience)
+		end := time.Now().Add(testTimeout)
 		for runtime.NumGoroutine() > goroutines || openFiles() > files {
 			if time.Now().After(end) {
 				buf := make([]byte, 1<<20)
@@ -346,7 +347,23 @@ type playedJudge struct {
 	more    int
 }
 
-// Passed implements [Earlier].
+// earlierOf looks up what a judge has put on record.
+func earlierOf(j interface {
+	// Passed is the digest of what was let pass.
+	Passed(seq uint64) (digest string, ok bool)
+	// Told reports whether it was told what came of it.
+	Told(seq uint64) bool
+}) Earlier {
+	return func(seqs []uint64) (passed map[uint64]string, told map[uint64]bool) {
+		passed, told = map[uint64]string{}, map[uint64]bool{}
+		for _, seq := range seqs {
+			passed[seq], _ = j.Passed(seq)
+			told[seq] = j.Told(seq)
+		}
+		return passed, told
+	}
+}
+
 func (j *playedJudge) Passed(seq uint64) (digest string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -457,12 +474,12 @@ func (j *playedJudge) Cancel(seq uint64) {
 		return
 	}
 	m.cancelled = true
-	unsaid := m.said.Move == 0
+	if m.said.Move == 0 { // it is judged no further, and the next daemon finds that on record
+		m.said = gate.Verdict{Seq: seq, Move: gate.Deny}
+		close(m.spoken)
+	}
 	j.mu.Unlock()
 	j.cancels <- m.n
-	if unsaid {
-		j.say(m, gate.Verdict{Seq: seq, Move: gate.Ask}) // as of a line that takes long
-	}
 }
 
 func (j *playedJudge) Hear(_ wire.Side, method string, line []byte, _ uint64) {
@@ -515,7 +532,6 @@ func (j *playedJudge) unanswered() string {
 	return fmt.Sprintf("%sand %d", all.String(), j.more)
 }
 
-// Told implements [Earlier].
 func (j *playedJudge) Told(seq uint64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -525,7 +541,7 @@ func (j *playedJudge) Profile() gate.Profile { return gate.Production }
 
 // until waits until so, which is asked while nothing of the session changes.
 func (s *stage) until(what string, so func() bool) error {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) { // between two looks
+	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) { // between two looks
 		s.session.mu.Lock()
 		is := so()
 		s.session.mu.Unlock()
@@ -533,7 +549,7 @@ func (s *stage) until(what string, so func() bool) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("not within %v: %s", patience, what)
+			return fmt.Errorf("not within %v: %s", testTimeout, what)
 		}
 	}
 }

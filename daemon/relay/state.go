@@ -42,37 +42,37 @@ type request struct {
 	seq       uint64 // it was judged under, which is its number; 0 when it passed unjudged
 	notice    string // what the agent is told before the result's content
 	inspect   bool   // extensions want to see its result
-	wrote     []byte // then, or where a server that comes later has to be told: as it was written
+	sentLine  []byte // then, or where a server that comes later has to be told: as it was written
 	ours      bool   // the session has made it, and takes the answer
 }
 
 // waiting is a line that is held.
 type waiting struct {
-	seq     uint64
-	side    wire.Side // that wrote it
-	line    []byte
-	key     string // of the request that it is, or answers; empty for a notification
-	id      []byte // of that request, as written
-	result  bool   // it answers a request, which is closed
-	answers string // then: the method of that request
-	modern  bool
-	call    uint64 // then: the seq of that request, 0 when it was not judged
-	about   uint64 // the seq of the call that it came of, where extensions want to see that
-	request []byte // then: that call as it was written
-	notice  string // what the agent is told before its content
-	beats   uint64 // how often the agent was told that it is held
+	seq       uint64
+	side      wire.Side // that wrote it
+	line      []byte
+	key       string // of the request that it is, or answers; empty for a notification
+	id        []byte // of that request, as written
+	result    bool   // it answers a request, which is closed
+	answers   string // then: the method of that request
+	modern    bool
+	call      uint64 // then: the seq of that request, 0 when it was not judged
+	about     uint64 // the seq of the call that it came of, where extensions want to see that
+	request   []byte // then: that call as it was written
+	notice    string // what the agent is told before its content
+	reminders uint64 // how often the agent was told that it is held
 
 	withdrawn bool // whoever asked has taken it back while it was judged, before it was held
 }
 
 const (
-	// mostOpen bounds the requests without an answer that are kept for each side.
-	mostOpen = 16384
-	// mostCancelled bounds how many cancelled requests are remembered, so that an
+	// maxOpen bounds the requests without an answer that are kept for each side.
+	maxOpen = 16384
+	// maxCancelled bounds how many cancelled requests are remembered, so that an
 	// answer that was on its way still passes.
-	mostCancelled = 1024
-	// mostHeld bounds the held lines. The gate's own limits are far below.
-	mostHeld = 65536
+	maxCancelled = 1024
+	// maxHeld bounds the held lines. The gate's own limits are far below.
+	maxHeld = 65536
 )
 
 func newState() *state {
@@ -128,8 +128,8 @@ func (e *opened) apply(s *state) error {
 	switch {
 	case s.open[r.side][r.key] != nil:
 		return damaged("a request was opened twice")
-	case len(s.open[r.side]) >= mostOpen:
-		return damaged("more than %d requests are open", mostOpen)
+	case len(s.open[r.side]) >= maxOpen:
+		return damaged("more than %d requests are open", maxOpen)
 	}
 	s.open[r.side][r.key] = &r
 	if r.cancelled {
@@ -151,8 +151,8 @@ func (e *written) apply(s *state) error {
 		return err
 	}
 	r.sent, r.notice, r.inspect = e.sent, e.notice, e.inspect
-	if e.wrote != nil {
-		r.wrote = e.wrote
+	if e.sentLine != nil {
+		r.sentLine = e.sentLine
 	}
 	return nil
 }
@@ -176,7 +176,7 @@ func (e *cancelled) apply(s *state) error {
 	}
 	r.cancelled = true
 	keys := append(s.cancelled[r.side], r.key)
-	if len(keys) > mostCancelled {
+	if len(keys) > maxCancelled {
 		if old := s.open[r.side][keys[0]]; old != nil && old.cancelled {
 			delete(s.open[r.side], keys[0])
 		}
@@ -188,7 +188,7 @@ func (e *cancelled) apply(s *state) error {
 
 func (e *held) apply(s *state) error {
 	w := e.waiting
-	if s.waiting[w.seq] != nil || len(s.waiting) >= mostHeld {
+	if s.waiting[w.seq] != nil || len(s.waiting) >= maxHeld {
 		return damaged("line %d was held twice, or too many are", w.seq)
 	}
 	s.waiting[w.seq] = &w
@@ -208,7 +208,7 @@ func (e *reminded) apply(s *state) error {
 	if w == nil {
 		return damaged("the agent was told that line %d is held, which it was not", e.seq)
 	}
-	w.beats++
+	w.reminders++
 	return nil
 }
 
@@ -218,14 +218,14 @@ func (e *owed) apply(s *state) error {
 func (e *passed) apply(s *state) error { return s.out[e.to].add(item{offset: e.offset, n: e.n}) }
 
 func (e *ended) apply(s *state) error {
-	if len(s.outcomes) >= 2*mostOpen {
+	if len(s.outcomes) >= 2*maxOpen {
 		return damaged("too many outcomes are not on record")
 	}
 	s.outcomes[e.seq] = e.outcome
 	return nil
 }
 
-func (e *told) apply(s *state) error {
+func (e *recorded) apply(s *state) error {
 	delete(s.outcomes, e.seq)
 	return nil
 }
@@ -281,7 +281,7 @@ func (s *state) size() int {
 			n += len(i.line) + besideFields
 		}
 		for _, r := range s.open[side] {
-			n += len(r.wrote) + len(r.id) + len(r.key) + len(r.notice) + besideFields
+			n += len(r.sentLine) + len(r.id) + len(r.key) + len(r.notice) + besideFields
 		}
 	}
 	for _, w := range s.waiting {

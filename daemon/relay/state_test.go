@@ -29,7 +29,7 @@ func drawEvent(t *rapid.T, s *state) event {
 		return &opened{request{side: side, key: key, id: []byte(key), method: "tools/call", sent: 1, seq: s.seqs[side], token: some.Draw(t, "token")}}
 	case 5:
 		if s.open[side][key] != nil {
-			return &written{which: which{side, key}, sent: 2, notice: "n", inspect: true, wrote: some.Draw(t, "wrote")}
+			return &written{which: which{side, key}, sent: 2, notice: "n", inspect: true, sentLine: some.Draw(t, "sent line")}
 		}
 	case 6:
 		if s.open[side][key] != nil {

@@ -6,17 +6,17 @@ package relay
 // for it later: that is judged as the call's.
 
 const (
-	// mostTasks and mostTaskBytes bound the calls that are kept because they go on
+	// maxTasks and maxTaskBytes bound the calls that are kept because they go on
 	// as tasks. When there are more the result of a task that is not known any more
 	// does not pass.
-	mostTasks     = 1024
-	mostTaskBytes = 16 << 20
+	maxTasks     = 1024
+	maxTaskBytes = 16 << 20
 )
 
 // origin is the call that a result came of.
 type origin struct {
-	seq   uint64
-	wrote []byte // as it was written
+	seq      uint64
+	sentLine []byte // as it was written
 }
 
 // tasks knows which task is which call, of those whose results extensions want.
@@ -31,16 +31,16 @@ func (t *tasks) add(id string, call *origin) {
 	if other, ok := t.by[id]; ok {
 		if other != nil && other.seq != call.seq { // a server that gives an id twice can't be followed
 			t.by[id] = nil
-			t.bytes -= len(other.wrote)
+			t.bytes -= len(other.sentLine)
 		}
 		return
 	}
 	t.by[id] = call
 	t.order = append(t.order, id)
-	t.bytes += len(call.wrote)
-	for len(t.order) > mostTasks || t.bytes > mostTaskBytes {
+	t.bytes += len(call.sentLine)
+	for len(t.order) > maxTasks || t.bytes > maxTaskBytes {
 		if old := t.by[t.order[0]]; old != nil {
-			t.bytes -= len(old.wrote)
+			t.bytes -= len(old.sentLine)
 		}
 		delete(t.by, t.order[0])
 		t.order = t.order[1:]

@@ -89,23 +89,22 @@ type play struct {
 	behind   string // blanks behind each line that a side writes
 	restarts bool   // behind each step another daemon takes over
 	shared   bool   // the server is one that goes with the daemon
+	longest  int    // how long a line may be; 0: more than any is
 }
 
-// elsewhere are the transcripts of tg-shim that are about the stream to the daemon, or
-// that differ here.
-var elsewhere = []string{"heard", "swapped", "passes-behind-torn", "deliver"}
+// transcripts are their files.
+func transcripts(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/transcripts/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	return files
+}
 
 func playTranscripts(t *testing.T, p play) {
-	files, err := filepath.Glob("../../cmd/tg-shim/testdata/transcripts/*.txt")
-	ours, err2 := filepath.Glob("testdata/transcripts/*.txt")
-	if err != nil || err2 != nil || len(files)+len(ours) == 0 {
-		t.Fatal("no transcripts", err, err2)
-	}
-	for _, file := range slices.Concat(files, ours) {
+	for _, file := range transcripts(t) {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
-		if slices.Contains(elsewhere, name) && !slices.Contains(ours, file) {
-			continue
-		}
 		if p.restarts && name == "heard" {
 			continue // nobody leaves a session while the judge hears
 		}
@@ -208,6 +207,11 @@ func (s *stage) play(step string) error {
 	case "cancel":
 		n, err := receive(s.judge.cancels)
 		if err != nil {
+			return err
+		}
+		if err := s.until("it is judged no more", func() bool {
+			return !slices.ContainsFunc(s.session.beingJudged[:], func(w *waiting) bool { return w != nil && w.withdrawn })
+		}); err != nil {
 			return err
 		}
 		return same(fmt.Sprint(n), rest)
@@ -365,8 +369,8 @@ func receive[T any](c <-chan T) (T, error) {
 	select {
 	case v := <-c:
 		return v, nil
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		var none T
-		return none, fmt.Errorf("nothing came within %v", patience)
+		return none, fmt.Errorf("nothing came within %v", testTimeout)
 	}
 }

@@ -26,7 +26,7 @@ func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record, leave func
 	r.serve(j)
 	j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
 	r.joined[j.shim.Attachment] = j
-	r.tell(j, false)
+	r.notifySession(j, false)
 	r.changed.Broadcast()
 }
 

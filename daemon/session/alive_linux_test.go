@@ -48,11 +48,11 @@ func TestAliveWithoutItsFirstThread(t *testing.T) {
 	})
 	s, _ := readStat(cmd.Process.Pid)
 	p := Process{PID: int32(cmd.Process.Pid), Start: s.start}
-	if !alive(p) {
+	if !Alive(p) {
 		t.Error("it lives, and is taken for dead")
 	}
 	in.Close() // and the last one ends
-	first.eventually(t, "the process ends", func() bool { return !alive(p) })
+	first.eventually(t, "the process ends", func() bool { return !Alive(p) })
 	if _, err := sock.ProcessOf(p.PID); err == nil {
 		t.Error("it is a zombie, and described")
 	}

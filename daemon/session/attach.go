@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -72,8 +71,8 @@ func (r *Registry) unknown(s *gate.Shim) {
 	}
 }
 
-// tell informs the session of j, if it has one. r.mu is held.
-func (r *Registry) tell(j *Joined, gone bool) {
+// notifySession tells the session of j, if it has one, that j came or went. r.mu is held.
+func (r *Registry) notifySession(j *Joined, gone bool) {
 	s := r.wrapOf(j)
 	if s == nil {
 		return
@@ -90,46 +89,21 @@ func (r *Registry) tell(j *Joined, gone bool) {
 	}
 }
 
-// Started notes the leader of the group that the shim started, on disk too.
+// Started notes the leader of the group that the shim has started.
 func (r *Registry) Started(j *Joined, server Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if j.server == server {
-		return
-	}
 	j.server = server
-	if s := r.wrapOf(j); s != nil {
-		if err := r.save(r.ctx, s); err != nil {
-			r.log.Error("note the server process", "server_id", j.shim.Server, "err", err)
-		}
-	}
 }
 
-// End is called when a shim has left; how and why are for the record. A server that one
-// has left behind which was killed is ended.
+// End is called when a shim has left; how and why are for the record.
 func (r *Registry) End(j *Joined, how, why string) {
-	r.mu.Lock()
-	server := j.server
-	r.mu.Unlock()
-	if !alive(j.peer) {
-		endGroup(r.ctx, server, r.log)
-	}
-	r.detach(j, how, why)
-}
-
-// detach forgets a shim that will not come back.
-func (r *Registry) detach(j *Joined, how, why string) {
 	r.withdraw(j.shim.Attachment) // first: it knows why
 	j.Attachment.Close(true)
 	r.mu.Lock()
-	r.tell(j, true)
+	r.notifySession(j, true)
 	delete(r.joined, j.shim.Attachment)
 	r.leave(j)
-	if s := r.wrapOf(j); s != nil && j.server.PID != 0 {
-		if err := r.save(r.ctx, s); err != nil {
-			r.log.Error("note the end of a server", "server_id", j.shim.Server, "err", err)
-		}
-	}
 	r.over(j.shim.Session, j.shim.Attachment)
 	if j.claims != "" {
 		r.over(j.claims, "")
@@ -145,17 +119,9 @@ func (r *Registry) detach(j *Joined, how, why string) {
 	}
 }
 
-// endServer ends the group of a server that an earlier daemon knew of, once
-// its shim is dead. A shim that lives looks after it, here or with a later daemon.
-func (r *Registry) endServer(old store.Server) {
-	over := time.Now().Add(Reattach + 5*time.Second)
-	for alive(old.Shim) {
-		if time.Now().After(over) || !r.pause(look) {
-			return
-		}
-	}
-	endGroup(r.ctx, old.Leader, r.log)
-}
+// EndGroup ends what is left of a server's process group whose shim has ended: one that
+// was killed has not done it. When ctx ends, it kills at once.
+func (r *Registry) EndGroup(ctx context.Context, leader Process) { endGroup(ctx, leader, r.log) }
 
 // Attached describes one shim.
 type Attached struct {

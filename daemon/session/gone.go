@@ -56,11 +56,11 @@ func (r *Registry) leaves(id string) {
 			left = append(left, p)
 		}
 	}
-	if err != nil || !s.present || !alive(s.Wrap) { // what was its child may be another's by now
+	if err != nil || !s.present || !Alive(s.Wrap) { // what was its child may be another's by now
 		return
 	}
 	s.settled = true
-	if left = slices.DeleteFunc(left, func(p Process) bool { return !alive(p) }); len(left) > 0 {
+	if left = slices.DeleteFunc(left, func(p Process) bool { return !Alive(p) }); len(left) > 0 {
 		r.remember(store.Gone{Session: id, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Left: left})
 	}
 }
@@ -89,7 +89,7 @@ func (r *Registry) isBack(id string) {
 // agent's: a person has one. r.mu is held.
 func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, bool) {
 	for id, g := range r.gone {
-		if g.Ended == 0 && !slices.ContainsFunc(g.Left, alive) {
+		if g.Ended == 0 && !slices.ContainsFunc(g.Left, Alive) {
 			r.isBack(id) // nothing is left of it
 			continue
 		}

@@ -16,18 +16,18 @@ const termGrace = 2 * time.Second
 // the process that was meant. A group whose leader has gone is left alone.
 func endGroup(ctx context.Context, leader Process, log *slog.Logger) {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
-		if leader.PID == 0 || !alive(leader) || unix.Kill(-int(leader.PID), sig) != nil {
+		if leader.PID == 0 || !Alive(leader) || unix.Kill(-int(leader.PID), sig) != nil {
 			return
 		}
 		log.Warn("ending what a shim left behind", "group", leader.PID, "signal", unix.SignalName(sig))
-		for over := time.Now().Add(termGrace); time.Now().Before(over) && ctx.Err() == nil && alive(leader); {
+		for over := time.Now().Add(termGrace); time.Now().Before(over) && ctx.Err() == nil && Alive(leader); {
 			time.Sleep(look)
 		}
 	}
 }
 
-// alive reports whether p runs still.
-func alive(p Process) bool {
+// Alive reports whether p runs still.
+func Alive(p Process) bool {
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", int(p.PID))
 	if err != nil || info.Proc.P_stat == 5 { // SZOMB
 		return false

@@ -97,9 +97,9 @@ func readStat(pid int) (stat, bool) {
 	return stat{fields[0][0], group, start, threads}, err1 == nil && err2 == nil && err3 == nil
 }
 
-// alive reports whether p runs still. Its first thread may have ended before the
+// Alive reports whether p runs still. Its first thread may have ended before the
 // others, which have its files and locks.
-func alive(p Process) bool {
+func Alive(p Process) bool {
 	s, ok := readStat(int(p.PID))
 	return ok && s.start == p.Start && (s.state != 'Z' || s.threads > 1)
 }

@@ -18,7 +18,7 @@ const hangUpWithin = 2 * time.Second
 // hangUp hangs up on what a killed wrap has left of its agent. A wrap that lives,
 // or that has closed its session, is left alone.
 func (r *Registry) hangUp(s *Session) {
-	for over := time.Now().Add(hangUpWithin); alive(s.Wrap); {
+	for over := time.Now().Add(hangUpWithin); Alive(s.Wrap); {
 		if r.keepsAgent(s) || time.Now().After(over) || !r.pause(look) {
 			return
 		}
@@ -55,7 +55,7 @@ const noTerminal = -1
 // has gone.
 func terminalOf(p Process) int {
 	sid, err := unix.Getsid(int(p.PID))
-	if err != nil || !alive(p) {
+	if err != nil || !Alive(p) {
 		return noTerminal
 	}
 	return sid

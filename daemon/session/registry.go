@@ -111,11 +111,8 @@ func New(o Options) (*Registry, error) {
 		}, old.Wrap, old.Opened)
 		r.sessions[s.Spec.ID] = s
 		s.cgroup, _ = sock.Cgroup(s.Wrap.PID)
-		if !alive(s.Wrap) {
+		if !Alive(s.Wrap) {
 			r.vanish(s)
-		}
-		for _, server := range old.Servers {
-			r.wait.Go(func() { r.endServer(server) })
 		}
 		r.wait.Go(func() {
 			if r.leaveToWrap(s) {

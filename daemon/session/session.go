@@ -1,11 +1,10 @@
 // Package session knows who is at the daemon: the wraps that people opened and
 // the shims that joined.
 //
-// A wrap is a stream. When it tears, or a shim dies, what they guarded is still
-// there: rewritten files of a wrap, the server of a shim. This package takes over
-// then. It restores the files once the wrap's lock is free, it ends a server whose
-// shim has died, and it remembers both on disk, so that a daemon that was killed as
-// well does it at its next start.
+// A wrap is a stream. When it tears, its rewritten files are still there. This
+// package takes over then and restores them once the wrap's lock is free. What it
+// has to do is on disk, so that a daemon that was killed as well does it at its next
+// start.
 package session
 
 import (
@@ -170,16 +169,10 @@ func filesOf(files []File) string {
 
 // save writes down what is to be known of s after a restart. r.mu is held.
 func (r *Registry) save(ctx context.Context, s *Session) error {
-	saved := &store.Session{
+	return r.store.PutSession(ctx, &store.Session{
 		ID: s.Spec.ID, Agent: s.Spec.Agent, Command: s.Spec.Command, Project: s.Spec.Project, Profile: string(s.Spec.Profile),
 		Keep: s.Spec.Keep, Wrap: s.Wrap, Opened: s.Opened, Files: s.files,
-	}
-	for _, j := range r.joined {
-		if j.of(s.Spec.ID) && j.server.PID != 0 {
-			saved.Servers = append(saved.Servers, store.Server{Shim: j.peer, Leader: j.server})
-		}
-	}
-	return r.store.PutSession(ctx, saved)
+	})
 }
 
 // note writes down what happened to a session.

@@ -394,8 +394,8 @@ func TestHijackedAttachment(t *testing.T) {
 	}
 }
 
-// A shim that was killed leaves its server behind, which must not survive it.
-func TestServerOfADeadShim(t *testing.T) {
+// What a shim that was killed has left of its server's group is ended.
+func TestEndGroup(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "trap '' TERM; sleep 300 & wait; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -409,15 +409,11 @@ func TestServerOfADeadShim(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	defer r.Close()
-	open(t, r, aWrap)
-	j, _ := join(t, r, Process{PID: 1000002, Start: 8}, aWrap) // no such process: it is dead
 	s, ok := statOf(cmd.Process.Pid)
 	if !ok {
 		t.Skip("processes can't be looked at here")
 	}
-	r.Started(j, s)
-	r.End(j, "left", "")
-	w.eventually(t, "detach", func() bool { return len(w.dropped) == 1 })
+	r.EndGroup(t.Context(), s)
 	select {
 	case <-ended:
 	case <-time.After(time.Minute):

@@ -227,6 +227,7 @@ var migrations = []string{
 		name  TEXT PRIMARY KEY,
 		about TEXT NOT NULL -- JSON
 	) STRICT, WITHOUT ROWID;`,
+	`ALTER TABLE sessions DROP COLUMN servers;`,
 }
 
 // migrate brings the file to the current version, or leaves it as it is.

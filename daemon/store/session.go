@@ -19,7 +19,6 @@ type Session struct {
 	Wrap    Process
 	Opened  time.Time // UTC, microseconds
 	Files   []File
-	Servers []Server
 	State   string // the owner's word for how far it has come
 }
 
@@ -27,12 +26,6 @@ type Session struct {
 type Process struct {
 	PID   int32
 	Start uint64 // when it was started, as the platform counts
-}
-
-// Server is a server process of a session, and the shim that started it.
-type Server struct {
-	Shim   Process
-	Leader Process // of the server's process group
 }
 
 // File is one file that a session rewrites.
@@ -47,16 +40,11 @@ func (db *DB) PutSession(ctx context.Context, s *Session) error {
 	if err != nil {
 		return fmt.Errorf("keep session: %w", err)
 	}
-	servers, err := json.Marshal(s.Servers)
-	if err != nil {
-		return fmt.Errorf("keep session: %w", err)
-	}
 	ctx = context.WithoutCancel(ctx)
 	err = db.together(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO sessions (id, agent, command, project, profile, keep, pid, started, opened, servers, state)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			s.ID, s.Agent, string(command), s.Project, s.Profile, s.Keep, s.Wrap.PID, int64(s.Wrap.Start), micros(s.Opened),
-			string(servers), s.State)
+		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO sessions (id, agent, command, project, profile, keep, pid, started, opened, state)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			s.ID, s.Agent, string(command), s.Project, s.Profile, s.Keep, s.Wrap.PID, int64(s.Wrap.Start), micros(s.Opened), s.State)
 		if err != nil {
 			return err
 		}
@@ -100,21 +88,18 @@ func (db *DB) DeleteSession(ctx context.Context, id string) error {
 func (db *DB) Sessions(ctx context.Context) ([]Session, error) {
 	var all []Session
 	places := map[string]int{}
-	err := db.each(ctx, `SELECT id, agent, command, project, profile, keep, pid, started, opened, servers, state FROM sessions ORDER BY opened, id`,
+	err := db.each(ctx, `SELECT id, agent, command, project, profile, keep, pid, started, opened, state FROM sessions ORDER BY opened, id`,
 		func(scan func(...any) error) error {
 			var s Session
-			var command, servers []byte
+			var command []byte
 			var started, opened int64
-			err := scan(&s.ID, &s.Agent, &command, &s.Project, &s.Profile, &s.Keep, &s.Wrap.PID, &started, &opened, &servers, &s.State)
+			err := scan(&s.ID, &s.Agent, &command, &s.Project, &s.Profile, &s.Keep, &s.Wrap.PID, &started, &opened, &s.State)
 			if err != nil {
 				return err
 			}
 			s.Wrap.Start, s.Opened = uint64(started), fromMicros(opened)
 			if err := json.Unmarshal(command, &s.Command); err != nil {
 				return fmt.Errorf("%s: command: %w", s.ID, err)
-			}
-			if err := json.Unmarshal(servers, &s.Servers); err != nil {
-				return fmt.Errorf("%s: servers: %w", s.ID, err)
 			}
 			places[s.ID] = len(all)
 			all = append(all, s)

@@ -54,20 +54,21 @@ const (
 // internal/* stand for what has no line of its own. Tests may import anything.
 var mayImport = map[string][]string{
 	"internal/*":     {sys, json},
-	"internal/child": {sys, "internal/nowait"},
+	"internal/child": {sys},
 	"internal/mcp":   {sys, json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
-	"internal/edit/*":    {"internal/edit"},
-	"internal/jsonc":     {sys, json, hujson, "internal/edit"},
-	"internal/tomledit":  {toml, "internal/edit"},
-	"internal/yamledit":  {yaml, "internal/edit"},
-	"internal/agentconf": {sys, json, diff, "internal/edit", "internal/jsonc", "internal/tomledit", "internal/yamledit"},
-	"internal/display":   {sys, json, text},
-	"internal/uri":       {idna},
-	"internal/bench":     {sys, protobuf, proto, "client", "internal/rig"}, // it measures from where people are, on a finer clock than /proc has
-	"internal/fake":      {sys, json, toml, yaml},                          // its agents read what ours rewrite
-	"internal/rig":       {sys, "internal/tempdir"},
+	"internal/edit/*":              {"internal/edit"},
+	"internal/jsonc":               {sys, json, hujson, "internal/edit"},
+	"internal/tomledit":            {toml, "internal/edit"},
+	"internal/yamledit":            {yaml, "internal/edit"},
+	"internal/agentconf":           {sys, json, diff, "internal/edit", "internal/jsonc", "internal/tomledit", "internal/yamledit"},
+	"internal/display":             {sys, json, text},
+	"internal/uri":                 {idna},
+	"internal/bench":               {sys, protobuf, proto, "client", "internal/rig"}, // it measures from where people are, on a finer clock than /proc has
+	"internal/fake":                {sys, json, toml, yaml},                          // its agents read what ours rewrite
+	"internal/rig":                 {sys, "internal/tempdir"},
+	"internal/kills/testdata/stop": {sys},
 
 	// What a service manager is told, and the files that it reads.
 	"contrib/*":        {},
@@ -83,11 +84,11 @@ var mayImport = map[string][]string{
 	"daemon/keep": {sys, "daemon/relay/mapping"},
 	// A session of an agent and a server, on the memory that outlives a daemon and on
 	// descriptors that are not the daemon's own.
-	"daemon/relay":         {sys, "internal/...", "daemon/gate", "daemon/relay/..."},
+	"daemon/relay":         {sys, json, "internal/...", "daemon/gate", "daemon/relay/..."},
 	"daemon/relay/mapping": {sys},
 	"daemon/relay/pipe":    {sys, "daemon/relay/mapping"},
 	// What shims hand over, on who they are and on who keeps it.
-	"daemon/handover": {"internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
+	"daemon/handover": {sys, "internal/...", "daemon/gate", "daemon/keep", "daemon/relay", "daemon/relay/...", "daemon/session", "daemon/store"},
 	// What keeps programs running stands on supervise.
 	"daemon/agent":    {sys, json, "internal/...", "daemon/gate", "daemon/config", "daemon/supervise"},
 	"daemon/facts":    {sys, json, sync, text, "internal/...", "daemon/gate", "daemon/config"},

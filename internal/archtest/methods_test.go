@@ -116,7 +116,7 @@ func TestPromisesAreTested(t *testing.T) {
 	for _, p := range promises {
 		first, rest, _ := strings.Cut(p.by, " ")
 		if first == "transcript" {
-			if _, err := os.Stat(filepath.Join(top, "cmd/tg-shim/testdata/transcripts", rest+".txt")); err != nil {
+			if _, err := os.Stat(filepath.Join(top, "daemon/relay/testdata/transcripts", rest+".txt")); err != nil {
 				t.Errorf("%s: %v", p.promise, err)
 			}
 		} else {

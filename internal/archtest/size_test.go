@@ -5,34 +5,10 @@ import (
 	"testing"
 )
 
-const (
-	longestFile     = 300 // lines
-	longestFunction = 60
-)
-
-// longFiles are those past longestFile, each with the reason why it is not cut.
-var longFiles = map[string]string{}
+const longestFunction = 60 // lines
 
 // longFunctions are those past longestFunction, as "path name", likewise.
 var longFunctions = map[string]string{}
-
-func TestFileLength(t *testing.T) {
-	excused := map[string]bool{}
-	for _, source := range sources(t) {
-		if source.lines <= longestFile {
-			continue
-		}
-		excused[source.path] = true
-		if longFiles[source.path] == "" {
-			t.Errorf("%s has %d lines; cut it, or give the reason in longFiles", source.path, source.lines)
-		}
-	}
-	for path := range longFiles {
-		if !excused[path] {
-			t.Errorf("longFiles excuses %s, which is not past %d lines", path, longestFile)
-		}
-	}
-}
 
 func TestFunctionLength(t *testing.T) {
 	excused := map[string]bool{}

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/thoughtgate/thoughtgated/internal/nowait"
 )
 
 // pipes are both ends of the three streams, all of them close-on-exec; nil of a
@@ -91,43 +89,53 @@ func (w *writeEnd) Close() error {
 // that is read from one after its end was asked for.
 const maxPipe = 1 << 20
 
-// ReadEnd reads what another process writes, until that closes its side or
-// nothing more is to be waited for. The file must be a pipe or a socket that the
-// runtime waits for; it stays its owner's to close. Read is for one goroutine at
-// a time, End for any.
-type ReadEnd struct {
+// outEnd is the child's stdout or stderr: it reads what is written until the other side is
+// closed or nothing more is to be waited for, and is closed at its end. Read is for one
+// goroutine at a time, the others for any.
+type outEnd struct {
 	file    *os.File
-	reader  *nowait.Reader
 	ended   atomic.Bool  // nothing more is waited for
 	drained atomic.Int64 // bytes read since
+
+	once sync.Once
+	err  error // of closing
 }
 
-// NewReadEnd returns a reader of file.
-func NewReadEnd(file *os.File) *ReadEnd { return &ReadEnd{file: file, reader: nowait.NewReader(file)} }
-
-// Read reads as the file does. After End it never waits.
-func (r *ReadEnd) Read(b []byte) (int, error) {
+// Read returns io.EOF at the end of the stream and ever after, and releases the
+// descriptor then. After end it never waits.
+func (r *outEnd) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	n, err := r.reader.Read(b)
+	n, err := r.file.Read(b)
 	if errors.Is(err, os.ErrDeadlineExceeded) && r.ended.Load() {
 		n, err = r.drain(b)
+	}
+	if err == io.EOF {
+		r.ended.Store(true)
+		r.Close()
+	} else if errors.Is(err, os.ErrClosed) && r.ended.Load() {
+		err = io.EOF
 	}
 	return n, err
 }
 
-// End makes reads return what is there to be read, 1 MiB of it at most, and then
-// io.EOF. A Read that waits is woken up. It fails, and changes nothing,
-// when the file is one that is read without the runtime's help.
-func (r *ReadEnd) End() error {
+// Close gives the stream up. A child that goes on writing gets SIGPIPE.
+func (r *outEnd) Close() error {
+	r.once.Do(func() { r.err = r.file.Close() })
+	return r.err
+}
+
+// end makes reads return what is there to be read, 1 MiB of it at most, and then
+// io.EOF. A Read that waits is woken up. It fails when the stream is closed.
+func (r *outEnd) end() error {
 	r.ended.Store(true)
 	return r.file.SetReadDeadline(time.Unix(1, 0))
 }
 
 // drain reads without waiting. It goes around the poller, which returns an
 // expired deadline before it looks at the pipe.
-func (r *ReadEnd) drain(b []byte) (n int, err error) {
+func (r *outEnd) drain(b []byte) (n int, err error) {
 	if r.drained.Load() >= maxPipe {
 		return 0, io.EOF
 	}
@@ -154,30 +162,4 @@ func (r *ReadEnd) drain(b []byte) (n int, err error) {
 	}
 	r.drained.Add(int64(n))
 	return n, nil
-}
-
-// outEnd is the child's stdout or stderr, which is closed at its end.
-type outEnd struct {
-	*ReadEnd
-	once sync.Once
-	err  error
-}
-
-// Read returns io.EOF at the end of the stream and ever after, and releases
-// the descriptor then.
-func (r *outEnd) Read(b []byte) (int, error) {
-	n, err := r.ReadEnd.Read(b)
-	if err == io.EOF {
-		r.ended.Store(true)
-		r.Close()
-	} else if errors.Is(err, os.ErrClosed) && r.ended.Load() {
-		err = io.EOF
-	}
-	return n, err
-}
-
-// Close gives the stream up. A child that goes on writing gets SIGPIPE.
-func (r *outEnd) Close() error {
-	r.once.Do(func() { r.err = r.file.Close() })
-	return r.err
 }

@@ -39,7 +39,7 @@ func TestReadEndAfterStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	end := &outEnd{ReadEnd: NewReadEnd(r)}
+	end := &outEnd{file: r}
 	waiting := make(chan error, 1)
 	go func() {
 		_, err := io.ReadFull(end, make([]byte, 6))
@@ -57,7 +57,7 @@ func TestReadEndAfterStop(t *testing.T) {
 		}
 		waiting <- err
 	}()
-	end.End()
+	end.end()
 	select {
 	case err := <-waiting:
 		if err != nil {
@@ -83,8 +83,8 @@ func TestReadEndIsBoundedAfterStop(t *testing.T) {
 			}
 		}
 	}()
-	end := &outEnd{ReadEnd: NewReadEnd(r)}
-	end.End()
+	end := &outEnd{file: r}
+	end.end()
 	n, err := io.Copy(io.Discard, end)
 	if err != nil || n > maxPipe+64<<10 {
 		t.Errorf("read %d bytes, %v; want at most %d", n, err, maxPipe)

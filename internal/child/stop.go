@@ -115,8 +115,8 @@ func (c *Child) finish(t *tree) {
 	c.left = append(c.left, t.alive()...)
 	// Some process that could not be ended may still hold the other sides. An
 	// error means that they are closed already.
-	_ = c.stdout.End()
-	_ = c.stderr.End()
+	_ = c.stdout.end()
+	_ = c.stderr.end()
 }
 
 // gone reports whether the leader has exited and nothing else is left that

@@ -26,6 +26,10 @@ func TestAnnounce(t *testing.T) {
 		if string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
+		before, ok := Unannounced(got, &e)
+		if changed := want != line; ok != changed || changed && string(before) != line {
+			t.Errorf("without it: %s, %v\nwant %s", before, ok, line)
+		}
 		if raw := e.Result.Of(got); len(raw) == 0 || raw[0] != '{' || raw[len(raw)-1] != '}' {
 			t.Errorf("the envelope is of another line: %s", raw)
 		}

@@ -1,16 +1,25 @@
 package private
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMain lets the test binary be a process that keeps to itself.
 func TestMain(m *testing.M) {
-	if os.Getenv("PRIVATE_TEST") == "" {
+	switch os.Getenv("PRIVATE_TEST") {
+	case "":
 		os.Exit(m.Run())
+	case "inherited":
+		if CloseInherited() != nil {
+			os.Exit(1)
+		}
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
 	}
 	if NoCore() != nil || NoReading() != nil {
 		os.Exit(1)
@@ -35,5 +44,37 @@ func TestNoCore(t *testing.T) {
 	left, err := os.ReadDir(cmd.Dir)
 	if err != nil || len(left) != 0 {
 		t.Errorf("it left %v, %v", left, err)
+	}
+}
+
+// Whoever reads what a process has inherited learns of its end while that process runs.
+func TestCloseInherited(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), "PRIVATE_TEST=inherited")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd.ExtraFiles = []*os.File{w}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	_ = r.SetReadDeadline(time.Now().Add(time.Minute))
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("read %d, %v; want the end", n, err)
+	}
+	stdin.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -39,8 +39,25 @@ func (h *House) Activate() {
 // Release builds a program as a release of that name, and returns its path.
 func Release(tb testing.TB, name, release string) string {
 	tb.Helper()
+	return buildOne(tb, name, UnderRace(), "-ldflags", "-X main.release="+release)
+}
+
+// Shipped returns the path of a program as it ships.
+func Shipped(tb testing.TB, name string) string {
+	tb.Helper()
+	return program(tb, name, true)
+}
+
+// Build builds a program as it ships but for flags of go build, and returns its path.
+func Build(tb testing.TB, name string, flags ...string) string {
+	tb.Helper()
+	return buildOne(tb, name, false, flags...)
+}
+
+func buildOne(tb testing.TB, name string, race bool, flags ...string) string {
+	tb.Helper()
 	dir := tb.TempDir()
-	if err := buildTo(dir, UnderRace(), []string{name}, "-ldflags", "-X main.release="+release); err != nil {
+	if err := buildTo(dir, race, []string{name}, flags...); err != nil {
 		tb.Fatal(err)
 	}
 	return filepath.Join(dir, name)

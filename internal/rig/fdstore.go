@@ -14,27 +14,28 @@ import (
 )
 
 // FDStore keeps descriptors for daemons that are started one after the other, as systemd
-// does: it hands them to the next one, newest first.
+// does: the same open file once, where the system tells, and no more than it may. It hands
+// them to the next daemon, newest first. What no daemon should say fails the test.
 type FDStore struct {
 	tb   testing.TB
 	conn *net.UnixConn
-	most int
 
 	mu   sync.Mutex // guards what follows
+	max  int
 	kept []*os.File // by their names
 }
 
-// mostKept is FileDescriptorStoreMax= of the unit.
-const mostKept = 5128
+// maxKept is FileDescriptorStoreMax= of the unit.
+const maxKept = 4096
 
-// NewFDStore returns a store that daemons reach at path, until tb ends.
-func NewFDStore(tb testing.TB, path string) *FDStore {
+// NewFDStore returns a store that daemons reach at address, until tb ends.
+func NewFDStore(tb testing.TB, address string) *FDStore {
 	tb.Helper()
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &FDStore{tb: tb, conn: conn, most: mostKept}
+	s := &FDStore{tb: tb, conn: conn, max: maxKept}
 	var serving sync.WaitGroup
 	serving.Go(s.serve)
 	tb.Cleanup(func() {
@@ -43,6 +44,53 @@ func NewFDStore(tb testing.TB, path string) *FDStore {
 		s.Drop()
 	})
 	return s
+}
+
+// Address is where daemons reach it.
+func (s *FDStore) Address() string { return s.conn.LocalAddr().String() }
+
+// SetMax makes n the number of descriptors that it may keep.
+func (s *FDStore) SetMax(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.max = n
+}
+
+// Names are the names of what it keeps, sorted.
+func (s *FDStore) Names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for _, f := range s.kept {
+		names = append(names, f.Name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Plant has it keep a copy of something that no daemon has given it.
+func (s *FDStore) Plant(name string, f *os.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append([]*os.File{os.NewFile(uintptr(s.duplicate(f)), name)}, s.kept...)
+}
+
+// HandOver calls take with a copy of all that it keeps, which is the callee's.
+func (s *FDStore) HandOver(take func(name string, fd int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.kept {
+		take(f.Name(), s.duplicate(f))
+	}
+}
+
+func (s *FDStore) duplicate(f *os.File) int {
+	s.tb.Helper()
+	to, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	return to
 }
 
 // Drop closes all that is kept.
@@ -104,6 +152,10 @@ func (s *FDStore) obey(words []string, rights []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case slices.Contains(words, "BARRIER=1"):
+		if len(words) != 1 || len(fds) != 1 {
+			s.tb.Errorf("a barrier with %q and %d descriptors", words, len(fds))
+		}
 	case slices.Contains(words, "FDSTOREREMOVE=1"):
 		s.kept = slices.DeleteFunc(s.kept, func(f *os.File) bool {
 			if f.Name() == name {
@@ -112,10 +164,18 @@ func (s *FDStore) obey(words []string, rights []byte) {
 			return f.Name() == name
 		})
 	case slices.Contains(words, "FDSTORE=1"):
-		for len(fds) > 0 && len(s.kept) < s.most {
-			unix.CloseOnExec(fds[0])
-			s.kept = append([]*os.File{os.NewFile(uintptr(fds[0]), name)}, s.kept...)
+		if !slices.Contains(words, "FDPOLL=0") {
+			s.tb.Errorf("%q: a pipe whose other end is closed is given up", words)
+		}
+		for len(fds) > 0 && len(s.kept) < s.max {
+			fd := fds[0]
 			fds = fds[1:]
+			if slices.ContainsFunc(s.kept, func(f *os.File) bool { return sameFile(int(f.Fd()), fd) }) {
+				unix.Close(fd)
+				continue
+			}
+			unix.CloseOnExec(fd)
+			s.kept = append([]*os.File{os.NewFile(uintptr(fd), name)}, s.kept...)
 		}
 	}
 	for _, fd := range fds { // of a barrier, or too many
@@ -123,11 +183,28 @@ func (s *FDStore) obey(words []string, rights []byte) {
 	}
 }
 
+// KeepAtMost makes n the number of descriptors that are kept for the daemons of the house
+// which are started from now on.
+func (h *House) KeepAtMost(n int) { h.store.SetMax(n) }
+
 // Kept is how many descriptors are kept for the daemons of the house.
 func (h *House) Kept() int {
 	h.store.mu.Lock()
 	defer h.store.mu.Unlock()
 	return len(h.store.kept)
+}
+
+// AlterKept has alter see each descriptor that is kept for the daemons of the house, under
+// its name there, and keeps what that returns in its place.
+func (h *House) AlterKept(alter func(*os.File) *os.File) {
+	h.store.mu.Lock()
+	defer h.store.mu.Unlock()
+	for i, f := range h.store.kept {
+		if other := alter(f); other != f {
+			f.Close()
+			h.store.kept[i] = other
+		}
+	}
 }
 
 // Start has start start cmd, a daemon that inherits listening sockets, called control and
@@ -145,7 +222,7 @@ func (s *FDStore) Start(cmd *exec.Cmd, listening []*os.File, start func()) {
 	cmd.Path = "/bin/sh"
 	cmd.Env = append(slices.Clone(cmd.Env),
 		fmt.Sprintf("LISTEN_FDS=%d", len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"),
-		fmt.Sprintf("FDSTORE=%d", s.most), "NOTIFY_SOCKET="+s.conn.LocalAddr().String(),
+		fmt.Sprintf("FDSTORE=%d", s.max), "NOTIFY_SOCKET="+s.Address(),
 	)
 	cmd.ExtraFiles = files
 	start()

@@ -49,6 +49,12 @@ type House struct {
 	// Program is started as the daemon instead of the one that was built; empty for that.
 	Program string
 
+	// Keep has the daemon's own keeper run it, instead of the test. Daemon is the keeper
+	// then, which starts the daemon again whenever that dies.
+	Keep bool
+
+	service string // of the house's systemd, which runs the daemon; empty for none
+
 	held  []*os.File // the daemon's sockets, where the test is the service manager
 	store *FDStore
 }
@@ -107,7 +113,12 @@ func (h *House) StartDaemon() {
 	cmd := exec.Command(or(h.Program, program(h.tb, "thoughtgated", h.Shipped)), "--log-format", "text")
 	cmd.Env, cmd.Dir = h.Env, "/"
 	cmd.Stdout, cmd.Stderr = log, log
-	h.store.Start(cmd, h.held, func() { h.Daemon = start(h.tb, cmd) })
+	if h.Keep {
+		cmd.Args = append(cmd.Args, "--keep")
+		h.Daemon = start(h.tb, cmd)
+	} else {
+		h.store.Start(cmd, h.held, func() { h.Daemon = start(h.tb, cmd) })
+	}
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		if conn, err := net.Dial("unix", h.Socket()); err == nil {
 			conn.Close()

@@ -130,9 +130,16 @@ func UnderRace() bool {
 	return false
 }
 
+// Program returns the path of a program that was built for the tests: thoughtgated or
+// tg-shim.
+func Program(tb testing.TB, name string) string { return program(tb, name, false) }
+
 // program returns the path of a program.
 func program(tb testing.TB, name string, asShipped bool) string {
 	tb.Helper()
+	if dir := os.Getenv(insideVar); dir != "" {
+		return filepath.Join(dir, name)
+	}
 	from := asTested
 	if asShipped {
 		from = shipped

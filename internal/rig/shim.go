@@ -41,6 +41,9 @@ type Options struct {
 	// the callee's until it returns.
 	Each func(line []byte)
 
+	// Sockets makes the shim's standard input and output sockets, as Node.js does.
+	Sockets bool
+
 	// Terminal makes the shim's standard error a terminal.
 	Terminal bool
 
@@ -116,7 +119,7 @@ func (h *House) Shim(tb testing.TB, o Options) *Shim {
 		}()
 	}
 	cmd.WaitDelay = 2 * time.Second
-	if err := s.run(cmd, o.Each); err != nil {
+	if err := s.run(cmd, o); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(s.close)
@@ -137,12 +140,12 @@ func or(a, b string) string {
 
 // run starts cmd with pipes of our own: those of exec are closed with the
 // process, before the last of what it wrote has been read.
-func (s *Shim) run(cmd *exec.Cmd, each func(line []byte)) error {
-	inRead, inWrite, err := os.Pipe()
+func (s *Shim) run(cmd *exec.Cmd, o Options) error {
+	inRead, inWrite, err := ends(o.Sockets, 1)
 	if err != nil {
 		return err
 	}
-	outRead, outWrite, err := os.Pipe()
+	outRead, outWrite, err := ends(o.Sockets, 0)
 	if err != nil {
 		return errors.Join(err, inRead.Close(), inWrite.Close())
 	}
@@ -153,12 +156,12 @@ func (s *Shim) run(cmd *exec.Cmd, each func(line []byte)) error {
 	s.stdin = inWrite
 	go func() { // ends with the shim
 		defer outRead.Close()
-		if each == nil {
+		if o.Each == nil {
 			copyTo(s.Agent, outRead)
 			return
 		}
 		defer s.Agent.end()
-		eachLine(outRead, each)
+		eachLine(outRead, o.Each)
 	}()
 	return nil
 }

@@ -27,8 +27,8 @@ import (
 const (
 	// maxReply bounds the answer to a call, in bytes.
 	maxReply = 1 << 20
-	// patience is how long the daemon may take to take in what is written to it.
-	patience = 5 * time.Second
+	// writeTimeout is how long the daemon may take to take in what is written to it.
+	writeTimeout = 5 * time.Second
 )
 
 // Conn is a connection to the daemon. Its methods may be called by any number of
@@ -201,7 +201,7 @@ func (c *Conn) write(b []byte) error {
 	if c.err != nil || len(b) == 0 {
 		return c.err
 	}
-	err := c.conn.SetWriteDeadline(time.Now().Add(patience))
+	err := c.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err == nil {
 		_, err = c.conn.Write(b)
 	}

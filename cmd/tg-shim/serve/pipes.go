@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,23 +75,4 @@ func handOver() error {
 		}
 	}
 	return nil
-}
-
-// closeInherited closes what an agent has handed on without meaning to, as children
-// of a shell that keeps pipes open do: as long as we had it nobody would learn of its
-// end. What Go has opened for itself is closed on exec, and stays.
-func closeInherited() {
-	open, err := os.ReadDir("/dev/fd")
-	if err != nil {
-		return
-	}
-	for _, entry := range open {
-		fd, err := strconv.Atoi(entry.Name())
-		if err != nil || fd <= unix.Stderr {
-			continue
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd)
-		}
-	}
 }

@@ -69,7 +69,9 @@ type shim struct {
 // Run serves until the server has ended and the agent has been written what it is
 // owed. It uses standard input, output and error, and closes the first two.
 func Run(o Options) (child.State, error) {
-	closeInherited()
+	if err := private.CloseInherited(); err != nil {
+		o.Log.Debug("what the agent has handed on stays open", "err", err)
+	}
 	if err := child.BecomeSubreaper(); err != nil {
 		o.Log.Debug("orphans of the server will not be found", "err", err)
 	}

@@ -36,7 +36,7 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	known, ended, told := make(chan struct{}), make(chan child.State, 1), make(chan struct{})
 	others.Go(func() {
 		defer close(told)
-		s.tell(ctx, server.PID(), known, ended)
+		s.notifyDaemon(ctx, server.PID(), known, ended)
 	})
 	ended <- s.wait(ctx, server)
 	leaving, over := context.WithTimeout(ctx, s.Times.LastAnswers)
@@ -85,9 +85,9 @@ func await(c <-chan struct{}, d time.Duration) {
 	}
 }
 
-// tell tells the daemon which process the server is, and then how it has ended. known
+// notifyDaemon tells the daemon which process the server is, and then how it has ended. known
 // is closed when the first is done.
-func (s *shim) tell(ctx context.Context, pid int, known chan<- struct{}, ended <-chan child.State) {
+func (s *shim) notifyDaemon(ctx context.Context, pid int, known chan<- struct{}, ended <-chan child.State) {
 	s.started(ctx, pid, "")
 	close(known)
 	state := <-ended

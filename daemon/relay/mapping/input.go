@@ -34,6 +34,10 @@ type inputPlace struct {
 	dirty uint64 // what stands between end and this is to be made zero; 0 for nothing
 }
 
+// MaxAhead is how much may be read of a side beside one line of any length, in bytes,
+// before that is taken up.
+const MaxAhead = 1 << 20
+
 // Input returns the input of a side. taken is the offset up to which it was taken
 // up, as the journal says; it is 0 for a new mapping.
 func (m *Mapping) Input(side Side, taken uint64) (*Input, error) {
@@ -45,7 +49,7 @@ func (m *Mapping) Input(side Side, taken uint64) (*Input, error) {
 	p := &in.words.place[current]
 	base, end, dirty := atomic.LoadUint64(&p.base), atomic.LoadUint64(&p.end), atomic.LoadUint64(&p.dirty)
 	space := uint64(len(in.space))
-	if end > space || dirty > space || taken < base || taken-base > end || end-(taken-base) > uint64(m.longest+readSize) {
+	if end > space || dirty > space || taken < base || taken-base > end || end-(taken-base) > uint64(m.longest+MaxAhead+readSize) {
 		return nil, fmt.Errorf("%w: an input holds %d bytes from %d on, up to %d was taken up", ErrDamaged, end, base, taken)
 	}
 	in.base, in.end = base, int(end)
@@ -74,8 +78,11 @@ func (in *Input) Room(taken uint64) []byte {
 	if in.end == len(in.space) || taken == in.base+uint64(in.end) && in.end > 0 {
 		in.move(taken)
 	}
-	return in.space[in.end:min(in.end+readSize, len(in.space))]
+	return in.Behind()
 }
+
+// Behind is Room without anything being moved: it may be empty.
+func (in *Input) Behind() []byte { return in.space[in.end:min(in.end+readSize, len(in.space))] }
 
 // move moves what was not taken up to the front.
 func (in *Input) move(taken uint64) {

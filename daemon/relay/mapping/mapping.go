@@ -77,17 +77,30 @@ func Create(longest int) (*Mapping, error) {
 	size := sizeOf(longest)
 	f, err := create(size)
 	if err != nil {
-		return nil, fmt.Errorf("make a mapping: %w", err)
+		return nil, createError(size, err)
 	}
 	m, err := mapFile(f, size, longest)
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, errors.Join(createError(size, err), f.Close())
 	}
 	h := m.header()
 	atomic.StoreUint64(&h.version, version)
 	atomic.StoreUint64(&h.longest, uint64(longest))
 	atomic.StoreUint64(&h.magic, magic)
 	return m, nil
+}
+
+// createError says what to do where a limit keeps a process from having a mapping, which
+// is large, though little of it is ever written to.
+func createError(size int64, err error) error {
+	remedy := ""
+	switch {
+	case errors.Is(err, syscall.EFBIG):
+		remedy = "raise the daemon's limit on the size of files (ulimit -f where it is started, LimitFSIZE= in its unit), and restart it: "
+	case errors.Is(err, syscall.ENOMEM):
+		remedy = "raise the daemon's limit on memory addresses (ulimit -v where it is started, LimitAS= in its unit), and restart it: "
+	}
+	return fmt.Errorf("make the memory of a session, a file of %d MiB of which little is used: %s%w", size>>20, remedy, err)
 }
 
 // Open takes over the mapping that another daemon has made. The file is the

@@ -12,11 +12,11 @@ import (
 // token and at no other time, since a token that it did not give is an error to
 // it, and progress after the answer may be.
 
-// beatEvery is how often an agent is told.
-const beatEvery = 10 * time.Second
+// reminderInterval is how often an agent is told.
+const reminderInterval = 10 * time.Second
 
-// beat tells the agent of one held call. s.mu guards it.
-type beat struct {
+// reminder tells the agent of one held call. s.mu guards it.
+type reminder struct {
 	token    []byte
 	approval string // the question that is open
 	next     *time.Timer
@@ -32,50 +32,50 @@ func tokenOf(e *wire.Envelope, line []byte) []byte {
 	return append([]byte(nil), token...)
 }
 
-// beat begins to tell the agent that w waits for the answer to a question, or goes on
+// startReminder begins to tell the agent that w waits for the answer to a question, or goes on
 // with that. s.mu is held.
-func (s *Session) beat(w *waiting, approval string) {
+func (s *Session) startReminder(w *waiting, approval string) {
 	r := s.state.open[w.side][w.key]
-	if w.result || r == nil || r.token == nil || approval == "" || s.beats[w.seq] != nil { // extensions answer soon
+	if w.result || r == nil || r.token == nil || approval == "" || s.reminders[w.seq] != nil { // extensions answer soon
 		return
 	}
-	b := &beat{token: r.token, approval: approval}
-	s.beats[w.seq] = b
-	if w.beats == 0 {
-		s.tellWaiting(w.seq, b)
+	b := &reminder{token: r.token, approval: approval}
+	s.reminders[w.seq] = b
+	if w.reminders == 0 {
+		s.remind(w.seq, b)
 		return
 	}
-	s.beatLater(w.seq, b) // an earlier daemon has begun
+	s.remindLater(w.seq, b) // an earlier daemon has begun
 }
 
-// tellWaiting tells the agent that a call waits, and sees to it that it is told
+// remind tells the agent that a call waits, and sees to it that it is told
 // again. s.mu is held.
-func (s *Session) tellWaiting(seq uint64, b *beat) {
-	n := s.state.waiting[seq].beats + 1
+func (s *Session) remind(seq uint64, b *reminder) {
+	n := s.state.waiting[seq].reminders + 1
 	// Servers count from 0 or 1, and progress must rise: these are smaller than
 	// whatever the server says once the call has reached it.
-	s.happen(&reminded{seq}, &owed{to: fromAgent, line: fmt.Appendf(nil,
+	s.commit(&reminded{seq}, &owed{to: fromAgent, line: fmt.Appendf(nil,
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d.%06d,"message":"waiting for approval %s"}}`+"\n",
 		b.token, n/1e6, n%1e6, b.approval)})
 	s.changed.Broadcast()
-	s.beatLater(seq, b)
+	s.remindLater(seq, b)
 }
 
-func (s *Session) beatLater(seq uint64, b *beat) {
-	b.next = time.AfterFunc(beatEvery, func() {
-		defer s.caught()
+func (s *Session) remindLater(seq uint64, b *reminder) {
+	b.next = time.AfterFunc(reminderInterval, func() {
+		defer s.recoverPanic()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.beats[seq] == b && s.state.waiting[seq] != nil && s.ctx.Err() == nil {
-			s.tellWaiting(seq, b)
+		if s.reminders[seq] == b && s.state.waiting[seq] != nil && s.ctx.Err() == nil {
+			s.remind(seq, b)
 		}
 	})
 }
 
-// endBeat ends the telling. s.mu is held.
-func (s *Session) endBeat(seq uint64) {
-	if b := s.beats[seq]; b != nil {
+// endReminder has the agent told no more. s.mu is held.
+func (s *Session) endReminder(seq uint64) {
+	if b := s.reminders[seq]; b != nil {
 		b.next.Stop()
-		delete(s.beats, seq)
+		delete(s.reminders, seq)
 	}
 }

@@ -10,7 +10,7 @@ import (
 func (s *stage) tellSoon() {
 	s.session.mu.Lock()
 	defer s.session.mu.Unlock()
-	s.session.silence.after = time.Millisecond
+	s.session.silentRequests.after = time.Millisecond
 }
 
 // unanswered waits until the judge was told of just these requests without an answer.
@@ -50,16 +50,16 @@ func TestUnanswered(t *testing.T) {
 // Of too many requests without an answer the judge is told how many more there are.
 func TestManyUnanswered(t *testing.T) {
 	st := newState()
-	for i := range uint64(mostUnanswered + 3) {
+	for i := range uint64(maxUnanswered + 3) {
 		side := fromAgent
-		if i == mostUnanswered {
+		if i == maxUnanswered {
 			side = fromServer
 		}
 		key := fmt.Sprint(i)
 		st.open[side][key] = &request{side: side, key: key, id: []byte(key), number: i, sent: 1 + i}
 	}
-	silent, young := st.silent(mostUnanswered + 2)
-	if open, more := unanswered(silent); len(open) != mostUnanswered || more != 1 || !young || open[0].Call != 0 {
+	silent, young := st.silent(maxUnanswered + 2)
+	if open, more := unanswered(silent); len(open) != maxUnanswered || more != 1 || !young || open[0].Call != 0 {
 		t.Errorf("%d are told, %d more, young: %v", len(open), more, young)
 	}
 }

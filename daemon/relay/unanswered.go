@@ -13,18 +13,18 @@ import (
 const (
 	// unansweredAfter is how long a request has no answer before the judge is told.
 	unansweredAfter = time.Second
-	// mostUnanswered is how many requests it is told of; the others are counted.
-	mostUnanswered = 1024
-	// mostNamed is how much of an id or a method it is told, in bytes.
-	mostNamed = 128
+	// maxUnanswered is how many requests it is told of; the others are counted.
+	maxUnanswered = 1024
+	// maxNamed is how much of an id or a method it is told, in bytes.
+	maxNamed = 128
 )
 
-// silence is how requests without an answer are looked for.
-type silence struct {
-	after time.Duration // unansweredAfter; less in tests
-	look  *time.Timer
-	armed bool // look is set
-	told  bool // the judge was told of some, last
+// silentRequests is how requests without an answer are looked for.
+type silentRequests struct {
+	after    time.Duration // unansweredAfter; less in tests
+	look     *time.Timer
+	armed    bool // look is set
+	reported bool // the judge was told of some, last
 }
 
 // now is the time, as requests have it.
@@ -33,37 +33,37 @@ func now() uint64 { return uint64(time.Now().UnixMicro()) }
 // awaitAnswers has the judge told, in a while, which of the open requests have no answer.
 // s.mu is held.
 func (s *Session) awaitAnswers() {
-	l := &s.silence
-	if l.armed || len(s.state.open[fromAgent])+len(s.state.open[fromServer]) == 0 && !l.told {
+	l := &s.silentRequests
+	if l.armed || len(s.state.open[fromAgent])+len(s.state.open[fromServer]) == 0 && !l.reported {
 		return
 	}
 	l.armed = true
 	if l.look == nil {
 		l.look = time.AfterFunc(l.after, func() {
-			defer s.caught()
+			defer s.recoverPanic()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.tellUnanswered()
+			s.reportUnanswered()
 		})
 		return
 	}
 	l.look.Reset(l.after)
 }
 
-// tellUnanswered tells the judge which requests have no answer. s.mu is held.
-func (s *Session) tellUnanswered() {
-	l := &s.silence
+// reportUnanswered tells the judge which requests have no answer. s.mu is held.
+func (s *Session) reportUnanswered() {
+	l := &s.silentRequests
 	l.armed = false
 	if s.ctx.Err() != nil {
 		return
 	}
 	silent, young := s.state.silent(uint64(time.Now().Add(-l.after).UnixMicro()))
-	if len(silent) > 0 || l.told {
+	if len(silent) > 0 || l.reported {
 		open, more := unanswered(silent)
 		s.gate.Unanswered(open, more)
-		l.told = len(silent) > 0
+		l.reported = len(silent) > 0
 	}
-	if young || l.told {
+	if young || l.reported {
 		s.awaitAnswers()
 	}
 }
@@ -90,10 +90,10 @@ func (s *state) silent(by uint64) (all []*request, young bool) {
 func unanswered(silent []*request) (open []gate.Unanswered, more int) {
 	for _, r := range silent {
 		switch {
-		case len(open) < mostUnanswered:
+		case len(open) < maxUnanswered:
 			open = append(open, gate.Unanswered{
 				Call: r.number, Side: r.side, Since: time.UnixMicro(int64(r.sent)),
-				Method: r.method[:min(len(r.method), mostNamed)], ID: string(r.id[:min(len(r.id), mostNamed)]),
+				Method: r.method[:min(len(r.method), maxNamed)], ID: string(r.id[:min(len(r.id), maxNamed)]),
 			})
 		case r.side == fromAgent:
 			more++

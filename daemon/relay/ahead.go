@@ -1,0 +1,132 @@
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// While a request is judged, its pump reads nothing. Where that takes long, the side's
+// input is looked at now and then: whoever has asked may have taken the request back, and
+// then it is judged no further. That is all that is done about lines before their turn.
+
+// aheadAfter is how long a request is judged before its side's input is looked at, and
+// again how long it is until the next look.
+const aheadAfter = 50 * time.Millisecond
+
+// lookAhead looks, as long as the pump of side has a request judged, whether that was
+// taken back.
+func (s *Session) lookAhead(side wire.Side) {
+	defer s.recoverPanic()
+	if seq := s.takenBack(side); seq != 0 {
+		s.gate.Cancel(seq)
+	}
+}
+
+// lookLater has the input of side looked at in a while. s.mu is held.
+func (s *Session) lookLater(side wire.Side) {
+	if s.look[side] == nil {
+		s.look[side] = time.AfterFunc(s.aheadAfter, func() { s.lookAhead(side) })
+		return
+	}
+	s.look[side].Reset(s.aheadAfter)
+}
+
+// takenBack returns the number of the request of side that is being judged, where it was
+// taken back by now; else 0, and it sees to the next look.
+func (s *Session) takenBack(side wire.Side) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.beingJudged[side]
+	if w == nil || w.key == "" || w.result || w.withdrawn || s.ctx.Err() != nil {
+		return 0
+	}
+	if w.withdrawn = s.inputs[side].cancels(w.key); w.withdrawn {
+		return w.seq
+	}
+	s.lookLater(side)
+	return 0
+}
+
+// cancels implements [source]. It reads what there is before.
+func (in *input) cancels(key string) bool {
+	rest := in.Unread()
+	s, most := in.session, in.session.mapping.Longest()+mapping.MaxAhead
+	for len(rest) < mapping.MaxAhead && len(in.Input.Unread(s.state.taken[in.side])) < most && in.failed == nil && pipe.Ready(in.fd) {
+		room := in.Behind()
+		if len(room) == 0 {
+			break
+		}
+		n, err := pipe.Read(in.fd, room)
+		switch {
+		case errors.Is(err, pipe.ErrNothing):
+			return false
+		case err == nil && n == 0:
+			in.failed = io.EOF
+		case err != nil:
+			in.failed = err
+		}
+		in.Read(n)
+		rest = in.Unread()
+	}
+	in.ahead = max(in.ahead, in.at)
+	for rest = rest[in.ahead-in.at:]; ; {
+		line, after, whole := bytes.Cut(rest, []byte("\n"))
+		if !whole {
+			return false
+		}
+		if is, more := cancels(in.side, line, key); is || !more {
+			return is
+		}
+		in.ahead += uint64(len(line)) + 1
+		rest = after
+	}
+}
+
+// cancels implements [source].
+func (in *inbox) cancels(key string) bool {
+	m := in.shared
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, size := 0, 0; i < len(m.lines) && size < mapping.MaxAhead; i++ {
+		line := m.lines[i]
+		size += len(line)
+		if is, more := cancels(fromServer, bytes.TrimSuffix(line, []byte("\n")), key); is || !more {
+			return is
+		}
+	}
+	return false
+}
+
+// cancels reports whether a line of side cancels the request with the key. Where more is
+// false nothing can be told of those behind it: it may be the beginning of what its reader
+// refuses.
+func cancels(side wire.Side, line []byte, key string) (is, more bool) {
+	if len(bytes.TrimSpace(line)) == 0 {
+		return false, true
+	}
+	line = bytes.TrimSuffix(line, []byte("\r"))
+	var e wire.Envelope
+	if wire.Read(line, side, &e) != nil {
+		return false, false
+	}
+	return mcp.Check(side, &e, line) == nil && keyCancelled(&e, line) == key, true
+}
+
+// keyCancelled is the key of the request that a message cancels, empty for none.
+func keyCancelled(e *wire.Envelope, line []byte) string {
+	if e.Kind != wire.Notification || e.Method != "notifications/cancelled" || !e.RequestID.Present() {
+		return ""
+	}
+	key, err := wire.Key(e.RequestID.Of(line))
+	if err != nil {
+		return ""
+	}
+	return key
+}

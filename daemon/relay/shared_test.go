@@ -1,0 +1,86 @@
+package relay
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// unread is a session with a shared server, which has let it go since its agent has read
+// nothing of n lines of 1 MiB each, and has not answered its call.
+func unread(t *testing.T, testTimeout time.Duration) (s *stage, agent *os.File, n int) {
+	t.Helper()
+	s = newStage(t, play{shared: true})
+	s.leave()
+	agent, to := pipeOf(t)
+	s.kept[1].Close()
+	s.kept[1] = to
+	s.mu.Lock()
+	s.member = nil
+	s.mu.Unlock()
+	s.runWith(s.ends(), func(session *Session) { session.readTimeout = testTimeout })
+	s.letGo()
+	s.steps("judged " + aCall)
+	client := s.member.client
+	note := []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 1<<20) + `"}}`)
+	for client.Deliver(note) {
+		if n++; n > 64 {
+			t.Fatal("there is no end to what it takes")
+		}
+		for len(s.judge.observations) > 0 {
+			<-s.judge.observations
+		}
+	}
+	client.Gone(errors.New("it is slow"))
+	return s, agent, n
+}
+
+// An agent that reads nothing of what its shared server writes loses that, and the
+// session ends.
+func TestSharedSlowReader(t *testing.T) {
+	s, agent, _ := unread(t, time.Millisecond)
+	defer agent.Close()
+	s.over()
+}
+
+// One that reads before it is too late gets all of it, and learns what was not answered.
+func TestSharedLateReader(t *testing.T) {
+	s, agent, n := unread(t, testTimeout)
+	defer agent.Close()
+	lines := bufio.NewReaderSize(agent, 2<<20)
+	for i := range n {
+		if line, err := lines.ReadString('\n'); err != nil || len(line) < 1<<20 {
+			t.Fatalf("line %d of %d is %.100s, %v", i, n, line, err)
+		}
+	}
+	const want = `{"jsonrpc":"2.0","id":1,"error":{"code":-31012,"message":"The shared MCP server is not there any more (it is slow) and did not answer"}}` + "\n"
+	if line, err := lines.ReadString('\n'); line != want {
+		t.Errorf("the last line is %.200s, %v", line, err)
+	}
+	s.over()
+}
+
+// As long as an agent stays whose shared server could not be started, it is told so.
+func TestSharedIsNotStarted(t *testing.T) {
+	s := newStage(t, play{shared: true})
+	s.leave()
+	ends := s.ends()
+	ends.Server = &Shared{Join: func(context.Context, Client) (Member, error) {
+		return nil, fmt.Errorf("%w: no such file", ErrNotStarted)
+	}}
+	s.run(ends)
+	s.letGo()
+	for range 2 {
+		s.steps("agent> "+aPing, `agent< {"jsonrpc":"2.0","id":2,"error":{"code":-31011,"message":"The MCP server could not be started: the server could not be started: no such file"}}`)
+		if err := s.until("the agent is waited for", func() bool { return s.session.inputs[fromAgent].handledAll() }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.hangUp(fromAgent)
+	s.over(fromAgent)
+}

@@ -1,0 +1,57 @@
+package relay
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+)
+
+// What is within a call that was let pass, and is a message by itself, is never written
+// alone, wherever somebody has moved the place from which on it is owed.
+func TestMessageWithinALine(t *testing.T) {
+	const (
+		within = `{"x":[],"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"denied"}}`
+		call   = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":` + within + `}}}`
+	)
+	before := uint64(len(call) - len(within) - len(`}}}`))
+	s := newStage(t, play{})
+	s.steps("judged " + call)
+	s.leave()
+	cursor, err := s.memory.Cursor(mapping.Server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := cursor.Delivered() - uint64(len(call)+1) + before
+	cursor.SetDelivered(at)
+	cursor.SetStaged(at)
+	cursor.SetIntent(at)
+	s.begin()
+	s.letGo()
+	s.over(fromAgent, fromServer)
+	if err := s.session.Err(); !errors.Is(err, mapping.ErrDamaged) {
+		t.Errorf("the session has ended with %v", err)
+	}
+}
+
+func TestOpensMessage(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"jsonrpc":"2.0","id":1,"method":"ping"}}}`: true,
+		` {"x":{"y":[1]},"m\u0065thod":"ping"} , {}`: true,
+		`[{"id":1},{"method":"ping"}]]`:              true,
+		`[1,{"x":1,"jsonrpc":`:                       true,
+		`{"x":{"method":"ping"}}`:                    false,
+		`"}, {"method":"ping"}`:                      false,
+		`,{"method":"ping"}`:                         false,
+		`{"id":1,"params":["method","jsonrpc"]}`:     false,
+		`{"id":1} {"method":"ping"}`:                 false,
+		`x{"method":"ping"}`:                         false,
+		``:                                           false,
+		`[[{"method":"ping"}]]`:                      false,
+		`{"params":{},"id":"method","x":"jsonrpc"}`:  false,
+	} {
+		if got := opensMessage([]byte(text)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package kills
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/record"
+)
+
+// recorded is what is on record of a request.
+type recorded struct{ forwards, holds, outcomes, others int }
+
+// A session is on record as lost whose end the next daemon has not seen: its descriptors
+// were not kept yet, or no more, or its shim had left. All was delivered then, which the
+// agents say. It must not be lost for what was found in its memory.
+var harm = regexp.MustCompile(`damaged|fault`)
+
+// compare holds what is on record against what the agents have asked for and were
+// answered, after so many kills.
+func (h *house) compare(kills int) {
+	type call struct {
+		attachment string
+		seq        uint64
+	}
+	ids, found, refused := map[call]string{}, map[string]*recorded{}, map[string]int{}
+	of := func(id string) *recorded {
+		if found[id] == nil {
+			found[id] = &recorded{}
+		}
+		return found[id]
+	}
+	report, err := record.Verify([]string{h.Path("state/thoughtgate/audit")}, record.VerifyOptions{Each: func(_ uint64, e record.Entry) error {
+		r, err := record.Parse(e.Line)
+		if err != nil {
+			return err
+		}
+		of := func() *recorded { return of(ids[call{r.Attachment, r.Call}]) }
+		switch {
+		case r.Kind == record.KindCall:
+			ids[call{r.Attachment, r.Call}] = r.Server + " " + r.MessageID
+			switch r.Verdict {
+			case "forward":
+				of().forwards++
+			case "hold":
+				of().holds++
+			default:
+				of().others++
+			}
+		case r.Kind == record.KindOutcome && (r.Verdict == "ok" || r.Verdict == "lost" || r.Verdict == "not_written"):
+			of().outcomes++
+		case r.Kind == record.KindOutcome, r.Kind == record.KindOrphan:
+			of().others++
+		case r.Kind == record.KindRefused && strings.Contains(r.Reason, "twice while it dealt with"):
+			refused[r.Server]++
+		case r.Kind == record.KindRefused, r.Kind == record.KindDenied:
+			h.Errorf("on record: %s", e.Line)
+		case r.Kind == record.KindDetach && harm.MatchString(r.Reason):
+			h.Errorf("a session was ended: %s", e.Line)
+		}
+		return nil
+	}})
+	if err != nil || report.Bad != nil || report.Torn > 0 {
+		h.Errorf("verify the record: %v, bad %v, %d bytes torn", err, report.Bad, report.Torn)
+	}
+	calls, twice := 0, h.lost
+	for _, a := range h.agents {
+		twice += len(a.refused)
+		for id, q := range a.sent {
+			calls++
+			name := a.name + " " + strconv.Itoa(id)
+			got := *of(name)
+			delete(found, name)
+			want := recorded{forwards: 1, outcomes: 1}
+			if q.held { // a person may have answered before the next daemon came to it
+				want.holds = min(got.holds, 1)
+			}
+			switch {
+			case !q.judged:
+				want = recorded{}
+			case a.refused[id] == callRefused: // it may have been judged by one of the daemons that it ended
+				want.forwards, want.outcomes, want.holds = min(got.forwards, want.forwards), min(got.forwards, want.forwards), min(got.holds, want.holds)
+			}
+			if got != want {
+				h.Errorf("of request %s is on record %+v, want %+v %s", name, got, want, a.refused[id])
+			}
+		}
+		if len(a.refused) > refused[a.name] {
+			h.Errorf("%s: %d lines were refused, and %d are on record", a.name, len(a.refused), refused[a.name])
+		}
+	}
+	for name, r := range found {
+		if *r != (recorded{}) {
+			h.Errorf("of %q is on record %+v, and no agent has asked for it", name, *r)
+		}
+	}
+	if twice > kills/4+2*sessions {
+		h.Errorf("%d lines were refused for having ended two daemons each, of %d", twice, kills)
+	}
+	h.Logf("%d requests in %d sessions, of which %d were refused for having ended two daemons", calls, len(h.agents), twice)
+}

@@ -1,0 +1,27 @@
+package rig
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ends returns the two ends of a pipe or of a socket, of which ours stays with the test.
+func ends(socket bool, ours int) (r, w *os.File, err error) {
+	if !socket {
+		return os.Pipe()
+	}
+	syscall.ForkLock.RLock() // macOS has no socket that is closed on exec from the first
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	_ = unix.SetNonblock(fds[ours], true) // so that it has deadlines; at worst it has none
+	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
+}

@@ -1,0 +1,3 @@
+package rig
+
+func sameFile(int, int) bool { return false }
