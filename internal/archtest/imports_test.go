@@ -58,16 +58,18 @@ var mayImport = map[string][]string{
 	"internal/mcp":   {sys, json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
-	"internal/edit/*":              {"internal/edit"},
-	"internal/jsonc":               {sys, json, hujson, "internal/edit"},
-	"internal/tomledit":            {toml, "internal/edit"},
-	"internal/yamledit":            {yaml, "internal/edit"},
-	"internal/agentconf":           {sys, json, diff, "internal/edit", "internal/jsonc", "internal/tomledit", "internal/yamledit"},
-	"internal/display":             {sys, json, text},
-	"internal/uri":                 {idna},
-	"internal/bench":               {sys, protobuf, proto, "client", "internal/rig"}, // it measures from where people are, on a finer clock than /proc has
-	"internal/fake":                {sys, json, toml, yaml},                          // its agents read what ours rewrite
-	"internal/rig":                 {sys, "internal/tempdir"},
+	"internal/edit/*":    {"internal/edit"},
+	"internal/jsonc":     {sys, json, hujson, "internal/edit"},
+	"internal/tomledit":  {toml, "internal/edit"},
+	"internal/yamledit":  {yaml, "internal/edit"},
+	"internal/agentconf": {sys, json, diff, "internal/edit", "internal/jsonc", "internal/tomledit", "internal/yamledit"},
+	"internal/display":   {sys, json, text},
+	"internal/uri":       {idna},
+	"internal/bench":     {sys, protobuf, proto, "client", "internal/rig"}, // it measures from where people are, on a finer clock than /proc has
+	"internal/fake":      {sys, json, toml, yaml},                          // its agents read what ours rewrite
+	"internal/rig":       {sys, "internal/tempdir"},
+
+	// A part of daemons that tests build.
 	"internal/kills/testdata/stop": {sys},
 
 	// What a service manager is told, and the files that it reads.

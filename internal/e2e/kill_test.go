@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 )
 
-// killRules forward some, hold some, and don't wait long for a daemon.
+// killRules forward some, hold some and deny some.
 const killRules = `schema: 1
 governance:
   defaults: {action: forward}
@@ -20,16 +20,18 @@ governance:
     - {match: "send_*", action: approve}
 approval:
   you: {destination: {type: local}, timeout: 5m}
-shim: {reattach: 2s}
 `
 
 // Whatever is killed with SIGKILL, alone or together with others: no
 // configuration stays rewritten, no process stays behind, nothing is executed
 // that was not judged, and no request stays unanswered while its agent lives.
-// The daemon alone is EC-STDIO-042.
+// The daemon is started again at once, as its service manager does, and alone it is
+// missed by nobody (EC-STDIO-042). The service is the daemon and who keeps its
+// descriptors: with both, the sessions end.
 func TestKill(t *testing.T) {
 	needProc(t)
 	victims := []string{"tgctl", "daemon", "shim", "server"}
+	sets := [][]string{{"service"}, {"tgctl", "service"}}
 	for set := 1; set < 1<<len(victims); set++ {
 		var names []string
 		for i, v := range victims {
@@ -37,6 +39,9 @@ func TestKill(t *testing.T) {
 				names = append(names, v)
 			}
 		}
+		sets = append(sets, names)
+	}
+	for _, names := range sets {
 		t.Run(strings.Join(names, "+"), func(t *testing.T) {
 			t.Parallel()
 			k := newKilling(t)
@@ -53,7 +58,7 @@ type killing struct {
 	before string
 	held   <-chan reply
 	slow   <-chan reply
-	daemon bool // it was killed
+	goesOn bool // only the daemon was killed, and another one is there
 }
 
 func newKilling(t *testing.T) *killing {
@@ -74,7 +79,10 @@ func newKilling(t *testing.T) *killing {
 
 // kill kills all of them at once.
 func (k *killing) kill(names []string) {
-	pids := map[string][]int{"tgctl": {k.agent.pid()}, "daemon": {k.house.daemon.pid()}, "shim": k.pidsOf("tg-shim"), "server": k.serverPIDs()}
+	daemon := k.house.daemon
+	pids := map[string][]int{
+		"tgctl": {k.agent.pid()}, "daemon": {daemon.pid()}, "service": {daemon.pid()}, "shim": k.pidsOf("tg-shim"), "server": k.serverPIDs(),
+	}
 	if len(pids["shim"]) != 2 || len(pids["server"]) != 2 {
 		k.t.Fatalf("processes: %v, want two shims and two servers", pids)
 	}
@@ -84,19 +92,26 @@ func (k *killing) kill(names []string) {
 				k.t.Fatalf("kill %s: %v", name, err)
 			}
 		}
-		k.daemon = k.daemon || name == "daemon"
 	}
-	if slices.Contains(names, "tgctl") && !k.daemon {
+	lost := slices.Contains(names, "service")
+	killed := lost || slices.Contains(names, "daemon")
+	if slices.Contains(names, "tgctl") && !killed {
 		// While the agent still runs. A second is what is promised; this
 		// machine may be busy.
 		if !eventually(func() bool { return k.read("work/mcp.json") == k.before }, patience) {
 			k.t.Error("the daemon does not restore the configuration of a wrap that was killed")
 		}
 	}
-	if k.daemon {
-		<-k.house.daemon.ended
-		k.house.daemon = nil
+	if !killed {
+		return
 	}
+	<-daemon.ended
+	k.house.daemon = nil
+	if lost {
+		k.kept.Drop()
+	}
+	k.startDaemon()
+	k.goesOn = !lost && len(names) == 1
 }
 
 // serverPIDs returns the servers: the test binary in that role.
@@ -114,21 +129,23 @@ func (k *killing) serverPIDs() []int {
 
 func (k *killing) check() {
 	t := k.t
+	if k.goesOn {
+		k.tgctl("approvals", "deny", k.question().ID)
+	}
 	// The agent lives, so it gets its answers, and can go on asking.
 	held := k.agent.await(k.held, "the held call")
 	if held.Error == "" && !held.IsError {
 		t.Errorf("a held call that nobody approved went through: %+v", held)
 	}
-	k.agent.await(k.slow, "the call under way")
+	slow := k.agent.await(k.slow, "the call under way")
 	k.agent.call("one", "delete_note", map[string]any{"name": "plan"})
-	k.agent.call("two", "list_notes", nil)
+	list := k.agent.call("two", "list_notes", nil)
+	if k.goesOn && (slow.Error != "" || slow.IsError || list.Text != "groceries\nplan") {
+		t.Errorf("under another daemon the call under way has the answer %+v, and the next one %+v", slow, list)
+	}
 	k.agent.stdin.Close()
 	k.agent.wait(t)
 
-	if k.daemon {
-		// What the dead left is put right at the next start.
-		k.startDaemon()
-	}
 	if !eventually(func() bool { return k.read("work/mcp.json") == k.before }, patience) {
 		t.Errorf("the configuration stays rewritten:\n%s", k.read("work/mcp.json"))
 	}
@@ -186,11 +203,11 @@ func (k *killing) checkExecuted() {
 }
 
 // A question survives the daemon: the answer given to the next one lets the
-// call through, which has been waiting in the shim all the while.
+// call through, which has been waiting all the while.
 func TestQuestionSurvivesTheDaemon(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.rules(strings.Replace(killRules, "reattach: 2s", "reattach: 30s", 1))
+	h.rules(killRules)
 	config := h.servers(0o600, map[string]entry{"one": h.fakeServer("one")})
 	h.startDaemon()
 	a := h.wrap(config)
@@ -275,12 +292,12 @@ func TestKillAllWithRealServers(t *testing.T) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	h.killDaemon()
+	h.startDaemon()
 	if r := a.await(long, "a call to a real server"); r.Error == "" {
 		t.Errorf("a call whose shim was killed: %+v", r)
 	}
 	a.stdin.Close()
 	a.wait(t)
-	h.startDaemon()
 	if !eventually(func() bool { return h.read("work/mcp.json") == before }, patience) {
 		t.Error("the configuration stays rewritten")
 	}
