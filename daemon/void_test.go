@@ -228,8 +228,7 @@ func installs(h gate.Hooked) func(*world) error {
 const (
 	held     = 'h' // the call waits; the change is made once the yes is written down
 	parked   = 'p' // the call was told to repeat itself, and is made again by another process
-	unheard  = 'u' // the stream has torn, and the shim brings the call again
-	upgraded = 'r' // likewise, but another daemon has come meanwhile
+	upgraded = 'r' // nobody hears of it, and then another daemon comes
 	asked    = 'q' // the daemon is another one before somebody answers
 )
 
@@ -243,45 +242,45 @@ type change struct {
 // order, never make what was there before.
 var voids = map[string]change{
 	"an argument":         {"prq", lines("ship it", "ship him")},
-	"a blank":             {"purq", lines(`"name":"plan"`, `"name": "plan"`)},
-	"the order":           {"purq", lines(`"name":"plan","text":"ship it"`, `"text":"ship it","name":"plan"`)},
-	"an argument more":    {"purq", lines(`"text"`, `"force":true,"text"`)},
+	"a blank":             {"prq", lines(`"name":"plan"`, `"name": "plan"`)},
+	"the order":           {"prq", lines(`"name":"plan","text":"ship it"`, `"text":"ship it","name":"plan"`)},
+	"an argument more":    {"prq", lines(`"text"`, `"force":true,"text"`)},
 	"_meta":               {"prq", lines(`"x":1`, `"x":2`)},
 	"_meta less":          {"prq", lines(`"x":1,`, ``)},
 	"a task":              {"prq", lines(`"_meta"`, `"task":{"ttl":1},"_meta"`)},
 	"a member more":       {"prq", lines(`"_meta"`, `"destination":"prod","_meta"`)},
 	"answers of a user":   {"prq", lines(`"_meta"`, `"inputResponses":{"a":{}},"_meta"`)},
 	"another's name":      {"prq", lines(`toolu_0`, `say it to eve`)},
-	"the tool":            {"purq", lines("write_note", "write_memo")},
-	"the definition":      {"hpurq", sets(func(w *world) { w.pin.Digest[1]++ })},
-	"no definition":       {"hpurq", sets(func(w *world) { w.pin.Digest = [32]byte{} })},
-	"a held definition":   {"hpurq", sets(func(w *world) { w.pin.Held = "it has changed" })},
-	"more is true":        {"hpurq", sets(func(w *world) { w.facts = append(w.facts, gate.Fact{Name: "secret"}) })},
-	"our own files":       {"hpurq", sets(func(w *world) { w.facts = append(w.facts, gate.Fact{Name: "ours"}) })},
+	"the tool":            {"prq", lines("write_note", "write_memo")},
+	"the definition":      {"hprq", sets(func(w *world) { w.pin.Digest[1]++ })},
+	"no definition":       {"hprq", sets(func(w *world) { w.pin.Digest = [32]byte{} })},
+	"a held definition":   {"hprq", sets(func(w *world) { w.pin.Held = "it has changed" })},
+	"more is true":        {"hprq", sets(func(w *world) { w.facts = append(w.facts, gate.Fact{Name: "secret"}) })},
+	"our own files":       {"hprq", sets(func(w *world) { w.facts = append(w.facts, gate.Fact{Name: "ours"}) })},
 	"the command":         {"prq", sets(func(w *world) { w.shim.Launch = "l2" })},
 	"the folder":          {"prq", sets(func(w *world) { w.shim.Cwd = "/q" })},
 	"the server":          {"prq", sets(func(w *world) { w.shim.Server = "notes2" })},
 	"the agent":           {"p", sets(func(w *world) { w.shim.Agent = "cursor" })},
 	"the session":         {"p", sets(func(w *world) { w.shim.Session = "t" })},
 	"no session":          {"p", sets(func(w *world) { w.shim.Session = "" })},
-	"a rule that denies":  {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: deny}\n")},
-	"a rule that asks":    {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: approve, approval: ops}\n")},
-	"the rule's words":    {"hpurq", rewrites("read it twice", "read it")},
-	"the rule's policy":   {"hpurq", rewrites("action: policy,", "action: policy, policy_id: p,")},
-	"a forbid":            {"hpurq", rewrites("@id", "forbid (principal, action, resource);\n@id")},
-	"no permit":           {"hpurq", rewrites("(principal, action, resource) when { context.facts", `(principal == ThoughtGate::Agent::"cursor", action, resource) when { context.facts`)},
-	"the policy":          {"hpurq", rewrites(`contains("acts")`, `contains("acts") || false`)},
-	"a policy that fails": {"hpurq", rewrites("@id", `permit (principal, action, resource) when { 9223372036854775807 + 1 == context.time.hour };`+"\n@id")},
-	"presence":            {"hpurq", rewrites("ops: {", "ops: {require: presence, ")},
-	"the surfaces":        {"hpurq", rewrites("[terminal, script]", "[terminal]")},
-	"the deciders":        {"hpurq", rewrites("ops: {destination: {type: local}", "ops: {destination: {type: slack, channel: C0123ABCD, approvers: [U0123ABCD], bot_token_env: A, app_token_env: B}")},
-	"what is not shown":   {"hpurq", rewrites("ops: {", "ops: {redact_fields: [text], ")},
-	"the workflow's name": {"hpurq", func(w *world) error {
+	"a rule that denies":  {"hprq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: deny}\n")},
+	"a rule that asks":    {"hprq", rewrites("  rules:\n", "  rules:\n    - {match: write_note, action: approve, approval: ops}\n")},
+	"the rule's words":    {"hprq", rewrites("read it twice", "read it")},
+	"the rule's policy":   {"hprq", rewrites("action: policy,", "action: policy, policy_id: p,")},
+	"a forbid":            {"hprq", rewrites("@id", "forbid (principal, action, resource);\n@id")},
+	"no permit":           {"hprq", rewrites("(principal, action, resource) when { context.facts", `(principal == ThoughtGate::Agent::"cursor", action, resource) when { context.facts`)},
+	"the policy":          {"hprq", rewrites(`contains("acts")`, `contains("acts") || false`)},
+	"a policy that fails": {"hprq", rewrites("@id", `permit (principal, action, resource) when { 9223372036854775807 + 1 == context.time.hour };`+"\n@id")},
+	"presence":            {"hprq", rewrites("ops: {", "ops: {require: presence, ")},
+	"the surfaces":        {"hprq", rewrites("[terminal, script]", "[terminal]")},
+	"the deciders":        {"hprq", rewrites("ops: {destination: {type: local}", "ops: {destination: {type: slack, channel: C0123ABCD, approvers: [U0123ABCD], bot_token_env: A, app_token_env: B}")},
+	"what is not shown":   {"hprq", rewrites("ops: {", "ops: {redact_fields: [text], ")},
+	"the workflow's name": {"hprq", func(w *world) error {
 		w.cedar = strings.Replace(w.cedar, `"ops"`, `"two"`, 1)
 		return rewrites("  ops:", "  two:")(w)
 	}},
-	"a server switched off": {"hpurq", rewrites("{id: notes}", "{id: notes, enabled: false}")},
-	"a tool hidden":         {"hpurq", rewrites("{id: notes}", "{id: notes, expose: {mode: blocklist, tools: [write_note]}}")},
+	"a server switched off": {"hprq", rewrites("{id: notes}", "{id: notes, enabled: false}")},
+	"a tool hidden":         {"hprq", rewrites("{id: notes}", "{id: notes, expose: {mode: blocklist, tools: [write_note]}}")},
 	"the session's end":     {"p", func(w *world) error { w.q.WithdrawSession("s", "over"); return nil }},
 	"a no": {"p", func(w *world) error {
 		if err := w.decide(false); !errors.Is(err, gate.ErrDecided) { // too late, if time came first
@@ -289,8 +288,8 @@ var voids = map[string]change{
 		}
 		return nil
 	}},
-	"an extension that refuses": {"hpurq", installs(gate.Hooked{Move: gate.Deny, By: []string{"guard"}})},
-	"an extension that changes": {"hpurq", installs(gate.Hooked{Move: gate.Forward, Changed: []byte(`{"name":"plan","text":"..."}`), By: []string{"guard"}})},
+	"an extension that refuses": {"hprq", installs(gate.Hooked{Move: gate.Deny, By: []string{"guard"}})},
+	"an extension that changes": {"hprq", installs(gate.Hooked{Move: gate.Forward, Changed: []byte(`{"name":"plan","text":"..."}`), By: []string{"guard"}})},
 	"an extension too late":     {"h", installs(gate.Hooked{Move: gate.Forward})},
 	"time":                      {"p", sets(func(w *world) { w.asleep.Add(int64(11 * time.Minute)) })},
 	"time, over a restart":      {"p", func(w *world) error { w.asleep.Add(int64(11 * time.Minute)); return w.restart() }},
@@ -298,14 +297,14 @@ var voids = map[string]change{
 
 // neutral are changes that have no part in it.
 var neutral = map[string]change{
-	"nothing":           {"hpurq", func(*world) error { return nil }},
-	"an extension":      {"purq", installs(gate.Hooked{Move: gate.Forward})}, // it is asked
-	"an idle extension": {"hpurq", installs(gate.Hooked{})},
-	"lines above":       {"hpurq", rewrites("schema: 1\n", "schema: 1\n\n# a note\n")},
-	"another rule":      {"hpurq", rewrites("  rules:\n", "  rules:\n    - {match: \"delete_*\", action: deny}\n")},
-	"another workflow":  {"hpurq", rewrites("approval:\n", "approval:\n  zwei: {destination: {type: local}}\n")},
-	"another policy":    {"hpurq", rewrites("@id", `@id("reads") permit (principal, action == ThoughtGate::Action::"resources/read", resource);`+"\n@id")},
-	"less is true":      {"hpurq", sets(func(w *world) { w.facts[0].Detail = "in other words" })},
+	"nothing":           {"hprq", func(*world) error { return nil }},
+	"an extension":      {"prq", installs(gate.Hooked{Move: gate.Forward})}, // it is asked
+	"an idle extension": {"hprq", installs(gate.Hooked{})},
+	"lines above":       {"hprq", rewrites("schema: 1\n", "schema: 1\n\n# a note\n")},
+	"another rule":      {"hprq", rewrites("  rules:\n", "  rules:\n    - {match: \"delete_*\", action: deny}\n")},
+	"another workflow":  {"hprq", rewrites("approval:\n", "approval:\n  zwei: {destination: {type: local}}\n")},
+	"another policy":    {"hprq", rewrites("@id", `@id("reads") permit (principal, action == ThoughtGate::Action::"resources/read", resource);`+"\n@id")},
+	"less is true":      {"hprq", sets(func(w *world) { w.facts[0].Detail = "in other words" })},
 	"the token":         {"prq", lines(`"progressToken":1`, `"progressToken":2`)},
 	"the trace":         {"prq", lines(`b7ad6b7169203331`, `00f067aa0ba902b7`)},
 	"the agent's name":  {"prq", lines(`toolu_01`, `toolu_02`)},
@@ -383,22 +382,16 @@ func (w *world) play(moment rune, changes []change) (gate.Verdict, error) {
 		a.Close(true)
 		a, verdicts = w.attach(nil)
 		w.submit(a, 1)
-	case unheard, upgraded:
+	case upgraded:
 		a.Bind(nil)
 		failed = w.decide(true)
 		for n := 1; n > 0; _, _, n = a.Counts() { // the answer is taken, with nobody to tell
 			time.Sleep(time.Microsecond)
 		}
-		if moment == upgraded {
-			a.Close(false)
-			failed = errors.Join(failed, w.restart())
-		}
+		a.Close(false)
+		failed = errors.Join(failed, w.restart())
 		apply()
-		if moment == upgraded {
-			a, verdicts = w.attach(w.earlier())
-		} else {
-			a.Bind(told(verdicts))
-		}
+		a, verdicts = w.attach(w.earlier())
 		w.submit(a, 1)
 	case asked:
 		a.Close(false)
@@ -492,7 +485,7 @@ func possible(moment rune, of ...map[string]change) []string {
 // Whatever changes between a person's yes and the write makes the yes void, at
 // whatever moment it does; and what has no part in it does not.
 func TestAnyChangeBeforeTheWriteVoidsAYes(t *testing.T) {
-	for _, moment := range "hpurq" {
+	for _, moment := range "hprq" {
 		for _, name := range possible(moment, voids, neutral) {
 			t.Run(fmt.Sprintf("%c/%s", moment, name), func(t *testing.T) {
 				t.Parallel()
@@ -510,7 +503,7 @@ func TestAnyChangeBeforeTheWriteVoidsAYes(t *testing.T) {
 // No change makes another one good.
 func TestChangesTogetherVoidAYes(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		moment := rapid.SampledFrom([]rune("hpurq")).Draw(r, "moment")
+		moment := rapid.SampledFrom([]rune("hprq")).Draw(r, "moment")
 		names := rapid.SliceOfNDistinct(rapid.SampledFrom(possible(moment, voids, neutral)), 1, 4, rapid.ID).Draw(r, "changes")
 		dir, remove, err := tempdir.Make("", "tg")
 		if err != nil {
