@@ -15,7 +15,7 @@ func TestGoroutinesOfAttachments(t *testing.T) {
 	h.start(t)
 	h.attach(t).expect("forward", "", "read_file")
 	before := runtime.NumGoroutine()
-	const shims, each, calls = 20, 16, 20
+	const shims, each, calls = 20, 17, 20
 	for range shims {
 		a := h.attach(t)
 		for range calls {
