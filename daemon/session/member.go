@@ -51,17 +51,21 @@ func (r *Registry) member(h Hello) (shim gate.Shim, lasts, claims string) {
 		shim.Session = ""
 		return shim, "", ""
 	}
-	run := h.Parent
-	if run.PID <= 1 { // its agent has gone, or it was never a child of one
-		run = h.Peer
-	}
-	shim.Agent, shim.Session = agent, sessionOf(lasts, run)
+	shim.Agent, shim.Session = agent, runUnder(lasts, h.Parent, h.Peer)
 	for _, s := range r.sessions { // a wrap that waits for an instance that ran before
 		if s.Spec.Outlasting && s.Spec.Agent == agent {
 			claims = s.Spec.ID
 		}
 	}
 	return shim, lasts, claims
+}
+
+// runUnder names the session of what an agent has started under a protection.
+func runUnder(protection string, parent, peer Process) string {
+	if parent.PID <= 1 { // its agent has gone, or it was never a child of one
+		return sessionOf(protection, peer)
+	}
+	return sessionOf(protection, parent)
 }
 
 // above is the session of the nearest wrap in a line, nil for none. r.mu is held.

@@ -108,6 +108,9 @@ func (r *Registry) forget(s *Session) {
 		r.vanish(s)
 	}
 	r.endRun(s.Spec.ID)
+	for _, j := range r.drains(s.Spec.ID) { // of an earlier daemon, which went with the wrap
+		j.leave(wrapEnded)
+	}
 	if err := r.store.DeleteSession(r.ctx, s.Spec.ID); err != nil {
 		r.log.Error("forget session", "session", s.Spec.ID, "err", err)
 	}

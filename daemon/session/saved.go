@@ -31,6 +31,17 @@ func (r *Registry) Saved(j *Joined) Saved {
 	}
 }
 
+// wrap is the session of the wrap with which the shim ends, empty for none.
+func (s *Saved) wrap() string {
+	switch {
+	case s.Lasts != "" && (s.Claims != "" || s.Shim.Session == runUnder(s.Lasts, s.Parent, s.Peer)):
+		return ""
+	case s.Claims != "":
+		return s.Claims
+	}
+	return s.Shim.Session
+}
+
 // Rejoin takes a shim back in that was attached to an earlier daemon. It is called before
 // anybody can ask who is an agent.
 func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string)) (*Joined, error) {
@@ -56,6 +67,9 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string
 	}
 	r.unknown(&j.shim)
 	r.admit(j, earlier, leave)
+	if id := s.wrap(); id != "" && r.sessions[id] == nil { // it has gone with the earlier daemon
+		leave(wrapEnded)
+	}
 	r.mu.Unlock()
 	r.recordAttach(ctx, j, "reattached")
 	return j, nil

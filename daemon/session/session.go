@@ -260,6 +260,10 @@ func (r *Registry) Suspend(s *Session) {
 	close(s.ended)
 }
 
+// wrapEnded is why the shims of a wrap are asked to leave that has gone without asking
+// them.
+const wrapEnded = "the wrap has ended"
+
 // Leave is called when the stream that opened s has ended. What the wrap has
 // not put back by then is put back here.
 func (r *Registry) Leave(s *Session) {
@@ -271,7 +275,7 @@ func (r *Registry) Leave(s *Session) {
 	}
 	for _, j := range r.drains(s.Spec.ID) {
 		if !closing { // a daemon that stops leaves the shims to its successor
-			j.leave("the wrap has ended")
+			j.leave(wrapEnded)
 		}
 	}
 	r.mu.Unlock()

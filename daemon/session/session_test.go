@@ -174,6 +174,35 @@ func TestWrapAndDaemonDie(t *testing.T) {
 	w.eventually(t, "restore at the next start", func() bool { return len(w.restored) == 1 && len(w.saved) == 0 })
 }
 
+// The shims of a wrap that was killed together with the daemon are asked to leave, as
+// they are when it is killed alone: whether its files are put back before the next
+// daemon knows of them or after.
+func TestWrapAndDaemonDieUnderShims(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		w := newWorld()
+		r := w.registry(t)
+		open(t, r, aWrap)
+		j, _ := join(t, r, us(t), aWrap)
+		saved := r.Saved(j)
+		r.Close()
+		w.held = !late
+		next := w.registry(t)
+		defer next.Close()
+		if late {
+			w.eventually(t, "restore", func() bool { return len(w.saved) == 0 })
+		}
+		asked := make(chan string, 4)
+		if _, err := next.Rejoin(t.Context(), saved, func(reason string) { asked <- reason }); err != nil {
+			t.Fatal(err)
+		}
+		if !late && len(asked) > 0 {
+			t.Errorf("asked to leave (%s) while nobody knows that the wrap has ended", <-asked)
+		}
+		w.set(func() { w.held = false })
+		w.eventually(t, "a shim is asked to leave", func() bool { return len(asked) > 0 })
+	}
+}
+
 func TestDaemonRestartsUnderAWrap(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
