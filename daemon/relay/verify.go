@@ -7,8 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -114,28 +112,8 @@ func digestOf(line []byte) string {
 // number must not have made a message of the rest.
 func restOf(line []byte, n uint64) ([]byte, error) {
 	rest := line[n:]
-	if n > 0 && opensMessage(rest) {
+	if n > 0 && wire.OpensMessage(rest) {
 		return nil, damaged("what is left of a line that is owed would be a message of its own")
 	}
 	return rest, nil
-}
-
-// opensMessage reports whether somebody who reads one JSON value after the other could
-// take text for a message, or for several in an array.
-func opensMessage(text []byte) bool {
-	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	for {
-		token, err := d.ReadToken()
-		depth := d.StackDepth()
-		if err != nil || depth == 0 {
-			return false
-		}
-		outermost, _ := d.StackIndex(1)
-		kind, n := d.StackIndex(depth)
-		if kind == '{' && n%2 == 1 && (depth == 1 || depth == 2 && outermost == '[') {
-			if name := token.String(); name == "jsonrpc" || name == "method" {
-				return true
-			}
-		}
-	}
 }
