@@ -210,6 +210,8 @@ func lookAt(t *testing.T, h *rig.House, c *client.Client) *holding {
 		switch {
 		case strings.HasPrefix(to, "/memfd:"):
 			kind = "memfd"
+		case strings.Contains(to, "pidfd"): // in words that differ between kernels
+			kind = "pidfd"
 		case strings.HasPrefix(to, "/"):
 			kind = "file"
 		}
@@ -258,7 +260,7 @@ func awaitNothing(t *testing.T, h *rig.House, c *client.Client, before *holding)
 			left = fmt.Sprintf("%d descriptors are kept", n)
 		} else if running := h.Processes(); len(running) > 0 {
 			left = fmt.Sprintf("there run %v", running)
-		} else if now := lookAt(t, h, c); now.mappings+now.descriptors["memfd"]+now.descriptors["anon_inode:[pidfd]"] > 0 {
+		} else if now := lookAt(t, h, c); now.mappings+now.descriptors["memfd"]+now.descriptors["pidfd"] > 0 {
 			left = fmt.Sprintf("the daemon has %v, and %d mappings", now.descriptors, now.mappings)
 		} else if before != nil {
 			left = now.left(before)
