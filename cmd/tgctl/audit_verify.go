@@ -14,19 +14,19 @@ import (
 // verifyJSON is what `audit verify --json` prints.
 type verifyJSON struct {
 	OK       bool     `json:"ok"`
-	Log      string   `json:"log,omitempty"` // id of the log
+	Log      string   `json:"log"` // id of the log
 	Records  uint64   `json:"records"`
 	Segments int      `json:"segments"`
-	First    uint64   `json:"first,omitempty"`
-	Last     uint64   `json:"last,omitempty"`
-	LastSum  string   `json:"last_sha256,omitempty"` // hex SHA-256 of the last record
-	Values   uint64   `json:"values"`                // lines of values that are there and right
-	Retired  uint64   `json:"retired,omitempty"`     // records before the first, which the log says it dropped
-	Dropped  uint64   `json:"values_dropped"`        // lines of values that are not there, which is allowed
-	Gaps     uint64   `json:"gaps"`                  // places where the log itself says that something is missing
-	Headed   bool     `json:"head_reached"`          // a head was there to compare with, and the log reaches it
-	Torn     int64    `json:"torn_bytes"`            // behind the last record
-	Bad      *badJSON `json:"bad,omitempty"`
+	First    uint64   `json:"first"`
+	Last     uint64   `json:"last"`
+	LastSum  string   `json:"last_sha256"`    // hex SHA-256 of the last record
+	Values   uint64   `json:"values"`         // lines of values that are there and right
+	Retired  uint64   `json:"retired"`        // records before the first, which the log says it dropped
+	Dropped  uint64   `json:"values_dropped"` // lines of values that are not there, which is allowed
+	Gaps     uint64   `json:"gaps"`           // places where the log itself says that something is missing
+	Headed   bool     `json:"head_reached"`   // a head was there to compare with, and the log reaches it
+	Torn     int64    `json:"torn_bytes"`     // behind the last record
+	Bad      *badJSON `json:"bad"`
 }
 
 // badJSON is the first thing wrong with a log.

@@ -16,18 +16,18 @@ import (
 // daemonJSON is what `daemon status --json` prints.
 type daemonJSON struct {
 	Running    bool   `json:"running"`
-	Version    string `json:"version,omitempty"`
+	Version    string `json:"version"`
 	Tgctl      string `json:"tgctl"` // version of this program
-	PID        int    `json:"pid,omitempty"`
-	Manager    string `json:"manager,omitempty"`    // systemd or launchd, left out when none can be used
-	Why        string `json:"why,omitempty"`        // none can
-	Definition string `json:"definition,omitempty"` // path of the unit or property list; left out when it is not installed
-	Ours       bool   `json:"ours,omitempty"`       // written by `tgctl daemon install`
-	Program    string `json:"program,omitempty"`    // that it starts
-	Enabled    bool   `json:"enabled,omitempty"`    // it is started at login
-	Detail     string `json:"detail,omitempty"`     // the manager's own words
-	Restarts   int    `json:"restarts,omitempty"`   // after failures
-	Log        string `json:"log,omitempty"`        // command that shows it
+	PID        int    `json:"pid"`
+	Manager    string `json:"manager"`    // systemd or launchd, left out when none can be used
+	Why        string `json:"why"`        // none can
+	Definition string `json:"definition"` // path of the unit or property list; left out when it is not installed
+	Ours       bool   `json:"ours"`       // written by `tgctl daemon install`
+	Program    string `json:"program"`    // that it starts
+	Enabled    bool   `json:"enabled"`    // it is started at login
+	Detail     string `json:"detail"`     // the manager's own words
+	Restarts   int    `json:"restarts"`   // after failures
+	Log        string `json:"log"`        // command that shows it
 }
 
 func (a *app) daemonStatusCmd() *cobra.Command {
