@@ -44,7 +44,7 @@ func (a *app) extListCmd() *cobra.Command {
 		Short: "List the extensions that are installed, and how they are",
 		Long:  `List the extensions that are installed, how they are, and what they see.`,
 		Example: `  $ tgctl ext list
-  $ tgctl ext list --json | jq -r '.process | select(.state == "failed") | .error'`,
+  $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.dial(cmd.Context())
 			if err != nil {

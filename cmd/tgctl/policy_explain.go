@@ -39,7 +39,8 @@ or for the method tools/list {"tools":[...]}; what servers said in a session is
 known to the lines after it, as long as the session is among the 4,096 that had
 a line last. The answer has verdict (forward, ask, deny), rule, facts and, of
 what asks, grant: what a yes that lasts would cover. Of a list, ask means that a
-definition is held back. A line that makes no sense is answered with an error.`,
+definition is held back. A line that makes no sense is answered with an error
+and without a verdict.`,
 		Example: `  $ tgctl policy explain --server git --tool push --args '{"force": true}'
   $ tgctl policy explain --server fs --uri file:///etc/hosts --config new.yaml
   $ tgctl policy explain - < calls.jsonl | jq -r .verdict | sort | uniq -c`,

@@ -49,7 +49,7 @@ func (a *app) toolsListCmd() *cobra.Command {
 		Long: `List the tools, prompts and resource templates that servers have shown, and
 which of them wait for you, with the reason.`,
 		Example: `  $ tgctl tools list --waiting
-  $ tgctl tools list --server files --json | jq -r 'select(.reason != "") | .ref.name'`,
+  $ tgctl tools list --server files --json | jq -r 'select(.held) | .ref.name'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.dial(cmd.Context())
 			if err != nil {
