@@ -73,6 +73,7 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest, asJSON bool
 			return a.badConfig(err)
 		}
 		if asJSON && e.GetProgress() == nil {
+			a.progress("")
 			if err := a.printJSON(e); err != nil {
 				return err
 			}

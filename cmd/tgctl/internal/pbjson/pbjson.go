@@ -61,8 +61,11 @@ func (o Object) MarshalJSON() ([]byte, error) {
 
 // Marshal returns v as one line: a message, an [Object], or a struct with json tags.
 func Marshal(v any) ([]byte, error) {
-	if m, ok := v.(proto.Message); ok {
-		v = Object{Message: m}
+	switch v := v.(type) {
+	case proto.Message:
+		return Object{Message: v}.MarshalJSON()
+	case Object: // as it is: the encoder refuses JSON that is nested too deeply, as an agent may have written it
+		return v.MarshalJSON()
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

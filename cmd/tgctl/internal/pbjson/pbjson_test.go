@@ -333,6 +333,19 @@ func TestMarshalKeepsJSON(t *testing.T) {
 	}
 }
 
+// As deep as a decoder goes, and one deeper: no arguments keep a question from being
+// listed.
+func TestMarshalDeepJSON(t *testing.T) {
+	for depth, want := range map[int]string{10_000: "[[", 10_001: `"[[`} {
+		raw := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		for _, v := range []any{&pb.Approval{Arguments: []byte(raw)}, Object{&pb.Approval{Arguments: []byte(raw)}, own{}}} {
+			if line, err := Marshal(v); err != nil || !bytes.Contains(line, []byte(`"arguments":`+want)) {
+				t.Errorf("%d deep: %.200s, %v", depth, line, err)
+			}
+		}
+	}
+}
+
 // What undoes a rewrite has the file in it.
 func TestMarshalWithholds(t *testing.T) {
 	for _, m := range []proto.Message{&pb.ConfigFile{Journal: []byte("s3cret")}, &pb.Protection{Text: []byte("s3cret")}} {
