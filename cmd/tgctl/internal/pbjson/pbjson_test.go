@@ -434,7 +434,6 @@ type beside struct {
 	Maybe string   `json:"maybe,omitempty"`
 	Own   *own     `json:"own"`
 	Owns  []own    `json:"owns"`
-	when  time.Time
 }
 
 type own struct {
