@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -33,58 +30,6 @@ Without a command, approvals lists the questions that are open.`
 	return cmd
 }
 
-// approvalJSON is a question as --json shows it.
-type approvalJSON struct {
-	ID         string          `json:"id"`
-	State      string          `json:"state"` // open, approved, rejected, expired, withdrawn
-	Created    *time.Time      `json:"created,omitempty"`
-	Expires    *time.Time      `json:"expires,omitempty"`
-	Session    string          `json:"session,omitempty"`
-	Agent      string          `json:"agent,omitempty"`
-	Server     string          `json:"server"`
-	Launch     string          `json:"launch,omitempty"` // hex SHA-256 over the server's command
-	Method     string          `json:"method"`
-	Tool       string          `json:"tool,omitempty"`         // tool or prompt name, or resource URI
-	Params     json.RawMessage `json:"params,omitempty"`       // what is asked about, while the question is open
-	ParamsSize uint64          `json:"params_bytes,omitempty"` // in a list: how long the params are of which only the beginnings are shown
-	Subject    string          `json:"subject"`                // hex SHA-256 of what a yes is good for
-	Reason     string          `json:"reason,omitempty"`
-	Rule       string          `json:"rule,omitempty"`
-	Workflow   string          `json:"workflow,omitempty"`
-	Level      string          `json:"level,omitempty"` // what a yes has to show: watch, presence
-	Facts      []string        `json:"facts,omitempty"`
-	Call       string          `json:"call,omitempty"` // id of the call in the record
-	Attachment string          `json:"attachment,omitempty"`
-	Decided    *time.Time      `json:"decided,omitempty"`
-	Decider    string          `json:"decider,omitempty"`
-	Surface    string          `json:"surface,omitempty"`
-	Approver   string          `json:"approver,omitempty"` // who, as the surface said: a user's id on Slack
-	Note       string          `json:"note,omitempty"`
-	Waiting    uint32          `json:"waiting,omitempty"` // calls that wait for the answer
-	Parked     bool            `json:"parked,omitempty"`  // the agent was told to repeat the call
-	Good       *time.Time      `json:"good,omitempty"`    // until when the answer waits for it
-	Spent      bool            `json:"spent,omitempty"`   // a call has the answer
-	Edited     bool            `json:"edited,omitempty"`  // it was approved with other arguments
-	Grant      string          `json:"grant,omitempty"`   // that was given with the answer just now
-}
-
-func approvalToJSON(q *pb.Approval) approvalJSON {
-	return approvalJSON{
-		ID: q.GetId(), State: approvalState(q), Created: stamp(q.GetCreated()), Expires: stamp(q.GetExpires()),
-		Session: q.GetSession(), Agent: q.GetAgent(), Server: q.GetServer(), Launch: q.GetLaunch(),
-		Method: q.GetMethod(), Tool: q.GetTool(), Params: rawJSON(q.GetArguments()), ParamsSize: q.GetArgumentsBytes(),
-		Subject: hex.EncodeToString(q.GetSubject()), Reason: q.GetReason(), Rule: q.GetRule(), Workflow: q.GetWorkflow(), Level: q.GetLevel(),
-		Facts: q.GetFacts(), Call: q.GetCall(), Attachment: q.GetAttachment(), Decided: stamp(q.GetDecided()),
-		Decider: q.GetDecider(), Surface: q.GetSurface(), Approver: q.GetApprover(), Note: q.GetNote(),
-		Waiting: q.GetWaiting(), Parked: q.GetParked(), Good: stamp(q.GetGood()), Spent: q.GetSpent(), Edited: q.GetEdited(),
-	}
-}
-
-// approvalState names what became of a question.
-func approvalState(q *pb.Approval) string {
-	return strings.ToLower(strings.TrimPrefix(q.GetState().String(), "APPROVAL_STATE_"))
-}
-
 func (a *app) approvalsListCmd() *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
@@ -94,7 +39,7 @@ func (a *app) approvalsListCmd() *cobra.Command {
 much time it has left, and in short what the agent wants to do and why you are
 asked. What is too long is cut, and says so, also with --json; "show" shows all.`,
 		Example: `  $ tgctl approvals list
-  $ tgctl approvals list --all --json | jq -r 'select(.note) | .id'`,
+  $ tgctl approvals list --all --json | jq -r 'select(.note != "") | .id'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -104,7 +49,7 @@ asked. What is too long is cut, and says so, also with --json; "show" shows all.
 			return a.listApprovals(cmd.Context(), c, all, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, approvalJSON{})
+	jsonFlag(cmd, &asJSON, &pb.Approval{})
 	cmd.Flags().BoolVar(&all, "all", false, "list decided questions too, newest first")
 	return cmd
 }
@@ -115,12 +60,7 @@ func (a *app) listApprovals(ctx context.Context, c *client.Client, all, asJSON b
 		return err
 	}
 	if asJSON {
-		for _, q := range questions {
-			if err := a.printJSON(approvalToJSON(q)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printAllJSON(a, questions)
 	}
 	if len(questions) == 0 {
 		a.say("No question is open.")
@@ -150,7 +90,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		room = max(w-indent, 20)
 	}
 	for _, q := range questions {
-		left := display.Safe(approvalState(q))
+		left := stateWord(q)
 		if isOpen(q) {
 			left = display.Span(q.GetExpires().AsTime().Sub(a.now()))
 		}
@@ -171,6 +111,9 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	}
 	return t
 }
+
+// stateWord says what became of a question.
+func stateWord(q *pb.Approval) display.Safe { return display.Safe(pbjson.Word(q.GetState())) }
 
 func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN }
 

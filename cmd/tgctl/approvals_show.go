@@ -41,12 +41,12 @@ session did before.`,
 				return approvalFailure(args[0], err)
 			}
 			if asJSON {
-				return a.printJSON(approvalToJSON(q))
+				return a.printJSON(q)
 			}
 			return a.showApproval(cmd.Context(), c, q)
 		},
 	}
-	jsonFlag(cmd, &asJSON, approvalJSON{})
+	jsonFlag(cmd, &asJSON, &pb.Approval{})
 	return cmd
 }
 
@@ -155,7 +155,7 @@ func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
 
 // stateLine says how a question stands.
 func (a *app) stateLine(q *pb.Approval) display.Safe {
-	state := display.Safe(approvalState(q))
+	state := stateWord(q)
 	switch {
 	case isOpen(q):
 		return state + ", " + display.Span(q.GetExpires().AsTime().Sub(a.now())) + " left"

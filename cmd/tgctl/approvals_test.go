@@ -88,12 +88,12 @@ func TestApprovalsJSON(t *testing.T) {
 	if len(lines) != 4 {
 		t.Fatalf("got %d lines, want one for each of 4 questions", len(lines))
 	}
-	var second approvalJSON
+	var second struct{ Arguments json.RawMessage }
 	if err := json.Unmarshal([]byte(lines[1]), &second); err != nil {
 		t.Fatal(err)
 	}
-	if want := string(questions()[1].GetArguments()); string(second.Params) != want {
-		t.Errorf("params changed on the way:\n got %s\nwant %s", second.Params, want)
+	if want := string(questions()[1].GetArguments()); string(second.Arguments) != want {
+		t.Errorf("arguments changed on the way:\n got %s\nwant %s", second.Arguments, want)
 	}
 }
 

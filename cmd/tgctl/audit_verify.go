@@ -13,28 +13,8 @@ import (
 
 // verifyJSON is what `audit verify --json` prints.
 type verifyJSON struct {
-	OK       bool     `json:"ok"`
-	Log      string   `json:"log,omitempty"` // id of the log
-	Records  uint64   `json:"records"`
-	Segments int      `json:"segments"`
-	First    uint64   `json:"first,omitempty"`
-	Last     uint64   `json:"last,omitempty"`
-	LastSum  string   `json:"last_sha256,omitempty"` // hex SHA-256 of the last record
-	Values   uint64   `json:"values"`                // lines of values that are there and right
-	Retired  uint64   `json:"retired,omitempty"`     // records before the first, which the log says it dropped
-	Dropped  uint64   `json:"values_dropped"`        // lines of values that are not there, which is allowed
-	Gaps     uint64   `json:"gaps"`                  // places where the log itself says that something is missing
-	Headed   bool     `json:"head_reached"`          // a head was there to compare with, and the log reaches it
-	Torn     int64    `json:"torn_bytes"`            // behind the last record
-	Bad      *badJSON `json:"bad,omitempty"`
-}
-
-// badJSON is the first thing wrong with a log.
-type badJSON struct {
-	File   string `json:"file"`
-	Offset int64  `json:"offset"`
-	Record uint64 `json:"record"`
-	What   string `json:"what"`
+	OK bool `json:"ok"`
+	record.Report
 }
 
 func (a *app) auditVerifyCmd() *cobra.Command {
@@ -92,14 +72,7 @@ func verifyOptions(headFile string) (record.VerifyOptions, error) {
 
 func (a *app) printReport(r *record.Report, asJSON bool) error {
 	if asJSON {
-		out := verifyJSON{
-			OK: r.Bad == nil, Log: r.Log, Records: r.Records, Segments: r.Segments, First: r.First, Last: r.Last.Seq,
-			LastSum: r.Last.Sum, Retired: r.Retired, Values: r.Values, Dropped: r.Dropped, Gaps: r.Gaps, Headed: r.Headed, Torn: r.Torn,
-		}
-		if b := r.Bad; b != nil {
-			out.Bad = &badJSON{File: b.File, Offset: b.Offset, Record: b.Seq, What: b.What}
-		}
-		if err := a.printJSON(out); err != nil {
+		if err := a.printJSON(verifyJSON{r.Bad == nil, *r}); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) daemonCmd() *cobra.Command {
@@ -76,7 +77,7 @@ when it is not running.`,
 				return err
 			}
 			if asJSON {
-				return a.printJSON(policySetToJSON(out.GetSet()))
+				return a.printJSON(out)
 			}
 			if err := printDiagnostics(a.err, out.GetWarnings(), a.width()); err != nil {
 				return err
@@ -91,6 +92,6 @@ when it is not running.`,
 			return nil
 		},
 	}
-	jsonFlag(cmd, &asJSON, policySetJSON{})
+	jsonFlag(cmd, &asJSON, &pb.ReloadResponse{})
 	return cmd
 }

@@ -15,19 +15,12 @@ import (
 
 // daemonJSON is what `daemon status --json` prints.
 type daemonJSON struct {
-	Running    bool   `json:"running"`
-	Version    string `json:"version,omitempty"`
-	Tgctl      string `json:"tgctl"` // version of this program
-	PID        int    `json:"pid,omitempty"`
-	Manager    string `json:"manager,omitempty"`    // systemd or launchd, left out when none can be used
-	Why        string `json:"why,omitempty"`        // none can
-	Definition string `json:"definition,omitempty"` // path of the unit or property list; left out when it is not installed
-	Ours       bool   `json:"ours,omitempty"`       // written by `tgctl daemon install`
-	Program    string `json:"program,omitempty"`    // that it starts
-	Enabled    bool   `json:"enabled,omitempty"`    // it is started at login
-	Detail     string `json:"detail,omitempty"`     // the manager's own words
-	Restarts   int    `json:"restarts,omitempty"`   // after failures
-	Log        string `json:"log,omitempty"`        // command that shows it
+	Running bool   `json:"running"`
+	Version string `json:"version"`
+	Tgctl   string `json:"tgctl"` // version of this program
+	PID     int32  `json:"pid"`   // of the daemon that answers
+	Why     string `json:"why"`   // no manager can be used
+	service.State
 }
 
 func (a *app) daemonStatusCmd() *cobra.Command {
@@ -66,13 +59,7 @@ func (a *app) statusUnlessAsleep(ctx context.Context, st service.State) (*pb.Sta
 }
 
 func daemonToJSON(s *pb.StatusResponse, st service.State, none error) daemonJSON {
-	j := daemonJSON{
-		Running: s != nil, Version: s.GetBuild(), Tgctl: release, PID: int(s.GetPid()), Manager: st.Manager,
-		Definition: st.Definition, Ours: st.Ours, Program: st.Program, Enabled: st.Enabled, Restarts: st.Restarts, Log: st.Log,
-	}
-	if st.Installed() {
-		j.Detail = st.Detail
-	}
+	j := daemonJSON{Running: s != nil, Version: s.GetBuild(), Tgctl: release, PID: s.GetPid(), State: st}
 	if none != nil {
 		j.Why = none.Error()
 	}

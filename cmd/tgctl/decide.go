@@ -60,7 +60,7 @@ record, and the agent is told that the arguments were changed.`,
 			return a.decide(cmd.Context(), &d, args)
 		},
 	}
-	jsonFlag(cmd, &d.json, approvalJSON{})
+	jsonFlag(cmd, &d.json, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "note", "", "a `TEXT` for the record")
 	cmd.Flags().BoolVar(&d.edit, "edit", false, "change the arguments in an editor, and approve that")
 	d.grant.add(cmd)
@@ -89,7 +89,7 @@ made use of yet.`,
 		}
 		return nil
 	}
-	jsonFlag(cmd, &d.json, approvalJSON{})
+	jsonFlag(cmd, &d.json, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "reason", "", "a `TEXT` for the agent and the record")
 	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject begins with `HEX`, as show printed it")
 	cmd.Flags().StringVar(&d.from, "all-from", "", "every open question of `SERVER`")
@@ -181,9 +181,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 		return err
 	}
 	if d.json {
-		answered := approvalToJSON(done.GetApproval())
-		answered.Grant = done.GetGrant().GetId()
-		return a.printJSON(answered)
+		return a.printJSON(done)
 	}
 	return a.printDecided(d, q, edit, done)
 }
@@ -241,10 +239,11 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 		return nil
 	}
 	for _, q := range denied {
+		done := &pb.Decided{Approval: q}
 		if d.json {
-			err = a.printJSON(approvalToJSON(q))
+			err = a.printJSON(done)
 		} else {
-			err = a.printDecided(d, q, nil, &pb.Decided{Approval: q})
+			err = a.printDecided(d, q, nil, done)
 		}
 		if err != nil {
 			return err

@@ -13,34 +13,6 @@ import (
 // sourceMost is the largest file of which lines are shown, in bytes.
 const sourceMost = 4 << 20
 
-// diagnosticJSON is one thing that is wrong with a file, as --json shows it and
-// as `thoughtgated --check --json` lists it.
-type diagnosticJSON struct {
-	File     string `json:"file"`
-	Line     uint32 `json:"line"`     // from 1; 0 when it has no place
-	Column   uint32 `json:"column"`   // from 1, in characters
-	Severity string `json:"severity"` // error, warning
-	ID       string `json:"id,omitempty"`
-	Message  string `json:"message"`
-	Hint     string `json:"hint,omitempty"`
-}
-
-func diagnosticToJSON(d *pb.Diagnostic) diagnosticJSON {
-	return diagnosticJSON{
-		File: d.GetFile(), Line: d.GetLine(), Column: d.GetColumn(), Severity: severity(d),
-		ID: d.GetId(), Message: d.GetMessage(), Hint: d.GetHint(),
-	}
-}
-
-// proto is the reverse; what is no warning is an error.
-func (d diagnosticJSON) proto() *pb.Diagnostic {
-	level := pb.Severity_SEVERITY_ERROR
-	if d.Severity == "warning" {
-		level = pb.Severity_SEVERITY_WARNING
-	}
-	return &pb.Diagnostic{File: d.File, Line: d.Line, Column: d.Column, Severity: level, Id: d.ID, Message: d.Message, Hint: d.Hint}
-}
-
 func severity(d *pb.Diagnostic) string {
 	if d.GetSeverity() == pb.Severity_SEVERITY_WARNING {
 		return "warning"

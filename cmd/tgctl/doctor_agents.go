@@ -23,7 +23,7 @@ func (x *examination) lookAtAgents(w *surroundings) {
 	}
 	for _, p := range w.protections {
 		if p.Problem != "" {
-			x.findMend("agents.protection", p.Agent, p.Repair, "%s is not protected as it should be: %s", p.Agent, p.Problem)
+			x.findMend("agents.protection", p.Agent, p.Mend, "%s is not protected as it should be: %s", p.Agent, p.Problem)
 		}
 	}
 	if n := x.status.GetUngoverned(); n > 0 {

@@ -19,10 +19,10 @@ const (
 // of an ailment, or with severity ok the name of the part that was looked at.
 type finding struct {
 	ID       string `json:"id"`
-	Severity string `json:"severity"`        // ok, warn, fail
-	About    string `json:"about,omitempty"` // the file, folder, agent, server or program, where it is about one
-	What     string `json:"what"`            // in one line
-	Mend     string `json:"mend,omitempty"`  // in one line; there unless the severity is ok
+	Severity string `json:"severity"` // ok, warn, fail
+	About    string `json:"about"`    // the file, folder, agent, server or program, where it is about one
+	What     string `json:"what"`     // in one line
+	Mend     string `json:"mend"`     // in one line; there unless the severity is ok
 }
 
 // ailment is something that can be wrong. The ids stay as they are: scripts and

@@ -54,7 +54,7 @@ func (x *examination) lookAtShared(ctx context.Context) {
 	}
 	shared := 0
 	for _, p := range all {
-		if kindOf(p) != kindBackend {
+		if p.GetKind() != kindBackend {
 			continue
 		}
 		shared++

@@ -30,10 +30,12 @@ var brokenHouses = map[string]func(*house){
 		h.fake.status.Warnings = []string{"the audit section has changed; start the daemon again"}
 	},
 
-	"version.daemon":   func(h *house) { h.fake.status.Build = "v0.0.9" },
-	"version.shim":     func(h *house) { h.world.version = "v0.0.9" },
-	"version.no-shim":  func(h *house) { h.remove("bin/tg-shim") },
-	"version.attached": func(h *house) { h.fake.processes = []*pb.Process{{Server: "files", Build: "v0.0.9"}} },
+	"version.daemon":  func(h *house) { h.fake.status.Build = "v0.0.9" },
+	"version.shim":    func(h *house) { h.world.version = "v0.0.9" },
+	"version.no-shim": func(h *house) { h.remove("bin/tg-shim") },
+	"version.attached": func(h *house) {
+		h.fake.processes = []*pb.Process{{Kind: "server", Name: "files", Server: "files", Build: "v0.0.9"}}
+	},
 
 	"service.failed": func(h *house) {
 		h.world.service = service.State{Manager: "systemd", Definition: "/u", Failed: true}

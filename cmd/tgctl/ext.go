@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -34,97 +33,8 @@ installed.`
 }
 
 // extensionJSON is an extension as --json shows it.
-type extensionJSON struct {
-	Name        string            `json:"name"`
-	Version     string            `json:"version"`
-	Description string            `json:"description,omitempty"`
-	State       string            `json:"state"` // as of tgctl ps
-	Error       string            `json:"error,omitempty"`
-	Mend        string            `json:"mend,omitempty"`    // what to do about it
-	Changed     bool              `json:"changed,omitempty"` // since it was installed, so it does not run
-	Missing     string            `json:"missing,omitempty"` // its program, when there is none
-	PID         int32             `json:"pid"`
-	Restarts    uint32            `json:"restarts"`
-	Memory      uint64            `json:"memory,omitempty"` // bytes
-	Since       *time.Time        `json:"since,omitempty"`
-	Dir         string            `json:"dir,omitempty"`
-	Digest      string            `json:"digest"` // hex SHA-256 over its files
-	Wire        string            `json:"wire"`
-	Command     []string          `json:"command"`
-	Env         map[string]string `json:"env,omitempty"`
-	Pass        []string          `json:"pass,omitempty"` // names of variables of the daemon that it gets
-	Permissions []string          `json:"permissions"`
-	Before      *hookJSON         `json:"before,omitempty"`
-	After       *hookJSON         `json:"after,omitempty"`
-	Order       int32             `json:"order"`
-
-	Tools        []extToolJSON       `json:"tools,omitempty"` // what it offers is told once it has run
-	Providers    []extProviderJSON   `json:"providers,omitempty"`
-	Capabilities []extCapabilityJSON `json:"capabilities,omitempty"`
-	Config       map[string]string   `json:"config,omitempty"`
-}
-
-type hookJSON struct {
-	Servers []string `json:"servers"`
-	Tools   []string `json:"tools"`
-	Methods []string `json:"methods"`
-	OnError string   `json:"on_error"` // block, continue
-}
-
-type extToolJSON struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	InputSchema json.RawMessage `json:"input_schema,omitempty"`
-}
-
-type extProviderJSON struct {
-	ID     string   `json:"id"`
-	Name   string   `json:"display_name,omitempty"`
-	Models []string `json:"models"`
-}
-
-type extCapabilityJSON struct {
-	Kind        string   `json:"kind"`
-	Name        string   `json:"name"`
-	Permissions []string `json:"permissions,omitempty"`
-}
-
-func extensionToJSON(e *pb.Extension) extensionJSON {
-	m, p := e.GetManifest(), e.GetProcess()
-	out := extensionJSON{
-		Name: m.GetName(), Version: m.GetVersion(), Description: m.GetDescription(), State: p.GetState(), Error: p.GetError(),
-		Mend: string(mendExtension(e)), Changed: e.GetChanged(), Missing: e.GetMissing(), PID: p.GetPid(), Restarts: p.GetRestarts(),
-		Memory: p.GetMemory(), Since: stamp(p.GetSince()), Dir: e.GetDir(), Digest: e.GetDigest(), Wire: m.GetWire(), Command: list(m.GetCommand()),
-		Env: m.GetEnv(), Pass: m.GetPass(), Permissions: list(m.GetPermissions()), Before: hookToJSON(m.GetBefore()),
-		After: hookToJSON(m.GetAfter()), Order: m.GetOrder(),
-	}
-	for _, t := range e.GetTools() {
-		out.Tools = append(out.Tools, extToolJSON{t.GetName(), t.GetDescription(), rawJSON(t.GetInputSchema())})
-	}
-	for _, v := range e.GetProviders() {
-		out.Providers = append(out.Providers, extProviderJSON{v.GetId(), v.GetDisplayName(), list(v.GetModels())})
-	}
-	for _, c := range e.GetCapabilities() {
-		out.Capabilities = append(out.Capabilities, extCapabilityJSON{c.GetKind(), c.GetName(), c.GetPermissions()})
-	}
-	for _, v := range e.GetConfig() {
-		if out.Config == nil {
-			out.Config = map[string]string{}
-		}
-		out.Config[v.GetKey()] = v.GetValue()
-	}
-	return out
-}
-
-func hookToJSON(h *pb.ExtensionHook) *hookJSON {
-	if h == nil {
-		return nil
-	}
-	onError := "block"
-	if h.GetOpen() {
-		onError = "continue"
-	}
-	return &hookJSON{list(h.GetServers()), list(h.GetTools()), list(h.GetMethods()), onError}
+func extensionJSON(e *pb.Extension) pbjson.Object {
+	return pbjson.Object{Message: e, More: mended{mendExtension(e)}}
 }
 
 func (a *app) extListCmd() *cobra.Command {
@@ -134,7 +44,7 @@ func (a *app) extListCmd() *cobra.Command {
 		Short: "List the extensions that are installed, and how they are",
 		Long:  `List the extensions that are installed, how they are, and what they see.`,
 		Example: `  $ tgctl ext list
-  $ tgctl ext list --json | jq -r 'select(.state == "failed") | .error'`,
+  $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -146,12 +56,11 @@ func (a *app) extListCmd() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				for _, e := range all {
-					if err := a.printJSON(extensionToJSON(e)); err != nil {
-						return err
-					}
+				lines := make([]pbjson.Object, len(all))
+				for i, e := range all {
+					lines[i] = extensionJSON(e)
 				}
-				return nil
+				return printAllJSON(a, lines)
 			}
 			if len(all) == 0 {
 				a.say("No extension is installed. Install one: tgctl ext install DIR")
@@ -160,7 +69,7 @@ func (a *app) extListCmd() *cobra.Command {
 			return a.extTable(all).Write(a.out, a.width())
 		},
 	}
-	jsonFlag(cmd, &asJSON, extensionJSON{})
+	jsonFlag(cmd, &asJSON, extensionJSON(&pb.Extension{}))
 	return cmd
 }
 

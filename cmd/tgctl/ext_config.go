@@ -12,13 +12,6 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// valueJSON is one value of an extension's configuration as --json shows it.
-type valueJSON struct {
-	Key   string `json:"key"`
-	Value string `json:"value"`
-	Set   bool   `json:"set"` // else it is the manifest's
-}
-
 func (a *app) extConfigCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -49,7 +42,7 @@ To set is not for an agent, nor for what an agent starts.`,
 			return a.setConfig(cmd.Context(), c, args[0], args[2], args[3], asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, valueJSON{})
+	jsonFlag(cmd, &asJSON, &pb.ExtensionValue{})
 	return cmd
 }
 
@@ -74,12 +67,7 @@ func (a *app) listConfig(ctx context.Context, c *client.Client, name string, asJ
 		return extFailure(err)
 	}
 	if asJSON {
-		for _, v := range values {
-			if err := a.printJSON(valueJSON{v.GetKey(), v.GetValue(), v.GetSet()}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printAllJSON(a, values)
 	}
 	if len(values) == 0 {
 		a.say("%s has no configuration.", display.Name(name))
@@ -113,7 +101,7 @@ func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string,
 		switch {
 		case v.GetKey() != key:
 		case asJSON:
-			return a.printJSON(valueJSON{v.GetKey(), v.GetValue(), v.GetSet()})
+			return a.printJSON(v)
 		case a.outTerminal:
 			return a.printLines([]display.Safe{display.Text(v.GetValue())})
 		default:
@@ -137,7 +125,7 @@ func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value 
 			continue
 		}
 		if asJSON {
-			return a.printJSON(valueJSON{v.GetKey(), v.GetValue(), v.GetSet()})
+			return a.printJSON(v)
 		}
 		if _, err = fmt.Fprintf(a.out, "set %s of %s to %s\n", display.Name(key), display.Name(name), shellWord(display.Text(v.GetValue()))); err != nil {
 			return err

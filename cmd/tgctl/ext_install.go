@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -22,14 +23,11 @@ type installing struct {
 	yes, dryRun, asJSON bool
 }
 
-// installJSON is what `ext install --json` prints.
+// installJSON is what `ext install --json` prints beside what the daemon has seen.
 type installJSON struct {
-	Installed bool          `json:"installed"` // it is now, or was already
 	From      string        `json:"from"`
-	Was       string        `json:"was,omitempty"` // the version that was installed
-	Changes   []extChange   `json:"changes,omitempty"`
-	Program   string        `json:"program,omitempty"` // what the command starts; left out when there is none
-	Extension extensionJSON `json:"extension"`
+	Changes   []extChange   `json:"changes"`
+	Extension pbjson.Object `json:"extension"` // as it runs now; null when nothing was installed
 }
 
 func (a *app) extInstallCmd() *cobra.Command {
@@ -56,7 +54,9 @@ Not for an agent, nor for what an agent starts.`,
 			return i.run(cmd.Context(), args[0])
 		},
 	}
-	jsonFlag(cmd, &i.asJSON, installJSON{})
+	jsonFlag(cmd, &i.asJSON, pbjson.Object{
+		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
+	}, &pb.Diagnostic{})
 	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree to what would be shown")
 	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would be installed, and install nothing")
 	return cmd
@@ -82,9 +82,9 @@ func (i *installing) run(ctx context.Context, named string) error {
 	if err != nil {
 		return i.unfit(dir, err)
 	}
-	out := installJSON{From: dir, Program: look.GetProgram(), Was: look.GetInstalled().GetManifest().GetVersion(), Extension: extensionToJSON(&pb.Extension{Manifest: look.GetManifest(), Digest: look.GetDigest()})}
+	more := installJSON{From: dir, Changes: []extChange{}}
 	if was := look.GetInstalled(); was != nil {
-		out.Changes = extChanges(was.GetManifest(), look.GetManifest())
+		more.Changes = extChanges(was.GetManifest(), look.GetManifest())
 	}
 	if !i.asJSON {
 		if err := printDiagnostics(i.err, look.GetWarnings(), i.errWidth()); err != nil {
@@ -95,12 +95,12 @@ func (i *installing) run(ctx context.Context, named string) error {
 	switch {
 	case same && !i.dryRun:
 		i.say("%s is installed already, as it is there; nothing was done.", display.Name(look.GetManifest().GetName()))
-		out.Installed, out.Extension = true, extensionToJSON(look.GetInstalled())
-		return i.result(out, nil)
+		more.Extension = extensionJSON(look.GetInstalled())
+		return i.result(look, more, nil)
 	case i.dryRun && i.asJSON:
-		return i.result(out, nil)
+		return i.result(look, more, nil)
 	}
-	if err := writeLines(i.err, i.proposal(dir, look, out.Changes).lines(i.errWidth())); err != nil {
+	if err := writeLines(i.err, i.proposal(dir, look, more.Changes).lines(i.errWidth())); err != nil {
 		return err
 	}
 	if i.dryRun {
@@ -118,8 +118,8 @@ func (i *installing) run(ctx context.Context, named string) error {
 	if e, err = i.settled(ctx, c, e); err != nil {
 		return extFailure(err)
 	}
-	out.Installed, out.Extension = true, extensionToJSON(e)
-	return i.result(out, e)
+	more.Extension = extensionJSON(e)
+	return i.result(look, more, e)
 }
 
 // How long an extension may take to begin before it is told that it has not, and
@@ -157,13 +157,13 @@ func (i *installing) settled(ctx context.Context, c *client.Client, e *pb.Extens
 }
 
 // result tells what was done.
-func (i *installing) result(out installJSON, e *pb.Extension) error {
+func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e *pb.Extension) error {
 	failed := error(nil)
 	if e.GetProcess().GetState() == "failed" {
 		failed = &exitError{code: exitFailed}
 	}
 	if i.asJSON {
-		return errors.Join(i.printJSON(out), failed)
+		return errors.Join(i.printJSON(pbjson.Object{Message: look, More: more}), failed)
 	}
 	if e == nil {
 		return nil
@@ -186,10 +186,8 @@ func (i *installing) unfit(dir string, err error) error {
 		return extFailure(err)
 	}
 	if i.asJSON {
-		for _, d := range said.Diagnostics {
-			if err := i.printJSON(diagnosticToJSON(d)); err != nil {
-				return err
-			}
+		if err := printAllJSON(i.app, said.Diagnostics); err != nil {
+			return err
 		}
 	} else if err := printDiagnostics(i.err, said.Diagnostics, i.errWidth()); err != nil {
 		return err

@@ -15,21 +15,6 @@ import (
 // exitInterrupted is the code of a program that Ctrl-C has ended.
 const exitInterrupted = 130
 
-// commandEventJSON is what a command says as --json shows it.
-type commandEventJSON struct {
-	Type    string `json:"type"`              // output, task, end
-	Kind    string `json:"kind,omitempty"`    // output: text, system, done; task: a word of the extension's
-	Content string `json:"content,omitempty"` // output
-	Phase   string `json:"phase,omitempty"`   // task: start, update, log, done
-	ID      string `json:"id,omitempty"`      // task
-	Label   string `json:"label,omitempty"`   // task
-	Current uint64 `json:"current,omitempty"` // task
-	Total   uint64 `json:"total,omitempty"`   // task; left out when not known
-	Line    string `json:"line,omitempty"`    // task: of its log, or a message
-	Error   string `json:"error,omitempty"`   // task: why it failed
-	Exit    *int32 `json:"exit_code,omitempty"`
-}
-
 func (a *app) extRunCmd() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -60,7 +45,7 @@ an agent, nor for what an agent starts: a command may loosen what holds.`,
 			return a.invoke(cmd.Context(), c, &pb.InvokeRequest{Name: args[0], Command: args[1], Args: args[2:]}, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, commandEventJSON{})
+	jsonFlag(cmd, &asJSON, &pb.InvokeEvent{})
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
@@ -78,7 +63,7 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 			s.leave()
 			return extFailure(err)
 		case asJSON:
-			err = a.printJSON(commandEventToJSON(e))
+			err = a.printJSON(e)
 		default:
 			err = s.show(e)
 		}
@@ -101,22 +86,6 @@ func commandExit(code int32) error {
 		return &exitError{code: exitFailed, err: fmt.Errorf("it exited with %d, which is no exit code here", code)}
 	}
 	return &exitError{code: int(code)}
-}
-
-func commandEventToJSON(e *pb.InvokeEvent) commandEventJSON {
-	switch e := e.GetEvent().(type) {
-	case *pb.InvokeEvent_Output:
-		return commandEventJSON{Type: "output", Kind: e.Output.GetKind(), Content: e.Output.GetContent()}
-	case *pb.InvokeEvent_Task:
-		t := e.Task
-		return commandEventJSON{
-			Type: "task", Phase: t.GetPhase(), ID: t.GetId(), Label: t.GetLabel(), Kind: t.GetKind(),
-			Current: t.GetCurrent(), Total: t.GetTotal(), Line: t.GetLine(), Error: t.GetError(),
-		}
-	case *pb.InvokeEvent_End:
-		return commandEventJSON{Type: "end", Exit: &e.End.ExitCode}
-	}
-	return commandEventJSON{Type: "unknown"} // of a newer daemon
 }
 
 // completeCommands offers extensions, and then the commands that one declares.

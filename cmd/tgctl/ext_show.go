@@ -31,12 +31,12 @@ tools, providers and capabilities that it offers, and its configuration.`,
 				return extFailure(err)
 			}
 			if asJSON {
-				return a.printJSON(extensionToJSON(e))
+				return a.printJSON(extensionJSON(e))
 			}
 			return a.printSheet(a.extSheet(e))
 		},
 	}
-	jsonFlag(cmd, &asJSON, extensionJSON{})
+	jsonFlag(cmd, &asJSON, extensionJSON(&pb.Extension{}))
 	return cmd
 }
 

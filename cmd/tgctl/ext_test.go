@@ -265,8 +265,8 @@ func TestExtensionConfig(t *testing.T) {
 		!proto.Equal(f.ext.set[0], &pb.SetExtensionConfigRequest{Name: "scrubber", Key: "colour", Value: "dark red"}) {
 		t.Errorf("exit %d: %q %s, %v", code, c.out.String(), c.err.String(), f.ext.set)
 	}
-	var v valueJSON
-	if code := c.run(t, "ext", "config", "--json", "scrubber", "get", "colour"); code != 0 || json.Unmarshal(c.out.Bytes(), &v) != nil || v != (valueJSON{"colour", "dark red", true}) {
+	var v pb.ExtensionValue
+	if code := c.run(t, "ext", "config", "--json", "scrubber", "get", "colour"); code != 0 || json.Unmarshal(c.out.Bytes(), &v) != nil || !proto.Equal(&v, &pb.ExtensionValue{Key: "colour", Value: "dark red", Set: true}) {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	for line, want := range map[string]string{
@@ -322,12 +322,12 @@ func TestExtRunInAPipe(t *testing.T) {
 		t.Errorf("called with %v", f.ext.invoked[0])
 	}
 	if code := c.run(t, "ext", "run", "--json", "scrubber", "fetch"); code != 3 || strings.Count(c.out.String(), "\n") != len(f.ext.events) ||
-		!strings.HasSuffix(c.out.String(), `{"type":"end","exit_code":3}`+"\n") || c.err.Len() > 0 {
+		!strings.HasSuffix(c.out.String(), `{"output":null,"task":null,"end":{"exit_code":3}}`+"\n") || c.err.Len() > 0 {
 		t.Errorf("exit %d: %s%s", code, c.out.String(), c.err.String())
 	}
 	for line := range strings.Lines(c.out.String()) {
-		var e commandEventJSON
-		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Type == "" {
+		var e struct{ Output, Task, End any }
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Output == nil && e.Task == nil && e.End == nil {
 			t.Errorf("%v: %s", err, line)
 		}
 	}

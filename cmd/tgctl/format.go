@@ -2,13 +2,10 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
@@ -75,27 +72,6 @@ func argumentsOf(method string, params []byte) []byte {
 		return nil
 	}
 	return args
-}
-
-// rawJSON is raw for a field of a JSON object; what is no JSON becomes a string.
-func rawJSON(raw []byte) json.RawMessage {
-	if len(raw) == 0 || json.Valid(raw) {
-		return raw
-	}
-	text, err := json.Marshal(string(raw))
-	if err != nil {
-		return nil
-	}
-	return text
-}
-
-// stamp is a time for JSON, nil when there is none.
-func stamp(t *timestamppb.Timestamp) *time.Time {
-	if t == nil {
-		return nil
-	}
-	at := t.AsTime()
-	return &at
 }
 
 // orDash shows a name, or a dash where there is none.

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,49 +29,6 @@ Without a command, grants lists those in force.`
 	return cmd
 }
 
-// grantJSON is a grant as --json shows it.
-type grantJSON struct {
-	ID        string     `json:"id"`
-	Created   *time.Time `json:"created,omitempty"`
-	Expires   *time.Time `json:"expires,omitempty"`
-	Times     uint64     `json:"times"` // calls that it lets through; 0: any number
-	Used      uint64     `json:"used"`
-	Ended     *time.Time `json:"ended,omitempty"`
-	End       string     `json:"end,omitempty"` // why it has ended
-	Agent     string     `json:"agent,omitempty"`
-	Session   string     `json:"session,omitempty"`
-	Project   string     `json:"project,omitempty"`
-	Server    string     `json:"server"`
-	Launch    string     `json:"launch"`
-	Method    string     `json:"method"`
-	Tool      string     `json:"tool,omitempty"`
-	Workflow  string     `json:"workflow,omitempty"`
-	Rule      string     `json:"rule,omitempty"`
-	Facts     []string   `json:"facts,omitempty"`     // what may be true of a call, and nothing else
-	Match     string     `json:"match"`               // tool, args, some
-	Arguments []string   `json:"arguments,omitempty"` // that must be equal, of match some
-	Scope     string     `json:"scope"`               // session, project, always
-	Approval  string     `json:"approval"`            // the question that it was given with
-	Decider   string     `json:"decider,omitempty"`
-	Surface   string     `json:"surface,omitempty"`
-	Level     string     `json:"level,omitempty"` // what the yes has shown: watch, presence
-	Note      string     `json:"note,omitempty"`
-}
-
-func grantToJSON(g *pb.Grant) grantJSON {
-	match := map[pb.GrantMatch]string{
-		pb.GrantMatch_GRANT_MATCH_TOOL: "tool", pb.GrantMatch_GRANT_MATCH_ARGUMENTS: "args", pb.GrantMatch_GRANT_MATCH_SOME: "some",
-	}
-	return grantJSON{
-		ID: g.GetId(), Created: stamp(g.GetCreated()), Expires: stamp(g.GetExpires()), Times: g.GetTimes(), Used: g.GetUsed(),
-		Ended: stamp(g.GetEnded()), End: g.GetEnd(), Agent: g.GetAgent(), Session: g.GetSession(), Project: g.GetProject(),
-		Server: g.GetServer(), Launch: g.GetLaunch(), Method: g.GetMethod(), Tool: g.GetTool(), Workflow: g.GetWorkflow(),
-		Rule: g.GetRule(), Facts: g.GetFacts(), Match: match[g.GetMatch()], Arguments: g.GetArguments(),
-		Scope:    strings.ToLower(strings.TrimPrefix(g.GetScope().String(), "GRANT_SCOPE_")),
-		Approval: g.GetApproval(), Decider: g.GetDecider(), Surface: g.GetSurface(), Level: g.GetLevel(), Note: g.GetNote(),
-	}
-}
-
 func (a *app) grantsListCmd() *cobra.Command {
 	var asJSON, all bool
 	cmd := &cobra.Command{
@@ -82,7 +37,7 @@ func (a *app) grantsListCmd() *cobra.Command {
 		Long: `List the grants in force, oldest first: what each covers, for how long, and how
 often it was used.`,
 		Example: `  $ tgctl grants list
-  $ tgctl grants list --all --json | jq -r 'select(.end) | [.id, .end] | @tsv'`,
+  $ tgctl grants list --all --json | jq -r 'select(.ended) | [.id, .end] | @tsv'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -94,12 +49,7 @@ often it was used.`,
 				return err
 			}
 			if asJSON {
-				for _, g := range grants {
-					if err := a.printJSON(grantToJSON(g)); err != nil {
-						return err
-					}
-				}
-				return nil
+				return printAllJSON(a, grants)
 			}
 			if len(grants) == 0 {
 				a.say("Nothing is granted.")
@@ -108,7 +58,7 @@ often it was used.`,
 			return a.grantsTable(grants).Write(a.out, a.width())
 		},
 	}
-	jsonFlag(cmd, &asJSON, grantJSON{})
+	jsonFlag(cmd, &asJSON, &pb.Grant{})
 	cmd.Flags().BoolVar(&all, "all", false, "list those that have ended too, newest first")
 	return cmd
 }

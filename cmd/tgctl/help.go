@@ -31,9 +31,11 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 		fmt.Fprintf(w, "\nEverywhere:\n%s", flags.FlagUsagesWrapped(helpColumns))
 	}
 	if fields := cmd.Annotations[fieldsNote]; fields != "" {
-		fmt.Fprint(w, "\nMembers of --json; one without a value may be left out:\n")
-		for _, line := range display.Wrap(display.Safe(fields), helpColumns-2) {
-			fmt.Fprintf(w, "  %s\n", line)
+		fmt.Fprintf(w, "\n%s\n", fieldsTitle(fields))
+		for line := range strings.SplitSeq(fields, "\n") {
+			for _, part := range hanging(display.Safe(line), helpColumns-2, 2) {
+				fmt.Fprintf(w, "  %s\n", part)
+			}
 		}
 	}
 	if cmd.Example != "" {

@@ -5,23 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// logJSON is one line of standard error as --json shows it.
-type logJSON struct {
-	Kind   string     `json:"kind"`
-	Name   string     `json:"name"`
-	ID     string     `json:"id,omitempty"`
-	Number uint64     `json:"number"` // from 1; a gap is what was not held any more
-	Time   *time.Time `json:"time"`
-	Text   string     `json:"text"` // what a terminal could act on is escaped
+// writer is beside a line of standard error who has written it.
+type writer struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	ID   string `json:"id"`
 }
 
 // which is how a person names one program that the daemon keeps.
@@ -65,7 +62,7 @@ func (a *app) logsOf(w *which) *cobra.Command {
 			return a.logs(cmd.Context(), *w, lines, follow, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, logJSON{})
+	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then show each line as it comes, until interrupted")
 	cmd.Flags().Uint32VarP(&lines, "limit", "n", 0, "begin with the newest `N` lines; 0 for all that are held")
 	return cmd
@@ -105,7 +102,7 @@ func (a *app) logs(ctx context.Context, w which, lines uint32, follow, asJSON bo
 
 func (a *app) printLog(p *pb.Process, line *pb.LogLine, asJSON bool) error {
 	if asJSON {
-		return a.printJSON(logJSON{Kind: p.GetKind(), Name: p.GetName(), ID: p.GetId(), Number: line.GetNumber(), Time: stamp(line.GetTime()), Text: line.GetText()})
+		return a.printJSON(pbjson.Object{Message: line, More: writer{p.GetKind(), p.GetName(), p.GetId()}})
 	}
 	text := line.GetText() // the daemon has escaped it
 	if a.outTerminal {
@@ -139,9 +136,9 @@ func (a *app) oneKept(ctx context.Context, c *client.Client, w which) (*pb.Proce
 	var own *pb.Process
 	for _, p := range all {
 		switch {
-		case nameOf(p) != w.name && string(display.Name(nameOf(p))) != w.name:
-		case kindOf(p) == kindClient:
-		case kindOf(p) == kindServer:
+		case p.GetName() != w.name && string(display.Name(p.GetName())) != w.name:
+		case p.GetKind() == kindClient:
+		case p.GetKind() == kindServer:
 			own = p
 		case (w.kind == "" || p.GetKind() == w.kind) && (w.id == "" || p.GetId() == w.id):
 			found = append(found, p)
@@ -205,7 +202,7 @@ func (a *app) completeKept(cmd *cobra.Command, args []string, _ string) ([]strin
 		all, err := c.ListProcesses(ctx)
 		for _, p := range all {
 			if !isShim(p) {
-				names = append(names, cobra.CompletionWithDesc(string(display.Name(nameOf(p))), p.GetKind()+", "+p.GetState()))
+				names = append(names, cobra.CompletionWithDesc(string(display.Name(p.GetName())), p.GetKind()+", "+p.GetState()))
 			}
 		}
 		return names, err

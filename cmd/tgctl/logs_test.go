@@ -23,7 +23,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	if code := c.pipe().run(t, "logs", "reviewer", "--id", "R-2", "--json"); code != 0 || strings.Count(c.out.String(), "\n") != 3 ||
-		!strings.HasPrefix(c.out.String(), `{"kind":"agent","name":"reviewer","id":"R-2","number":3,"time":"2026-11-20T10:59:57Z","text":"ready"}`+"\n") || c.err.Len() > 0 {
+		!strings.HasPrefix(c.out.String(), `{"number":3,"time":"2026-11-20T10:59:57Z","text":"ready","kind":"agent","name":"reviewer","id":"R-2"}`+"\n") || c.err.Len() > 0 {
 		t.Errorf("exit %d: %s %s", code, c.out.String(), c.err.String())
 	}
 	for i, want := range []*pb.LogsRequest{{Kind: "extension", Name: "scrubber"}, {Kind: "extension", Name: "scrubber", Last: 1}, {Kind: "agent", Name: "reviewer", Id: "R-2"}} {
@@ -111,7 +111,7 @@ func TestRestart(t *testing.T) {
 	if code := c.run(t, "restart", "pathguard"); code != 0 || c.out.String() != "restarted pathguard: running, pid 4020\n" {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
-	if code := c.run(t, "restart", "pathguard", "--json"); code != 0 || !strings.Contains(c.out.String(), `"name":"pathguard","state":"running"`) {
+	if code := c.run(t, "restart", "pathguard", "--json"); code != 0 || !strings.Contains(c.out.String(), `"name":"pathguard","id":"","state":"running"`) {
 		t.Errorf("exit %d: %q %s", code, c.out.String(), c.err.String())
 	}
 	f.ext.failure = "it has failed: exit status 1"

@@ -92,8 +92,8 @@ func commandPage(cmd *cobra.Command, date string) string {
 	}
 	if fields := cmd.Annotations[fieldsNote]; fields != "" {
 		p.section("JSON")
-		p.line(roffPlain("Members of the objects that --json prints; one without a value may be left out:"))
-		p.prose(fields)
+		p.line(roffPlain(fieldsTitle(fields)))
+		p.asItStands(strings.Split(fields, "\n"))
 	}
 	if !cmd.HasParent() {
 		manSurroundings(p)

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -19,40 +18,6 @@ on disk changes nothing before that.`
   $ tgctl policy check && tgctl policy backtest
   $ tgctl daemon reload`
 	return cmd
-}
-
-// policySetJSON is a set of rules and policies as --json shows it.
-type policySetJSON struct {
-	Source   string           `json:"source"` // path of the configuration; empty: the built-in default
-	Digest   string           `json:"digest"` // hex SHA-256 over all files
-	Profile  string           `json:"profile"`
-	Rules    uint32           `json:"rules"`
-	Policies uint32           `json:"policies"`
-	Files    []policyFileJSON `json:"files"`
-	Since    *time.Time       `json:"since,omitempty"`
-	By       string           `json:"by,omitempty"` // who put it in force
-
-	Checked uint32              `json:"checked"` // policies that were checked against all tools that they are about
-	Waiting []waitingPolicyJSON `json:"waiting"` // policies that were not
-	Refused []refusedToolJSON   `json:"refused"` // tools that policies don't fit
-}
-
-type policyFileJSON struct {
-	Path    string `json:"path"`
-	Digest  string `json:"digest"`  // hex SHA-256, as loaded
-	Changed bool   `json:"changed"` // the file on disk is another one now
-}
-
-func policySetToJSON(set *pb.PolicySet) policySetJSON {
-	out := policySetJSON{
-		Source: set.GetSource(), Digest: set.GetDigest(), Profile: set.GetProfile(), Rules: set.GetRules(),
-		Policies: set.GetPolicies(), Files: []policyFileJSON{}, Since: stamp(set.GetSince()), By: set.GetBy(),
-	}
-	for _, f := range set.GetFiles() {
-		out.Files = append(out.Files, policyFileJSON{Path: f.GetPath(), Digest: f.GetDigest(), Changed: f.GetChanged()})
-	}
-	checkedToJSON(&out, set)
-	return out
 }
 
 func (a *app) policyShowCmd() *cobra.Command {
@@ -76,7 +41,7 @@ on disk since, it shows how.`,
 				return err
 			}
 			if asJSON {
-				return a.printJSON(policyShowToJSON(set))
+				return a.printJSON(pbjson.Object{Message: set, More: diffsOf(set.GetFiles())})
 			}
 			s := &sheet{}
 			a.addSet(s, set)
@@ -91,7 +56,7 @@ on disk since, it shows how.`,
 			return a.printDetail(set)
 		},
 	}
-	jsonFlag(cmd, &asJSON, policyShowJSON{})
+	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
 	return cmd
 }
 

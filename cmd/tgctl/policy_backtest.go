@@ -17,38 +17,6 @@ import (
 // backtestSpan is how far back a backtest goes when nobody says.
 const backtestSpan = "7d"
 
-// backtestJSON is a group of calls, or at the end the summary, as --json shows it.
-type backtestJSON struct {
-	Kind    string `json:"kind"` // looser, tighter, unknown, summary
-	Server  string `json:"server,omitempty"`
-	Method  string `json:"method,omitempty"`
-	Subject string `json:"subject,omitempty"`
-	Was     string `json:"was,omitempty"`   // forward, ask, deny
-	Would   string `json:"would,omitempty"` // likewise
-	WasBy   string `json:"was_by,omitempty"`
-	WouldBy string `json:"would_by,omitempty"`
-	Reason  string `json:"reason,omitempty"` // of the new verdict, or why it is unknown
-	Calls   uint64 `json:"calls"`
-	First   uint64 `json:"first,omitempty"` // seq of a record
-	Last    uint64 `json:"last,omitempty"`
-
-	*backtestCounts
-}
-
-// backtestCounts are members of the summary only.
-type backtestCounts struct {
-	Same    uint64     `json:"same"`
-	Tighter uint64     `json:"tighter"`
-	Looser  uint64     `json:"looser"`
-	Unknown uint64     `json:"unknown"`
-	Unread  uint64     `json:"unread"` // records that are damaged
-	More    bool       `json:"more"`   // there were more groups than are told
-	Since   *time.Time `json:"since,omitempty"`
-	Until   *time.Time `json:"until,omitempty"`
-	Config  string     `json:"config"` // empty: the built-in default
-	Digest  string     `json:"digest"`
-}
-
 func (a *app) policyBacktestCmd() *cobra.Command {
 	var since, config string
 	var asJSON bool
@@ -66,7 +34,7 @@ only as far as nothing in them was redacted. Where something that is not on
 record could matter, the call is unknown, and not counted as the same.`,
 		Example: `  $ tgctl policy backtest
   $ tgctl policy backtest --since 30d --config new.yaml
-  $ tgctl policy backtest --json | jq 'select(.kind == "looser")'`,
+  $ tgctl policy backtest --json | jq 'select(.flip.loosens)'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := parseWhen(since, a.now())
 			if err != nil {
@@ -81,7 +49,7 @@ record could matter, the call is unknown, and not counted as the same.`,
 	}
 	cmd.Flags().StringVar(&since, "since", backtestSpan, "only calls from `D` on")
 	cmd.Flags().StringVar(&config, "config", "", "try `FILE` (default: the daemon's file as it is on disk)")
-	jsonFlag(cmd, &asJSON, backtestJSON{})
+	jsonFlag(cmd, &asJSON, &pb.BacktestEvent{})
 	return cmd
 }
 
@@ -104,6 +72,12 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest, asJSON bool
 		if err != nil {
 			return a.badConfig(err)
 		}
+		if asJSON && e.GetProgress() == nil {
+			a.progress("")
+			if err := a.printJSON(e); err != nil {
+				return err
+			}
+		}
 		switch e := e.GetEvent().(type) {
 		case *pb.BacktestEvent_Set:
 			b.set = e.Set
@@ -121,12 +95,10 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest, asJSON bool
 		}
 	}
 	a.progress("")
-	show := a.printBacktest
-	if asJSON {
-		show = a.printBacktestJSON
-	}
-	if err := show(&b); err != nil {
-		return err
+	if !asJSON {
+		if err := a.printBacktest(&b); err != nil {
+			return err
+		}
 	}
 	if b.summary.GetLooser() > 0 {
 		return &exitError{code: exitCheck}
@@ -232,32 +204,4 @@ func seqs(first, last uint64) display.Safe {
 		return display.Safe("record " + strconv.FormatUint(first, 10))
 	}
 	return display.Safe("records " + strconv.FormatUint(first, 10) + " to " + strconv.FormatUint(last, 10))
-}
-
-func (a *app) printBacktestJSON(b *backtested) error {
-	for _, f := range b.flips {
-		kind := "tighter"
-		if f.GetLoosens() {
-			kind = "looser"
-		}
-		if err := a.printJSON(backtestJSON{
-			Kind: kind, Server: f.GetServer(), Method: f.GetMethod(), Subject: f.GetSubject(), Was: f.GetWas(), Would: f.GetWould(),
-			WasBy: f.GetWasBy(), WouldBy: f.GetWouldBy(), Reason: f.GetReason(), Calls: f.GetCalls(), First: f.GetFirst(), Last: f.GetLast(),
-		}); err != nil {
-			return err
-		}
-	}
-	for _, u := range b.unknown {
-		if err := a.printJSON(backtestJSON{
-			Kind: "unknown", Server: u.GetServer(), Method: u.GetMethod(), Subject: u.GetSubject(), Was: u.GetWas(),
-			Reason: u.GetBecause(), Calls: u.GetCalls(), First: u.GetFirst(), Last: u.GetLast(),
-		}); err != nil {
-			return err
-		}
-	}
-	s, set := b.summary, b.set.GetSet()
-	return a.printJSON(backtestJSON{Kind: "summary", Calls: s.GetCalls(), backtestCounts: &backtestCounts{
-		Same: s.GetSame(), Tighter: s.GetTighter(), Looser: s.GetLooser(), Unknown: s.GetUnknown(), Unread: s.GetUnread(), More: s.GetMore(),
-		Since: stamp(s.GetFirst()), Until: stamp(s.GetLast()), Config: set.GetSource(), Digest: set.GetDigest(),
-	}})
 }

@@ -45,7 +45,7 @@ object for each problem; severity is error or warning.`,
 			return a.checkAll(cmd.Context(), args, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, diagnosticJSON{})
+	jsonFlag(cmd, &asJSON, &pb.Diagnostic{})
 	return cmd
 }
 
@@ -92,12 +92,6 @@ func (a *app) check(ctx context.Context, path string) (*checked, error) {
 	return &checked{path: out.GetPath(), problems: out.GetProblems(), set: out.GetSet()}, nil
 }
 
-// checkJSON is what `thoughtgated --check --json` prints.
-type checkJSON struct {
-	Path     string           `json:"path"` // empty for the built-in default
-	Problems []diagnosticJSON `json:"problems"`
-}
-
 // checkAlone runs `thoughtgated --check`.
 func (a *app) checkAlone(ctx context.Context, path string) (*checked, error) {
 	program, err := a.sibling(daemonName)
@@ -122,25 +116,30 @@ func (a *app) checkWith(ctx context.Context, program, path string, env []string)
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitCheck) {
 		return nil, fmt.Errorf("%s --check: %w: %s", daemonName, err, strings.TrimSpace(stderr.String()))
 	}
-	var out checkJSON
+	var out struct { // as `thoughtgated --check --json` prints it
+		Path     string
+		Problems []*struct {
+			pb.Diagnostic
+			Severity string `json:"severity"`
+		}
+	}
 	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil {
 		return nil, fmt.Errorf("%s --check: unexpected output: %w", daemonName, err)
 	}
 	found := &checked{path: out.Path}
 	for _, d := range out.Problems {
-		found.problems = append(found.problems, d.proto())
+		d.Diagnostic.Severity = pb.Severity_SEVERITY_ERROR
+		if d.Severity == "warning" {
+			d.Diagnostic.Severity = pb.Severity_SEVERITY_WARNING
+		}
+		found.problems = append(found.problems, &d.Diagnostic)
 	}
 	return found, nil
 }
 
 func (a *app) printChecked(found *checked, asJSON bool) error {
 	if asJSON {
-		for _, d := range found.problems {
-			if err := a.printJSON(diagnosticToJSON(d)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printAllJSON(a, found.problems)
 	}
 	if err := printDiagnostics(a.out, found.problems, a.width()); err != nil {
 		return err

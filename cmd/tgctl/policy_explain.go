@@ -39,7 +39,8 @@ or for the method tools/list {"tools":[...]}; what servers said in a session is
 known to the lines after it, as long as the session is among the 4,096 that had
 a line last. The answer has verdict (forward, ask, deny), rule, facts and, of
 what asks, grant: what a yes that lasts would cover. Of a list, ask means that a
-definition is held back. A line that makes no sense is answered with an error.`,
+definition is held back. A line that makes no sense is answered with an error
+and without a verdict.`,
 		Example: `  $ tgctl policy explain --server git --tool push --args '{"force": true}'
   $ tgctl policy explain --server fs --uri file:///etc/hosts --config new.yaml
   $ tgctl policy explain - < calls.jsonl | jq -r .verdict | sort | uniq -c`,
@@ -65,7 +66,7 @@ definition is held back. A line that makes no sense is answered with an error.`,
 	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
 	flags.StringVar(&o.config, "config", "", "judge by `FILE` and not by what is in force")
 	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
-	jsonFlag(cmd, &o.json, explanationJSON{})
+	jsonFlag(cmd, &o.json, explanationJSON(&pb.Explanation{}, nil))
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
 	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(toolCall)))
 	_ = cmd.RegisterFlagCompletionFunc("uri", a.completeFrom(subjectOf("resources/read")))
@@ -144,7 +145,7 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 	case e.GetError() != "":
 		return errors.New(e.GetError())
 	case o.json:
-		return a.printJSON(explanationToJSON(e))
+		return a.printJSON(explanationJSON(e, nil))
 	}
 	return a.printSheet(explanationSheet(e))
 }
@@ -264,6 +265,3 @@ func change(c *pb.PolicyChange) display.Safe {
 	}
 	return line
 }
-
-// seconds is a span for JSON, 0 for none.
-func seconds(e *pb.Explanation) float64 { return e.GetTimeout().AsDuration().Seconds() }

@@ -176,7 +176,11 @@ func TestPolicyTest(t *testing.T) {
 	}
 	c.run(t, "policy", "test", "--json")
 	for line := range strings.SplitSeq(strings.TrimSpace(c.out.String()), "\n") {
-		var one testJSON
+		var one struct {
+			testJSON
+			Differences []any
+			Got         struct{ Verdict string }
+		}
 		if err := json.Unmarshal([]byte(line), &one); err != nil || one.OK != (len(one.Differences) == 0) || one.Got.Verdict != "ask" {
 			t.Errorf("%s: %v", line, err)
 		}

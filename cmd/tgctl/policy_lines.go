@@ -11,103 +11,20 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // longestLine is the longest line that explain - reads, in bytes.
 const longestLine = 12 << 20
 
-// explanationJSON is what would become of a call as --json and explain - show it.
-type explanationJSON struct {
-	Verdict   string         `json:"verdict"` // forward, ask, deny
-	Rule      string         `json:"rule"`
-	Facts     []string       `json:"facts"`
-	Grant     string         `json:"grant,omitempty"` // what a yes that lasts would cover
-	Gate      string         `json:"gate,omitempty"`
-	Reason    string         `json:"reason,omitempty"`
-	Policies  []string       `json:"policies,omitempty"`
-	Hidden    bool           `json:"hidden,omitempty"`    // denied as if there were no such thing
-	Observed  bool           `json:"observed,omitempty"`  // it had passed, and nothing in it is judged
-	Forwarded bool           `json:"forwarded,omitempty"` // it goes through all the same, in development
-	Details   []factJSON     `json:"fact_details,omitempty"`
-	Workflow  string         `json:"workflow,omitempty"`
-	Timeout   float64        `json:"timeout,omitempty"` // seconds
-	Surfaces  []string       `json:"surfaces,omitempty"`
-	Level     string         `json:"level,omitempty"`        // what a yes has to show: watch, presence
-	Hooks     []string       `json:"hooks,omitempty"`        // extensions that would be asked first, and are not here
-	Results   []string       `json:"result_hooks,omitempty"` // extensions that would see the result
-	Profile   string         `json:"profile,omitempty"`
-	Set       string         `json:"set,omitempty"`
-	Cited     []citationJSON `json:"cited,omitempty"`
-	Near      []nearJSON     `json:"near,omitempty"`
-	Changes   []stepJSON     `json:"changes,omitempty"`
-	Ignored   []string       `json:"ignored,omitempty"` // members of the line that mean nothing here
+// ignored is beside an explanation which members of the line mean nothing.
+type ignored struct {
+	Ignored []string `json:"ignored"`
 }
 
-// nonsenseJSON is the answer to a line that makes no sense.
-type nonsenseJSON struct {
-	Error string `json:"error"`
-}
-
-type factJSON struct {
-	Name   string `json:"name"`
-	Detail string `json:"detail,omitempty"`
-	Member string `json:"member,omitempty"`
-	Place  string `json:"place,omitempty"`
-	By     string `json:"by,omitempty"`
-}
-
-type citationJSON struct {
-	Kind    string `json:"kind"`
-	Name    string `json:"name"`
-	File    string `json:"file,omitempty"`
-	Line    uint32 `json:"line,omitempty"`
-	Column  uint32 `json:"column,omitempty"`
-	Does    string `json:"does,omitempty"`
-	Says    string `json:"says,omitempty"`
-	Project bool   `json:"project,omitempty"`
-}
-
-type nearJSON struct {
-	citationJSON
-	Because string `json:"because"`
-}
-
-type stepJSON struct {
-	Change      string `json:"change"`
-	Alternative bool   `json:"alternative,omitempty"`
-	Verdict     string `json:"verdict,omitempty"`
-	By          string `json:"by,omitempty"`
-}
-
-func explanationToJSON(e *pb.Explanation) explanationJSON {
-	out := explanationJSON{
-		Facts: []string{}, Verdict: e.GetVerdict(), Rule: e.GetRule(), Grant: e.GetGrant(), Gate: e.GetGate(), Reason: e.GetReason(),
-		Policies: e.GetPolicies(), Hidden: e.GetHidden(), Observed: e.GetObserved(), Forwarded: e.GetForwarded(),
-		Workflow: e.GetWorkflow(), Timeout: seconds(e), Surfaces: e.GetSurfaces(), Level: e.GetLevel(), Hooks: e.GetHooks(), Results: e.GetResultHooks(), Profile: e.GetProfile(), Set: e.GetSet(),
-	}
-	named := map[string]bool{}
-	for _, f := range e.GetFacts() {
-		if !named[f.GetName()] {
-			named[f.GetName()] = true
-			out.Facts = append(out.Facts, f.GetName())
-		}
-		out.Details = append(out.Details, factJSON{f.GetName(), f.GetDetail(), f.GetMember(), f.GetPlace(), f.GetBy()})
-	}
-	for _, c := range e.GetCited() {
-		out.Cited = append(out.Cited, citationToJSON(c))
-	}
-	for _, n := range e.GetNear() {
-		out.Near = append(out.Near, nearJSON{citationToJSON(n.GetRule()), n.GetBecause()})
-	}
-	for _, c := range e.GetChanges() {
-		out.Changes = append(out.Changes, stepJSON{c.GetChange(), c.GetAlternative(), c.GetVerdict(), c.GetBy()})
-	}
-	return out
-}
-
-func citationToJSON(c *pb.Citation) citationJSON {
-	return citationJSON{c.GetKind(), c.GetName(), c.GetFile(), c.GetLine(), c.GetColumn(), c.GetDoes(), c.GetSays(), c.GetProject()}
+func explanationJSON(e *pb.Explanation, names []string) pbjson.Object {
+	return pbjson.Object{Message: e, More: ignored{list(names)}}
 }
 
 // explainLines answers each line of standard input with one.
@@ -152,25 +69,17 @@ func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 
 // answerTo is the answer to one line. What makes no sense is answered with an
 // error, and is not the end.
-func (o *explainOptions) answerTo(line []byte, ask func(*pb.ExplainRequest) (*pb.Explanation, error)) (any, error) {
-	q, ignored, err := parseLine(line)
+func (o *explainOptions) answerTo(line []byte, ask func(*pb.ExplainRequest) (*pb.Explanation, error)) (pbjson.Object, error) {
+	q, names, err := parseLine(line)
 	if err != nil {
-		return nonsenseJSON{err.Error()}, nil
+		return explanationJSON(&pb.Explanation{Error: err.Error()}, nil), nil
 	}
 	q.Brief = true
 	if err := o.begin(q); err != nil {
-		return nil, err
+		return pbjson.Object{}, err
 	}
 	e, err := ask(q)
-	switch {
-	case err != nil:
-		return nil, err
-	case e.GetError() != "":
-		return nonsenseJSON{e.GetError()}, nil
-	}
-	out := explanationToJSON(e)
-	out.Ignored = ignored
-	return out, nil
+	return explanationJSON(e, names), err
 }
 
 // readLine reads a line without its end; the last one may have none.

@@ -12,76 +12,19 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// policyShowJSON is the set in force as --json shows it, with all that it says.
-type policyShowJSON struct {
-	policySetJSON
-	Sources   []policyEntryJSON `json:"sources"`
-	InOrder   []policyEntryJSON `json:"rules_in_order"` // the defaults last
-	Cedar     []policyEntryJSON `json:"cedar"`
-	Workflows []workflowJSON    `json:"workflows"`
-	Diffs     map[string]string `json:"diffs"` // by path: from what is in force to what is on disk
+// diffsJSON is beside a set how its files differ from what is on disk, by path.
+type diffsJSON struct {
+	Diffs map[string]string `json:"diffs"`
 }
 
-type policyEntryJSON struct {
-	citationJSON
-	Sources  []string `json:"source,omitempty"`
-	Agents   []string `json:"agent,omitempty"`
-	Methods  []string `json:"method,omitempty"`
-	Workflow string   `json:"workflow,omitempty"`
-}
-
-type workflowJSON struct {
-	Name     string     `json:"name"`
-	File     string     `json:"file,omitempty"`
-	Line     uint32     `json:"line,omitempty"`
-	Asks     string     `json:"asks"`
-	Timeout  float64    `json:"timeout"` // seconds
-	Require  string     `json:"require"` // any, presence, default
-	Surfaces []string   `json:"surfaces"`
-	Redact   []string   `json:"redact,omitempty"`
-	Slack    *slackJSON `json:"slack,omitempty"`
-}
-
-type slackJSON struct {
-	Channel   string   `json:"channel"`
-	BotToken  string   `json:"bot_token_env"`
-	AppToken  string   `json:"app_token_env"`
-	Mention   []string `json:"mention,omitempty"`
-	Approvers []string `json:"approvers"`
-}
-
-func policyShowToJSON(set *pb.PolicySet) policyShowJSON {
-	d := set.GetDetail()
-	out := policyShowJSON{
-		policySetJSON: policySetToJSON(set), Sources: entriesToJSON(d.GetSources()), InOrder: entriesToJSON(d.GetRules()),
-		Cedar: entriesToJSON(d.GetPolicies()), Workflows: []workflowJSON{}, Diffs: map[string]string{},
-	}
-	for _, w := range d.GetWorkflows() {
-		out.Workflows = append(out.Workflows, workflowJSON{
-			w.GetName(), w.GetFile(), w.GetLine(), w.GetAsks(), w.GetTimeout().AsDuration().Seconds(), w.GetRequire(), list(w.GetSurfaces()), w.GetRedact(), slackToJSON(w.GetSlack()),
-		})
-	}
-	for _, f := range set.GetFiles() {
+func diffsOf(files []*pb.PolicyFile) diffsJSON {
+	out := diffsJSON{map[string]string{}}
+	for _, f := range files {
 		if diff := diffOf(f); diff != "" {
 			out.Diffs[f.GetPath()] = diff
 		}
 	}
 	return out
-}
-
-func slackToJSON(s *pb.SlackDestination) *slackJSON {
-	if s == nil {
-		return nil
-	}
-	return &slackJSON{s.GetChannel(), s.GetBotToken(), s.GetAppToken(), s.GetMention(), list(s.GetApprovers())}
-}
-
-func entriesToJSON(entries []*pb.PolicyEntry) []policyEntryJSON {
-	all := []policyEntryJSON{}
-	for _, e := range entries {
-		all = append(all, policyEntryJSON{citationToJSON(e.GetCited()), e.GetSources(), e.GetAgents(), e.GetMethods(), e.GetWorkflow()})
-	}
-	return all
 }
 
 // printDetail prints what a set says: its rules in their order, its policies, who

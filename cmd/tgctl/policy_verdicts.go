@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -17,21 +19,10 @@ import (
 // testPattern is what test files are called.
 const testPattern = "*.test.yaml"
 
-// testJSON is one test as --json shows it. What is wrong with a file is an
-// object like those of `policy check --json`.
+// testJSON is beside a test where it stands, and whether nothing is different.
 type testJSON struct {
-	File        string           `json:"file"`
-	Line        uint32           `json:"line"`
-	Name        string           `json:"name"`
-	OK          bool             `json:"ok"`
-	Differences []differenceJSON `json:"differences"`
-	Got         explanationJSON  `json:"got"`
-}
-
-type differenceJSON struct {
-	What string `json:"what"` // verdict, gate, workflow, policy, facts, reason
-	Want string `json:"want"`
-	Got  string `json:"got"`
+	File string `json:"file"`
+	OK   bool   `json:"ok"`
 }
 
 func (a *app) policyTestCmd() *cobra.Command {
@@ -54,7 +45,7 @@ each test, and for each problem with a file one like those of policy check.`,
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "test `FILE` and not what is there for the daemon")
-	jsonFlag(cmd, &asJSON, testJSON{})
+	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
 	return cmd
 }
 
@@ -152,7 +143,11 @@ func (a *app) printTested(f *pb.TestFileResult, asJSON bool) (good bool, err err
 	}
 	good = bad == 0 && different == 0
 	if asJSON {
-		return good, a.printTestedJSON(f)
+		lines := make([]pbjson.Object, len(f.GetResults()))
+		for i, r := range f.GetResults() {
+			lines[i] = pbjson.Object{Message: r, More: testJSON{f.GetPath(), len(r.GetDifferences()) == 0}}
+		}
+		return good, errors.Join(printAllJSON(a, f.GetProblems()), printAllJSON(a, lines))
 	}
 	if err := printDiagnostics(a.out, f.GetProblems(), a.width()); err != nil {
 		return false, err
@@ -198,25 +193,4 @@ func orNothing(text string) display.Safe {
 		return "nothing"
 	}
 	return display.Text(text)
-}
-
-func (a *app) printTestedJSON(f *pb.TestFileResult) error {
-	for _, d := range f.GetProblems() {
-		if err := a.printJSON(diagnosticToJSON(d)); err != nil {
-			return err
-		}
-	}
-	for _, r := range f.GetResults() {
-		one := testJSON{
-			File: f.GetPath(), Line: r.GetLine(), Name: r.GetName(), OK: len(r.GetDifferences()) == 0,
-			Differences: []differenceJSON{}, Got: explanationToJSON(r.GetGot()),
-		}
-		for _, d := range r.GetDifferences() {
-			one.Differences = append(one.Differences, differenceJSON{d.GetWhat(), d.GetWant(), d.GetGot()})
-		}
-		if err := a.printJSON(one); err != nil {
-			return err
-		}
-	}
-	return nil
 }

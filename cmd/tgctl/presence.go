@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,27 +31,6 @@ Without a command, presence says how it stands.`
 	cmd.Args = noArgs
 	cmd.RunE = status.RunE
 	return cmd
-}
-
-// presenceJSON is how it stands with the secret, as --json shows it.
-type presenceJSON struct {
-	Enrolled  bool       `json:"enrolled"`
-	Since     *time.Time `json:"since,omitempty"`
-	By        string     `json:"by,omitempty"`        // who enrolled, as the kernel saw them
-	Codes     bool       `json:"codes,omitempty"`     // an authenticator app is enrolled
-	Asleep    bool       `json:"asleep,omitempty"`    // codes do not count before the passphrase was given
-	Failures  uint32     `json:"failures,omitempty"`  // wrong passphrases and codes since the last right one
-	Locked    float64    `json:"locked,omitempty"`    // seconds for which none is looked at
-	Recovered *time.Time `json:"recovered,omitempty"` // when a secret was removed without it
-	Recoverer string     `json:"recoverer,omitempty"`
-}
-
-func presenceToJSON(st *pb.PresenceState) *presenceJSON {
-	return &presenceJSON{
-		Enrolled: st.GetEnrolled(), Since: stamp(st.GetSince()), By: st.GetBy(), Codes: st.GetCodes(), Asleep: st.GetAsleep(),
-		Failures: st.GetFailures(), Locked: st.GetLocked().AsDuration().Seconds(),
-		Recovered: stamp(st.GetRecovered()), Recoverer: st.GetRecoverer(),
-	}
 }
 
 // presenceLine says in one line how it stands.
@@ -88,12 +66,12 @@ it, and whether one was ever removed by somebody who did not give it.`,
 				return err
 			}
 			if asJSON {
-				return a.printJSON(presenceToJSON(st))
+				return a.printJSON(st)
 			}
 			return a.printSheet(a.presenceSheet(st))
 		},
 	}
-	jsonFlag(cmd, &asJSON, presenceJSON{})
+	jsonFlag(cmd, &asJSON, &pb.PresenceState{})
 	return cmd
 }
 

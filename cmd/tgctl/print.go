@@ -1,46 +1,54 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
-	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
 // fieldsNote is the annotation of a command that names what --json prints.
 const fieldsNote = "json-fields"
 
-// jsonFlag gives a verb --json, which prints objects like sample. Its help
-// names their members.
-func jsonFlag(cmd *cobra.Command, to *bool, sample any) {
+// jsonFlag gives a verb --json, which prints objects like samples. Its help names
+// their members.
+func jsonFlag(cmd *cobra.Command, to *bool, samples ...any) {
 	cmd.Flags().BoolVar(to, "json", false, "print JSON, one object a line")
-	var names []string
-	for _, field := range reflect.VisibleFields(reflect.TypeOf(sample)) {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
-			names = append(names, name)
-		}
-	}
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
 	}
-	cmd.Annotations[fieldsNote] = strings.Join(names, ", ")
+	cmd.Annotations[fieldsNote] = strings.Join(pbjson.Members(samples...), "\n")
 }
 
-// printJSON prints v as one line of JSON.
+// fieldsTitle stands above what an annotation names.
+func fieldsTitle(fields string) string {
+	if strings.Contains(fields, "?") {
+		return "Members of --json; one with a ? is left out when it has no value:"
+	}
+	return "Members of --json:"
+}
+
+// printJSON prints v as one line of JSON, see [pbjson.Marshal].
 func (a *app) printJSON(v any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	line, err := pbjson.Marshal(v)
+	if err != nil {
 		return err
 	}
-	return a.printLine(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return a.printLine(line)
+}
+
+// printAllJSON prints a line of JSON for each of all.
+func printAllJSON[T any](a *app, all []T) error {
+	for _, v := range all {
+		if err := a.printJSON(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // printLine prints one line of JSON. On a terminal what it could act on is

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -19,73 +20,13 @@ const (
 	kindAgent     = "agent" // a headless run
 )
 
-// processJSON is a program as --json shows it. What stands after clients is told of
-// shims and runs alone, but for command and since.
-type processJSON struct {
-	Kind       string     `json:"kind"` // server, client, backend, extension, agent
-	Name       string     `json:"name"`
-	ID         string     `json:"id,omitempty"`
-	State      string     `json:"state"` // starting, running, degraded, restarting, failed, stopped
-	StateSince *time.Time `json:"state_since,omitempty"`
-	PID        int32      `json:"pid"` // 0 while none runs
-	Restarts   uint32     `json:"restarts"`
-	Budget     uint32     `json:"budget,omitempty"` // restarts that are left before it fails
-	Next       *time.Time `json:"next,omitempty"`   // when it is started again
-	Error      string     `json:"error,omitempty"`  // why it ended last, or is not well
-	Mend       string     `json:"mend,omitempty"`   // what to do about it
-	Memory     uint64     `json:"memory,omitempty"` // bytes, of all that it started too; left out when not known
-	Twice      bool       `json:"shared_twice,omitempty"`
-	Clients    uint32     `json:"clients"` // shims that share it, or runs that wait for it
-
-	Attachment string     `json:"attachment"`
-	Server     string     `json:"server"`
-	Launch     string     `json:"launch"` // hex SHA-256 over the resolved command and its arguments
-	Command    []string   `json:"command"`
-	Session    string     `json:"session,omitempty"`
-	Agent      string     `json:"agent,omitempty"`
-	Profile    string     `json:"profile"`
-	ShimPID    int32      `json:"shim_pid"`
-	ServerPID  int32      `json:"server_pid"`
-	Since      *time.Time `json:"since,omitempty"` // it is there; of what is restarted, since its first life
-	Judged     uint64     `json:"judged"`
-	Denied     uint64     `json:"denied"`
-	Pending    uint32     `json:"pending"`                    // held for a person
-	Unanswered uint32     `json:"unanswered"`                 // requests that the server has not answered for a second or longer
-	Silent     *time.Time `json:"unanswered_since,omitempty"` // the oldest of them
-	Build      string     `json:"build"`
-}
-
-func processToJSON(p *pb.Process) processJSON {
-	return processJSON{
-		Kind: kindOf(p), Name: nameOf(p), ID: p.GetId(), State: p.GetState(), StateSince: stamp(p.GetStateSince()), PID: p.GetPid(),
-		Restarts: p.GetRestarts(), Budget: p.GetBudget(), Next: stamp(p.GetNext()), Error: p.GetError(), Mend: string(mendOf(p)),
-		Memory: p.GetMemory(), Twice: p.GetSharedTwice(), Clients: p.GetClients(),
-
-		Attachment: p.GetAttachment(), Server: p.GetServer(), Launch: p.GetLaunch(), Command: list(p.GetCommand()),
-		Session: p.GetSession(), Agent: p.GetAgent(), Profile: p.GetProfile(), ShimPID: p.GetShimPid(),
-		ServerPID: p.GetServerPid(), Since: stamp(p.GetSince()), Judged: p.GetJudged(), Denied: p.GetDenied(),
-		Pending: p.GetPending(), Unanswered: p.GetUnanswered(), Silent: stamp(p.GetUnansweredSince()), Build: p.GetBuild(),
-	}
-}
-
-// kindOf is the kind of a program. A daemon from before there were others tells of
-// servers alone, and of no kind.
-func kindOf(p *pb.Process) string {
-	if p.GetKind() == "" {
-		return kindServer
-	}
-	return p.GetKind()
+// mended is beside what may have failed what a person can do about it.
+type mended struct {
+	Mend display.Safe `json:"mend"`
 }
 
 // isShim reports whether p is a shim, with a server of its own or without.
-func isShim(p *pb.Process) bool { return kindOf(p) == kindServer || kindOf(p) == kindClient }
-
-func nameOf(p *pb.Process) string {
-	if p.GetName() == "" {
-		return p.GetServer()
-	}
-	return p.GetName()
-}
+func isShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
 
 func (a *app) psCmd() *cobra.Command {
 	var asJSON, wide bool
@@ -123,12 +64,11 @@ on record as an orphan.`,
 				return err
 			}
 			if asJSON {
-				for _, p := range processes {
-					if err := a.printJSON(processToJSON(p)); err != nil {
-						return err
-					}
+				lines := make([]pbjson.Object, len(processes))
+				for i, p := range processes {
+					lines[i] = pbjson.Object{Message: p, More: mended{mendOf(p)}}
 				}
-				return nil
+				return printAllJSON(a, lines)
 			}
 			if len(processes) == 0 {
 				a.say("Nothing runs under ThoughtGate now.")
@@ -140,7 +80,7 @@ on record as an orphan.`,
 			return a.processTable(processes).Write(a.out, a.width())
 		},
 	}
-	jsonFlag(cmd, &asJSON, processJSON{})
+	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.Process{}, More: mended{}})
 	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "show session, profile, what was judged, shim and command as well, and cut nothing")
 	return cmd
 }
@@ -181,7 +121,7 @@ func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 	var ofSeveral display.Safe
 	for _, other := range all {
-		if !isShim(p) && other != p && kindOf(other) == kindOf(p) && nameOf(other) == nameOf(p) {
+		if !isShim(p) && other != p && other.GetKind() == p.GetKind() && other.GetName() == p.GetName() {
 			ofSeveral = " " + display.Name(p.GetId())
 		}
 	}
@@ -199,7 +139,7 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 		restarts = display.Count(p.GetRestarts())
 	}
 	return []display.Safe{
-		display.Name(kindOf(p)), display.Name(nameOf(p)) + ofSeveral, orDash(p.GetState()), age, memory, restarts,
+		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, orDash(p.GetState()), age, memory, restarts,
 		pidOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
 	}
 }
@@ -207,9 +147,9 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 // whoFor says whom a program serves.
 func whoFor(p *pb.Process) display.Safe {
 	switch n := p.GetClients(); {
-	case kindOf(p) == kindBackend:
+	case p.GetKind() == kindBackend:
 		return plural(n, "client", "clients")
-	case kindOf(p) == kindAgent: // itself
+	case p.GetKind() == kindAgent: // itself
 		return "-"
 	case n > 0:
 		return plural(n, "call", "calls")
@@ -266,8 +206,8 @@ func mendOf(p *pb.Process) display.Safe {
 	if p.GetState() != "failed" || isShim(p) {
 		return ""
 	}
-	name := shellWord(display.Name(nameOf(p)))
-	switch kindOf(p) {
+	name := shellWord(display.Name(p.GetName()))
+	switch p.GetKind() {
 	case kindAgent:
 		return "see: tgctl logs " + name
 	case kindExtension:

@@ -102,7 +102,7 @@ func newRow(q *pb.Approval) *openRow {
 
 // endLine says how a question ended.
 func endLine(q *pb.Approval) display.Safe {
-	line := display.Name(q.GetId()) + " " + display.Safe(approvalState(q))
+	line := display.Name(q.GetId()) + " " + stateWord(q)
 	if q.GetDecider() != "" {
 		line += " by " + display.Text(q.GetDecider())
 	}

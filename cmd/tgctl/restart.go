@@ -36,7 +36,7 @@ tgctl daemon restart.`,
 			return a.restart(cmd.Context(), w, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, processJSON{})
+	jsonFlag(cmd, &asJSON, &pb.RestartProcessResponse{})
 	w.flags(cmd)
 	return cmd
 }
@@ -59,11 +59,12 @@ func (a *app) restart(ctx context.Context, w which, asJSON bool) error {
 	if err != nil {
 		return loosenFailure(err)
 	}
-	if now := done.GetProcess(); now != nil {
-		p = now
+	if done.Process == nil {
+		done.Process = p
 	}
+	p = done.Process
 	if asJSON {
-		if err := a.printJSON(processToJSON(p)); err != nil {
+		if err := a.printJSON(done); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,11 @@ func (a *app) rootCmd() *cobra.Command {
 		Use:   "tgctl",
 		Short: "Wrap an AI agent, answer its questions, read the record",
 		Long: `Tgctl wraps an AI agent so that every tool call it makes is judged, recorded,
-and where the policy says so held until you answer.`,
+and where the policy says so held until you answer.
+
+What --json prints has the members that --help lists, always unless a ? stands
+behind one; what has no value is null, "", 0, false, [] or {}. Times are in UTC,
+and spans are numbers of seconds.`,
 		Example: `  $ tgctl wrap -- claude             # in one terminal, work as before
   $ tgctl approvals                  # in another, see what waits
   $ tgctl approvals approve A-1`,

@@ -74,7 +74,7 @@ it was cancelled.`,
 	flags.StringVar(&o.timeout, "timeout", "", "it may take this `TIME`, as 90s or 10m; else what its configuration says")
 	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
 	flags.BoolVar(&o.verbose, "verbose", false, "tell on standard error of thoughts, plans and tool calls too")
-	jsonFlag(cmd, &o.json, runJSON{})
+	jsonFlag(cmd, &o.json, &pb.RunEvent{}, &pb.Agent{})
 	return cmd
 }
 

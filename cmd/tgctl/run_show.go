@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,54 +9,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// runJSON is one event of a run as --json shows it; with --list, an agent.
-type runJSON struct {
-	Type     string          `json:"type"` // started, text, update, stderr, held, denied, note, ended; agent
-	ID       string          `json:"id,omitempty"`
-	Session  string          `json:"session,omitempty"`
-	PID      int32           `json:"pid,omitempty"`
-	Text     string          `json:"text,omitempty"`
-	Kind     string          `json:"kind,omitempty"`   // of an update, as the agent names it
-	Update   json.RawMessage `json:"update,omitempty"` // as the agent wrote it
-	Tool     string          `json:"tool,omitempty"`
-	Approval string          `json:"approval,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-	Exit     *int32          `json:"exit,omitempty"`
-	Stop     string          `json:"stop_reason,omitempty"`
-	Result   json.RawMessage `json:"result,omitempty"`
-
-	Name        string   `json:"name,omitempty"`
-	Description string   `json:"description,omitempty"`
-	Protocol    string   `json:"protocol,omitempty"`
-	Command     []string `json:"command,omitempty"`
-	Timeout     string   `json:"timeout,omitempty"`
-	Servers     []string `json:"servers,omitempty"`
-	Running     uint32   `json:"running,omitempty"`
-}
-
-func runToJSON(e *pb.RunEvent) runJSON {
-	switch m := e.GetEvent().(type) {
-	case *pb.RunEvent_Started:
-		return runJSON{Type: "started", ID: m.Started.GetId(), Session: m.Started.GetSession(), PID: m.Started.GetPid()}
-	case *pb.RunEvent_Text:
-		return runJSON{Type: "text", Text: m.Text.GetText()}
-	case *pb.RunEvent_Update:
-		return runJSON{Type: "update", Kind: m.Update.GetKind(), Text: m.Update.GetLine(), Update: m.Update.GetRaw()}
-	case *pb.RunEvent_Stderr:
-		return runJSON{Type: "stderr", Text: m.Stderr.GetLine()}
-	case *pb.RunEvent_Asked:
-		kind := "held"
-		if m.Asked.GetDenied() {
-			kind = "denied"
-		}
-		return runJSON{Type: kind, Tool: m.Asked.GetTool(), Approval: m.Asked.GetApproval(), Reason: m.Asked.GetReason()}
-	case *pb.RunEvent_Ended:
-		exit := m.Ended.GetExit()
-		return runJSON{Type: "ended", Exit: &exit, Reason: m.Ended.GetReason(), Stop: m.Ended.GetStopReason(), Result: m.Ended.GetResult()}
-	}
-	return runJSON{Type: "note", Text: e.GetNote().GetText()}
-}
 
 // runPrinter prints the events of a run: the answer to standard output, all else to
 // standard error; or with --json everything as lines.
@@ -71,7 +22,7 @@ type runPrinter struct {
 
 func (p *runPrinter) event(e *pb.RunEvent) error {
 	if p.json {
-		return p.printJSON(runToJSON(e))
+		return p.printJSON(e)
 	}
 	switch m := e.GetEvent().(type) {
 	case *pb.RunEvent_Text:
@@ -166,15 +117,7 @@ func (a *app) listAgents(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		for _, g := range agents {
-			if err := a.printJSON(runJSON{
-				Type: "agent", Name: g.GetName(), Description: g.GetDescription(), Protocol: g.GetProtocol(), Command: g.GetCommand(),
-				Timeout: g.GetTimeout().AsDuration().String(), Servers: g.GetServers(), Running: g.GetRunning(),
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printAllJSON(a, agents)
 	}
 	if len(agents) == 0 {
 		a.say("The configuration names no agents. Write them under agents: in thoughtgate.yaml, then tgctl daemon reload.")

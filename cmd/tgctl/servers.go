@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -35,26 +35,14 @@ that changes you are asked again.`
 	return cmd
 }
 
-// serverJSON is a server as --json shows it.
-type serverJSON struct {
-	ID       string     `json:"id"`
-	Launch   string     `json:"launch,omitempty"` // hex SHA-256 over the resolved command and its arguments
-	Command  []string   `json:"command"`
-	First    *time.Time `json:"first,omitempty"`
-	Seen     *time.Time `json:"seen,omitempty"` // to the hour
-	Stranger bool       `json:"stranger"`
-	Decider  string     `json:"decider,omitempty"` // who accepted it; left out for the first of its id
-	Pins     uint32     `json:"pins"`              // tools, prompts and templates
-	Waiting  uint32     `json:"waiting"`           // of them wait for you
-	Start    *startJSON `json:"start,omitempty"`   // of a server of a project, which is a line of its own, without a launch
+// startMember is beside a server of a project what running it comes down to; null of
+// others. Such a server has no launch.
+type startMember struct {
+	Start pbjson.Object `json:"start"`
 }
 
-func serverToJSON(s *pb.Server) serverJSON {
-	return serverJSON{
-		ID: s.GetId(), Launch: s.GetLaunch(), Command: list(s.GetCommand()), First: stamp(s.GetFirst()), Seen: stamp(s.GetSeen()),
-		Stranger: s.GetStranger(), Decider: s.GetDecider(), Pins: s.GetPins(), Waiting: s.GetWaiting(),
-	}
-}
+// startSample is like a startMember.
+var startSample = startMember{pbjson.Object{Message: &pb.ServerStart{}}}
 
 func (a *app) serversListCmd() *cobra.Command {
 	var asJSON bool
@@ -82,7 +70,16 @@ them are withheld until you agree.`,
 				return err
 			}
 			if asJSON {
-				return a.serversJSON(servers, starts)
+				lines := make([]pbjson.Object, 0, len(servers)+len(starts))
+				for _, s := range servers {
+					lines = append(lines, pbjson.Object{Message: s, More: startMember{}})
+				}
+				for _, s := range starts {
+					lines = append(lines, pbjson.Object{
+						Message: &pb.Server{Id: s.GetServer(), Command: s.GetCommand()}, More: startMember{pbjson.Object{Message: s}},
+					})
+				}
+				return printAllJSON(a, lines)
 			}
 			if len(servers)+len(starts) == 0 {
 				a.say("No server's list was seen yet.")
@@ -99,22 +96,8 @@ them are withheld until you agree.`,
 			return nil
 		},
 	}
-	jsonFlag(cmd, &asJSON, serverJSON{})
+	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.Server{}, More: startSample})
 	return cmd
-}
-
-func (a *app) serversJSON(servers []*pb.Server, starts []*pb.ServerStart) error {
-	for _, s := range servers {
-		if err := a.printJSON(serverToJSON(s)); err != nil {
-			return err
-		}
-	}
-	for _, s := range starts {
-		if err := a.printJSON(serverJSON{ID: s.GetServer(), Command: list(s.GetCommand()), Start: startToJSON(s)}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (a *app) serversTable(servers []*pb.Server) *display.Table {
@@ -189,7 +172,7 @@ to is printed, and holds until any of it changes.`,
 			return a.acceptServer(cmd.Context(), c, s, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, acceptedJSON{})
+	jsonFlag(cmd, &asJSON, acceptedJSON{startMember: startSample})
 	cmd.Flags().StringVar(&launch, "launch", "", "the one whose launch begins with `HEX`")
 	cmd.Flags().StringVar(&start, "start", "", "of a project: only if what it would run has a digest that begins with `HEX`")
 	return cmd
@@ -238,10 +221,10 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 
 // acceptedJSON is a server that was accepted as --json shows it.
 type acceptedJSON struct {
-	ID          string     `json:"id"`
-	Launch      string     `json:"launch,omitempty"`
-	Definitions uint32     `json:"definitions"`     // accepted with it
-	Start       *startJSON `json:"start,omitempty"` // of a server of a project, which has no launch
+	ID       string `json:"id"`
+	Launch   string `json:"launch"`
+	Accepted uint32 `json:"accepted"` // definitions, with it
+	startMember
 }
 
 func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server, asJSON bool) error {
@@ -250,7 +233,7 @@ func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server, 
 		return toolFailure(err)
 	}
 	if asJSON {
-		return a.printJSON(acceptedJSON{ID: s.GetId(), Launch: s.GetLaunch(), Definitions: done.GetAccepted()})
+		return a.printJSON(acceptedJSON{ID: s.GetId(), Launch: s.GetLaunch(), Accepted: done.GetAccepted()})
 	}
 	_, err = fmt.Fprintf(a.out, "accepted %s: %s\nwith it %s\n", display.Name(s.GetId()), commandLine(s.GetCommand()),
 		plural(done.GetAccepted(), "definition", "definitions"))

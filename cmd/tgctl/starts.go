@@ -6,51 +6,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// startJSON is what running a server of a project comes down to, as --json shows
-// it.
-type startJSON struct {
-	Digest   string            `json:"digest"` // hex SHA-256 over command, sets, loaders and files
-	Project  string            `json:"project"`
-	From     string            `json:"from,omitempty"` // the project's file that names the server
-	Sets     []string          `json:"sets"`           // names of variables
-	Loaders  map[string]string `json:"loaders"`        // variables that change which code runs: hex SHA-256 of the value
-	Files    []startFileJSON   `json:"files"`
-	Alarms   []string          `json:"alarms"` // why to look twice
-	Gaps     []string          `json:"gaps"`   // what could not be looked at
-	Noticed  *time.Time        `json:"noticed,omitempty"`
-	Accepted *time.Time        `json:"accepted,omitempty"` // left out while it is withheld
-	Decider  string            `json:"decider,omitempty"`
-}
-
-type startFileJSON struct {
-	Role   string `json:"role"` // program, interpreter, script, argument
-	Path   string `json:"path"`
-	Digest string `json:"digest,omitempty"` // hex SHA-256; left out when it can't be read
-}
-
-func startToJSON(s *pb.ServerStart) *startJSON {
-	out := &startJSON{
-		Digest: hex.EncodeToString(s.GetDigest()), Project: s.GetProject(), From: s.GetFrom(), Sets: list(s.GetSets()),
-		Loaders: map[string]string{}, Files: []startFileJSON{}, Alarms: list(s.GetAlarms()), Gaps: list(s.GetGaps()),
-		Noticed: stamp(s.GetNoticed()), Accepted: stamp(s.GetAccepted()), Decider: s.GetDecider(),
-	}
-	for _, l := range s.GetLoaders() {
-		out.Loaders[l.GetName()] = l.GetValue()
-	}
-	for _, f := range s.GetFiles() {
-		out.Files = append(out.Files, startFileJSON{f.GetRole(), f.GetPath(), f.GetDigest()})
-	}
-	return out
-}
 
 // startSheet shows all that a person agrees to, and what nobody could look at.
 func startSheet(s *pb.ServerStart) *sheet {
@@ -170,7 +133,7 @@ func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerSta
 		return toolFailure(err)
 	}
 	if asJSON {
-		return a.printJSON(acceptedJSON{ID: done.GetServer(), Start: startToJSON(done)})
+		return a.printJSON(acceptedJSON{ID: done.GetServer(), startMember: startMember{pbjson.Object{Message: done}}})
 	}
 	if _, err := fmt.Fprintf(a.out, "agreed to start %s\n", display.Name(done.GetServer())); err != nil {
 		return err

@@ -35,15 +35,9 @@ it; when it is to be started again you are asked anew.`,
 			return a.forgetStarts(cmd.Context(), c, args[0], start, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, forgottenJSON{})
+	jsonFlag(cmd, &asJSON, &pb.ServerStart{})
 	cmd.Flags().StringVar(&start, "start", "", "only the one whose digest begins with `HEX`")
 	return cmd
-}
-
-// forgottenJSON is what was taken back, as --json shows it.
-type forgottenJSON struct {
-	ID    string     `json:"id"`
-	Start *startJSON `json:"start"`
 }
 
 func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest string, asJSON bool) error {
@@ -62,7 +56,7 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 		}
 		n++
 		if asJSON {
-			err = a.printJSON(forgottenJSON{s.GetServer(), startToJSON(s)})
+			err = a.printJSON(s)
 		} else {
 			_, err = fmt.Fprintf(a.out, "forgotten: %s in %s: %s\n", display.Name(s.GetServer()), display.Text(s.GetProject()), commandLine(s.GetCommand()))
 		}

@@ -4,75 +4,14 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// statusJSON is what `status --json` prints. When no daemon runs only Running
-// is there.
-type statusJSON struct {
-	Running       bool           `json:"running"`
-	Build         string         `json:"build,omitempty"`
-	Protocol      uint32         `json:"protocol,omitempty"`
-	PID           int32          `json:"pid,omitempty"`
-	Started       *time.Time     `json:"started,omitempty"`
-	Activated     bool           `json:"activated,omitempty"` // its sockets are the service manager's
-	ControlSocket string         `json:"control_socket,omitempty"`
-	ShimSocket    string         `json:"shim_socket,omitempty"`
-	Set           *policySetJSON `json:"policy_set,omitempty"`
-	ReloadFailure string         `json:"reload_failure,omitempty"`
-	ReloadFailed  *time.Time     `json:"reload_failed,omitempty"`
-	Sessions      uint32         `json:"sessions"`
-	Attachments   uint32         `json:"attachments"`
-	OtherShims    uint32         `json:"other_shims,omitempty"` // of them, whose tg-shim is of another version than the daemon
-	Ungoverned    uint32         `json:"ungoverned"`            // servers that agents start past their sessions
-	Pending       uint32         `json:"pending"`
-	Held          uint32         `json:"held_definitions"` // of tools, prompts and templates
-	Withheld      uint32         `json:"withheld_starts"`  // of servers of projects
-	AuditDir      string         `json:"audit_dir,omitempty"`
-	AuditSeq      uint64         `json:"audit_seq,omitempty"`
-	AuditFailure  string         `json:"audit_failure,omitempty"` // why nothing can be recorded
-	Kept          []keptJSON     `json:"kept,omitempty"`          // programs that the daemon keeps, by kind
-	Warnings      []string       `json:"warnings,omitempty"`
-	Presence      *presenceJSON  `json:"presence,omitempty"`
-	Projects      []projectJSON  `json:"projects,omitempty"` // files of the projects that agents work in now
-
-	Folders     []string         `json:"folder_problems,omitempty"` // a disk that is full, a folder that can't be written
-	Agents      []agentJSON      `json:"agents,omitempty"`          // that are found from here
-	Protections []protectionJSON `json:"protections,omitempty"`
-}
-
-// projectJSON is a project's own file as --json shows it.
-type projectJSON struct {
-	Path     string           `json:"path"`
-	Digest   string           `json:"digest,omitempty"` // hex SHA-256; left out when it can't be used
-	Rules    uint32           `json:"rules"`
-	Problems []diagnosticJSON `json:"problems,omitempty"` // why every call in the project is refused
-}
-
-func statusToJSON(s *pb.StatusResponse) statusJSON {
-	set := policySetToJSON(s.GetSet())
-	var projects []projectJSON
-	for _, f := range s.GetProjects() {
-		one := projectJSON{Path: f.GetPath(), Digest: f.GetDigest(), Rules: f.GetRules()}
-		for _, d := range f.GetProblems() {
-			one.Problems = append(one.Problems, diagnosticToJSON(d))
-		}
-		projects = append(projects, one)
-	}
-	return statusJSON{
-		Running: true, Build: s.GetBuild(), Protocol: s.GetProtocol(), PID: s.GetPid(), Started: stamp(s.GetStarted()),
-		Activated: s.GetActivated(), ControlSocket: s.GetControlSocket(), ShimSocket: s.GetShimSocket(), Set: &set,
-		ReloadFailure: s.GetReloadFailure(), ReloadFailed: stamp(s.GetReloadFailed()), Sessions: s.GetSessions(),
-		Attachments: s.GetAttachments(), OtherShims: s.GetOtherShims(), Ungoverned: s.GetUngoverned(), Pending: s.GetPending(), Held: s.GetHeldDefinitions(), Withheld: s.GetWithheldStarts(), AuditDir: s.GetAuditDir(), AuditSeq: s.GetAuditSeq(),
-		AuditFailure: s.GetAuditFailure(), Kept: keptToJSON(s.GetKept()), Warnings: s.GetWarnings(), Presence: presenceToJSON(s.GetPresence()), Projects: projects,
-	}
-}
 
 func (a *app) statusCmd() *cobra.Command {
 	var asJSON bool
@@ -91,15 +30,12 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 				return err
 			}
 			troubles := a.folderTroubles(st.GetAuditDir())
-			switch {
-			case err != nil && asJSON:
-				if err := a.printJSON(stoppedJSON{Folders: troubles, Agents: around.agentsToJSON()}); err != nil {
-					return err
+			if asJSON {
+				out := pbjson.Object{Message: &pb.StatusResponse{}, More: around.asJSON(troubles)}
+				if err != nil {
+					return errors.Join(a.printJSON(out), &exitError{code: exitNotRunning})
 				}
-				return &exitError{code: exitNotRunning}
-			case asJSON:
-				out := statusToJSON(st)
-				out.Folders, out.Agents, out.Protections = troubles, around.agentsToJSON(), around.protections
+				out.Message = st
 				return a.printJSON(out)
 			}
 			sheet := &sheet{}
@@ -111,15 +47,8 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 			return errors.Join(a.printSheet(sheet), err)
 		},
 	}
-	jsonFlag(cmd, &asJSON, statusJSON{})
+	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
 	return cmd
-}
-
-// stoppedJSON is what `status --json` prints when no daemon runs.
-type stoppedJSON struct {
-	Running bool        `json:"running"` // false
-	Folders []string    `json:"folder_problems,omitempty"`
-	Agents  []agentJSON `json:"agents,omitempty"`
 }
 
 // statusAndAround asks a daemon that runs, and looks around. The error is

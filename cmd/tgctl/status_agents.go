@@ -11,62 +11,53 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// agentJSON is an agent that was found, as --json shows it.
-type agentJSON struct {
-	Agent     string         `json:"agent"`
-	Protected bool           `json:"protected"`
-	Files     []string       `json:"files"`
-	Servers   []serverAtJSON `json:"servers"`
-	Left      []leftoverJSON `json:"left_over,omitempty"`
-	Warnings  []string       `json:"warnings,omitempty"`
-	Problem   string         `json:"problem,omitempty"` // why no more is known
+// surroundingsJSON is beside a daemon's status what is known from here.
+type surroundingsJSON struct {
+	Running     bool            `json:"running"`         // a daemon does; without one its members have no values
+	Folders     []string        `json:"folder_problems"` // a disk that is full, a folder that can't be written
+	Agents      []agentJSON     `json:"agents"`          // that are found from here
+	Protections []pbjson.Object `json:"protections"`
 }
 
-// serverAtJSON is one server that a file names.
-type serverAtJSON struct {
-	ID       string `json:"id"`
-	Path     string `json:"path"`
-	Scope    string `json:"scope"`
-	Project  bool   `json:"project,omitempty"`  // the file is a project's, not the agent's own
-	Governed string `json:"governed,omitempty"` // protect, wrap, extension, or stray: a line that nobody knows
-	Off      string `json:"off,omitempty"`      // why the agent would not start it
-	Because  string `json:"because,omitempty"`  // which rule or setting of the agent says so
-	Why      string `json:"why,omitempty"`      // it can't be governed
+// surroundingsSample is like what asJSON returns.
+var surroundingsSample = surroundingsJSON{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
+
+// agentJSON is an agent that was found, as --json shows it.
+type agentJSON struct {
+	agentconf.Survey
+	Protected bool           `json:"protected"`
+	Left      []leftoverJSON `json:"left_over"`
 }
 
 // leftoverJSON is a file of ours that nothing needs.
 type leftoverJSON struct {
-	Path   string `json:"path"`
-	Kind   string `json:"kind"` // backup, lock, temp, altered, copy
-	Repair string `json:"repair"`
+	agentconf.Leftover
+	Mend string `json:"mend"` // the command that puts it right
 }
 
-// protectionJSON is a rewrite that lasts.
-type protectionJSON struct {
-	Agent   string     `json:"agent"`
-	ID      string     `json:"id"`
-	Files   []string   `json:"files"`
-	Servers []string   `json:"servers"`
-	Since   *time.Time `json:"since,omitempty"`
-	Keeps   bool       `json:"repairs"`            // lost lines are put back
-	Times   uint32     `json:"repaired,omitempty"` // since the daemon was started
-	Lost    []string   `json:"lost,omitempty"`
-	Added   []string   `json:"added,omitempty"`
-	Shim    string     `json:"shim"`
-	Version string     `json:"shim_version,omitempty"`
-	Problem string     `json:"problem,omitempty"`
-	Repair  string     `json:"repair,omitempty"` // the command that puts it right
+// lastingRewrite is a rewrite that lasts. Its problem is the daemon's, or what is seen
+// from here.
+type lastingRewrite struct {
+	*pb.Protection
+	shimSeen
+}
+
+// shimSeen is what is seen from here of the shim of a protection.
+type shimSeen struct {
+	Version string `json:"shim_version"`
+	Mend    string `json:"mend"` // the command that puts its problem right
 }
 
 // surroundings is what status knows of agents.
 type surroundings struct {
 	running     bool // a daemon does
 	agents      []agentconf.Survey
-	protections []protectionJSON
+	protections []lastingRewrite
 	orphans     []*pb.Session
 }
 
@@ -87,7 +78,7 @@ func (a *app) surroundings(ctx context.Context, c *client.Client, build string) 
 			if p, err := agentconf.ParseProtection(m.GetText()); err == nil {
 				env.Lasting = append(env.Lasting, p)
 			}
-			w.protections = append(w.protections, a.protectionToJSON(ctx, m, build))
+			w.protections = append(w.protections, a.lookAtProtection(ctx, m, build))
 		}
 		if w.orphans, err = c.ListSessions(ctx); err != nil {
 			return nil, err
@@ -100,11 +91,8 @@ func (a *app) surroundings(ctx context.Context, c *client.Client, build string) 
 	return w, nil
 }
 
-func (a *app) protectionToJSON(ctx context.Context, m *pb.Protection, build string) protectionJSON {
-	p := protectionJSON{
-		Agent: m.GetAgent(), ID: m.GetId(), Files: list(m.GetPaths()), Servers: list(m.GetServers()), Since: stamp(m.GetSince()),
-		Keeps: m.GetRepair(), Times: m.GetRepairs(), Lost: m.GetLost(), Added: m.GetAdded(), Shim: m.GetShim(), Problem: m.GetProblem(),
-	}
+func (a *app) lookAtProtection(ctx context.Context, m *pb.Protection, build string) lastingRewrite {
+	p := lastingRewrite{Protection: m}
 	var err error
 	if p.Version, err = versionOf(ctx, m.GetShim()); err != nil && p.Problem == "" {
 		p.Problem = fmt.Sprintf("%s can't be started, and so can none of the servers: %v", m.GetShim(), err)
@@ -112,13 +100,13 @@ func (a *app) protectionToJSON(ctx context.Context, m *pb.Protection, build stri
 	switch {
 	case m.GetEnding():
 		p.Problem = "it is being undone, and that could not be finished: " + p.Problem
-		p.Repair = "tgctl unprotect " + p.Agent
+		p.Mend = "tgctl unprotect " + p.Agent
 	case p.Problem != "":
-		p.Repair = "tgctl protect --repair " + p.Agent
+		p.Mend = "tgctl protect --repair " + p.Agent
 	case p.Version != build:
 		p.Problem = fmt.Sprintf("%s is %s, and the daemon %s", p.Shim, p.Version, build)
-		if p.Repair = "tgctl daemon restart"; build == release {
-			p.Repair = "tgctl protect --repair " + p.Agent // that of this tgctl fits
+		if p.Mend = "tgctl daemon restart"; build == release {
+			p.Mend = "tgctl protect --repair " + p.Agent // that of this tgctl fits
 		}
 	}
 	return p
@@ -152,7 +140,7 @@ func (w *surroundings) protected(s agentconf.Survey) bool {
 }
 
 func (w *surroundings) protectedAt(agent, path string) bool {
-	return slices.ContainsFunc(w.protections, func(p protectionJSON) bool { return p.Agent == agent && slices.Contains(p.Files, path) })
+	return slices.ContainsFunc(w.protections, func(p lastingRewrite) bool { return p.Agent == agent && slices.Contains(p.Paths, path) })
 }
 
 // holdsOurs reports whether lines of ours stand in a file, and nobody is there to
@@ -182,22 +170,18 @@ func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
 	return "tgctl unwrap " + l.Config
 }
 
-func (w *surroundings) agentsToJSON() []agentJSON {
-	var all []agentJSON
+func (w *surroundings) asJSON(folderProblems []string) surroundingsJSON {
+	out := surroundingsJSON{Running: w.running, Folders: list(folderProblems), Agents: []agentJSON{}, Protections: []pbjson.Object{}}
 	for _, s := range w.agents {
-		one := agentJSON{
-			Agent: s.Agent, Protected: w.protected(s), Files: list(s.Files), Servers: []serverAtJSON{},
-			Warnings: s.Warnings, Problem: s.Problem,
-		}
-		for _, server := range s.Servers {
-			one.Servers = append(one.Servers, serverAtJSON{
-				ID: server.ID, Path: server.Path, Scope: server.Scope, Project: server.Project, Governed: string(server.Governed), Off: string(server.Off), Because: server.Because, Why: server.Why,
-			})
-		}
+		s.Files, s.Servers, s.Warnings = list(s.Files), list(s.Servers), list(s.Warnings)
+		one := agentJSON{Survey: s, Protected: w.protected(s), Left: []leftoverJSON{}}
 		for _, l := range s.Left {
-			one.Left = append(one.Left, leftoverJSON{l.Path, string(l.Kind), w.remedy(s.Agent, l)})
+			one.Left = append(one.Left, leftoverJSON{l, w.remedy(s.Agent, l)})
 		}
-		all = append(all, one)
+		out.Agents = append(out.Agents, one)
 	}
-	return all
+	for _, p := range w.protections {
+		out.Protections = append(out.Protections, pbjson.Object{Message: p.Protection, More: p.shimSeen})
+	}
+	return out
 }

@@ -17,10 +17,10 @@ func (a *app) addAgents(s *sheet, w *surroundings) {
 	}
 	for _, p := range w.protections {
 		if !slices.ContainsFunc(w.agents, func(s agentconf.Survey) bool { return s.Agent == p.Agent && w.protected(s) }) {
-			s.add("agent", display.Name(p.Agent)+": protected, "+plural(len(p.Servers), "server", "servers")+" in "+safe(a.tildes(p.Files)))
+			s.add("agent", display.Name(p.Agent)+": protected, "+plural(len(p.Servers), "server", "servers")+" in "+safe(a.tildes(p.Paths)))
 		}
 		if p.Problem != "" {
-			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; repair: "+safe(p.Repair))
+			s.add("protection", display.Name(p.Agent)+": "+safe(a.tildeIn(p.Problem))+"; repair: "+safe(p.Mend))
 		}
 	}
 	for _, session := range w.orphans {

@@ -5,22 +5,6 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// keptJSON is how many programs of a kind the daemon keeps, as --json shows it.
-type keptJSON struct {
-	Kind   string `json:"kind"` // backend, extension, agent
-	All    uint32 `json:"all"`
-	Failed uint32 `json:"failed"`
-	Unwell uint32 `json:"unwell"` // degraded or restarting
-}
-
-func keptToJSON(counts []*pb.KindCount) []keptJSON {
-	var all []keptJSON
-	for _, c := range counts {
-		all = append(all, keptJSON{c.GetKind(), c.GetAll(), c.GetFailed(), c.GetUnwell()})
-	}
-	return all
-}
-
 // keptKinds are the kinds as a person reads of them: what stands before the line,
 // and one and many of them.
 var keptKinds = map[string]struct {

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -31,54 +30,10 @@ agents until you have looked at it. Without a command, tools lists them all.`
 	return cmd
 }
 
-// pinJSON is what is known of a tool, prompt or template as --json shows it.
-type pinJSON struct {
-	Server   string      `json:"server"`
-	Launch   string      `json:"launch"` // hex SHA-256 over the server's command
-	Kind     string      `json:"kind"`   // tool, prompt, template
-	Name     string      `json:"name"`
-	Waits    string      `json:"waits,omitempty"` // why: changed, smelly, look_alike, stranger
-	Held     bool        `json:"held"`            // it is withheld while it waits
-	Smells   []smellJSON `json:"smells,omitempty"`
-	Accepted string      `json:"accepted,omitempty"` // hex SHA-256 of the definition accepted
-	Since    *time.Time  `json:"since,omitempty"`
-	Decider  string      `json:"decider,omitempty"` // who accepted it; left out at first sight
-	Waiting  string      `json:"waiting,omitempty"` // hex SHA-256 of the definition that waits
-	Noticed  *time.Time  `json:"noticed,omitempty"`
-}
-
-type smellJSON struct {
-	What  string `json:"what"`
-	Quote string `json:"quote,omitempty"`
-	Where string `json:"where,omitempty"`
-}
-
-func pinToJSON(p *pb.Pin) pinJSON {
-	j := pinJSON{
-		Server: p.GetRef().GetServer(), Launch: p.GetRef().GetLaunch(), Kind: pinKind(p), Name: p.GetRef().GetName(),
-		Waits: pinReason(p), Held: p.GetHeld(), Accepted: hex.EncodeToString(p.GetAccepted()), Since: stamp(p.GetSince()),
-		Decider: p.GetDecider(), Waiting: hex.EncodeToString(p.GetWaiting()), Noticed: stamp(p.GetNoticed()),
-	}
-	for _, s := range p.GetSmells() {
-		j.Smells = append(j.Smells, smellJSON{s.GetWhat(), s.GetQuote(), s.GetWhere()})
-	}
-	return j
-}
-
 // pinKind is what is defined: tool, prompt or template.
-func pinKind(p *pb.Pin) string {
-	return strings.ToLower(strings.TrimPrefix(p.GetRef().GetKind().String(), "PIN_KIND_"))
-}
+func pinKind(p *pb.Pin) string { return pbjson.Word(p.GetRef().GetKind()) }
 
-// pinReason is why a definition waits, empty when it does not.
-func pinReason(p *pb.Pin) string {
-	if p.GetReason() == pb.PinReason_PIN_REASON_UNSPECIFIED {
-		return ""
-	}
-	return strings.ToLower(strings.TrimPrefix(p.GetReason().String(), "PIN_REASON_"))
-}
-
-func waits(p *pb.Pin) bool { return pinReason(p) != "" }
+func waits(p *pb.Pin) bool { return p.GetReason() != pb.PinReason_PIN_REASON_UNSPECIFIED }
 
 // pinName names what is defined, as commands take it.
 func pinName(p *pb.Pin) display.Safe {
@@ -94,7 +49,7 @@ func (a *app) toolsListCmd() *cobra.Command {
 		Long: `List the tools, prompts and resource templates that servers have shown, and
 which of them wait for you, with the reason.`,
 		Example: `  $ tgctl tools list --waiting
-  $ tgctl tools list --server files --json | jq -r 'select(.waits) | .name'`,
+  $ tgctl tools list --server files --json | jq -r 'select(.held) | .ref.name'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -104,7 +59,7 @@ which of them wait for you, with the reason.`,
 			return a.listTools(cmd.Context(), c, server, waiting, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, pinJSON{})
+	jsonFlag(cmd, &asJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&server, "server", "", "only those of `SERVER`")
 	cmd.Flags().BoolVar(&waiting, "waiting", false, "only those that wait for you")
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers) // fails for a flag that is not there
@@ -123,12 +78,7 @@ func (a *app) listTools(ctx context.Context, c *client.Client, server string, wa
 		}
 	}
 	if asJSON {
-		for _, p := range shown {
-			if err := a.printJSON(pinToJSON(p)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printAllJSON(a, shown)
 	}
 	if len(shown) == 0 {
 		switch {

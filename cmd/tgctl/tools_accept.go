@@ -53,7 +53,7 @@ printed. An agent sees the tool when it lists them the next time.`,
 			return a.acceptTools(cmd.Context(), c, pins, asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, pinJSON{})
+	jsonFlag(cmd, &asJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&digest, "definition", "", "accept it only if its digest begins with `HEX`, as diff printed it")
 	which.flags(cmd)
 	return cmd
@@ -137,7 +137,7 @@ func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin,
 	}
 	for i, p := range accepted {
 		if asJSON {
-			err = a.printJSON(pinToJSON(p))
+			err = a.printJSON(p)
 		} else {
 			line := "accepted " + pinName(p) + short[min(i, len(short)-1)]
 			room := 0

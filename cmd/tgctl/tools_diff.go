@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -31,34 +31,7 @@ func (p *pinChoice) matches(pin *pb.Pin) bool {
 	return (p.kind == "" || p.kind == pinKind(pin)) && strings.HasPrefix(pin.GetRef().GetLaunch(), strings.ToLower(p.launch))
 }
 
-// changeJSON is a difference as --json shows it.
-type changeJSON struct {
-	Path   string          `json:"path"`
-	Grade  string          `json:"grade"` // high, low
-	Before json.RawMessage `json:"before,omitempty"`
-	After  json.RawMessage `json:"after,omitempty"`
-	Note   string          `json:"note,omitempty"`
-}
-
-// diffJSON is a pin with its definitions as --json shows it.
-type diffJSON struct {
-	Pin     pinJSON         `json:"pin"`
-	Changes []changeJSON    `json:"changes"`
-	Before  json.RawMessage `json:"before,omitempty"` // the definition accepted
-	After   json.RawMessage `json:"after,omitempty"`  // the one that waits
-}
-
-func diffToJSON(d *pb.PinDiff) diffJSON {
-	j := diffJSON{Pin: pinToJSON(d.GetPin()), Changes: []changeJSON{}, Before: rawJSON(d.GetBefore()), After: rawJSON(d.GetAfter())}
-	for _, c := range d.GetChanges() {
-		j.Changes = append(j.Changes, changeJSON{c.GetPath(), string(changeGrade(c)), rawJSON(c.GetBefore()), rawJSON(c.GetAfter()), c.GetNote()})
-	}
-	return j
-}
-
-func changeGrade(c *pb.PinChange) display.Safe {
-	return display.Safe(strings.ToLower(strings.TrimPrefix(c.GetGrade().String(), "CHANGE_GRADE_")))
-}
+func changeGrade(c *pb.PinChange) display.Safe { return display.Safe(pbjson.Word(c.GetGrade())) }
 
 func (a *app) toolsDiffCmd() *cobra.Command {
 	var asJSON bool
@@ -89,12 +62,12 @@ to people. What a terminal would obey or hide is written out by number.`,
 				return err
 			}
 			if asJSON {
-				return a.printJSON(diffToJSON(d))
+				return a.printJSON(d)
 			}
 			return a.showDiff(d)
 		},
 	}
-	jsonFlag(cmd, &asJSON, diffJSON{})
+	jsonFlag(cmd, &asJSON, &pb.PinDiff{})
 	which.flags(cmd)
 	return cmd
 }

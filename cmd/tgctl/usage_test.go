@@ -68,6 +68,16 @@ func TestJSONEverywhere(t *testing.T) {
 		if has := cmd.Flags().Lookup("json") != nil; has == slices.Contains(without, cmd.CommandPath()) {
 			t.Errorf("%s: has --json: %v", cmd.CommandPath(), has)
 		}
+		// What is added to a message has no name of one of its members.
+		for line := range strings.SplitSeq(cmd.Annotations[fieldsNote], "\n") {
+			_, names, titled := strings.Cut(line, ": ")
+			if !titled {
+				names = line
+			}
+			if all := strings.Split(names, ", "); len(all) > len(slices.Compact(slices.Sorted(slices.Values(all)))) {
+				t.Errorf("%s: a member is there twice: %s", cmd.CommandPath(), line)
+			}
+		}
 	})
 }
 

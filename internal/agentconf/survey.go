@@ -22,22 +22,22 @@ const (
 
 // Server is one server that an agent's files name.
 type Server struct {
-	ID       string
-	Scope    string
-	Path     string   // of the file
-	Project  bool     // the file is not the agent's own: it reads it from here only
-	Governed Governed // of a server that the agent starts as a program
-	Off      Off      // why the agent would not start it
-	Because  string   // which rule or setting keeps it from being started, where one is known
-	Why      string   // it cannot be governed; empty when it could
+	ID       string   `json:"id"`
+	Scope    string   `json:"scope"`
+	Path     string   `json:"path"`     // of the file
+	Project  bool     `json:"project"`  // the file is not the agent's own: it reads it from here only
+	Governed Governed `json:"governed"` // of a server that the agent starts as a program
+	Off      Off      `json:"off"`      // why the agent would not start it
+	Because  string   `json:"because"`  // which rule or setting keeps it from being started, where one is known
+	Why      string   `json:"why"`      // it cannot be governed; empty when it could
 }
 
 // Leftover is a file of ours beside a configuration that nothing needs any more,
 // as far as that can be told.
 type Leftover struct {
-	Path   string
-	Config string // the file it lies beside, as the agent knows it
-	Kind   LeftoverKind
+	Path   string       `json:"path"`
+	Config string       `json:"config"` // the file it lies beside, as the agent knows it
+	Kind   LeftoverKind `json:"kind"`
 }
 
 // LeftoverKind is what a leftover was.
@@ -53,12 +53,12 @@ const (
 
 // Survey is what there is to know of one agent, from one folder.
 type Survey struct {
-	Agent    string
-	Files    []string // that are there, as the agent knows them
-	Servers  []Server
-	Left     []Leftover
-	Warnings []string
-	Problem  string // why no more is known
+	Agent    string     `json:"agent"`
+	Files    []string   `json:"files"` // that are there, as the agent knows them
+	Servers  []Server   `json:"servers"`
+	Left     []Leftover `json:"left_over"`
+	Warnings []string   `json:"warnings"`
+	Problem  string     `json:"problem"` // why no more is known
 }
 
 // Look surveys the agents that are known, each from where env says; agents of

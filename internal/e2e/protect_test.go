@@ -29,7 +29,7 @@ func TestProtectedClaudeCode(t *testing.T) {
 			t.Errorf("a deletion: %+v", r)
 		}
 	}
-	if sessions := h.tgctl("sessions", "--json"); strings.Count(sessions, `"protection":`) != 1 || !strings.Contains(sessions, `"attached":2`) {
+	if sessions := h.tgctl("sessions", "--json"); strings.Count(sessions, `"protection":"`) != 1 || strings.Contains(sessions, `"protection":""`) || !strings.Contains(sessions, `"attached":2`) {
 		t.Errorf("its servers are not one session: %s", sessions)
 	}
 	if code := a.leave(); code != 0 {

@@ -81,9 +81,9 @@ func notRegular(path string) error {
 // Head says how far a log goes. Kept outside of the log, it shows that a tail
 // is gone, which the chain alone can't.
 type Head struct {
-	Log string // random id of the log
-	Seq uint64 // of the last record known to it
-	Sum string // hex SHA-256 of that record's line
+	Log string `json:"log"`    // random id of the log
+	Seq uint64 `json:"seq"`    // of the last record known to it
+	Sum string `json:"sha256"` // hex SHA-256 of that record's line
 }
 
 // headLen is the length of every head file, so that one write replaces all of it.

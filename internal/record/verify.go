@@ -22,28 +22,28 @@ type VerifyOptions struct {
 
 // Report is what Verify found.
 type Report struct {
-	Log      string // id of the log
-	First    uint64 // seq of the first record that is there, 0 when there is none
-	Last     Head   // the last good record
-	From     time.Time
-	Until    time.Time
-	Retired  uint64 // records before First that the log says it dropped
-	Segments int
-	Records  uint64
-	Values   uint64 // lines of values that are there and right
-	Dropped  uint64 // records whose line of values is not there, which is allowed
-	Gaps     uint64 // records of kind gap: the log says itself that something is missing
-	Headed   bool   // a head was there, and the log reaches at least as far
-	Torn     int64  // bytes behind the last record that a writer may be busy with
-	Bad      *Bad   // the first thing that is wrong; nothing after it was looked at
+	Log      string    `json:"log"`   // id of the log
+	First    uint64    `json:"first"` // seq of the first record that is there, 0 when there is none
+	Last     Head      `json:"last"`  // the last good record
+	From     time.Time `json:"-"`
+	Until    time.Time `json:"-"`
+	Retired  uint64    `json:"retired"` // records before First that the log says it dropped
+	Segments int       `json:"segments"`
+	Records  uint64    `json:"records"`
+	Values   uint64    `json:"values"`         // lines of values that are there and right
+	Dropped  uint64    `json:"values_dropped"` // records whose line of values is not there, which is allowed
+	Gaps     uint64    `json:"gaps"`           // records of kind gap: the log says itself that something is missing
+	Headed   bool      `json:"head_reached"`   // a head was there, and the log reaches at least as far
+	Torn     int64     `json:"torn_bytes"`     // bytes behind the last record that a writer may be busy with
+	Bad      *Bad      `json:"bad"`            // the first thing that is wrong; nothing after it was looked at
 }
 
 // Bad names a record that is not as it was written.
 type Bad struct {
-	File   string
-	Offset int64  // in File
-	Seq    uint64 // of the record, or of the one that should stand there
-	What   string // what is wrong with it, following the words "record N"
+	File   string `json:"file"`
+	Offset int64  `json:"offset"` // in File
+	Seq    uint64 `json:"record"` // of the record, or of the one that should stand there
+	What   string `json:"what"`   // what is wrong with it, following the words "record N"
 }
 
 // Error names file, byte and record, and says what is wrong.

@@ -33,18 +33,18 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // State is what a manager knows of the daemon.
 type State struct {
-	Manager    string // systemd or launchd
-	Definition string // path of the unit or property list in use; empty: not installed
-	Ours       bool   // Definition was written by Install
-	Program    string // that the definition starts; empty when not known
-	Enabled    bool   // it is started at login, or when somebody connects
-	Active     bool   // it runs, or its sockets wait; or it is being started
-	Detail     string // the manager's own words, as: active (running)
-	Failed     bool   // the manager has given up starting it
-	PID        int    // of the daemon, 0 when it does not run
-	Restarts   int    // after failures, since it was started
-	Log        string // command that shows what the daemon has written
-	Lingers    bool   // it goes on when the user has logged out
+	Manager    string `json:"manager"`    // systemd or launchd
+	Definition string `json:"definition"` // path of the unit or property list in use; empty: not installed
+	Ours       bool   `json:"ours"`       // Definition was written by Install
+	Program    string `json:"program"`    // that the definition starts; empty when not known
+	Enabled    bool   `json:"enabled"`    // it is started at login, or when somebody connects
+	Active     bool   `json:"active"`     // it runs, or its sockets wait; or it is being started
+	Detail     string `json:"detail"`     // the manager's own words, as: active (running)
+	Failed     bool   `json:"failed"`     // the manager has given up starting it
+	PID        int    `json:"pid"`        // of the daemon, 0 when it does not run
+	Restarts   int    `json:"restarts"`   // after failures, since it was started
+	Log        string `json:"log"`        // command that shows what the daemon has written
+	Lingers    bool   `json:"lingers"`    // it goes on when the user has logged out
 }
 
 // Installed reports whether the manager has a definition of the daemon.
