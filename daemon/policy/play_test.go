@@ -11,15 +11,8 @@ import (
 // play makes some calls, each through an attachment of its agent, and counts
 // what becomes of them.
 func (c *randomCase) play(moves map[string]int) {
-	type submitted struct {
-		submission gate.Submission
-		call       *refCall
-		move       string
-		asked      *refOutcome // by which a person was asked and said yes; nil for none
-	}
 	agent, requested := c.one("claude-code", "cursor", ""), c.one("", "", "production", "development")
 	attachments := map[string]*gate.Attachment{}
-	var before []submitted
 	for seq := uint64(1); seq <= 6; seq++ {
 		call, side, line := c.drawRefCall()
 		call.agent, call.requested, call.calls = agent, requested, int(seq-1)
@@ -39,33 +32,15 @@ func (c *randomCase) play(moves map[string]int) {
 		}
 		s := gate.Submission{Seq: seq, Side: side, Line: []byte(line)}
 		a.Submit(s)
-		move, asked := c.check(call, s, moves)
-		before = append(before, submitted{s, call, move, asked})
-
-		if c.maybe() { // the stream tore, and the line is submitted again
-			again := before[c.rand.IntN(len(before))]
-			if attachments[call.server] != nil && again.submission.Seq == seq {
-				a.Submit(again.submission)
-				want := again.move
-				if again.asked != nil && want == "forward" { // a yes is held against what is so now
-					again.call.calls = int(c.calls.Load())
-					want = afterAnswer(*again.asked, true, c.configs[c.now], again.call)
-				}
-				if v := <-c.verdicts; v.Move.String() != want || v.Seq != seq {
-					c.t.Errorf("%s again: got %v %s, before it was %s, now %s", line, v.Move, v.Reason, again.move, want)
-				}
-				moves["again"]++
-			}
-		}
+		c.check(call, s, moves)
 		if c.maybe() { // a reload
 			c.now = 1 - c.now
 		}
 	}
 }
 
-// check holds what became of a call against the reference, and returns it, with
-// what a person was asked by.
-func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]int) (string, *refOutcome) {
+// check compares what became of a call with the reference.
+func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]int) {
 	v := <-c.verdicts
 	cfg := c.configs[c.now]
 	want := reference(cfg, call)
@@ -77,13 +52,14 @@ func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]in
 	}
 	moves[want.move+" "+want.gate]++
 	if cfg.profileOf(call) == "development" {
-		return c.checkWould(want, got, r, call, s, moves), nil
+		c.checkWould(want, got, r, call, s, moves)
+		return
 	}
 	if got != want || r.Set != cfg.digest || r.Would != "" {
 		c.t.Errorf("%s on %s, facts %v: got %+v (%s), want %+v; the record is %+v", s.Line, call.server, call.facts, got, v.Reason, want, r)
 	}
 	if v.Move != gate.Ask {
-		return got.move, nil
+		return
 	}
 	if c.maybe() { // a reload while it is held
 		c.now = 1 - c.now
@@ -97,11 +73,10 @@ func (c *randomCase) check(call *refCall, s gate.Submission, moves map[string]in
 		c.t.Errorf("%s on %s, facts %v, held for %q, approved %v: got %v (%s), want %s", s.Line, call.server, call.facts, want.workflow, approved, v.Move, v.Reason, final)
 	}
 	moves[fmt.Sprintf("%s %s", map[bool]string{true: "approved", false: "refused"}[approved], final)]++
-	return final, &want
 }
 
 // checkWould is check where verdicts are written down and not enforced.
-func (c *randomCase) checkWould(want, got refOutcome, r *record.Record, call *refCall, s gate.Submission, moves map[string]int) string {
+func (c *randomCase) checkWould(want, got refOutcome, r *record.Record, call *refCall, s gate.Submission, moves map[string]int) {
 	would := map[string]string{"forward": "", "deny": "WOULD_BLOCK", "ask": "WOULD_ASK"}[want.move]
 	if want.gate == "visible" {
 		would = "WOULD_HIDE"
@@ -112,7 +87,6 @@ func (c *randomCase) checkWould(want, got refOutcome, r *record.Record, call *re
 	if would != "" {
 		moves["would"]++
 	}
-	return got.move
 }
 
 func (c *randomCase) last() *record.Record {
