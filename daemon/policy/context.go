@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/cedar-policy/cedar-go"
-	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/shape"
@@ -42,37 +41,6 @@ var memberNames = map[cedar.String]members{
 	"policy_id": usePolicyID, "profile": useProfile, "method": useMethod, "annotations": useAnnotations,
 	"time": useTime, "session": useSession, "inputResponses": useResponses,
 	"params": useParams,
-}
-
-// usedBy returns the members of the context that a policy looks at: all of
-// them when it does something else with the context than name a member.
-func usedBy(c *cedar.Policy) members {
-	var used members
-	for _, cond := range c.AST().Conditions {
-		ast.Inspect(ast.NewNode(cond.Body), func(n ast.IsNode) bool {
-			var arg ast.IsNode
-			var name cedar.String
-			switch n := n.(type) {
-			case ast.NodeTypeAccess:
-				arg, name = n.Arg, n.Value
-			case ast.NodeTypeHas:
-				arg, name = n.Arg, n.Value
-			case ast.NodeTypeVariable:
-				if n.Name == "context" {
-					used |= useAll
-				}
-			}
-			if name == attributeHash {
-				used |= useHash
-			}
-			if v, ok := arg.(ast.NodeTypeVariable); ok && v.Name == "context" {
-				used |= memberNames[name]
-				return false // the variable itself is accounted for
-			}
-			return true
-		})
-	}
-	return used
 }
 
 // newContext builds the context of a request, as far as policies look at it.

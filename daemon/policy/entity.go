@@ -194,3 +194,14 @@ func qualified(server, name string) string {
 	}
 	return server + "/" + name
 }
+
+var unslashed = strings.NewReplacer("%2F", "/", "%25", "%")
+
+// unqualified takes a server/tool apart, as qualified put it together.
+func unqualified(id string) (server, tool string, ok bool) {
+	server, tool, ok = strings.Cut(id, "/")
+	if strings.Contains(server, "%") {
+		server = unslashed.Replace(server)
+	}
+	return server, tool, ok && server != "" && tool != ""
+}

@@ -34,24 +34,9 @@ func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Reco
 	return args, nil
 }
 
-// argumentsIn is what a policy looks at in the arguments. What it looks at in
-// context.lists stands there too.
-func argumentsIn(context *looks) []*looks {
-	if context.whole {
-		return []*looks{{whole: true}}
-	}
-	var all []*looks
-	for _, name := range []string{"arguments", "lists"} {
-		if seen := context.at(name); seen != nil {
-			all = append(all, seen)
-		}
-	}
-	return all
-}
-
 // fitRecord fits the members of r that are looked at; nil looks at all of them.
 // The second result is false when nothing had to be changed.
-func fitRecord(r cedar.Record, s *shape.Shape, seen *looks, path string) (cedar.Record, bool, error) {
+func fitRecord(r cedar.Record, s *shape.Shape, seen *access, path string) (cedar.Record, bool, error) {
 	var changed cedar.RecordMap
 	one := func(m shape.Member) error {
 		value, there := r.Get(cedar.String(m.Name))
@@ -108,7 +93,7 @@ func join(path, name string) string {
 }
 
 // fitValue fits one value, of which seen says what is looked at.
-func fitValue(v cedar.Value, s *shape.Shape, seen *looks, path string) (cedar.Value, bool, error) {
+func fitValue(v cedar.Value, s *shape.Shape, seen *access, path string) (cedar.Value, bool, error) {
 	if s == nil {
 		return v, false, nil
 	}

@@ -22,10 +22,9 @@ type scopeKey struct{ action, resource cedar.EntityUID }
 func newIndex(policies []*policy) index {
 	ix := index{}
 	for _, p := range policies {
-		tree := (*ast.Policy)(p.cedar.AST())
 		seen := map[scopeKey]bool{} // action in [A, A]
-		for _, action := range named(tree.Action) {
-			for _, resource := range named(tree.Resource) {
+		for _, action := range named(p.scope.Action) {
+			for _, resource := range named(p.scope.Resource) {
 				key := scopeKey{action, resource}
 				if !seen[key] {
 					seen[key] = true

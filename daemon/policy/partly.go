@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/cedar-policy/cedar-go"
-	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -28,7 +27,7 @@ type sight struct{ process, command bool }
 func (s *Set) Partly() *Partly {
 	p := &Partly{Set: s, sights: map[*policy]sight{}, certain: map[gate.Lacks]*Set{}}
 	for _, one := range s.policies {
-		p.sights[one] = sightOf(one.cedar)
+		p.sights[one] = one.sight()
 	}
 	return p
 }
@@ -150,51 +149,17 @@ func (s *Set) actionFor(sub *subject, name string, facts []gate.Fact) config.Act
 	return config.Forward
 }
 
-// processAttributes are those of an agent that tell of its process.
-var processAttributes = map[cedar.String]bool{"executable": true, "sha256": true, "cwd": true, "tty": true, "project": true}
-
-// sightOf reads off a policy what it looks at outside of the context.
-func sightOf(c *cedar.Policy) sight {
-	var s sight
-	tree := (*ast.Policy)(c.AST())
-	users := func(types []cedar.EntityType) {
-		for _, t := range types {
-			s.process = s.process || t == typeUser
-		}
+// sight returns what p looks at outside of the context.
+func (p *policy) sight() sight {
+	s := sight{process: p.reading.types[typeUser], command: p.reading.attributes["command"]}
+	for _, t := range append(typesInScope(p.scope.Principal), typesInScope(p.scope.Resource)...) {
+		s.process = s.process || t == typeUser
 	}
-	users(typesInScope(tree.Principal))
-	users(typesInScope(tree.Resource))
-	for _, cond := range tree.Conditions {
-		ast.Inspect(ast.NewNode(cond.Body), func(n ast.IsNode) bool {
-			users(typesInNode(n))
-			var of ast.IsNode
-			var name cedar.String
-			switch n := n.(type) {
-			case ast.NodeTypeAccess:
-				of, name = n.Arg, n.Value
-			case ast.NodeTypeHas:
-				of, name = n.Arg, n.Value
-			}
-			if of != nil && !ofContext(of) {
-				s.process = s.process || processAttributes[name]
-				s.command = s.command || name == "command"
-			}
-			return true
-		})
+	for name := range p.reading.attributes {
+		s.process = s.process || processAttributes[name]
 	}
 	return s
 }
 
-// ofContext reports whether n is the context or a member of it, however deep.
-func ofContext(n ast.IsNode) bool {
-	for {
-		switch at := n.(type) {
-		case ast.NodeTypeAccess:
-			n = at.Arg
-		case ast.NodeTypeVariable:
-			return at.Name == "context"
-		default:
-			return false
-		}
-	}
-}
+// processAttributes are those of an agent that tell of its process.
+var processAttributes = map[cedar.String]bool{"executable": true, "sha256": true, "cwd": true, "tty": true, "project": true}

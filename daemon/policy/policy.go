@@ -23,16 +23,17 @@ type policy struct {
 	place  config.Place
 	order  int // by file and position
 	cedar  *cedar.Policy
-	uses   members // of the context
 	reason string  // of @reason
 	ask    *asking // of @approval, for a permit; nil for none
 
-	head      scope
+	scope     *ast.Policy // it without its conditions
 	reading   reading
-	arguments []*looks  // what it looks at in the arguments
-	text      []byte    // of the file it stands in
-	digest    [32]byte  // over what it says
-	examined  *sync.Map // findings by the signature of a trial
+	uses      members                // of the context
+	arguments []*access              // what it reads of the arguments
+	text      []byte                 // of the file it stands in
+	digest    [32]byte               // over what it says
+	types     map[entityTypesOf]bool // that the scope covers
+	clean     *sync.Map              // the signatures of call types in which nothing is wrong with it
 }
 
 // named names the policy to a person, with its place.
@@ -47,11 +48,30 @@ func (p *policy) named() string {
 func newPolicy(c *cedar.Policy) *policy {
 	tree := (*ast.Policy)(c.AST())
 	p := &policy{
-		cedar: c, uses: usedBy(c), reading: read(tree.Conditions),
-		head: scope{tree.Principal, tree.Action, tree.Resource}, examined: &sync.Map{},
+		cedar: c, reading: read(tree.Conditions), clean: &sync.Map{},
+		scope: &ast.Policy{Effect: tree.Effect, Principal: tree.Principal, Action: tree.Action, Resource: tree.Resource},
 	}
-	p.arguments = argumentsIn(&p.reading.context)
+	p.uses, p.arguments = p.reading.uses(), p.reading.arguments()
+	p.types = p.typesCovered()
 	return p
+}
+
+// toolsNamed lists the tools that the scope names, as server/tool; open is true
+// when it covers others too.
+func (p *policy) toolsNamed() (ids []string, open bool) {
+	if entity := named(p.scope.Resource)[0]; entity.Type == typeTool {
+		return []string{string(entity.ID)}, false
+	}
+	for _, uid := range named(p.scope.Action) {
+		switch {
+		case uid == (cedar.EntityUID{}), uid == actionCall, uid == actionTools:
+			open = true
+		case !isMethod(string(uid.ID)):
+			ids = append(ids, string(uid.ID))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), open
 }
 
 // asking is a workflow as a Ruling names it.

@@ -4,12 +4,236 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/cedar-policy/cedar-go/types"
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
+	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
+
+// The types of the values that newWorld and newContext make.
+var (
+	textType    = resolved.StringType{}
+	longType    = resolved.LongType{}
+	boolType    = resolved.BoolType{}
+	decimalType = resolved.ExtensionType("decimal")
+	textSetType = resolved.SetType{Element: textType}
+)
+
+func required(members ...any) resolved.RecordType {
+	r := resolved.RecordType{}
+	for i := 0; i < len(members); i += 2 {
+		r[types.String(members[i].(string))] = resolved.Attribute{Type: members[i+1].(resolved.IsType)}
+	}
+	return r
+}
+
+func optional(members ...any) resolved.RecordType {
+	r := required(members...)
+	for name, a := range r {
+		a.Optional = true
+		r[name] = a
+	}
+	return r
+}
+
+// entityShapes are the entities of a call, with their attributes.
+var entityShapes = map[types.EntityType]resolved.Entity{
+	typeUser:    {Name: typeUser},
+	typeSession: {Name: typeSession, ParentTypes: []types.EntityType{typeUser}},
+	typeAgent: {Name: typeAgent, ParentTypes: []types.EntityType{typeSession, typeUser}, Shape: required(
+		"executable", textType, "sha256", textType, "cwd", textType, "tty", textType, "project", textType, "session", textType)},
+	typeServer:   {Name: typeServer, Shape: required("id", textType, "launch", textType, "command", textType)},
+	typeTool:     {Name: typeTool, ParentTypes: []types.EntityType{typeServer}, Shape: required("name", textType, "server", textType)},
+	typePrompt:   {Name: typePrompt, ParentTypes: []types.EntityType{typeServer}, Shape: required("name", textType, "server", textType)},
+	typeMethod:   {Name: typeMethod, ParentTypes: []types.EntityType{typeServer}, Shape: required("name", textType, "server", textType)},
+	typeResource: {Name: typeResource, ParentTypes: []types.EntityType{typeServer}, Shape: required("uri", textType, "server", textType, "scheme", textType, "host", textType, "path", textType)},
+}
+
+// contextShape is the context of any call, but for its arguments and lists.
+var contextShape = required(
+	"facts", textSetType,
+	"fact_details", factDetailsShape(),
+	"policy_id", textType, "profile", textType, "method", textType,
+	"time", required("hour", longType, "day_of_week", longType, "timestamp", longType),
+	"session", required("calls", longType, "seconds", longType, "servers", textSetType),
+	"annotations", optional("title", textType, "readOnlyHint", boolType, "destructiveHint", boolType, "idempotentHint", boolType, "openWorldHint", boolType),
+	"ask", required("text", textType, "tools", textSetType, "properties", textSetType, "scheme", textType, "host", textType),
+)
+
+func factDetailsShape() resolved.RecordType {
+	var members []any
+	for _, name := range config.Facts() {
+		members = append(members, name, required("details", textSetType, "members", textSetType))
+	}
+	return optional(members...)
+}
+
+// methodParams are the params that methods are known to have, see paramsOf.
+var methodParams = map[string]*shape.Shape{
+	"prompts/get":            paramsOf("prompts/get"),
+	"sampling/createMessage": paramsOf("sampling/createMessage"),
+	"elicitation/create":     paramsOf("elicitation/create"),
+}
+
+// paramsOf is what MCP says of the arguments of a method, nil for nothing. Of
+// what a server asks it is the params.
+func paramsOf(method string) *shape.Shape {
+	text, list := &shape.Shape{Kind: shape.Text}, &shape.Shape{Kind: shape.List}
+	object := &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}}
+	switch method {
+	case "prompts/get":
+		return &shape.Shape{Kind: shape.Object, Rest: text}
+	case "sampling/createMessage":
+		return &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}, Members: []shape.Member{
+			{Name: "includeContext", Shape: text},
+			{Name: "maxTokens", Required: true, Shape: &shape.Shape{Kind: shape.Integer}},
+			{Name: "messages", Required: true, Shape: list},
+			{Name: "metadata", Shape: object},
+			{Name: "modelPreferences", Shape: object},
+			{Name: "stopSequences", Shape: &shape.Shape{Kind: shape.List, Items: text}},
+			{Name: "systemPrompt", Shape: text},
+			{Name: "temperature", Shape: &shape.Shape{Kind: shape.Number}},
+			{Name: "toolChoice", Shape: object},
+			{Name: "tools", Shape: list},
+		}}
+	case "elicitation/create":
+		return &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}, Members: []shape.Member{
+			{Name: "elicitationId", Shape: text},
+			{Name: "message", Required: true, Shape: text},
+			{Name: "mode", Shape: text},
+			{Name: "requestedSchema", Shape: object},
+			{Name: "url", Shape: text},
+		}}
+	}
+	return nil
+}
+
+// openShape is the shape of an object of which nothing is known.
+var openShape = &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}}
+
+// unknownTypes are the types that a value of unknown type can have, but for records,
+// which are known by the members that are read.
+var unknownTypes = []resolved.IsType{
+	textType, longType, boolType, decimalType, textSetType,
+	resolved.SetType{Element: longType}, resolved.SetType{Element: decimalType}, resolved.SetType{Element: boolType},
+}
+
+// typer makes Cedar types of shapes, of as much of them as a policy reads.
+type typer struct {
+	unknown []string        // the paths of the values of which no type is known
+	as      resolved.IsType // their type
+	present bool            // members of unknown type are taken to be present
+	all     bool            // so are all others
+}
+
+// context is the type of the context in calls of type c, as far as a policy reads
+// it, and the paths in it of which no type is known: their type is as. With present
+// every member is taken to be present.
+func (c *callType) context(reads *reading, as resolved.IsType, present bool) (resolved.RecordType, []string) {
+	takes := c.takes
+	if takes == nil {
+		takes = openShape
+	}
+	t := &typer{as: as, all: present}
+	r := resolved.RecordType{nameless: resolved.Attribute{Type: boolType}}
+	for name, a := range contextShape {
+		if reads.context.whole || reads.context.at(string(name)) != nil {
+			r[name] = a
+		}
+	}
+	for _, m := range []struct {
+		name    string
+		present bool // who made the first call has nothing to answer, and nobody must say anything beside the arguments
+		of      func(*shape.Shape, *access, string) resolved.RecordType
+		shape   *shape.Shape
+	}{
+		{"arguments", c.present, t.object, takes}, {"lists", c.present, t.lists, takes},
+		{"inputResponses", false, t.object, openShape}, {"params", false, t.object, openShape},
+	} {
+		read := reads.context.at(m.name)
+		if reads.context.whole || read != nil {
+			t.present = m.present
+			r[types.String(m.name)] = resolved.Attribute{Type: m.of(m.shape, read, m.name)}
+		}
+	}
+	return r, t.unknown
+}
+
+// value returns the type of a value of shape s.
+func (t *typer) value(s *shape.Shape, read *access, path string) resolved.IsType {
+	if s == nil {
+		s = &shape.Shape{}
+	}
+	switch s.Kind {
+	case shape.Text:
+		return textType
+	case shape.Bool:
+		return boolType
+	case shape.Integer:
+		return longType
+	case shape.Number:
+		return decimalType
+	case shape.List:
+		return resolved.SetType{Element: t.value(s.Items, nil, path+"[]")}
+	case shape.Object:
+		return t.object(s, read, path)
+	}
+	if len(read.names()) > 0 {
+		if read.whole { // it is read as an object, and as something else
+			t.unknown = append(t.unknown, path)
+		}
+		return t.object(openShape, read, path)
+	}
+	t.unknown = append(t.unknown, path)
+	return t.as
+}
+
+// object returns the type of an object. Members that are not read are left out,
+// unless the object is read as a whole.
+func (t *typer) object(s *shape.Shape, read *access, path string) resolved.RecordType {
+	r := resolved.RecordType{}
+	names := read.names()
+	if read == nil || read.whole {
+		names = append(s.Names(), names...)
+	}
+	for _, name := range names {
+		if m, ok := s.Member(name); ok && r[types.String(name)].Type == nil {
+			r[types.String(name)] = resolved.Attribute{Type: t.value(m.Shape, read.at(name), path+"."+name), Optional: t.optional(m)}
+		}
+	}
+	return r
+}
+
+func (t *typer) optional(m shape.Member) bool {
+	return !t.all && !m.Required && !(t.present && m.Shape.Kind == shape.Any)
+}
+
+// lists returns the type of context.lists: that of the arguments with a text in
+// place of each list, and without the rest.
+func (t *typer) lists(s *shape.Shape, read *access, path string) resolved.RecordType {
+	r := resolved.RecordType{}
+	for _, name := range read.names() {
+		m, ok := s.Member(name)
+		if !ok {
+			continue
+		}
+		a := resolved.Attribute{Type: textType, Optional: t.optional(m)}
+		switch deeper := read.at(name); {
+		case m.Shape.Kind == shape.Object:
+			a = resolved.Attribute{Type: t.lists(m.Shape, deeper, path), Optional: !t.all} // it may hold no list
+		case m.Shape.Kind == shape.Any && len(deeper.names()) > 0:
+			a.Type = t.lists(openShape, deeper, path)
+		case m.Shape.Kind != shape.Any && m.Shape.Kind != shape.List:
+			continue
+		}
+		r[types.String(name)] = a
+	}
+	return r
+}
 
 // checkSchema holds the policies to the Cedar schema that the configuration
 // names, strictly. Its file is Cedar's own schema language, or JSON when the

@@ -58,13 +58,13 @@ func (s *Set) Checked() (whole int, waiting []Waiting, refused []Refused) {
 
 func (m *misfit) refusal(t *shape.Tool) Refused {
 	id := qualified(t.Server, t.Name)
-	return Refused{Tool: id, Policy: m.policy.id, Place: m.finding.place, Reason: m.finding.say(shown(id))}
+	return Refused{Tool: id, Policy: m.policy.id, Place: m.finding.place, Reason: m.finding.message(shown(id))}
 }
 
 // waitsFor lists the tools that the policy is about by name and that are not
 // known.
 func (p *policy) waitsFor(known toolsByID) []string {
-	ids, _ := p.head.toolsNamed()
+	ids, _ := p.toolsNamed()
 	var tools []string
 	for _, id := range ids {
 		switch t := known[id]; {

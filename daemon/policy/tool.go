@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cedar-policy/cedar-go"
+
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
@@ -76,18 +78,18 @@ func (s *Set) checked(t *shape.Tool) *checkedTool {
 
 // misfits checks the policies that may be about a tool.
 func (s *Set) misfits(t *shape.Tool) []misfit {
-	sit := toolSituation(t.Server, t.Name, t.Takes)
+	c := callOf(t.Server, t.Name, t.Takes)
 	var found []misfit
 	var policies []*policy
-	for _, b := range s.index.candidates(actionsOf(t.Server, t.Name)) {
+	for _, b := range s.index.candidates(append([]cedar.EntityUID{c.action}, c.groups...), c.resources) {
 		policies = append(policies, b.policies...)
 	}
 	slices.SortFunc(policies, func(a, b *policy) int { return a.order - b.order })
 	for _, p := range slices.Compact(policies) {
-		if !p.head.lets(&sit) {
+		if !p.covers(c) {
 			continue
 		}
-		for _, f := range p.examine(&sit) {
+		for _, f := range p.check(c) {
 			found = append(found, misfit{p, f})
 		}
 	}
@@ -110,7 +112,7 @@ func (s *Set) takes(server, launch, name string) (*shape.Shape, error) {
 	}
 	if c := s.checked(t); len(c.misfits) > 0 {
 		m := c.misfits[0]
-		return nil, fmt.Errorf("policy %s doesn't fit the tool: %s", m.policy.named(), m.finding.say(shown(qualified(server, name))))
+		return nil, fmt.Errorf("policy %s doesn't fit the tool: %s", m.policy.named(), m.finding.message(shown(qualified(server, name))))
 	}
 	return t.Takes, nil
 }

@@ -133,7 +133,7 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 	// The server says something else of it.
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"array","items":{"type":"string"}}}}`, noon)
 	tools.list(t, "bank", "", "pay", `{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}`, noon)
-	const want = `error: policy "no-etc" (p.cedar:1) doesn't fit the tool: in a call of fs/read: expected String, found Set<String> (context.arguments.path is a set)`
+	const want = "error: policy \"no-etc\" (p.cedar:1) doesn't fit the tool: in a call of fs/read: expected String, found Set<String> in `context.arguments.path like \"/etc/*\"`"
 	if got := judge(s, read); got != want {
 		t.Errorf("a tool that a policy doesn't fit:\ngot  %s\nwant %s", got, want)
 	}
