@@ -12,6 +12,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
+// The entity types that a call is made of.
+const (
+	namespace = "ThoughtGate::"
+
+	typeAgent    cedar.EntityType = namespace + "Agent"
+	typeSession  cedar.EntityType = namespace + "Session"
+	typeUser     cedar.EntityType = namespace + "User"
+	typeAction   cedar.EntityType = namespace + "Action"
+	typeServer   cedar.EntityType = namespace + "Server"
+	typeTool     cedar.EntityType = namespace + "Tool"
+	typeResource cedar.EntityType = namespace + "Resource"
+	typePrompt   cedar.EntityType = namespace + "Prompt"
+	typeMethod   cedar.EntityType = namespace + "Method"
+)
+
+var entityTypes = []cedar.EntityType{
+	typeAgent, typeSession, typeUser, typeAction, typeServer, typeTool, typeResource, typePrompt, typeMethod,
+}
+
 // Known is what the daemon knows of a call beside the call itself. What is not
 // known is left zero, and reaches Cedar so: as an empty text, 0, an empty set.
 type Known struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -218,4 +219,43 @@ func (s *Set) Describe() Description {
 func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// Shared reports whether the server with this id and resolved command line is to
+// be one process for all sessions. One that its source is tied to another command
+// than, or that is switched off, is not.
+func (s *Set) Shared(server string, command []string) bool {
+	source := s.cfg.Source(server)
+	return source != nil && source.Shared && source.Enabled &&
+		(source.Command.IsZero() || source.Command.Match(strings.Join(command, " ")))
+}
+
+// unbound warns of shared servers that no command ties to a program.
+func (l *loader) unbound() {
+	for i := range l.cfg.Sources {
+		if s := &l.cfg.Sources[i]; s.Shared && s.Command.IsZero() {
+			l.report(s.Place, config.Warning, "", "add command: with a glob over its command line",
+				"shared: true without command: the daemon starts whatever program an agent's entry names under this id")
+		}
+	}
+}
+
+// notYet warns of settings that are understood and change nothing in this
+// version, so that nobody relies on them.
+func (l *loader) notYet() {
+	warn := func(p config.Place, what string) {
+		l.report(p, config.Warning, "", "", "%s has no effect in this version", what)
+	}
+	c := l.cfg
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		if s.TrustAnnotations {
+			warn(s.Place, "trust_annotations: true")
+		}
+	}
+	for _, w := range c.Approval {
+		if w.RequireInteraction {
+			warn(w.Place, "require_interaction: true")
+		}
+	}
 }
