@@ -16,19 +16,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// checkGenerated checks the policies when they are loaded: against every method
-// that their scope covers, against every tool that is listed, and, where they are
-// about tools in general, against a tool of which nothing is known. A tool that is
-// named and not listed has no schema: nothing is known of its arguments.
+// checkGenerated checks the policies that are loaded against the calls that their
+// scope covers: of methods, of the tools that are listed, of tools that the scope names
+// and that aren't listed, and, if the scope is open, of a tool in general. Nothing is
+// known of the arguments in the latter two.
 func (l *loader) checkGenerated() {
 	listed := toolsByID{}
-	misfits := map[*policy]*report{}
-	for _, t := range l.current() {
+	misfits := map[*policy]*policyFindings{}
+	for _, t := range l.currentTools() {
 		id := qualified(t.Server, t.Name)
 		listed[id] = t
 		for _, m := range l.checked(t).misfits {
 			if misfits[m.policy] == nil {
-				misfits[m.policy] = &report{policy: m.policy}
+				misfits[m.policy] = &policyFindings{policy: m.policy}
 			}
 			misfits[m.policy].add(m.finding, id)
 		}
@@ -39,7 +39,7 @@ func (l *loader) checkGenerated() {
 	}
 	near := newNeighbours(listed)
 	for _, p := range l.policies {
-		r := &report{policy: p}
+		r := &policyFindings{policy: p}
 		for _, c := range l.callTypes(p, listed) {
 			for _, f := range p.check(c) {
 				r.add(f, c.name)
@@ -47,22 +47,22 @@ func (l *loader) checkGenerated() {
 		}
 		ofTools := misfits[p]
 		if ofTools == nil {
-			ofTools = &report{policy: p}
+			ofTools = &policyFindings{policy: p}
 		}
 		p.checkHas(r, ofTools, listed)
 		p.checkFacts(r)
-		r.tell(l, config.Error)
-		ofTools.without(r)
-		ofTools.tell(l, severity)
-		l.unlisted(p, near)
+		r.reportTo(l, config.Error)
+		ofTools.dropPlacesOf(r)
+		ofTools.reportTo(l, severity)
+		l.warnUnlisted(p, near)
 	}
 }
 
-// toolsByID are the tools that are listed, by server/tool.
+// toolsByID holds the listed tools by their id, server/tool.
 type toolsByID map[string]*shape.Tool
 
-// callTypes lists the types of call that p covers, but for those of tools whose
-// schema is known. It reports a scope that covers none at all.
+// callTypes lists the call types that p covers, except those of tools whose schema is
+// known. It reports a scope that covers no calls.
 func (l *loader) callTypes(p *policy, listed toolsByID) []*callType {
 	ids, open := p.toolsNamed()
 	var all []*callType
@@ -86,7 +86,7 @@ func (l *loader) callTypes(p *policy, listed toolsByID) []*callType {
 		}
 		c := callOf(server, tool, nil)
 		c.present = true
-		if !p.covers(c) { // a method that nobody knows is written like a tool
+		if !p.covers(c) { // the id may be that of an unknown method
 			c = &callType{name: id, action: actionOf(id), principal: typeAgent, resource: typeMethod, present: true, groups: callGroups}
 		}
 		if p.covers(c) {
@@ -99,9 +99,9 @@ func (l *loader) callTypes(p *policy, listed toolsByID) []*callType {
 	return all
 }
 
-// whyImpossible says what may be wrong with a scope that covers no calls.
+// whyImpossible returns a hint for a scope that covers no calls.
 func (p *policy) whyImpossible() string {
-	for _, uid := range named(p.scope.Action) {
+	for _, uid := range scopeEntities(p.scope.Action) {
 		_, isEq := p.scope.Action.(ast.ScopeTypeEq)
 		switch _, _, ok := unqualified(string(uid.ID)); {
 		case isEq && (uid == actionCall || uid == actionTools):
@@ -116,11 +116,11 @@ func (p *policy) whyImpossible() string {
 	return "its principal, action and resource don't go together"
 }
 
-// checkHas reports members that p tests for and that no call has: the condition
-// never holds, which is valid Cedar, and a forbid that never holds is worse than
-// one that fails. Arguments are looked for where p names all its tools and they are
-// listed; what is wrong with them is added to ofTools.
-func (p *policy) checkHas(r, ofTools *report, listed toolsByID) {
+// checkHas finds tests for members that no call has. Such a condition is valid Cedar
+// and never holds, and a forbid that never holds is worse than one that fails. An
+// argument is checked if all the tools that p is about are named and listed; such a
+// finding is added to ofTools.
+func (p *policy) checkHas(r, ofTools *policyFindings, listed toolsByID) {
 	if p.reading.body == nil {
 		return
 	}
@@ -146,21 +146,21 @@ func (p *policy) checkHas(r, ofTools *report, listed toolsByID) {
 	}
 }
 
-// inContext reports whether the context can have a member at path, which leads to
-// none of the arguments.
+// inContext reports whether the context can have a member at path, which is not one of
+// the arguments.
 func inContext(path []string) bool {
 	if len(path) == 1 {
 		return memberNames[cedar.String(path[0])] != 0
 	}
 	r, closed := contextShape[types.String(path[0])].Type.(resolved.RecordType)
 	if !closed || path[0] == "annotations" || len(path) > 2 {
-		return true // a server may claim more than is known, and no more levels are
+		return true // annotations may have more members, and the rest is up to the validator
 	}
 	return r[types.String(path[1])].Type != nil
 }
 
-// withoutArgument lists the tools that p names if they are listed, and none of them
-// has the argument.
+// withoutArgument returns the tools that p is about if all of them are named and
+// listed, and none of them has the argument.
 func (p *policy) withoutArgument(at ref, listed toolsByID) []*callType {
 	ids, open := p.toolsNamed()
 	var all []*callType
@@ -186,8 +186,8 @@ func (p *policy) withoutArgument(at ref, listed toolsByID) []*callType {
 	return all
 }
 
-// checkFacts reports names of facts that there are not.
-func (p *policy) checkFacts(r *report) {
+// checkFacts finds names of facts that don't exist.
+func (p *policy) checkFacts(r *policyFindings) {
 	if p.reading.body == nil {
 		return
 	}
@@ -201,7 +201,7 @@ func (p *policy) checkFacts(r *report) {
 	})
 }
 
-// factsIn returns the facts that a node looks for.
+// factsIn returns the names of facts that a node tests for.
 func factsIn(n ast.IsNode) []string {
 	var pair ast.BinaryNode
 	switch n := n.(type) {
@@ -236,8 +236,9 @@ func knownActions() []string {
 	return append(slices.Concat(mcp.Methods(wire.FromAgent), mcp.Methods(wire.FromServer)), string(actionCall.ID))
 }
 
-// unlisted warns of names that no list has shown and that look like another.
-func (l *loader) unlisted(p *policy, near *neighbours) {
+// warnUnlisted warns of tools and methods that don't exist as far as is known, and
+// whose name is similar to one that does.
+func (l *loader) warnUnlisted(p *policy, near *neighbours) {
 	ids, _ := p.toolsNamed()
 	for _, uid := range p.reading.actions {
 		if uid != actionCall && uid != actionTools {
@@ -251,7 +252,7 @@ func (l *loader) unlisted(p *policy, near *neighbours) {
 		}
 		if tools := near.tools[server]; tools != nil {
 			if near := config.Nearest(tool, tools); near != "" {
-				l.report(p.place, config.Warning, "", fmt.Sprintf("did you mean %s?", actionOf(qualified(server, near))), "server %s has listed no tool %q", shown(server), tool)
+				l.report(p.place, config.Warning, "", fmt.Sprintf("did you mean %s?", actionOf(qualified(server, near))), "server %s has listed no tool %q", printable(server), tool)
 			}
 			continue
 		}
@@ -261,11 +262,11 @@ func (l *loader) unlisted(p *policy, near *neighbours) {
 	}
 }
 
-// neighbours are the names that a slip can be near to.
+// neighbours finds similar names of tools and methods.
 type neighbours struct {
 	listed  toolsByID
 	tools   map[string][]string // names by server, in order
-	methods map[string]bool     // first parts of names that are near to that of a method
+	methods map[string]bool     // whether the first part of a name is similar to that of a method; a cache
 }
 
 func newNeighbours(listed toolsByID) *neighbours {
@@ -277,8 +278,7 @@ func newNeighbours(listed toolsByID) *neighbours {
 	return n
 }
 
-// method returns the method that is near to an id, which begins with the name
-// of a server.
+// method returns the method whose name is similar to id, which begins with server.
 func (n *neighbours) method(server, id string) string {
 	near, known := n.methods[server]
 	if !known {
@@ -296,15 +296,15 @@ func (n *neighbours) method(server, id string) string {
 	return config.Nearest(id, knownActions())
 }
 
-// report collects the findings on one policy. What holds of many calls is said
-// once.
-type report struct {
+// policyFindings collects the findings about one policy, with the calls that each is
+// about.
+type policyFindings struct {
 	policy *policy
 	found  []finding
 	about  map[finding][]string
 }
 
-func (r *report) add(f finding, about string) {
+func (r *policyFindings) add(f finding, about string) {
 	if r.about == nil {
 		r.about = map[finding][]string{}
 	}
@@ -316,18 +316,18 @@ func (r *report) add(f finding, about string) {
 	}
 }
 
-// without takes out what is at a place of which other has told something.
-func (r *report) without(other *report) {
+// dropPlacesOf removes the findings at places at which other has one.
+func (r *policyFindings) dropPlacesOf(other *policyFindings) {
 	r.found = slices.DeleteFunc(r.found, func(f finding) bool {
 		return slices.ContainsFunc(other.found, func(o finding) bool { return o.place == f.place })
 	})
 }
 
-func (r *report) tell(l *loader, severity config.Severity) {
+func (r *policyFindings) reportTo(l *loader, severity config.Severity) {
 	_, open := r.policy.toolsNamed()
 	for _, f := range r.found {
 		about, first := r.about[f], r.about[f][0]
-		subject := shown(first)
+		subject := printable(first)
 		if first == "a tool" {
 			subject = first
 		}
@@ -342,25 +342,22 @@ func (r *report) tell(l *loader, severity config.Severity) {
 	}
 }
 
-// checkNames refuses entity types that no call has. A forbid over
-// Action::"tools/call", the namespace forgotten, would never match, and nobody
-// would notice.
-func (l *loader) checkNames(p *policy) {
-	tree := (*ast.Policy)(p.cedar.AST())
-	l.checkScope(p, "principal", typesInScope(tree.Principal), []cedar.EntityType{typeAgent, typeSession, typeUser, typeServer})
-	l.checkScope(p, "action", typesInScope(tree.Action), []cedar.EntityType{typeAction})
-	l.checkScope(p, "resource", typesInScope(tree.Resource), entityTypes)
-	for _, cond := range tree.Conditions {
-		ast.Inspect(ast.NewNode(cond.Body), func(n ast.IsNode) bool {
-			l.checkScope(p, "", typesInNode(n), entityTypes)
+// checkEntityTypes reports entity types that no call has. A forbid over
+// Action::"tools/call", without the namespace, would never match, unnoticed.
+func (l *loader) checkEntityTypes(p *policy) {
+	l.checkTypes(p, " as its principal", typesInScope(p.scope.Principal), []cedar.EntityType{typeAgent, typeSession, typeUser, typeServer})
+	l.checkTypes(p, " as its action", typesInScope(p.scope.Action), []cedar.EntityType{typeAction})
+	l.checkTypes(p, " as its resource", typesInScope(p.scope.Resource), entityTypes)
+	if p.reading.body != nil {
+		ast.Inspect(ast.NewNode(p.reading.body), func(n ast.IsNode) bool {
+			l.checkTypes(p, "", typesInNode(n), entityTypes)
 			return true
 		})
 	}
 }
 
-// checkScope reports the types in found that are not known in a part of a
-// policy: principal, action or resource, or nothing for its conditions.
-func (l *loader) checkScope(p *policy, part string, found, known []cedar.EntityType) {
+// checkTypes reports the types in found that are not among known.
+func (l *loader) checkTypes(p *policy, part string, found, known []cedar.EntityType) {
 	for _, name := range found {
 		if slices.Contains(known, name) {
 			continue
@@ -373,11 +370,7 @@ func (l *loader) checkScope(p *policy, part string, found, known []cedar.EntityT
 		if near := config.Nearest(strings.TrimPrefix(string(name), namespace), words); near != "" {
 			hint = fmt.Sprintf("did you mean %s%s?", namespace, near)
 		}
-		if part == "" {
-			l.report(p.place, config.Error, "", hint, "no call has an entity of type %s", name)
-		} else {
-			l.report(p.place, config.Error, "", hint, "no call has an entity of type %s as its %s", name, part)
-		}
+		l.report(p.place, config.Error, "", hint, "no call has an entity of type %s%s", name, part)
 	}
 }
 

@@ -25,9 +25,9 @@ func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate
 	if e.Ruling.Hidden {
 		e.Cited = append(e.Cited, s.cited(s.cfg.Source(sub.server)))
 	} else {
-		name := s.deciding(ctx, sub, c, facts)
-		i := s.first(sub, name, facts)
-		e.Near = s.near(sub, name, facts, i)
+		name := s.decidingName(ctx, sub, c, facts)
+		i := s.firstMatch(sub, name, facts)
+		e.Near = s.nearMisses(sub, name, facts, i)
 		if cited, ok := s.citedRule(sub, i); ok {
 			e.Cited = append(e.Cited, cited)
 		}
@@ -39,14 +39,14 @@ func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate
 	return e
 }
 
-// deciding returns the spelling of the call's subject whose ruling counts.
-func (s *Set) deciding(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) string {
+// decidingName returns the spelling of the call's subject whose ruling counts.
+func (s *Set) decidingName(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) string {
 	best, at := -1, sub.names[0]
 	for _, name := range sub.names {
 		r, err := s.ruleFor(ctx, sub, name, c, facts)
 		strict := strictness(&r)
 		if err != nil {
-			strict = 3 // whatever the others say, the call is refused
+			strict = 3 // the call is refused whatever the others say
 		}
 		if strict > best {
 			best, at = strict, name
@@ -55,23 +55,23 @@ func (s *Set) deciding(ctx context.Context, sub *subject, c *gate.Call, facts []
 	return at
 }
 
-// first returns the index of the rule that counts, -1 when a default does.
-func (s *Set) first(sub *subject, name string, facts []gate.Fact) int {
+// firstMatch returns the index of the rule that applies, or -1 if a default does.
+func (s *Set) firstMatch(sub *subject, name string, facts []gate.Fact) int {
 	return slices.IndexFunc(s.rules, func(r rule) bool { return r.matches(sub, name, facts) })
 }
 
-// citedRule cites the rule at i, or the default that counts; false when neither
-// says anything of such a call.
+// citedRule cites the rule at i, or the default that applies if i is -1. It returns
+// false if neither is about such a call.
 func (s *Set) citedRule(sub *subject, i int) (gate.Cited, bool) {
 	if i >= 0 {
 		return citedRule(&s.rules[i]), true
 	}
 	switch {
-	case sub.class == acts:
+	case sub.class == classAct:
 		return s.citedDefault("defaults.action", &s.cfg.Governance.Defaults.Action), true
-	case sub.class == asks && !sub.free:
+	case sub.class == classAsk && !sub.unruled:
 		return s.citedDefault("defaults.asks", &s.cfg.Governance.Defaults.Asks), true
-	case sub.class == unknown:
+	case sub.class == classUnknown:
 		return s.citedUnknown(), true
 	}
 	return gate.Cited{}, false
@@ -84,7 +84,7 @@ func citedRule(r *rule) gate.Cited {
 	}
 }
 
-// patternOf names a rule without its place.
+// patternOf returns the label of a rule without its place.
 func patternOf(r *config.Rule) string {
 	what, _, _ := strings.Cut(label(r), " ("+r.Place.String()+")")
 	return what
@@ -116,13 +116,13 @@ func (p *policy) cited() gate.Cited {
 	return c
 }
 
-// mostNear is how many rules that nearly matched are told of.
-const mostNear = 5
+// maxNear limits how many rules that nearly match are listed.
+const maxNear = 5
 
-// near lists the rules before the one at i that miss the call by one condition,
-// which may be a slip: not those that are about another name, unless it is nearly
-// this one, nor those that wait for a fact.
-func (s *Set) near(sub *subject, name string, facts []gate.Fact, i int) []gate.Near {
+// nearMisses lists the rules before the one at i that all but one condition matches,
+// which may be a mistake. Rules about another name are left out, unless the names
+// are similar, and so are rules whose fact is absent.
+func (s *Set) nearMisses(sub *subject, name string, facts []gate.Fact, i int) []gate.Near {
 	if i < 0 {
 		i = len(s.rules)
 	}
@@ -130,34 +130,34 @@ func (s *Set) near(sub *subject, name string, facts []gate.Fact, i int) []gate.N
 	for n := range s.rules[:i] {
 		r := &s.rules[n]
 		other := !r.Match.Match(name) && config.Nearest(name, []string{r.Match.String()}) == ""
-		if other || len(r.When) > 0 && holds(r.When, facts) == nil {
+		if other || len(r.When) > 0 && firstFact(r.When, facts) == nil {
 			continue
 		}
-		if because := r.misses(sub, name, facts); len(because) == 1 && len(found) < mostNear {
+		if because := r.mismatches(sub, name, facts); len(because) == 1 && len(found) < maxNear {
 			found = append(found, gate.Near{Cited: citedRule(r), Because: because[0]})
 		}
 	}
 	return found
 }
 
-// misses lists the conditions of r that the call doesn't meet. It says the same
-// as matches, in words.
-func (r *rule) misses(sub *subject, name string, facts []gate.Fact) []string {
+// mismatches explains which conditions of r the call doesn't meet. It returns none
+// exactly if matches returns true.
+func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string {
 	var because []string
 	miss := func(what, is string, globs []config.Glob) {
 		words := make([]string, len(globs))
 		for i, g := range globs {
 			words[i] = g.String()
 		}
-		because = append(because, fmt.Sprintf("its %s is %s, the call's is %s", what, strings.Join(words, " or "), shown(is)))
+		because = append(because, fmt.Sprintf("its %s is %s, the call's is %s", what, strings.Join(words, " or "), printable(is)))
 	}
 	switch {
 	case len(r.Method) > 0:
 		if !config.MatchAny(r.Method, sub.method) {
 			miss("method", sub.method, r.Method)
 		}
-	case sub.class != acts:
-		because = append(because, fmt.Sprintf("it doesn't name the method %s", shown(sub.method)))
+	case sub.class != classAct:
+		because = append(because, fmt.Sprintf("it doesn't name the method %s", printable(sub.method)))
 	}
 	if !r.Match.Match(name) {
 		miss("match", name, []config.Glob{r.Match})
@@ -168,7 +168,7 @@ func (r *rule) misses(sub *subject, name string, facts []gate.Fact) []string {
 	if len(r.Agent) > 0 && !config.MatchAny(r.Agent, sub.agent) {
 		miss("agent", sub.agent, r.Agent)
 	}
-	if len(r.When) > 0 && holds(r.When, facts) == nil {
+	if len(r.When) > 0 && firstFact(r.When, facts) == nil {
 		words := make([]string, len(r.When))
 		for i, f := range r.When {
 			words[i] = string(f)
@@ -178,21 +178,21 @@ func (r *rule) misses(sub *subject, name string, facts []gate.Fact) []string {
 	return because
 }
 
-// mostSteps bounds how far what would have to change is followed.
-const mostSteps = 8
+// maxSteps limits the number of changes that steps follows.
+const maxSteps = 8
 
-// steps says what would have to change until the call goes through, one thing
-// after the other, and what would become of it after each. It is found out by
-// judging the call again without what decided.
+// steps lists what would have to change, one thing after the other, until the call
+// is forwarded, and the outcome after each change. It judges the call again without
+// what decided.
 func (s *Set) steps(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
 	var steps []gate.Step
 	now := s
-	for range mostSteps {
+	for range maxSteps {
 		r, err := now.Rule(ctx, c, facts)
 		if err == nil && r.Move == gate.Forward {
 			break
 		}
-		change, next := now.without(ctx, sub, c, facts, r, err)
+		change, next := now.withoutCause(ctx, sub, c, facts, r, err)
 		step := gate.Step{Change: change}
 		if next != nil {
 			then, err := next.Rule(ctx, c, facts)
@@ -200,7 +200,7 @@ func (s *Set) steps(ctx context.Context, sub *subject, c *gate.Call, facts []gat
 		}
 		steps = append(steps, step)
 		if len(steps) == 1 {
-			steps = append(steps, s.otherFacts(ctx, sub, c, facts)...)
+			steps = append(steps, s.stepWithoutFacts(ctx, sub, c, facts)...)
 		}
 		if next == nil {
 			break
@@ -210,7 +210,7 @@ func (s *Set) steps(ctx context.Context, sub *subject, c *gate.Call, facts []gat
 	return steps
 }
 
-// outcome is a ruling in short.
+// outcome summarizes a ruling.
 func outcome(r gate.Ruling, err error) (gate.Move, string) {
 	switch {
 	case err != nil:
@@ -221,10 +221,10 @@ func outcome(r gate.Ruling, err error) (gate.Move, string) {
 	return r.Move, r.Rule
 }
 
-// otherFacts says what would become of the call without the facts that made the
-// rule apply.
-func (s *Set) otherFacts(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
-	i := s.first(sub, s.deciding(ctx, sub, c, facts), facts)
+// stepWithoutFacts returns the outcome of the call without the facts that made the
+// rule apply, if there are any.
+func (s *Set) stepWithoutFacts(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
+	i := s.firstMatch(sub, s.decidingName(ctx, sub, c, facts), facts)
 	if i < 0 || len(s.rules[i].When) == 0 {
 		return nil
 	}
@@ -241,28 +241,28 @@ func (s *Set) otherFacts(ctx context.Context, sub *subject, c *gate.Call, facts 
 	return []gate.Step{step}
 }
 
-// without names what decided that r is no forward, and returns the set as it
-// would be without that, or with what is wanting. It is nil when nobody can tell.
-func (s *Set) without(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact, r gate.Ruling, err error) (change string, next *Set) {
+// withoutCause names what decided that the call isn't forwarded, and returns the set
+// without it, or with what is missing. The set is nil if that can't be told.
+func (s *Set) withoutCause(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact, r gate.Ruling, err error) (change string, next *Set) {
 	switch {
 	case err != nil:
 		return "the policies or the call, so that they can be evaluated", nil
 	case r.Hidden:
 		source := s.cfg.Source(sub.server)
-		return fmt.Sprintf("the source %q (%s), so that it lets the agent know of it", source.ID, source.Place), s.showing()
+		return fmt.Sprintf("the source %q (%s), so that it lets the agent know of it", source.ID, source.Place), s.withoutHiding()
 	}
-	name := s.deciding(ctx, sub, c, facts)
-	i := s.first(sub, name, facts)
+	name := s.decidingName(ctx, sub, c, facts)
+	i := s.firstMatch(sub, name, facts)
 	switch {
 	case len(r.Policies) > 0 && r.Move == gate.Deny:
-		return "without " + s.places(r.Policies, "forbid"), s.withPolicies(func(p *policy) *policy {
+		return "without " + s.listPolicies(r.Policies, "forbid"), s.withPolicies(func(p *policy) *policy {
 			if slices.Contains(r.Policies, p.id) {
 				return nil
 			}
 			return p
 		})
 	case r.Gate == "permit" && r.Move == gate.Ask:
-		return "without @approval on " + s.places(r.Policies, "permit"), s.withPolicies(func(p *policy) *policy {
+		return "without @approval on " + s.listPolicies(r.Policies, "permit"), s.withPolicies(func(p *policy) *policy {
 			if p.ask == nil || !slices.Contains(r.Policies, p.id) {
 				return p
 			}
@@ -271,18 +271,18 @@ func (s *Set) without(ctx context.Context, sub *subject, c *gate.Call, facts []g
 			return &plain
 		})
 	case r.Gate == "permit":
-		return s.permitting(sub, name, c)
+		return s.withPermit(sub, name, c)
 	case i >= 0:
-		next := s.copied()
+		next := s.clone()
 		next.rules = slices.Delete(slices.Clone(s.rules), i, i+1)
 		return "without the rule " + s.rules[i].label, next
 	}
-	return s.forwarding(sub, name, r.Rule)
+	return s.withForwardRule(sub, name, r.Rule)
 }
 
-// permitting adds the policy that is wanting.
-func (s *Set) permitting(sub *subject, name string, c *gate.Call) (string, *Set) {
-	w, err := newWorld(sub, name, c, &Known{})
+// withPermit returns the set with a policy that permits the call.
+func (s *Set) withPermit(sub *subject, name string, c *gate.Call) (string, *Set) {
+	w, err := newCedarCall(sub, name, c, &Known{})
 	if err != nil {
 		return err.Error(), nil
 	}
@@ -300,60 +300,62 @@ func (s *Set) permitting(sub *subject, name string, c *gate.Call) (string, *Set)
 	return "with a policy that permits it, as: " + text, next
 }
 
-// forwarding adds a rule where a default decided.
-func (s *Set) forwarding(sub *subject, name, by string) (string, *Set) {
+// withForwardRule returns the set with a rule that forwards the call, where a default
+// decided.
+func (s *Set) withForwardRule(sub *subject, name, by string) (string, *Set) {
 	r := &config.Rule{Action: config.Forward}
-	pattern, method, or := literal(name), "", fmt.Sprintf(", or another default (%s)", by)
-	if sub.class != acts {
-		pattern, method = "*", fmt.Sprintf(", method: %q", literal(sub.method))
+	pattern, method, or := globLiteral(name), "", fmt.Sprintf(", or another default (%s)", by)
+	if sub.class != classAct {
+		pattern, method = "*", fmt.Sprintf(", method: %q", globLiteral(sub.method))
 	}
-	if sub.class == unknown {
+	if sub.class == classUnknown {
 		or = ""
 	}
-	text := fmt.Sprintf("{match: %q%s, source: %q, action: forward}", pattern, method, literal(sub.server))
+	text := fmt.Sprintf("{match: %q%s, source: %q, action: forward}", pattern, method, globLiteral(sub.server))
 	for _, g := range []struct {
 		text string
 		to   *config.Glob
-	}{{pattern, &r.Match}, {literal(sub.server), glob(&r.Source)}, {literal(sub.method), glob(&r.Method)}} {
+	}{{pattern, &r.Match}, {globLiteral(sub.server), onePattern(&r.Source)}, {globLiteral(sub.method), onePattern(&r.Method)}} {
 		var err error
-		if *g.to, err = config.NewGlob(g.text); err != nil { // a name that no pattern can be written for
+		if *g.to, err = config.NewGlob(g.text); err != nil { // no pattern matches such a name
 			return "with another default (" + by + ")", nil
 		}
 	}
-	next := s.copied()
+	next := s.clone()
 	next.rules = append([]rule{{Rule: r, action: config.Forward, label: "the new rule", ask: s.defaults.ask}}, s.rules...)
 	return "with a rule for it, as: " + text + or, next
 }
 
-// glob makes room for one pattern.
-func glob(list *[]config.Glob) *config.Glob {
+// onePattern sets list to one empty pattern, and returns it.
+func onePattern(list *[]config.Glob) *config.Glob {
 	*list = make([]config.Glob, 1)
 	return &(*list)[0]
 }
 
-// showing is the set without what hides things.
-func (s *Set) showing() *Set {
-	next := s.copied()
-	next.shows = true
+// withoutHiding returns the set without what hides servers and tools.
+func (s *Set) withoutHiding() *Set {
+	next := s.clone()
+	next.showHidden = true
 	return next
 }
 
-// places names policies of one effect with where they stand.
-func (s *Set) places(ids []string, effect string) string {
+// listPolicies names policies of one effect with their places.
+func (s *Set) listPolicies(ids []string, effect string) string {
 	words := make([]string, 0, len(ids))
 	for _, id := range ids {
 		p := s.byID[id]
 		if effect == "permit" && p.ask == nil {
 			continue
 		}
-		words = append(words, p.named())
+		words = append(words, p.title())
 	}
 	return fmt.Sprintf("the %s %s", effect, strings.Join(words, ", "))
 }
 
-// withPolicies is the set with each policy as keep returns it, nil for none.
+// withPolicies returns the set with each policy replaced by what keep returns; nil
+// removes it.
 func (s *Set) withPolicies(keep func(*policy) *policy) *Set {
-	next := s.copied()
+	next := s.clone()
 	next.policies, next.byID = nil, map[string]*policy{}
 	for _, p := range s.policies {
 		if kept := keep(p); kept != nil {
@@ -365,24 +367,23 @@ func (s *Set) withPolicies(keep func(*policy) *policy) *Set {
 	return next
 }
 
-// Knowing returns the set with another source of what is known of calls, see
-// [WithKnown].
+// Knowing returns the set with f in place of the function that [WithKnown] set.
 func (s *Set) Knowing(f func(*gate.Call) Known) *Set {
-	next := s.copied()
+	next := s.clone()
 	next.known = f
 	return next
 }
 
-// copied is a set to try something on. What was checked of tools holds for the
-// policies of s only.
-func (s *Set) copied() *Set {
+// clone returns a copy of s that can be changed. Its tools have to be checked again,
+// since the outcome depends on the policies.
+func (s *Set) clone() *Set {
 	next := *s
 	next.checks = &checkedTools{}
 	return &next
 }
 
-// literal is the pattern that matches text only.
-func literal(text string) string {
+// globLiteral returns the pattern that matches only text.
+func globLiteral(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		if strings.ContainsRune("*?[", r) {

@@ -9,9 +9,8 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// access is what a policy reads of a record: some of its members and what it reads
-// of these in turn, or the record as a whole. A nil access in place of a member
-// that is read stands for the whole.
+// access is what a policy reads of a record: some of its members, and of these some
+// members in turn, or the record as a whole.
 type access struct {
 	members map[string]*access
 	order   []string // the names of the members, sorted

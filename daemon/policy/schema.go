@@ -14,7 +14,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// The types of the values that newWorld and newContext make.
+// The types of the values that newCedarCall and newContext make.
 var (
 	textType    = resolved.StringType{}
 	longType    = resolved.LongType{}
@@ -40,7 +40,7 @@ func optional(members ...any) resolved.RecordType {
 	return r
 }
 
-// entityShapes are the entities of a call, with their attributes.
+// entityShapes are the entity types of a call with their attributes.
 var entityShapes = map[types.EntityType]resolved.Entity{
 	typeUser:    {Name: typeUser},
 	typeSession: {Name: typeSession, ParentTypes: []types.EntityType{typeUser}},
@@ -53,7 +53,8 @@ var entityShapes = map[types.EntityType]resolved.Entity{
 	typeResource: {Name: typeResource, ParentTypes: []types.EntityType{typeServer}, Shape: required("uri", textType, "server", textType, "scheme", textType, "host", textType, "path", textType)},
 }
 
-// contextShape is the context of any call, but for its arguments and lists.
+// contextShape is the context of any call, without arguments, lists, inputResponses and
+// params.
 var contextShape = required(
 	"facts", textSetType,
 	"fact_details", factDetailsShape(),
@@ -72,48 +73,37 @@ func factDetailsShape() resolved.RecordType {
 	return optional(members...)
 }
 
-// methodParams are the params that methods are known to have, see paramsOf.
+// methodParams are the shapes of the arguments of methods, as MCP defines them; of what
+// a server asks, those of the params.
 var methodParams = map[string]*shape.Shape{
-	"prompts/get":            paramsOf("prompts/get"),
-	"sampling/createMessage": paramsOf("sampling/createMessage"),
-	"elicitation/create":     paramsOf("elicitation/create"),
+	"prompts/get": {Kind: shape.Object, Rest: textShape},
+	"sampling/createMessage": {Kind: shape.Object, Rest: &shape.Shape{}, Members: []shape.Member{
+		{Name: "includeContext", Shape: textShape},
+		{Name: "maxTokens", Required: true, Shape: &shape.Shape{Kind: shape.Integer}},
+		{Name: "messages", Required: true, Shape: listShape},
+		{Name: "metadata", Shape: openShape},
+		{Name: "modelPreferences", Shape: openShape},
+		{Name: "stopSequences", Shape: &shape.Shape{Kind: shape.List, Items: textShape}},
+		{Name: "systemPrompt", Shape: textShape},
+		{Name: "temperature", Shape: &shape.Shape{Kind: shape.Number}},
+		{Name: "toolChoice", Shape: openShape},
+		{Name: "tools", Shape: listShape},
+	}},
+	"elicitation/create": {Kind: shape.Object, Rest: &shape.Shape{}, Members: []shape.Member{
+		{Name: "elicitationId", Shape: textShape},
+		{Name: "message", Required: true, Shape: textShape},
+		{Name: "mode", Shape: textShape},
+		{Name: "requestedSchema", Shape: openShape},
+		{Name: "url", Shape: textShape},
+	}},
 }
 
-// paramsOf is what MCP says of the arguments of a method, nil for nothing. Of
-// what a server asks it is the params.
-func paramsOf(method string) *shape.Shape {
-	text, list := &shape.Shape{Kind: shape.Text}, &shape.Shape{Kind: shape.List}
-	object := &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}}
-	switch method {
-	case "prompts/get":
-		return &shape.Shape{Kind: shape.Object, Rest: text}
-	case "sampling/createMessage":
-		return &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}, Members: []shape.Member{
-			{Name: "includeContext", Shape: text},
-			{Name: "maxTokens", Required: true, Shape: &shape.Shape{Kind: shape.Integer}},
-			{Name: "messages", Required: true, Shape: list},
-			{Name: "metadata", Shape: object},
-			{Name: "modelPreferences", Shape: object},
-			{Name: "stopSequences", Shape: &shape.Shape{Kind: shape.List, Items: text}},
-			{Name: "systemPrompt", Shape: text},
-			{Name: "temperature", Shape: &shape.Shape{Kind: shape.Number}},
-			{Name: "toolChoice", Shape: object},
-			{Name: "tools", Shape: list},
-		}}
-	case "elicitation/create":
-		return &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}, Members: []shape.Member{
-			{Name: "elicitationId", Shape: text},
-			{Name: "message", Required: true, Shape: text},
-			{Name: "mode", Shape: text},
-			{Name: "requestedSchema", Shape: object},
-			{Name: "url", Shape: text},
-		}}
-	}
-	return nil
-}
-
-// openShape is the shape of an object of which nothing is known.
-var openShape = &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}}
+var (
+	textShape = &shape.Shape{Kind: shape.Text}
+	listShape = &shape.Shape{Kind: shape.List}
+	// openShape is the shape of an object of which nothing is known.
+	openShape = &shape.Shape{Kind: shape.Object, Rest: &shape.Shape{}}
+)
 
 // unknownTypes are the types that a value of unknown type can have, but for records,
 // which are known by the members that are read.
@@ -147,7 +137,7 @@ func (c *callType) context(reads *reading, as resolved.IsType, present bool) (re
 	}
 	for _, m := range []struct {
 		name    string
-		present bool // who made the first call has nothing to answer, and nobody must say anything beside the arguments
+		present bool
 		of      func(*shape.Shape, *access, string) resolved.RecordType
 		shape   *shape.Shape
 	}{
@@ -235,9 +225,9 @@ func (t *typer) lists(s *shape.Shape, read *access, path string) resolved.Record
 	return r
 }
 
-// checkSchema holds the policies to the Cedar schema that the configuration
-// names, strictly. Its file is Cedar's own schema language, or JSON when the
-// name ends so.
+// checkSchema validates the policies, in strict mode, against the Cedar schema that the
+// configuration names. Its file is in Cedar's schema language, or in JSON if its name
+// ends in .json.
 func (l *loader) checkSchema() {
 	path := l.cfg.Cedar.Schema
 	if path == config.SchemaGenerated {

@@ -96,7 +96,7 @@ func allMethodCalls() []*callType {
 
 func actionOf(id string) cedar.EntityUID { return cedar.NewEntityUID(typeAction, cedar.String(id)) }
 
-// resourcesOf lists what a call of a method can be about, as subject.act reads it.
+// resourcesOf lists what a call of a method can be about, as subject.setAct reads it.
 func resourcesOf(method string) []cedar.EntityType {
 	switch mcp.SubjectKind(method) {
 	case mcp.Tool:
@@ -114,8 +114,8 @@ func resourcesOf(method string) []cedar.EntityType {
 }
 
 // names reports whether a scope is open, or names one of the entities.
-func names(s ast.IsScopeNode, entities ...cedar.EntityUID) bool {
-	return slices.ContainsFunc(named(s), func(e cedar.EntityUID) bool { return e == (cedar.EntityUID{}) || slices.Contains(entities, e) })
+func scopeAllows(s ast.IsScopeNode, entities ...cedar.EntityUID) bool {
+	return slices.ContainsFunc(scopeEntities(s), func(e cedar.EntityUID) bool { return e == (cedar.EntityUID{}) || slices.Contains(entities, e) })
 }
 
 // covers reports whether the scope of p can match a call of type c.
@@ -124,7 +124,7 @@ func (p *policy) covers(c *callType) bool {
 	if _, is := p.scope.Action.(ast.ScopeTypeEq); is {
 		actions = actions[:1]
 	}
-	return names(p.scope.Action, actions...) && (c.resources == nil || names(p.scope.Resource, c.resources...)) && p.types[entityTypesOf{c.principal, c.resource}]
+	return scopeAllows(p.scope.Action, actions...) && (c.resources == nil || scopeAllows(p.scope.Resource, c.resources...)) && p.types[entityTypesOf{c.principal, c.resource}]
 }
 
 // entityTypesOf are the types of the principal and the resource of a call.
@@ -151,7 +151,7 @@ func (p *policy) schema(c *callType, context resolved.RecordType) *resolved.Sche
 		actionCall:  {Entity: types.Entity{UID: actionCall}},
 		actionTools: {Entity: types.Entity{UID: actionTools, Parents: inCall}},
 	}
-	for _, uid := range append(named(p.scope.Action), p.reading.actions...) {
+	for _, uid := range append(scopeEntities(p.scope.Action), p.reading.actions...) {
 		if _, ok := actions[uid]; !ok && uid.Type == typeAction {
 			parents := inTools
 			if isMethod(string(uid.ID)) {

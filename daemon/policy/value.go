@@ -14,10 +14,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// How large arguments may be that policies look at. Cedar keeps arrays as sets
-// that find an element by a hash of little strength; whoever writes the
-// arguments can make elements collide, and then the cost is that of comparing
-// each with each. The limits keep that to a tenth of a second.
+// Limits of the arguments that policies read. Cedar keeps arrays as sets that find an
+// element by a weak hash. Whoever writes the arguments can make elements collide, so
+// that each is compared with each. The limits bound that to a tenth of a second.
 const (
 	maxDepth    = 100    // levels of objects and arrays
 	maxValues   = 16_384 // values of any kind
@@ -28,14 +27,13 @@ const (
 // errTooLarge is wrapped by errors about arguments beyond the limits.
 var errTooLarge = errors.New("the arguments are larger than policies can look at")
 
-// convert turns the raw JSON object raw, nil for none, into Cedar records. args
-// holds its members: strings, booleans, integers as Long, other numbers as
-// decimal when four digits after the point say them exactly, and else, like
-// integers beyond 64 bits, their text; arrays as sets, objects as records, and
-// null left out. lists has the same shape, but only of what leads to arrays,
-// and in place of each its JSON text without blanks, in which order counts; it is
-// empty unless withLists is set. Members of the object that wanted returns false
-// for are passed over and don't count; where wanted is nil all are wanted.
+// convert converts the JSON object raw, which may be nil, to Cedar records. args holds
+// its members: strings, booleans, integers as Long, other numbers as decimal if four
+// digits after the point are exact, or else, like integers beyond 64 bits, as their
+// text; arrays as sets, objects as records; null is left out. lists holds only the
+// arrays, each as its JSON text without blanks, which keeps their order; it is empty
+// unless withLists is set. Members of raw for which wanted returns false are skipped,
+// and limits don't apply to them; a nil wanted wants all.
 func convert(raw []byte, withLists bool, wanted func(name string) bool) (args, lists cedar.Record, err error) {
 	if raw == nil {
 		return cedar.Record{}, cedar.Record{}, nil
@@ -71,8 +69,8 @@ func (c *converter) next() (jsontext.Token, error) {
 	return tok, nil
 }
 
-// object reads what follows a {. When text isn't nil, the object is inside an
-// array, and is written there too.
+// object reads an object after its {. If text isn't nil, the object is inside of an
+// array, and is appended to text too.
 func (c *converter) object(depth int, text *[]byte) (cedar.Record, cedar.Record, error) {
 	if depth > maxDepth {
 		return cedar.Record{}, cedar.Record{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
@@ -115,7 +113,8 @@ func (c *converter) object(depth int, text *[]byte) (cedar.Record, cedar.Record,
 	}
 }
 
-// array reads what follows a [ and returns it as a set and as text.
+// array reads an array after its [ and returns it as a set. It appends it to text, if
+// that isn't nil.
 func (c *converter) array(depth int, text *[]byte) (cedar.Set, error) {
 	if depth > maxDepth {
 		return cedar.Set{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
@@ -148,8 +147,8 @@ func (c *converter) array(depth int, text *[]byte) (cedar.Set, error) {
 	return cedar.NewSet(items...), nil
 }
 
-// value reads one value of what is depth levels deep. list is what stands for
-// it in lists, nil for nothing; inside of an array it is always nil.
+// value reads one value that is depth levels deep. list is its value in lists, or nil;
+// it is always nil inside of an array.
 func (c *converter) value(depth int, text *[]byte) (value, list cedar.Value, err error) {
 	tok, err := c.next()
 	if err != nil {
@@ -200,11 +199,11 @@ func quote(text *[]byte, s string) {
 	if text == nil {
 		return
 	}
-	// It fails for invalid UTF-8 only, which no decoded string has.
+	// AppendQuote fails only for invalid UTF-8, which no decoded string has.
 	*text, _ = jsontext.AppendQuote(*text, s)
 }
 
-// number converts a JSON number, given as it was written.
+// number converts a JSON number.
 func number(s string) cedar.Value {
 	if !strings.ContainsAny(s, ".eE") {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -218,7 +217,7 @@ func number(s string) cedar.Value {
 	return cedar.String(s)
 }
 
-// decimal converts a number with a fraction or an exponent when that is exact.
+// decimal converts a number with a fraction or an exponent, if that is exact.
 func decimal(s string) (cedar.Decimal, bool) {
 	mantissa, exponent := s, 0
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -254,12 +253,9 @@ func decimal(s string) (cedar.Decimal, bool) {
 	return d, err == nil
 }
 
-// What a policy was checked against must be what it is evaluated with. So the
-// arguments of a call get the types that their shape says before they are looked
-// at: of what the shape calls a number, 5 and 5.5 are both decimals. An argument
-// that a policy at hand looks at and that doesn't fit is an error.
-
-// fit gives to args the types that takes says, where policies look.
+// fit converts args to the types of takes, where policies read them: where takes has a
+// number, 5 and 5.5 both become decimals. So a policy is evaluated on the types that it
+// was checked against. An argument that is read and doesn't fit is an error.
 func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Record, error) {
 	if takes == nil {
 		return args, nil
@@ -269,7 +265,7 @@ func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Reco
 			for _, seen := range p.arguments {
 				fitted, _, err := fitRecord(args, takes, seen, "")
 				if err != nil {
-					return args, fmt.Errorf("policy %s looks at what does not fit the tool's input schema: %w", p.named(), err)
+					return args, fmt.Errorf("policy %s looks at what does not fit the tool's input schema: %w", p.title(), err)
 				}
 				args = fitted
 			}
@@ -278,19 +274,19 @@ func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Reco
 	return args, nil
 }
 
-// fitRecord fits the members of r that are looked at; nil looks at all of them.
-// The second result is false when nothing had to be changed.
+// fitRecord fits the members of r that are read; a nil access reads all. The second
+// result reports whether a value was changed.
 func fitRecord(r cedar.Record, s *shape.Shape, seen *access, path string) (cedar.Record, bool, error) {
 	var changed cedar.RecordMap
 	one := func(m shape.Member) error {
 		value, there := r.Get(cedar.String(m.Name))
 		if !there {
 			if m.Required {
-				return fmt.Errorf("the argument %q is missing", join(path, m.Name))
+				return fmt.Errorf("the argument %q is missing", joinPath(path, m.Name))
 			}
 			return nil
 		}
-		fitted, differs, err := fitValue(value, m.Shape, seen.at(m.Name), join(path, m.Name))
+		fitted, differs, err := fitValue(value, m.Shape, seen.at(m.Name), joinPath(path, m.Name))
 		if err != nil || !differs {
 			return err
 		}
@@ -329,14 +325,14 @@ func fitRecord(r cedar.Record, s *shape.Shape, seen *access, path string) (cedar
 	return cedar.NewRecord(changed), true, nil
 }
 
-func join(path, name string) string {
+func joinPath(path, name string) string {
 	if path == "" {
 		return name
 	}
 	return path + "." + name
 }
 
-// fitValue fits one value, of which seen says what is looked at.
+// fitValue fits one value.
 func fitValue(v cedar.Value, s *shape.Shape, seen *access, path string) (cedar.Value, bool, error) {
 	if s == nil {
 		return v, false, nil
@@ -391,7 +387,7 @@ func fitSet(set cedar.Set, items *shape.Shape, path string) (cedar.Value, bool, 
 	return cedar.NewSet(fitted...), true, nil
 }
 
-// toLong makes an integer of v: JSON Schema counts 5.0 among them.
+// toLong converts v to an integer, which 5.0 is in JSON Schema.
 func toLong(v cedar.Value) (n cedar.Value, differs, ok bool) {
 	switch v := v.(type) {
 	case cedar.Long:
@@ -416,7 +412,7 @@ func toDecimal(v cedar.Value) (d cedar.Value, differs, ok bool) {
 	return v, false, false
 }
 
-// valueKind names what a value is to a person who knows JSON.
+// valueKind names the kind of a value in terms of JSON.
 func valueKind(v cedar.Value) string {
 	switch v.(type) {
 	case cedar.String:
