@@ -118,6 +118,7 @@ type typer struct {
 	as      resolved.IsType // their type
 	present bool            // members of unknown type are taken to be present
 	all     bool            // so are all others
+	known   bool            // the schema of the tool is known
 }
 
 // context is the type of the context in calls of type c, as far as a policy reads
@@ -128,7 +129,7 @@ func (c *callType) context(reads *reading, as resolved.IsType, present bool) (re
 	if takes == nil {
 		takes = openShape
 	}
-	t := &typer{as: as, all: present}
+	t := &typer{as: as, all: present, known: c.takes != nil}
 	r := resolved.RecordType{nameless: resolved.Attribute{Type: boolType}}
 	for name, a := range contextShape {
 		if reads.context.whole || reads.context.at(string(name)) != nil {
@@ -173,7 +174,7 @@ func (t *typer) value(s *shape.Shape, read *access, path string) resolved.IsType
 		return t.object(s, read, path)
 	}
 	if len(read.names()) > 0 {
-		if read.whole { // it is read as an object, and as something else
+		if read.whole && !t.known { // it is read as an object, and as something else
 			t.unknown = append(t.unknown, path)
 		}
 		return t.object(openShape, read, path)

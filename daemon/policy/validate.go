@@ -23,24 +23,25 @@ import (
 
 // Policies are checked by Cedar's own validator, in strict mode, against one kind
 // of call after the other. The validator has no type for a value of which nothing
-// is known, and no partial schemas. So a condition that reads one such value must fit
-// some type by itself, and is then checked no further than for whether the value is
-// present. What this leaves unchecked is settled when a call is judged: a condition
-// that can't be evaluated refuses the call.
+// is known, and no partial schemas. So a condition that reads one such value must be
+// valid by itself for some type, and is then checked no further than for whether the
+// value is present. If the schema of the tool is known, some type has to fit all the
+// conditions that read the value. What this leaves unchecked is settled when a call is
+// judged: a condition that can't be evaluated refuses the call.
 
-// callType is a kind of call, as far as the validator tells calls apart.
+// callType is a kind of call that the validator distinguishes from others.
 type callType struct {
-	name      string // in messages: server/tool, the method, or "a tool"
+	name      string // for messages: server/tool, the method, or "a tool"
 	action    cedar.EntityUID
+	groups    []cedar.EntityUID // the ancestors of the action, the nearest first
 	principal cedar.EntityType
 	resource  cedar.EntityType
-	takes     *shape.Shape      // the arguments; nil: not known
-	present   bool              // where takes is nil: an argument that is read is taken to be present
-	groups    []cedar.EntityUID // that the action is in, the nearest first
-	resources []cedar.EntityUID // the resource and what it is in; nil: not known
+	resources []cedar.EntityUID // the resource and its ancestors; nil: not known
+	takes     *shape.Shape      // the shape of the arguments; nil: not known
+	present   bool              // an argument of unknown type is taken to be present
 }
 
-// callOf returns the type of the calls of a tool.
+// callOf returns the type of calls of a tool.
 func callOf(server, tool string, takes *shape.Shape) *callType {
 	id := qualified(server, tool)
 	return &callType{
@@ -49,18 +50,18 @@ func callOf(server, tool string, takes *shape.Shape) *callType {
 	}
 }
 
-// nameless is the name of an action and of a member of the context that no policy
-// can write. The action stands for any tool, the member for any condition.
+// nameless is the name of an action and of a member of the context. No policy uses it.
+// The action stands for any tool, the member for any condition.
 const nameless = "\x00"
 
 var (
 	toolGroups = []cedar.EntityUID{actionTools, actionCall}
 	callGroups = []cedar.EntityUID{actionCall}
 
-	// anyTool is the type of the calls of a tool of which nothing is known.
+	// anyTool is the type of calls of a tool of which nothing is known.
 	anyTool = &callType{name: "a tool", action: actionOf(nameless), principal: typeAgent, resource: typeTool, groups: toolGroups}
 
-	// methodCalls are the types of all calls of known methods but tools/call.
+	// methodCalls are the types of calls of all methods except tools/call.
 	methodCalls = allMethodCalls()
 )
 
@@ -78,8 +79,8 @@ func allMethodCalls() []*callType {
 		for _, on := range resourcesOf(method) {
 			add(callType{
 				name: method, action: actionOf(method), principal: typeAgent, resource: on, takes: methodParams[method], groups: callGroups,
-				// A call about a task has none of the arguments that the tool was called
-				// with. A policy over the tool that reads them refuses it when it is made.
+				// A call about a task has none of the arguments that its tool was called
+				// with. A policy about the tool that reads them refuses such a call.
 				present: on == typeTool,
 			})
 		}
@@ -113,7 +114,7 @@ func resourcesOf(method string) []cedar.EntityType {
 	return []cedar.EntityType{typeMethod}
 }
 
-// names reports whether a scope is open, or names one of the entities.
+// scopeAllows reports whether a scope is open or names one of the entities.
 func scopeAllows(s ast.IsScopeNode, entities ...cedar.EntityUID) bool {
 	return slices.ContainsFunc(scopeEntities(s), func(e cedar.EntityUID) bool { return e == (cedar.EntityUID{}) || slices.Contains(entities, e) })
 }
@@ -130,7 +131,7 @@ func (p *policy) covers(c *callType) bool {
 // entityTypesOf are the types of the principal and the resource of a call.
 type entityTypesOf struct{ principal, resource cedar.EntityType }
 
-// typesCovered returns those that the scope of p covers, of those that there are.
+// typesCovered reports for the types of each call whether the scope of p covers them.
 func (p *policy) typesCovered() map[entityTypesOf]bool {
 	covered := map[entityTypesOf]bool{}
 	for _, c := range append(slices.Clip(methodCalls), anyTool) {
@@ -144,14 +145,14 @@ func (p *policy) typesCovered() map[entityTypesOf]bool {
 	return covered
 }
 
-// schema is a Cedar schema of the calls of type c. The actions that p names are in
-// it, and only that of c has calls.
+// schema returns a Cedar schema for calls of type c. It has the actions that p names,
+// and only the action of c applies to anything.
 func (p *policy) schema(c *callType, context resolved.RecordType) *resolved.Schema {
 	actions := map[types.EntityUID]resolved.Action{
 		actionCall:  {Entity: types.Entity{UID: actionCall}},
 		actionTools: {Entity: types.Entity{UID: actionTools, Parents: inCall}},
 	}
-	for _, uid := range append(scopeEntities(p.scope.Action), p.reading.actions...) {
+	for _, uid := range slices.Concat(scopeEntities(p.scope.Action), p.reading.actions) {
 		if _, ok := actions[uid]; !ok && uid.Type == typeAction {
 			parents := inTools
 			if isMethod(string(uid.ID)) {
@@ -167,10 +168,10 @@ func (p *policy) schema(c *callType, context resolved.RecordType) *resolved.Sche
 	return &resolved.Schema{Entities: entityShapes, Actions: actions}
 }
 
-// faults returns what Cedar's validator reports of a policy, each message once.
+// faults returns what Cedar's validator reports of a policy, sorted, each message once.
 func faults(s *resolved.Schema, p *ast.Policy) (messages []string) {
 	defer func() {
-		// The validator is young. A policy at which it panics is not relied on.
+		// The validator is experimental. A panic is a fault of the policy.
 		if p := recover(); p != nil {
 			messages = []string{fmt.Sprintf("it can't be checked: panic: %v", p)}
 		}
@@ -186,10 +187,11 @@ func faults(s *resolved.Schema, p *ast.Policy) (messages []string) {
 		}
 	}
 	add(validate.New(s, validate.WithStrict()).Policy("", p))
+	slices.Sort(messages) // the validator's order is random
 	return messages
 }
 
-// when is a forbid under a condition, over the calls of type c.
+// when returns a forbid of the calls of type c under a condition.
 func (c *callType) when(condition ast.IsNode) *ast.Policy {
 	return &ast.Policy{
 		Effect: ast.EffectForbid, Principal: ast.ScopeTypeAll{}, Action: ast.ScopeTypeEq{Entity: c.action}, Resource: ast.ScopeTypeAll{},
@@ -207,22 +209,39 @@ func (p *policy) check(c *callType) []finding {
 	if _, ok := p.clean.Load(key); ok {
 		return nil
 	}
-	schema, n := p.schema(c, context), 0
+	var found []finding
+	var checked []ast.IsNode
+	fitting := map[string]uint{} // the types of each unknown value that fit all conditions so far
+	for _, u := range unknown {
+		fitting[u] = ^uint(0)
+	}
+	n := 0
 	body := mapConditions(p.reading.body, func(condition ast.IsNode) ast.IsNode {
 		of := readBy(condition, unknown)
-		if n++; len(of) == 0 || len(of) == 1 && n <= maxConditions && !hasRecord(condition) && !p.fits(c, condition) {
-			return condition
+		if n++; len(of) > 1 || len(of) == 1 && (n > maxConditions || hasRecord(condition)) {
+			return present(condition)
 		}
-		return present(condition)
+		if len(of) == 1 {
+			if types := p.fitting(c, condition); types != 0 {
+				if fitting[of[0]] &= types; fitting[of[0]] == 0 && c.takes != nil {
+					found = append(found, p.conflict(of[0]))
+				}
+				return present(condition)
+			}
+		}
+		checked = append(checked, condition)
+		return condition
 	})
-	var found []finding
-	for _, fault := range faults(schema, c.when(body)) {
+	for _, fault := range faults(p.schema(c, context), c.when(body)) {
 		f := p.finding(c, fault)
-		if f.place == p.place {
-			p.quote(c, &f, fault)
+		all := []finding{f}
+		if f.place == p.place && len(checked) <= maxConditions {
+			all = p.quote(c, f, fault, checked)
 		}
-		if !slices.Contains(found, f) {
-			found = append(found, f)
+		for _, f := range all {
+			if !slices.Contains(found, f) {
+				found = append(found, f)
+			}
 		}
 	}
 	if len(found) == 0 {
@@ -231,7 +250,7 @@ func (p *policy) check(c *callType) []finding {
 	return found
 }
 
-// signature tells call types apart that can have other faults.
+// signature returns a key that differs between call types in which faults can differ.
 func (c *callType) signature(reads *reading, context resolved.RecordType, unknown []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %q ", c.principal, c.resource, unknown)
@@ -258,19 +277,33 @@ func (c *callType) signature(reads *reading, context resolved.RecordType, unknow
 	return b.String()
 }
 
-// maxConditions is how many conditions of a policy are checked by themselves.
+// maxConditions limits how many conditions of a policy are checked by themselves.
 const maxConditions = 128
 
-// fits reports whether a condition that reads a value of unknown type can be
-// evaluated with any type that the value can have, by itself.
-func (p *policy) fits(c *callType, condition ast.IsNode) bool {
-	return slices.ContainsFunc(unknownTypes, func(t resolved.IsType) bool {
+// fitting returns the types of a value of unknown type for which a condition that reads
+// it is valid by itself, as a set of indices of unknownTypes. Without a schema of the
+// tool the first of them will do.
+func (p *policy) fitting(c *callType, condition ast.IsNode) (types uint) {
+	for i, t := range unknownTypes {
 		context, _ := c.context(&p.reading, t, true)
-		return len(faults(p.schema(c, context), c.when(condition))) == 0
-	})
+		if len(faults(p.schema(c, context), c.when(condition))) == 0 {
+			types |= 1 << i
+			if c.takes == nil {
+				break
+			}
+		}
+	}
+	return types
 }
 
-// readBy lists those of the unknown values that a condition reads.
+// conflict returns the finding that no type of the value at path fits all the
+// conditions that read it.
+func (p *policy) conflict(path string) finding {
+	name := strings.TrimRight(path[strings.LastIndexByte(path, '.')+1:], "[]")
+	return finding{place: p.find(ref{path: []string{name}}), how: ofCall, text: fmt.Sprintf("context.%s is read as values of different types", path)}
+}
+
+// readBy lists the unknown values that a condition reads.
 func readBy(n ast.IsNode, unknown []string) []string {
 	var read []string
 	for _, r := range outermost(n) {
@@ -284,8 +317,8 @@ func readBy(n ast.IsNode, unknown []string) []string {
 	return read
 }
 
-// hasRecord reports whether an expression holds a record or a set of sets: types
-// that are not tried.
+// hasRecord reports whether an expression contains a record or a set of sets, types
+// which fits doesn't try.
 func hasRecord(n ast.IsNode) bool {
 	found := false
 	ast.Inspect(ast.NewNode(n), func(n ast.IsNode) bool {
@@ -303,8 +336,8 @@ func hasRecord(n ast.IsNode) bool {
 	return found
 }
 
-// present is what is left to check of a condition that reads values of unknown
-// type: that they are present, unless the condition itself tests which are.
+// present returns what can be checked of a condition that reads values of unknown type:
+// that they are present, unless the condition itself tests for that.
 func present(condition ast.IsNode) ast.IsNode {
 	var left ast.IsNode
 	for _, r := range outermost(condition) {
@@ -316,8 +349,8 @@ func present(condition ast.IsNode) ast.IsNode {
 	return left
 }
 
-// mapConditions replaces the conditions that n is put together from by &&, ||, !
-// and if with what f returns for them.
+// mapConditions returns n with f applied to the conditions that n combines by &&, ||, !
+// and if.
 func mapConditions(n ast.IsNode, f func(ast.IsNode) ast.IsNode) ast.IsNode {
 	switch n := n.(type) {
 	case ast.NodeTypeAnd:
@@ -332,7 +365,7 @@ func mapConditions(n ast.IsNode, f func(ast.IsNode) ast.IsNode) ast.IsNode {
 	return f(n)
 }
 
-// finding is something that is wrong with a policy in some calls.
+// finding is a fault of a policy in some calls.
 type finding struct {
 	place config.Place
 	how   how
@@ -340,16 +373,16 @@ type finding struct {
 	hint  string
 }
 
-// how says how the text of a finding is put together with the calls that it is of.
+// how says how the message of a finding names the calls that it is about.
 type how uint8
 
 const (
-	alone  how = iota // they are not named
-	clause            // they are the subject
-	ofCall            // they come first
+	alone  how = iota // not at all
+	clause            // as the subject of text
+	ofCall            // before text
 )
 
-// message is the text of a finding. about names the calls that it is of.
+// message returns the message of a finding. about names the calls that it is about.
 func (f *finding) message(about string) string {
 	switch f.how {
 	case clause:
@@ -366,7 +399,7 @@ var (
 	unexpected = regexp.MustCompile("(?s)^unexpected type: expected (.*) but saw (.*)$")
 )
 
-// finding explains a fault, and finds its place in the text where it names a member.
+// finding explains a fault. If it names a member, its place is where the policy does.
 func (p *policy) finding(c *callType, fault string) finding {
 	missing, optional := notFound.FindStringSubmatch(fault), notGuarded.FindStringSubmatch(fault)
 	for _, r := range refs(p.reading.body) {
@@ -392,27 +425,35 @@ func (p *policy) finding(c *callType, fault string) finding {
 	return f
 }
 
-// quote adds to a finding the condition that is at fault, and its place if it stands
-// in the file as Cedar writes it.
-func (p *policy) quote(c *callType, f *finding, fault string) {
-	context, _ := c.context(&p.reading, textType, true) // what it tests for stands in other conditions
-	schema, n := p.schema(c, context), 0
-	mapConditions(p.reading.body, func(condition ast.IsNode) ast.IsNode {
-		if n++; n > maxConditions || !slices.Contains(faults(schema, c.when(condition)), fault) {
-			return condition
+// quote returns the finding for each condition that is at fault, quoted. If the policy
+// has the condition in the form in which Cedar writes it, its place becomes that of the
+// finding.
+func (p *policy) quote(c *callType, f finding, fault string, conditions []ast.IsNode) []finding {
+	context, _ := c.context(&p.reading, textType, true) // tests for members are in other conditions
+	schema := p.schema(c, context)
+	var all []finding
+	for _, condition := range conditions {
+		if !slices.Contains(faults(schema, c.when(condition)), fault) {
+			continue
 		}
-		n = maxConditions
-		text := cedarText(condition)
-		f.text += fmt.Sprintf(" in `%s`", text)
+		quoted, text := f, cedarText(condition)
 		start := min(p.cedar.Position().Offset, len(p.text))
 		if i := bytes.Index(p.text[start:], []byte(text)); i >= 0 {
-			f.place = placeAt(p.place.File, p.text, start+i)
+			quoted.place = placeAt(p.place.File, p.text, start+i)
 		}
-		return condition
-	})
+		if len(text) > maxPrintable {
+			text = strings.ToValidUTF8(text[:maxPrintable], "") + "…"
+		}
+		quoted.text += fmt.Sprintf(" in `%s`", text)
+		all = append(all, quoted)
+	}
+	if len(all) == 0 {
+		return []finding{f}
+	}
+	return all
 }
 
-// cedarText writes an expression as Cedar does.
+// cedarText returns an expression in the form in which Cedar writes it.
 func cedarText(n ast.IsNode) string {
 	p := cedar.NewPolicyFromAST((*cedarast.Policy)(&ast.Policy{
 		Effect: ast.EffectPermit, Principal: ast.ScopeTypeAll{}, Action: ast.ScopeTypeAll{}, Resource: ast.ScopeTypeAll{},
@@ -422,8 +463,8 @@ func cedarText(n ast.IsNode) string {
 	return strings.TrimSuffix(text, " };")
 }
 
-// find returns the place where the policy first names the last member of r, or that
-// of the policy. Cedar's parser does not tell where an expression stands.
+// find returns the place where the policy first names the last member of r. Cedar's
+// parser doesn't keep the places of expressions.
 func (p *policy) find(r ref) config.Place {
 	before := `\.\s*`
 	if r.has {
@@ -432,11 +473,15 @@ func (p *policy) find(r ref) config.Place {
 	return p.findWord(before+`(`+regexp.QuoteMeta(r.path[len(r.path)-1])+`)\b`, r.path[len(r.path)-1])
 }
 
-// findWord returns the place of the first match of pattern, which has one group, or
-// of text as a string, outside of comments and other strings.
+// findWord returns the place of the first match of pattern, which has one group, or of
+// text as a string literal, outside of comments and other strings. If there is none, it
+// returns the place of the policy.
 func (p *policy) findWord(pattern, text string) config.Place {
 	start := min(p.cedar.Position().Offset, len(p.text))
-	words := regexp.MustCompile(`//[^\n]*|"(?:[^"\\]|\\.)*"|;|` + pattern)
+	words, err := regexp.Compile(`//[^\n]*|"(?:[^"\\]|\\.)*"|;|` + pattern)
+	if err != nil {
+		return p.place
+	}
 	for _, at := range words.FindAllSubmatchIndex(p.text[start:], -1) {
 		switch word := string(p.text[start+at[0] : start+at[1]]); {
 		case word == ";":
@@ -450,7 +495,7 @@ func (p *policy) findWord(pattern, text string) config.Place {
 	return p.place
 }
 
-// noMember says that there is no such member, and which may be meant.
+// noMember returns the finding that a member doesn't exist.
 func (c *callType) noMember(r ref) finding {
 	name, parent := r.path[len(r.path)-1], r.path[:len(r.path)-1]
 	hint := meant(name, c.members(r.root, parent))
@@ -471,7 +516,7 @@ func (c *callType) noMember(r ref) finding {
 	return finding{how: clause, text: fmt.Sprintf("has no argument %q", name), hint: hint}
 }
 
-// lacks reports whether no member at a path has that name.
+// lacks reports whether there is no member of that name at a path.
 func (c *callType) lacks(root string, path []string, name string) bool {
 	return len(path) > 0 && path[0] == "lists" || !slices.Contains(c.members(root, path), name)
 }
@@ -514,7 +559,7 @@ func words[T ~string](names []T) []string {
 	return all
 }
 
-// meant is a hint at which of the known names may be meant.
+// meant returns a hint which of the known names is meant.
 func meant(name string, known []string) string {
 	if near := config.Nearest(name, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -525,7 +570,7 @@ func meant(name string, known []string) string {
 	return ""
 }
 
-// unguarded says that a member may be absent, and how to test for it.
+// unguarded returns the finding that a member may be absent and isn't tested for.
 func unguarded(r ref) finding {
 	name, parent := r.path[len(r.path)-1], ref{root: r.root, path: r.path[:len(r.path)-1]}
 	f := finding{how: clause, hint: fmt.Sprintf("write `%s has %s && ...`", parent, identifier(name))}
@@ -542,7 +587,7 @@ func unguarded(r ref) finding {
 	return f
 }
 
-// identifier is a name as it is written behind has.
+// identifier returns a name in the form in which it is written after has.
 func identifier(name string) string {
 	for i := range len(name) {
 		if !wordByte(name[i]) || i == 0 && '0' <= name[i] && name[i] <= '9' {
@@ -563,7 +608,7 @@ var plainer = strings.NewReplacer(
 	"datetime, or duration, or Long", "Long",
 )
 
-// plain is a fault without the names of the validator's own types.
+// plain returns a message of the validator without the names of its internal types.
 func plain(fault string) string {
 	if m := unexpected.FindStringSubmatch(fault); m != nil {
 		fault = fmt.Sprintf("expected %s, found %s", m[1], m[2])
