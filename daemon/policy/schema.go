@@ -118,7 +118,7 @@ type typer struct {
 	as      resolved.IsType // their type
 	present bool            // members of unknown type are taken to be present
 	all     bool            // so are all others
-	known   bool            // the schema of the tool is known
+	known   bool            // the call type is that of a listed tool
 }
 
 // context is the type of the context in calls of type c, as far as a policy reads
@@ -129,7 +129,7 @@ func (c *callType) context(reads *reading, as resolved.IsType, present bool) (re
 	if takes == nil {
 		takes = openShape
 	}
-	t := &typer{as: as, all: present, known: c.takes != nil}
+	t := &typer{as: as, all: present, known: c.listed()}
 	r := resolved.RecordType{nameless: resolved.Attribute{Type: boolType}}
 	for name, a := range contextShape {
 		if reads.context.whole || reads.context.at(string(name)) != nil {

@@ -50,6 +50,9 @@ func callOf(server, tool string, takes *shape.Shape) *callType {
 	}
 }
 
+// listed reports whether c is the type of calls of a tool whose schema is known.
+func (c *callType) listed() bool { return c.resources != nil && c.takes != nil }
+
 // nameless is the name of an action and of a member of the context. No policy uses it.
 // The action stands for any tool, the member for any condition.
 const nameless = "\x00"
@@ -223,7 +226,7 @@ func (p *policy) check(c *callType) []finding {
 		}
 		if len(of) == 1 {
 			if types := p.fitting(c, condition); types != 0 {
-				if fitting[of[0]] &= types; fitting[of[0]] == 0 && c.takes != nil {
+				if fitting[of[0]] &= types; fitting[of[0]] == 0 && c.listed() {
 					found = append(found, p.conflict(of[0]))
 				}
 				return present(condition)
@@ -281,14 +284,14 @@ func (c *callType) signature(reads *reading, context resolved.RecordType, unknow
 const maxConditions = 128
 
 // fitting returns the types of a value of unknown type for which a condition that reads
-// it is valid by itself, as a set of indices of unknownTypes. Without a schema of the
-// tool the first of them will do.
+// it is valid by itself, as a set of indices of unknownTypes; unless c is of a listed
+// tool, only the first of them.
 func (p *policy) fitting(c *callType, condition ast.IsNode) (types uint) {
 	for i, t := range unknownTypes {
 		context, _ := c.context(&p.reading, t, true)
 		if len(faults(p.schema(c, context), c.when(condition))) == 0 {
 			types |= 1 << i
-			if c.takes == nil {
+			if !c.listed() {
 				break
 			}
 		}
