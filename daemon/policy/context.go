@@ -1,19 +1,21 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cedar-policy/cedar-go"
-	"github.com/cedar-policy/cedar-go/x/exp/ast"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/shape"
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
-// members is a set of members of the context. Building them costs more than
-// Cedar takes to decide, so only those are built that a policy at hand looks
-// at; which they are can be read off its text.
+// members is a set of members of the context. To build them costs more than to
+// evaluate the policies, so only those are built that the policies read.
 type members uint16
 
 const (
@@ -32,8 +34,8 @@ const (
 	useParams
 	useAll members = 1<<iota - 1
 
-	// useHash is no member of the context: the hash of the agent's program, which
-	// may have to be waited for.
+	// useHash stands for the hash of the agent's program. It is no member of the
+	// context, and a call may have to wait for it.
 	useHash members = 1 << 15
 )
 
@@ -44,50 +46,19 @@ var memberNames = map[cedar.String]members{
 	"params": useParams,
 }
 
-// usedBy returns the members of the context that a policy looks at: all of
-// them when it does something else with the context than name a member.
-func usedBy(c *cedar.Policy) members {
-	var used members
-	for _, cond := range c.AST().Conditions {
-		ast.Inspect(ast.NewNode(cond.Body), func(n ast.IsNode) bool {
-			var arg ast.IsNode
-			var name cedar.String
-			switch n := n.(type) {
-			case ast.NodeTypeAccess:
-				arg, name = n.Arg, n.Value
-			case ast.NodeTypeHas:
-				arg, name = n.Arg, n.Value
-			case ast.NodeTypeVariable:
-				if n.Name == "context" {
-					used |= useAll
-				}
-			}
-			if name == attributeHash {
-				used |= useHash
-			}
-			if v, ok := arg.(ast.NodeTypeVariable); ok && v.Name == "context" {
-				used |= memberNames[name]
-				return false // the variable itself is accounted for
-			}
-			return true
-		})
-	}
-	return used
-}
-
-// newContext builds the context of a request, as far as policies look at it.
-// Arguments are held to takes where it is known.
-// Every member is always there, so that a policy can look at each without asking
-// first; what may lack members are arguments, lists, inputResponses, params, fact_details
-// and annotations. Of what a server asks, arguments are the params.
+// newContext builds the context of a request, as far as the policies read it. The
+// arguments must fit takes, if it is known. Every member of the context is present, so
+// that policies need not test for it; members may be absent from arguments, lists,
+// inputResponses, params, fact_details and annotations. If a server asks, arguments
+// are the params.
 func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID string, policies candidates, takes *shape.Shape) (cedar.Record, error) {
 	m, used := cedar.RecordMap{}, policies.uses()
 	raw := c.Arguments()
-	if s.class == asks {
+	if s.class == classAsk {
 		raw = c.Envelope.Params.Of(c.Line)
 	}
 	if used&(useArguments|useLists) != 0 {
-		args, lists, err := convert(raw, used&useLists != 0, policies.lookAt)
+		args, lists, err := convert(raw, used&useLists != 0, policies.readsArgument)
 		if err == nil {
 			args, err = fit(args, takes, policies)
 		}
@@ -130,7 +101,7 @@ func newContext(s *subject, c *gate.Call, k *Known, facts []gate.Fact, policyID 
 	return cedar.NewRecord(m), nil
 }
 
-// addBeside adds what stands in params beside the arguments.
+// addBeside adds what is in params apart from the arguments.
 func addBeside(m cedar.RecordMap, s *subject, c *gate.Call, used members) error {
 	if used&useResponses != 0 {
 		responses, _, err := convert(c.Envelope.InputResponses.Of(c.Line), false, nil)
@@ -140,8 +111,8 @@ func addBeside(m cedar.RecordMap, s *subject, c *gate.Call, used members) error 
 		m["inputResponses"] = responses
 	}
 	if used&useParams != 0 {
-		var raw []byte // of what a server asks all of them are the arguments
-		if s.class != asks {
+		var raw []byte // if a server asks, all params are arguments
+		if s.class != classAsk {
 			raw = c.Beside()
 		}
 		params, _, err := convert(raw, false, nil)
@@ -153,8 +124,8 @@ func addBeside(m cedar.RecordMap, s *subject, c *gate.Call, used members) error 
 	return nil
 }
 
-// timeValue is the moment of a call in the daemon's own time zone. Days count
-// from 1, Monday, to 7, Sunday.
+// timeValue returns context.time, in the daemon's time zone. Days count from 1,
+// Monday, to 7, Sunday.
 func timeValue(t time.Time) cedar.Record {
 	t = t.Local()
 	day := int64(t.Weekday())
@@ -166,8 +137,8 @@ func timeValue(t time.Time) cedar.Record {
 	})
 }
 
-// factValues is the set of the facts' names, and for each of them the sets of
-// what made it true and of the arguments it was found in.
+// factValues returns context.facts and context.fact_details: the names of the facts,
+// and for each name what made it true and the arguments in which it was found.
 func factValues(facts []gate.Fact) (cedar.Set, cedar.Record) {
 	if len(facts) == 0 {
 		return cedar.Set{}, cedar.Record{}
@@ -201,4 +172,133 @@ func texts(words []string) cedar.Set {
 		values[i] = cedar.String(w)
 	}
 	return cedar.NewSet(values...)
+}
+
+// askParams is what policies need of what a server asks and could hardly read from the
+// params themselves.
+type askParams struct {
+	text       []string // what a model or a person would read, in order
+	tools      []string // that a sampling request offers the model
+	properties []string // that a form asks for
+	uri        string   // that a person is sent to
+}
+
+// askValue returns context.ask, which is empty unless a server asks.
+func askValue(s *subject, params []byte) (cedar.Record, error) {
+	var d askParams
+	if s.class == classAsk && params != nil {
+		if err := d.read(params); err != nil {
+			return cedar.Record{}, fmt.Errorf("read what the server asks: %w", err)
+		}
+	}
+	a := uri.Tidy(d.uri) // as the browser that opens it reads it
+	return cedar.NewRecord(cedar.RecordMap{
+		"text":       cedar.String(strings.Join(d.text, "\n")),
+		"tools":      texts(d.tools),
+		"properties": texts(d.properties),
+		"scheme":     cedar.String(a.Scheme),
+		"host":       cedar.String(a.Host),
+	}), nil
+}
+
+func (d *askParams) read(params []byte) error {
+	return eachMember(params, func(name string, value jsontext.Value) (err error) {
+		switch name {
+		case "message", "systemPrompt":
+			return d.addText(value)
+		case "messages":
+			return d.texts(value)
+		case "url":
+			d.uri, err = unquote(value)
+			return err
+		case "tools":
+			return eachItem(value, func(tool jsontext.Value) error {
+				return eachMember(tool, func(name string, value jsontext.Value) error {
+					if name != "name" {
+						return nil
+					}
+					text, err := unquote(value)
+					d.tools = append(d.tools, text)
+					return err
+				})
+			})
+		case "requestedSchema":
+			return eachMember(value, func(name string, value jsontext.Value) error {
+				if name != "properties" {
+					return nil
+				}
+				return eachMember(value, func(name string, _ jsontext.Value) error {
+					d.properties = append(d.properties, name)
+					return nil
+				})
+			})
+		}
+		return nil
+	})
+}
+
+func (d *askParams) addText(value jsontext.Value) error {
+	text, err := unquote(value)
+	d.text = append(d.text, text)
+	return err
+}
+
+// texts collects every member "text" in value, at any depth.
+func (d *askParams) texts(value jsontext.Value) error {
+	switch value.Kind() {
+	case '[':
+		return eachItem(value, d.texts)
+	case '{':
+		return eachMember(value, func(name string, value jsontext.Value) error {
+			if name == "text" && value.Kind() == '"' {
+				return d.addText(value)
+			}
+			return d.texts(value)
+		})
+	}
+	return nil
+}
+
+// eachMember calls f for each member of the JSON object raw.
+func eachMember(raw []byte, f func(name string, value jsontext.Value) error) error {
+	return each(raw, '{', f)
+}
+
+// eachItem calls f for each item of the JSON array raw.
+func eachItem(raw []byte, f func(item jsontext.Value) error) error {
+	return each(raw, '[', func(_ string, value jsontext.Value) error { return f(value) })
+}
+
+func each(raw []byte, kind jsontext.Kind, f func(name string, value jsontext.Value) error) error {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	tok, err := dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	if tok.Kind() != kind {
+		return fmt.Errorf("found %v, expected %v", tok.Kind(), kind)
+	}
+	for k := dec.PeekKind(); k != '}' && k != ']'; k = dec.PeekKind() {
+		name := ""
+		if kind == '{' {
+			if tok, err = dec.ReadToken(); err != nil {
+				return err
+			}
+			name = tok.String()
+		}
+		value, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := f(name, value); err != nil {
+			return err
+		}
+	}
+	_, err = dec.ReadToken()
+	return err
+}
+
+func unquote(raw []byte) (string, error) {
+	b, err := jsontext.AppendUnquote(nil, raw)
+	return string(b), err
 }

@@ -168,7 +168,7 @@ func withAncestors(entities types.EntityMap, uid cedar.EntityUID) []cedar.Entity
 }
 
 // disagreement says where our opinion is not Cedar's.
-func disagreement(s *Set, got opinion, err error, decision cedar.Decision, reasons, failed []cedar.PolicyID) string {
+func disagreement(s *Set, got determining, err error, decision cedar.Decision, reasons, failed []cedar.PolicyID) string {
 	switch {
 	case len(failed) > 0 && err == nil:
 		return fmt.Sprintf("it is not refused, though %v fail", failed)

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Detail is all that a set says, for a person who reads it.
+// Detail is all that a set contains, for display.
 type Detail struct {
 	Sources   []Entry
 	Rules     []Entry // the defaults last
@@ -19,7 +19,7 @@ type Detail struct {
 	Workflows []Workflow
 }
 
-// Entry is one thing that a set says.
+// Entry is a source, a rule, a default or a policy of a set.
 type Entry struct {
 	gate.Cited
 	Sources  []string // the servers that a rule is about; empty: all
@@ -28,7 +28,7 @@ type Entry struct {
 	Workflow string   // who is asked
 }
 
-// Workflow is one that something in the set names, or could.
+// Workflow is a workflow that is configured, or that a rule or policy names.
 type Workflow struct {
 	Name     string
 	File     string // where it is written; empty for the one that is built in
@@ -41,7 +41,7 @@ type Workflow struct {
 	Slack    *config.Destination // where it asks there; nil otherwise
 }
 
-// Detail returns what the set says.
+// Detail returns the contents of the set.
 func (s *Set) Detail() Detail {
 	var d Detail
 	for i := range s.cfg.Sources {
@@ -85,7 +85,7 @@ func globs(list []config.Glob) []string {
 	return words
 }
 
-// sourceEntry says what is known of a server, and what of it is exposed.
+// sourceEntry returns the entry of a source: its command and what it exposes.
 func sourceEntry(source *config.Source) Entry {
 	var says []string
 	if !source.Command.IsZero() {
@@ -112,7 +112,7 @@ func sourceEntry(source *config.Source) Entry {
 	}}
 }
 
-// workflows lists those that are written and those that the entries name.
+// workflows lists the workflows that are configured and those that the entries name.
 func (s *Set) workflows(d *Detail) []Workflow {
 	var names []string
 	for name := range s.cfg.Approval {

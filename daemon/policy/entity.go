@@ -12,27 +12,46 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Known is what the daemon knows of a call beside the call itself. What is not
-// known is left zero, and reaches Cedar so: as an empty text, 0, an empty set.
+// The entity types of a call.
+const (
+	namespace = "ThoughtGate::"
+
+	typeAgent    cedar.EntityType = namespace + "Agent"
+	typeSession  cedar.EntityType = namespace + "Session"
+	typeUser     cedar.EntityType = namespace + "User"
+	typeAction   cedar.EntityType = namespace + "Action"
+	typeServer   cedar.EntityType = namespace + "Server"
+	typeTool     cedar.EntityType = namespace + "Tool"
+	typeResource cedar.EntityType = namespace + "Resource"
+	typePrompt   cedar.EntityType = namespace + "Prompt"
+	typeMethod   cedar.EntityType = namespace + "Method"
+)
+
+var entityTypes = []cedar.EntityType{
+	typeAgent, typeSession, typeUser, typeAction, typeServer, typeTool, typeResource, typePrompt, typeMethod,
+}
+
+// Known is what the daemon knows about a call apart from the call itself. What is not
+// known is zero, and is an empty string, 0 or an empty set in Cedar.
 type Known struct {
 	User       string   // of the agent's process, as the kernel sees it
 	Executable string   // of the agent
-	SHA256     string   // hex, of that executable; Hash counts where it is set
+	SHA256     string   // hex, of that executable; ignored if Hash is set
 	Cwd        string   // of the agent
 	TTY        string   // of the agent
 	Calls      int64    // judged in the session before this one
 	Seconds    int64    // since the session began
 	Servers    []string // that the session has attached
-	// Annotations is the JSON object that the server gave for the tool: claims.
+	// Annotations is the JSON object of the tool's annotations, which the server claims.
 	Annotations []byte
-	// Project is the folder that the agent works on; empty: that of the call.
+	// Project is the folder that the agent works in; empty: that of the call.
 	Project string
-	// Hash returns what SHA256 holds otherwise. It is called when a policy looks
-	// at the agent, and may wait a moment. An error refuses the call.
+	// Hash, if not nil, returns the value for SHA256. It is called if a policy reads
+	// the hash, and may take a moment. An error refuses the call.
 	Hash func() (string, error)
 }
 
-// hash is the hash of the agent's executable.
+// hash returns the hash of the agent's executable.
 func (k *Known) hash() (string, error) {
 	if k.Hash == nil {
 		return k.SHA256, nil
@@ -40,7 +59,7 @@ func (k *Known) hash() (string, error) {
 	return k.Hash()
 }
 
-// The actions that others are in.
+// The groups of actions.
 var (
 	actionCall  = cedar.NewEntityUID(typeAction, "call")
 	actionTools = cedar.NewEntityUID(typeAction, "tools/call")
@@ -48,9 +67,9 @@ var (
 	inTools     = cedar.NewEntityUIDSet(actionTools)
 )
 
-// world is a call as Cedar sees it, without its context: who, what, to what,
-// and the entities these are in.
-type world struct {
+// cedarCall is a call as Cedar sees it, without its context: principal, action and
+// resource, and the entities that these are in.
+type cedarCall struct {
 	principal, action, resource  cedar.EntityUID
 	agent, session, user, server cedar.EntityUID
 
@@ -58,15 +77,15 @@ type world struct {
 	name    string // the one of the subject's names that is judged
 	call    *gate.Call
 	known   *Known
-	used    members // by the policies at hand
+	used    members // by the policies that may apply
 
-	err error // something that a policy looks at could not be had
+	err error // of an attribute that could not be determined
 }
 
-// newWorld names the entities of a call. It fails when a name could be taken
-// for another.
-func newWorld(s *subject, name string, c *gate.Call, k *Known) (*world, error) {
-	w := &world{
+// newCedarCall returns the entities of a call. It fails if the id of a tool is the name
+// of a method.
+func newCedarCall(s *subject, name string, c *gate.Call, k *Known) (*cedarCall, error) {
+	w := &cedarCall{
 		subject: s, name: name, call: c, known: k,
 		agent:   cedar.NewEntityUID(typeAgent, cedar.String(s.agent)),
 		session: cedar.NewEntityUID(typeSession, cedar.String(c.Session)),
@@ -74,15 +93,15 @@ func newWorld(s *subject, name string, c *gate.Call, k *Known) (*world, error) {
 		server:  cedar.NewEntityUID(typeServer, cedar.String(s.server)),
 		action:  cedar.NewEntityUID(typeAction, cedar.String(s.method)),
 	}
-	if s.class == asks {
+	if s.class == classAsk {
 		w.principal, w.resource = w.server, w.agent
 		return w, nil
 	}
-	if s.on == typeMethod {
+	if s.kind == typeMethod {
 		w.name = s.method
 	}
 	id := qualified(s.server, w.name)
-	w.principal, w.resource = w.agent, cedar.NewEntityUID(s.on, cedar.String(id))
+	w.principal, w.resource = w.agent, cedar.NewEntityUID(s.kind, cedar.String(id))
 	if s.method != "tools/call" {
 		return w, nil
 	}
@@ -93,25 +112,25 @@ func newWorld(s *subject, name string, c *gate.Call, k *Known) (*world, error) {
 	return w, nil
 }
 
-// actions are the action and all it is in.
-func (w *world) actions() []cedar.EntityUID {
+// actions returns the action and its ancestors.
+func (w *cedarCall) actions() []cedar.EntityUID {
 	if w.subject.method == "tools/call" {
 		return []cedar.EntityUID{w.action, actionTools, actionCall}
 	}
 	return []cedar.EntityUID{w.action, actionCall}
 }
 
-// resources are the resource and all it is in.
-func (w *world) resources() []cedar.EntityUID {
-	if w.subject.class == asks {
+// resources returns the resource and its ancestors.
+func (w *cedarCall) resources() []cedar.EntityUID {
+	if w.subject.class == classAsk {
 		return []cedar.EntityUID{w.agent, w.session, w.user}
 	}
 	return []cedar.EntityUID{w.resource, w.server}
 }
 
-// Get implements cedar.EntityGetter. Most policies look at few entities or at
-// none, so each is made when it is looked at.
-func (w *world) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
+// Get implements cedar.EntityGetter. Most policies read few entities or none, so an
+// entity is built when it is read.
+func (w *cedarCall) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	e := cedar.Entity{UID: uid}
 	switch uid {
 	case w.agent:
@@ -141,11 +160,11 @@ func (w *world) Get(uid cedar.EntityUID) (cedar.Entity, bool) {
 	return e, true
 }
 
-// attributeHash is an attribute of agents.
+// attributeHash is the attribute of an agent that is its hash.
 const attributeHash = "sha256"
 
-// agentAttributes are those of the agent.
-func (w *world) agentAttributes() cedar.Record {
+// agentAttributes returns the attributes of the agent.
+func (w *cedarCall) agentAttributes() cedar.Record {
 	hash := ""
 	if w.used&useHash != 0 {
 		var err error
@@ -164,10 +183,10 @@ func (w *world) agentAttributes() cedar.Record {
 	})
 }
 
-// attributes are those of what is acted on.
-func (w *world) attributes() cedar.Record {
+// attributes returns the attributes of the resource.
+func (w *cedarCall) attributes() cedar.Record {
 	name, server := cedar.String(w.name), cedar.String(w.subject.server)
-	if w.subject.on != typeResource {
+	if w.subject.kind != typeResource {
 		return cedar.NewRecord(cedar.RecordMap{"name": name, "server": server})
 	}
 	a := uri.Parse(w.name)
@@ -177,8 +196,7 @@ func (w *world) attributes() cedar.Record {
 	})
 }
 
-// isMethod reports whether id is the name of a method, and so of an action of
-// its own.
+// isMethod reports whether id is the name of a method, which is an action of its own.
 func isMethod(id string) bool {
 	row := mcp.Lookup(wire.FromAgent, &wire.Envelope{Kind: wire.Request, Method: id})
 	return !row.Unknown || id == "subscriptions/listen"
@@ -186,11 +204,22 @@ func isMethod(id string) bool {
 
 var slashes = strings.NewReplacer("%", "%25", "/", "%2F")
 
-// qualified is the id of something of a server: server/name. A slash in the
-// server's id is escaped, so that no two servers share a name.
+// qualified returns the id of a tool, prompt or resource: server/name. A slash in the
+// server's id is escaped, so that ids of two servers are never equal.
 func qualified(server, name string) string {
 	if strings.ContainsAny(server, "%/") {
 		server = slashes.Replace(server)
 	}
 	return server + "/" + name
+}
+
+var unslashed = strings.NewReplacer("%2F", "/", "%25", "%")
+
+// unqualified splits an id that qualified returned.
+func unqualified(id string) (server, tool string, ok bool) {
+	server, tool, ok = strings.Cut(id, "/")
+	if strings.Contains(server, "%") {
+		server = unslashed.Replace(server)
+	}
+	return server, tool, ok && server != "" && tool != ""
 }

@@ -1,198 +1,396 @@
 package policy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/cedar-policy/cedar-go/types"
-	"github.com/cedar-policy/cedar-go/x/exp/ast"
-	"github.com/cedar-policy/cedar-go/x/exp/schema/resolved"
+	"github.com/cedar-policy/cedar-go"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/internal/shape"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// unknownMember says that there is no such member, and which one may be meant.
-func (t *trial) unknownMember(c chain) finding {
-	name := c.path[len(c.path)-1]
-	parent := c.path[:len(c.path)-1]
-	if c.root == "context" && len(parent) > 0 && (parent[0] == "arguments" || parent[0] == "lists") {
-		f := finding{how: clause, text: fmt.Sprintf("has no argument %q", name)}
-		switch {
-		case parent[0] == "lists":
-			f.text = fmt.Sprintf("has no list %q among its arguments", name)
-		case len(parent) > 1:
-			f.text = fmt.Sprintf("has no member %q in its argument %q", name, strings.Join(parent[1:], "."))
-		}
-		f.hint = meant(name, t.namesAt(parent[1:]))
-		return f
+var _ gate.Explainer = (*Set)(nil)
+
+// Explain implements gate.Explainer.
+func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate.Explained {
+	var e gate.Explained
+	e.Ruling, e.Err = s.Rule(ctx, c, facts)
+	sub, err := subjectOf(c)
+	if err != nil {
+		return e
 	}
-	var names []string
-	if c.root == "context" && len(parent) == 0 {
-		for _, n := range sortedKeys(memberNames) {
-			names = append(names, string(n))
-		}
+	if e.Ruling.Hidden {
+		e.Cited = append(e.Cited, s.cited(s.cfg.Source(sub.server)))
 	} else {
-		r, _ := t.recordAt(c.root, parent)
-		for _, n := range sortedKeys(r) {
-			names = append(names, string(n))
+		name := s.decidingName(ctx, sub, c, facts)
+		i := s.firstMatch(sub, name, facts)
+		e.Near = s.nearMisses(sub, name, facts, i)
+		if cited, ok := s.citedRule(sub, i); ok {
+			e.Cited = append(e.Cited, cited)
+		}
+		for _, id := range e.Ruling.Policies {
+			e.Cited = append(e.Cited, s.byID[id].cited())
 		}
 	}
-	what := strings.Join(append([]string{c.root}, parent...), ".")
-	if len(parent) == 0 && c.root != "context" {
-		kind := t.situation.principal
-		if c.root == "resource" {
-			kind = t.situation.resource
-		}
-		return finding{how: ofCall, text: fmt.Sprintf("the %s is a %s, which has no attribute %q", c.root, kind, name), hint: meant(name, names)}
-	}
-	return finding{text: fmt.Sprintf("%s has no member %q", what, name), hint: meant(name, names)}
+	e.Steps = s.steps(ctx, sub, c, facts)
+	return e
 }
 
-// meant is a hint at which of the known names may be meant.
-func meant(name string, known []string) string {
-	if near := config.Nearest(name, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+// decidingName returns the spelling of the call's subject whose ruling counts.
+func (s *Set) decidingName(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) string {
+	best, at := -1, sub.names[0]
+	for _, name := range sub.names {
+		r, err := s.ruleFor(ctx, sub, name, c, facts)
+		strict := strictness(&r)
+		if err != nil {
+			strict = 3 // the call is refused whatever the others say
+		}
+		if strict > best {
+			best, at = strict, name
+		}
 	}
-	if len(known) > 0 && len(known) <= 12 {
-		return "there are " + strings.Join(known, ", ")
-	}
-	return ""
+	return at
 }
 
-// namesAt lists the members of the arguments at a path, as the server names them.
-func (t *trial) namesAt(path []string) []string {
-	s := t.situation.takes
-	for _, name := range path {
-		if s == nil || s.Kind != shape.Object {
-			return nil
-		}
-		m, ok := s.Member(name)
-		if !ok {
-			return nil
-		}
-		s = m.Shape
+// firstMatch returns the index of the rule that applies, or -1 if a default does.
+func (s *Set) firstMatch(sub *subject, name string, facts []gate.Fact) int {
+	return slices.IndexFunc(s.rules, func(r rule) bool { return r.matches(sub, name, facts) })
+}
+
+// citedRule cites the rule at i, or the default that applies if i is -1. It returns
+// false if neither is about such a call.
+func (s *Set) citedRule(sub *subject, i int) (gate.Cited, bool) {
+	if i >= 0 {
+		return citedRule(&s.rules[i]), true
 	}
-	if s == nil {
+	switch {
+	case sub.class == classAct:
+		return s.citedDefault("defaults.action", &s.cfg.Governance.Defaults.Action), true
+	case sub.class == classAsk && !sub.unruled:
+		return s.citedDefault("defaults.asks", &s.cfg.Governance.Defaults.Asks), true
+	case sub.class == classUnknown:
+		return s.citedUnknown(), true
+	}
+	return gate.Cited{}, false
+}
+
+func citedRule(r *rule) gate.Cited {
+	return gate.Cited{
+		Kind: "rule", Name: patternOf(r.Rule), File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column,
+		Does: string(r.action), Says: r.Description,
+	}
+}
+
+// patternOf returns the label of a rule without its place.
+func patternOf(r *config.Rule) string {
+	what, _, _ := strings.Cut(label(r), " ("+r.Place.String()+")")
+	return what
+}
+
+func (s *Set) citedDefault(name string, a *config.Action) gate.Cited {
+	at := s.cfg.Place(a)
+	return gate.Cited{Kind: "default", Name: name, File: at.File, Line: at.Line, Column: at.Column, Does: string(*a)}
+}
+
+func (s *Set) citedUnknown() gate.Cited {
+	at := s.cfg.Place(&s.cfg.Unknown)
+	return gate.Cited{Kind: "default", Name: "unknown", File: at.File, Line: at.Line, Column: at.Column}
+}
+
+func (s *Set) cited(source *config.Source) gate.Cited {
+	at := source.Place
+	return gate.Cited{Kind: "source", Name: fmt.Sprintf("%q", source.ID), File: at.File, Line: at.Line, Column: at.Column, Does: "hide"}
+}
+
+func (p *policy) cited() gate.Cited {
+	c := gate.Cited{Kind: "permit", Name: p.id, File: p.place.File, Line: p.place.Line, Column: p.place.Column, Does: "permit", Says: p.reason}
+	switch {
+	case p.cedar.Effect() == cedar.Forbid:
+		c.Kind, c.Does = "forbid", "forbid"
+	case p.ask != nil:
+		c.Does = "ask"
+	}
+	return c
+}
+
+// maxNear limits how many rules that nearly match are listed.
+const maxNear = 5
+
+// nearMisses lists the rules before the one at i that all but one condition matches,
+// which may be a mistake. Rules about another name are left out, unless the names
+// are similar, and so are rules whose fact is absent.
+func (s *Set) nearMisses(sub *subject, name string, facts []gate.Fact, i int) []gate.Near {
+	if i < 0 {
+		i = len(s.rules)
+	}
+	var found []gate.Near
+	for n := range s.rules[:i] {
+		r := &s.rules[n]
+		other := !r.Match.Match(name) && config.Nearest(name, []string{r.Match.String()}) == ""
+		if other || len(r.When) > 0 && firstFact(r.When, facts) == nil {
+			continue
+		}
+		if because := r.mismatches(sub, name, facts); len(because) == 1 && len(found) < maxNear {
+			found = append(found, gate.Near{Cited: citedRule(r), Because: because[0]})
+		}
+	}
+	return found
+}
+
+// mismatches explains which conditions of r the call doesn't meet. It returns none
+// exactly if matches returns true.
+func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string {
+	var because []string
+	miss := func(what, is string, globs []config.Glob) {
+		words := make([]string, len(globs))
+		for i, g := range globs {
+			words[i] = g.String()
+		}
+		because = append(because, fmt.Sprintf("its %s is %s, the call's is %s", what, strings.Join(words, " or "), printable(is)))
+	}
+	switch {
+	case len(r.Method) > 0:
+		if !config.MatchAny(r.Method, sub.method) {
+			miss("method", sub.method, r.Method)
+		}
+	case sub.class != classAct:
+		because = append(because, fmt.Sprintf("it doesn't name the method %s", printable(sub.method)))
+	}
+	if !r.Match.Match(name) {
+		miss("match", name, []config.Glob{r.Match})
+	}
+	if len(r.Source) > 0 && !config.MatchAny(r.Source, sub.server) {
+		miss("source", sub.server, r.Source)
+	}
+	if len(r.Agent) > 0 && !config.MatchAny(r.Agent, sub.agent) {
+		miss("agent", sub.agent, r.Agent)
+	}
+	if len(r.When) > 0 && firstFact(r.When, facts) == nil {
+		words := make([]string, len(r.When))
+		for i, f := range r.When {
+			words[i] = string(f)
+		}
+		because = append(because, "the call has not the fact "+strings.Join(words, " or "))
+	}
+	return because
+}
+
+// maxSteps limits the number of changes that steps follows.
+const maxSteps = 8
+
+// steps lists what would have to change, one thing after the other, until the call
+// is forwarded, and the outcome after each change. It judges the call again without
+// what decided.
+func (s *Set) steps(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
+	var steps []gate.Step
+	now := s
+	for range maxSteps {
+		r, err := now.Rule(ctx, c, facts)
+		if err == nil && r.Move == gate.Forward {
+			break
+		}
+		change, next := now.withoutCause(ctx, sub, c, facts, r, err)
+		step := gate.Step{Change: change}
+		if next != nil {
+			then, err := next.Rule(ctx, c, facts)
+			step.Move, step.By = outcome(then, err)
+		}
+		steps = append(steps, step)
+		if len(steps) == 1 {
+			steps = append(steps, s.stepWithoutFacts(ctx, sub, c, facts)...)
+		}
+		if next == nil {
+			break
+		}
+		now = next
+	}
+	return steps
+}
+
+// outcome summarizes a ruling.
+func outcome(r gate.Ruling, err error) (gate.Move, string) {
+	switch {
+	case err != nil:
+		return gate.Deny, err.Error()
+	case len(r.Policies) > 0 && r.Gate == "permit":
+		return r.Move, strings.Join(r.Policies, ", ")
+	}
+	return r.Move, r.Rule
+}
+
+// stepWithoutFacts returns the outcome of the call without the facts that made the
+// rule apply, if there are any.
+func (s *Set) stepWithoutFacts(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
+	i := s.firstMatch(sub, s.decidingName(ctx, sub, c, facts), facts)
+	if i < 0 || len(s.rules[i].When) == 0 {
 		return nil
 	}
-	return s.Names()
-}
-
-// unasked says that a member may be missing, and how to ask.
-func (t *trial) unasked(c chain) finding {
-	name, parent := c.path[len(c.path)-1], chain{root: c.root, path: c.path[:len(c.path)-1]}
-	f := finding{hint: fmt.Sprintf("write `%s has %s && ...`", parent, identifier(name))}
-	switch {
-	case c.path[0] == "arguments" && len(c.path) == 2:
-		f.how, f.text = clause, fmt.Sprintf("may be called without the argument %q", name)
-	case c.path[0] == "arguments":
-		f.how, f.text = clause, fmt.Sprintf("may be called without %q in its argument %q", name, strings.Join(c.path[1:len(c.path)-1], "."))
-	case c.path[0] == "lists":
-		f.how, f.text = clause, fmt.Sprintf("may be called without a list %q", name)
-	default:
-		f.text = fmt.Sprintf("%s may lack the member %q", parent, name)
-	}
-	return f
-}
-
-// identifier is a name as it stands behind has.
-func identifier(name string) string {
-	for i := range len(name) {
-		if !wordByte(name[i]) || i == 0 && '0' <= name[i] && name[i] <= '9' {
-			return fmt.Sprintf("%q", name)
+	var names []string
+	rest := slices.DeleteFunc(slices.Clone(facts), func(f gate.Fact) bool {
+		is := slices.Contains(s.rules[i].When, config.Fact(f.Name))
+		if is && !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
 		}
-	}
-	return name
-}
-
-// guessed reports whether what is wrong with a condition may be that no guess was
-// right: it looks at several things of which nothing is known, or at one beside
-// a record or a set of sets, which are not guessed at.
-func (t *trial) guessed(n ast.IsNode) bool {
-	_, unknown := t.context()
-	paths := lookedAt(n, unknown)
-	if len(paths) != 1 || t.tooMany {
-		return len(paths) > 0
-	}
-	compound := false
-	ast.Inspect(ast.NewNode(n), func(n ast.IsNode) bool {
-		switch n := n.(type) {
-		case ast.NodeTypeRecord:
-			compound = true
-		case ast.NodeTypeSet:
-			compound = compound || slices.ContainsFunc(n.Elements, func(e ast.IsNode) bool {
-				_, isSet := e.(ast.NodeTypeSet)
-				return isSet
-			})
-		}
-		return true
+		return is
 	})
-	return compound
+	step := gate.Step{Change: "the call without the fact " + strings.Join(names, " and "), Or: true}
+	step.Move, step.By = outcome(s.Rule(ctx, c, rest))
+	return []gate.Step{step}
 }
 
-// withTypes adds to text what types the things have that a condition looks at.
-func (t *trial) withTypes(n ast.IsNode, text string) (string, string) {
-	var are []string
-	hint := ""
-	for _, c := range chains(n) {
-		if c.has {
-			continue
-		}
-		r, ok := t.recordAt(c.root, c.path[:len(c.path)-1])
-		a, there := r[types.String(c.path[len(c.path)-1])]
-		if !ok || !there {
-			continue
-		}
-		is := typeName(a.Type)
-		if is == "" {
-			continue
-		}
-		are = append(are, fmt.Sprintf("%s is %s", c, is))
-		if a.Type == decimalType {
-			hint = fmt.Sprintf("compare decimals as in `%s.lessThan(decimal(\"1.5\"))`", c)
-		}
+// withoutCause names what decided that the call isn't forwarded, and returns the set
+// without it, or with what is missing. The set is nil if that can't be told.
+func (s *Set) withoutCause(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact, r gate.Ruling, err error) (change string, next *Set) {
+	switch {
+	case err != nil:
+		return "the policies or the call, so that they can be evaluated", nil
+	case r.Hidden:
+		source := s.cfg.Source(sub.server)
+		return fmt.Sprintf("the source %q (%s), so that it lets the agent know of it", source.ID, source.Place), s.withoutHiding()
 	}
-	if len(are) > 0 {
-		text += " (" + strings.Join(slices.Compact(are), ", ") + ")"
+	name := s.decidingName(ctx, sub, c, facts)
+	i := s.firstMatch(sub, name, facts)
+	switch {
+	case len(r.Policies) > 0 && r.Move == gate.Deny:
+		return "without " + s.listPolicies(r.Policies, "forbid"), s.withPolicies(func(p *policy) *policy {
+			if slices.Contains(r.Policies, p.id) {
+				return nil
+			}
+			return p
+		})
+	case r.Gate == "permit" && r.Move == gate.Ask:
+		return "without @approval on " + s.listPolicies(r.Policies, "permit"), s.withPolicies(func(p *policy) *policy {
+			if p.ask == nil || !slices.Contains(r.Policies, p.id) {
+				return p
+			}
+			plain := *p
+			plain.ask = nil
+			return &plain
+		})
+	case r.Gate == "permit":
+		return s.withPermit(sub, name, c)
+	case i >= 0:
+		next := s.clone()
+		next.rules = slices.Delete(slices.Clone(s.rules), i, i+1)
+		return "without the rule " + s.rules[i].label, next
 	}
-	return text, hint
+	return s.withForwardRule(sub, name, r.Rule)
 }
 
-// typeName names a type to a person; records are left out, since what matters
-// are their members.
-func typeName(t resolved.IsType) string {
-	switch t := t.(type) {
-	case resolved.StringType:
-		return "a String"
-	case resolved.LongType:
-		return "a Long"
-	case resolved.BoolType:
-		return "a Bool"
-	case resolved.ExtensionType:
-		return "a " + string(t)
-	case resolved.SetType:
-		return "a set"
+// withPermit returns the set with a policy that permits the call.
+func (s *Set) withPermit(sub *subject, name string, c *gate.Call) (string, *Set) {
+	w, err := newCedarCall(sub, name, c, &Known{})
+	if err != nil {
+		return err.Error(), nil
 	}
-	return ""
+	text := fmt.Sprintf("permit (principal, action == %s, resource);", w.action.MarshalCedar())
+	added, err := cedar.NewPolicyListFromBytes("", []byte(text))
+	if err != nil {
+		return err.Error(), nil
+	}
+	p := newPolicy(added[0])
+	p.id, p.order = "the new permit", len(s.policies)
+	next := s.withPolicies(func(p *policy) *policy { return p })
+	next.policies = append(next.policies, p)
+	next.byID[p.id] = p
+	next.index = newIndex(next.policies)
+	return "with a policy that permits it, as: " + text, next
 }
 
-var plainer = strings.NewReplacer(
-	"Set<__cedar::internal::AnyEntity>, or __cedar::internal::AnyEntity", "an entity or a set of them",
-	"__cedar::internal::AnyEntity, or __cedar::internal::OpenRecord{}", "a record or an entity",
-	"Set<__cedar::internal::Any>", "a set",
-	"__cedar::internal::AnyEntity", "an entity",
-	"__cedar::internal::True", "Bool",
-	"__cedar::internal::False", "Bool",
-	"Set<__cedar::internal::Never>", "an empty set",
-	"datetime, or duration, or Long", "Long",
-)
-
-// plainly is what the validator says, without the names of its own types.
-func plainly(fault string) string {
-	if m := unexpected.FindStringSubmatch(fault); m != nil {
-		fault = fmt.Sprintf("expected %s, found %s", m[1], m[2])
+// withForwardRule returns the set with a rule that forwards the call, where a default
+// decided.
+func (s *Set) withForwardRule(sub *subject, name, by string) (string, *Set) {
+	r := &config.Rule{Action: config.Forward}
+	pattern, method, or := globLiteral(name), "", fmt.Sprintf(", or another default (%s)", by)
+	if sub.class != classAct {
+		pattern, method = "*", fmt.Sprintf(", method: %q", globLiteral(sub.method))
 	}
-	return plainer.Replace(fault)
+	if sub.class == classUnknown {
+		or = ""
+	}
+	text := fmt.Sprintf("{match: %q%s, source: %q, action: forward}", pattern, method, globLiteral(sub.server))
+	for _, g := range []struct {
+		text string
+		to   *config.Glob
+	}{{pattern, &r.Match}, {globLiteral(sub.server), onePattern(&r.Source)}, {globLiteral(sub.method), onePattern(&r.Method)}} {
+		var err error
+		if *g.to, err = config.NewGlob(g.text); err != nil { // no pattern matches such a name
+			return "with another default (" + by + ")", nil
+		}
+	}
+	next := s.clone()
+	next.rules = append([]rule{{Rule: r, action: config.Forward, label: "the new rule", ask: s.defaults.ask}}, s.rules...)
+	return "with a rule for it, as: " + text + or, next
+}
+
+// onePattern sets list to one empty pattern, and returns it.
+func onePattern(list *[]config.Glob) *config.Glob {
+	*list = make([]config.Glob, 1)
+	return &(*list)[0]
+}
+
+// withoutHiding returns the set without what hides servers and tools.
+func (s *Set) withoutHiding() *Set {
+	next := s.clone()
+	next.showHidden = true
+	return next
+}
+
+// listPolicies names policies of one effect with their places.
+func (s *Set) listPolicies(ids []string, effect string) string {
+	words := make([]string, 0, len(ids))
+	for _, id := range ids {
+		p := s.byID[id]
+		if effect == "permit" && p.ask == nil {
+			continue
+		}
+		words = append(words, p.title())
+	}
+	return fmt.Sprintf("the %s %s", effect, strings.Join(words, ", "))
+}
+
+// withPolicies returns the set with each policy replaced by what keep returns; nil
+// removes it.
+func (s *Set) withPolicies(keep func(*policy) *policy) *Set {
+	next := s.clone()
+	next.policies, next.byID = nil, map[string]*policy{}
+	for _, p := range s.policies {
+		if kept := keep(p); kept != nil {
+			next.policies = append(next.policies, kept)
+			next.byID[kept.id] = kept
+		}
+	}
+	next.index = newIndex(next.policies)
+	return next
+}
+
+// Knowing returns the set with f in place of the function that [WithKnown] set.
+func (s *Set) Knowing(f func(*gate.Call) Known) *Set {
+	next := s.clone()
+	next.known = f
+	return next
+}
+
+// clone returns a copy of s that can be changed. Its tools have to be checked again,
+// since the outcome depends on the policies.
+func (s *Set) clone() *Set {
+	next := *s
+	next.checks = &checkedTools{}
+	return &next
+}
+
+// globLiteral returns the pattern that matches only text.
+func globLiteral(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if strings.ContainsRune("*?[", r) {
+			fmt.Fprintf(&b, "[%c]", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }

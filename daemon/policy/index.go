@@ -7,14 +7,13 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/ast"
 )
 
-// index finds the policies whose scope may match an action and a resource.
-// Cedar looks at each policy of a set in turn; with thousands of them that
-// would be the cost of every call. What the index leaves out must be certain
-// not to match: a forbid that is overlooked is a way around the gate. A policy
-// stands under each pair of an action and a resource that its scope names by ==
-// or in, with the zero EntityUID for a scope that is open or that names a type.
-// A scope that doesn't match is never an error in Cedar, so that nothing that
-// would have refused is lost.
+// index finds the policies whose scope may match an action and a resource. Cedar
+// evaluates each policy of a set in turn, which with thousands of them would be the
+// cost of every call. A policy that the index leaves out must be certain not to match:
+// a forbid that is overlooked is a way around the gate. A policy is in the index under
+// each pair of an action and a resource that its scope names by == or in, with the
+// zero EntityUID for a scope that is open or names a type. A scope that doesn't match
+// is never an error in Cedar, so no refusal is lost.
 type index map[scopeKey]*bucket
 
 type scopeKey struct{ action, resource cedar.EntityUID }
@@ -22,10 +21,9 @@ type scopeKey struct{ action, resource cedar.EntityUID }
 func newIndex(policies []*policy) index {
 	ix := index{}
 	for _, p := range policies {
-		tree := (*ast.Policy)(p.cedar.AST())
 		seen := map[scopeKey]bool{} // action in [A, A]
-		for _, action := range named(tree.Action) {
-			for _, resource := range named(tree.Resource) {
+		for _, action := range scopeEntities(p.scope.Action) {
+			for _, resource := range scopeEntities(p.scope.Resource) {
 				key := scopeKey{action, resource}
 				if !seen[key] {
 					seen[key] = true
@@ -40,8 +38,9 @@ func newIndex(policies []*policy) index {
 	return ix
 }
 
-// named lists the entities by which a scope can be found.
-func named(scope ast.IsScopeNode) []cedar.EntityUID {
+// scopeEntities lists the entities that a scope names; the zero EntityUID stands for
+// any.
+func scopeEntities(scope ast.IsScopeNode) []cedar.EntityUID {
 	switch s := scope.(type) {
 	case ast.ScopeTypeEq:
 		return []cedar.EntityUID{s.Entity}
@@ -77,12 +76,12 @@ func (ix index) candidates(actions, resources []cedar.EntityUID) candidates {
 	return found
 }
 
-// bucket is the policies that stand under one key, and what any of them looks at.
+// bucket holds the policies under one key, and what any of them reads.
 type bucket struct {
 	policies  []*policy
 	uses      members
-	arguments map[string]bool // by the name of the argument
-	whole     bool            // one looks at the arguments as a whole
+	arguments map[string]bool // by name
+	whole     bool            // the arguments are read as a whole
 }
 
 func (b *bucket) add(p *policy) {
@@ -99,12 +98,11 @@ func (b *bucket) add(p *policy) {
 	}
 }
 
-// candidates are the policies that may apply to a call. A policy stands in
-// several buckets when its scope names an action and an ancestor of it; it is
-// evaluated twice then.
+// candidates are the policies that may apply to a call. A policy whose scope names
+// an action and an ancestor of it is in several buckets, and is evaluated as often.
 type candidates []*bucket
 
-// All is what Cedar evaluates.
+// All implements cedar.PolicyIterator.
 func (cs candidates) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	return func(yield func(cedar.PolicyID, *cedar.Policy) bool) {
 		for _, b := range cs {
@@ -117,7 +115,7 @@ func (cs candidates) All() iter.Seq2[cedar.PolicyID, *cedar.Policy] {
 	}
 }
 
-// uses returns the members of the context that any of the policies looks at.
+// uses returns the members of the context that any of the policies reads.
 func (cs candidates) uses() members {
 	var used members
 	for _, b := range cs {
@@ -126,8 +124,8 @@ func (cs candidates) uses() members {
 	return used
 }
 
-// lookAt reports whether any of the policies looks at an argument.
-func (cs candidates) lookAt(name string) bool {
+// readsArgument reports whether any of the policies reads an argument.
+func (cs candidates) readsArgument(name string) bool {
 	for _, b := range cs {
 		if b.whole || b.arguments[name] {
 			return true

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,13 +11,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cedar-policy/cedar-go"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 )
 
-// How large policy files may be. Cedar's parser has no limits of its own.
+// Limits of policy files. Cedar's parser has none of its own.
 const (
 	maxFile    = 64 << 10
 	maxAnyFile = 1 << 20 // the configuration and a schema
@@ -24,7 +26,7 @@ const (
 	maxFiles   = 4096
 )
 
-// loadPolicies reads all Cedar files.
+// loadPolicies reads all Cedar files, and adds their policies.
 func (l *loader) loadPolicies() {
 	if l.cfg.Path != "" {
 		l.files = append(l.files, File{Path: l.cfg.Path, Digest: l.cfg.FileDigest, Text: l.cfg.Text()})
@@ -48,11 +50,11 @@ func (l *loader) loadPolicies() {
 	}
 }
 
-// policyPaths lists the Cedar files that the configuration names, sorted, each
-// once.
+// policyPaths lists the Cedar files that the configuration names, sorted, without
+// duplicates.
 func (l *loader) policyPaths() []string {
 	if l.cfg.Path == "" {
-		return nil // the built-in default is not beside anything
+		return nil // the built-in default has no folder
 	}
 	var paths []string
 	for i := range l.cfg.Cedar.Policies {
@@ -67,8 +69,8 @@ func (l *loader) policyPaths() []string {
 	return slices.Compact(paths)
 }
 
-// matching lists the files that pattern names. filepath.Glob would not do: it
-// passes over a folder that can't be read, and with it over every forbid there.
+// matching lists the files that match pattern. It doesn't use filepath.Glob, which
+// skips a folder that can't be read, and with it every forbid in there.
 func (l *loader) matching(pattern string, place config.Place) []string {
 	folder, base := filepath.Split(pattern)
 	if !strings.ContainsAny(base, "*?[") {
@@ -82,7 +84,7 @@ func (l *loader) matching(pattern string, place config.Place) []string {
 	entries, err := os.ReadDir(folder)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && place.Line == 0:
-		return nil // nobody wrote this pattern
+		return nil // the pattern is the default
 	case err != nil:
 		hint := ""
 		if strings.ContainsAny(folder, "*?[") {
@@ -93,7 +95,7 @@ func (l *loader) matching(pattern string, place config.Place) []string {
 	}
 	var paths []string
 	for _, e := range entries {
-		hidden := strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") // an editor's, mostly
+		hidden := strings.HasPrefix(e.Name(), ".") && !strings.HasPrefix(base, ".") // mostly of an editor
 		if !hidden && !e.IsDir() && glob.Match(e.Name()) {
 			paths = append(paths, filepath.Join(folder, e.Name()))
 		}
@@ -104,7 +106,7 @@ func (l *loader) matching(pattern string, place config.Place) []string {
 	return paths
 }
 
-// policyFile reads one file of policies.
+// policyFile reads the policies of one file.
 func (l *loader) policyFile(path string) []*policy {
 	here := config.Place{File: path}
 	text, err := config.ReadFile(path, maxFile)
@@ -116,11 +118,11 @@ func (l *loader) policyFile(path string) []*policy {
 	return l.parsePolicies(path, text)
 }
 
-// maxKept is how much text of policies is kept, so that a person can be shown how
-// a file differs from what is in force.
+// maxKept limits the bytes of files that are kept, to show how a file differs from
+// what is in force.
 const maxKept = 4 << 20
 
-// keep returns text, or nil when much has been kept already.
+// keep returns text, or nil if that would exceed maxKept.
 func (l *loader) keep(text []byte) []byte {
 	kept := len(text)
 	for _, f := range l.files {
@@ -161,11 +163,11 @@ var (
 	parseExpected = regexp.MustCompile(`"(?:[^"\\]|\\.)*": exact got (.+) want (.+)`)
 )
 
-// parseError tells of a parser's error at its place.
+// parseError reports an error of the parser at its place.
 func (l *loader) parseError(here config.Place, err error) {
 	message := err.Error()
 	if m := parsePlace.FindStringSubmatch(message); m != nil {
-		// The pattern holds digits only, and a file has no more lines than an int counts.
+		// The pattern matches digits only, and a file has fewer lines than an int counts.
 		here.Line, _ = strconv.Atoi(m[1])
 		here.Column, _ = strconv.Atoi(m[2])
 	}
@@ -175,4 +177,68 @@ func (l *loader) parseError(here config.Place, err error) {
 	}
 	message = parseExpected.ReplaceAllString(message, `found "$1", expected "$2"`)
 	l.report(here, config.Error, "", "", "not valid Cedar: %s", strings.ToValidUTF8(message, "\uFFFD"))
+}
+
+// tooDeep returns the offset at which brackets, and ifs within one policy, nest
+// deeper than maxNesting, or -1. It runs before the parser, which recurses once for
+// each level.
+func tooDeep(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch b := text[i]; {
+		case b == '"':
+			i = stringEnd(text, i)
+		case b == '/' && bytes.HasPrefix(text[i:], []byte("//")):
+			n := bytes.IndexByte(text[i:], '\n')
+			if n < 0 {
+				return -1
+			}
+			i += n
+		case b == '(' || b == '[' || b == '{':
+			depth++
+		case b == ')' || b == ']' || b == '}':
+			depth--
+		case b == ';':
+			depth = 0
+		case wordByte(b):
+			start := i
+			for i+1 < len(text) && wordByte(text[i+1]) {
+				i++
+			}
+			if string(text[start:i+1]) == "if" {
+				depth++
+			}
+		}
+		if depth > maxNesting {
+			return i
+		}
+	}
+	return -1
+}
+
+// stringEnd returns the offset of the quote that ends the string that begins at
+// start, or len(text).
+func stringEnd(text []byte, start int) int {
+	for i := start + 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i
+		}
+	}
+	return len(text)
+}
+
+func wordByte(b byte) bool {
+	return b == '_' || '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z'
+}
+
+// placeAt returns the place of the byte at offset.
+func placeAt(path string, text []byte, offset int) config.Place {
+	before := text[:offset]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	return config.Place{
+		File: path, Line: 1 + bytes.Count(before, []byte("\n")), Column: 1 + utf8.RuneCount(before[start:]),
+	}
 }

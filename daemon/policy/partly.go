@@ -5,35 +5,34 @@ import (
 	"fmt"
 
 	"github.com/cedar-policy/cedar-go"
-	"github.com/cedar-policy/cedar-go/x/exp/ast"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Partly is a Set that judges calls of which not all is known. It is for one
-// goroutine.
+// Partly is a Set that judges calls of which not everything is known. It must not be
+// used concurrently.
 type Partly struct {
 	*Set
-	sights  map[*policy]sight
-	certain map[gate.Lacks]*Set // without the policies that look at what is lacking
+	outside map[*policy]outsideReads
+	reduced map[gate.Lacks]*Set // without the policies that read what is lacking
 }
 
 var _ gate.Partial = (*Partly)(nil)
 
-// sight is what a policy looks at beside the members of the context.
-type sight struct{ process, command bool }
+// outsideReads is what a policy reads outside of the context.
+type outsideReads struct{ process, command bool }
 
-// Partly returns the set for calls of which not all is known.
+// Partly returns the set for calls of which not everything is known.
 func (s *Set) Partly() *Partly {
-	p := &Partly{Set: s, sights: map[*policy]sight{}, certain: map[gate.Lacks]*Set{}}
+	p := &Partly{Set: s, outside: map[*policy]outsideReads{}, reduced: map[gate.Lacks]*Set{}}
 	for _, one := range s.policies {
-		p.sights[one] = sightOf(one.cedar)
+		p.outside[one] = one.outsideReads()
 	}
 	return p
 }
 
-// NeedsCommand reports whether anything in the set looks at the command of a
+// NeedsCommand reports whether a source or a policy depends on the command of a
 // server.
 func (p *Partly) NeedsCommand() bool {
 	for i := range p.cfg.Sources {
@@ -41,7 +40,7 @@ func (p *Partly) NeedsCommand() bool {
 			return true
 		}
 	}
-	for _, sees := range p.sights {
+	for _, sees := range p.outside {
 		if sees.command {
 			return true
 		}
@@ -49,9 +48,9 @@ func (p *Partly) NeedsCommand() bool {
 	return false
 }
 
-// RulePartly implements gate.Partial. What is not known matters only to policies
-// and to what ties a server to a command; so the call is judged without the
-// policies that look at it, and when that does not settle it there is doubt.
+// RulePartly implements gate.Partial. What isn't known matters only to policies and to
+// sources with a command. So the call is judged without the policies that read what is
+// lacking. Unless it is denied then, each of these policies is a reason for doubt.
 func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact, lacks gate.Lacks) (r gate.Ruling, doubt string, err error) {
 	if len(facts) == 0 {
 		lacks.Details = false
@@ -65,9 +64,9 @@ func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact
 		doubt = fmt.Sprintf("the source %q (%s) is tied to a command, and that of the server is not on record", source.ID, source.Place)
 		return gate.Ruling{Redact: p.redact}, doubt, nil
 	}
-	r, err = p.without(lacks).Rule(ctx, c, facts)
+	r, err = p.withoutLacking(lacks).Rule(ctx, c, facts)
 	if err != nil || r.Move == gate.Deny && (r.Gate != "permit" || len(r.Policies) > 0) {
-		return r, "", err // whatever the other policies say, it is refused
+		return r, "", err // the call is refused whatever the other policies decide
 	}
 	for _, name := range sub.names {
 		if doubt = p.doubt(sub, name, c, facts, lacks); doubt != "" {
@@ -77,22 +76,22 @@ func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact
 	return r, doubt, nil
 }
 
-// without is the set without the policies that look at what is lacking.
-func (p *Partly) without(lacks gate.Lacks) *Set {
-	if p.certain[lacks] == nil {
-		p.certain[lacks] = p.withPolicies(func(one *policy) *policy {
-			if p.misses(one, lacks) != "" {
+// withoutLacking returns the set without the policies that read what is lacking.
+func (p *Partly) withoutLacking(lacks gate.Lacks) *Set {
+	if p.reduced[lacks] == nil {
+		p.reduced[lacks] = p.withPolicies(func(one *policy) *policy {
+			if p.reasonLacking(one, lacks) != "" {
 				return nil
 			}
 			return one
 		})
 	}
-	return p.certain[lacks]
+	return p.reduced[lacks]
 }
 
-// misses says what of the lacking a policy looks at.
-func (p *Partly) misses(one *policy, lacks gate.Lacks) string {
-	sees := p.sights[one]
+// reasonLacking names what a policy reads that is lacking; empty: nothing.
+func (p *Partly) reasonLacking(one *policy, lacks gate.Lacks) string {
+	sees := p.outside[one]
 	for _, m := range []struct {
 		lacks bool
 		sees  bool
@@ -114,87 +113,54 @@ func (p *Partly) misses(one *policy, lacks gate.Lacks) string {
 	return ""
 }
 
-// doubt names a policy that is asked about the call and looks at what is lacking.
+// doubt names a policy that may apply to the call and reads what is lacking; empty:
+// there is none.
 func (p *Partly) doubt(sub *subject, name string, c *gate.Call, facts []gate.Fact, lacks gate.Lacks) string {
 	action := p.actionFor(sub, name, facts)
-	if action == config.Deny || sub.light && action != config.Policy {
-		return "" // Cedar is not asked
+	if action == config.Deny || sub.cedarByRule && action != config.Policy {
+		return "" // no policy is evaluated
 	}
 	known := p.known(c)
-	w, err := newWorld(sub, name, c, &known)
+	w, err := newCedarCall(sub, name, c, &known)
 	if err != nil {
 		return ""
 	}
 	for _, b := range p.index.candidates(w.actions(), w.resources()) {
 		for _, one := range b.policies {
-			if what := p.misses(one, lacks); what != "" {
-				return fmt.Sprintf("the policy %s looks at %s, which can't be told from the record", one.named(), what)
+			if what := p.reasonLacking(one, lacks); what != "" {
+				return fmt.Sprintf("the policy %s looks at %s, which can't be told from the record", one.title(), what)
 			}
 		}
 	}
 	return ""
 }
 
-// actionFor is what the rule or default says that counts; for what neither is
-// about it is forward.
+// actionFor returns the action of the rule or default that applies, or forward if none
+// does.
 func (s *Set) actionFor(sub *subject, name string, facts []gate.Fact) config.Action {
-	if i := s.first(sub, name, facts); i >= 0 {
+	if i := s.firstMatch(sub, name, facts); i >= 0 {
 		return s.rules[i].action
 	}
 	switch {
-	case sub.class == acts:
+	case sub.class == classAct:
 		return s.defaults.action
-	case sub.class == asks && !sub.free:
+	case sub.class == classAsk && !sub.unruled:
 		return s.forAsks.action
 	}
 	return config.Forward
 }
 
-// processAttributes are those of an agent that tell of its process.
-var processAttributes = map[cedar.String]bool{"executable": true, "sha256": true, "cwd": true, "tty": true, "project": true}
-
-// sightOf reads off a policy what it looks at outside of the context.
-func sightOf(c *cedar.Policy) sight {
-	var s sight
-	tree := (*ast.Policy)(c.AST())
-	users := func(types []cedar.EntityType) {
-		for _, t := range types {
-			s.process = s.process || t == typeUser
-		}
+// outsideReads returns what p reads outside of the context.
+func (p *policy) outsideReads() outsideReads {
+	s := outsideReads{process: p.reading.types[typeUser], command: p.reading.attributes["command"]}
+	for _, t := range append(typesInScope(p.scope.Principal), typesInScope(p.scope.Resource)...) {
+		s.process = s.process || t == typeUser
 	}
-	users(typesInScope(tree.Principal))
-	users(typesInScope(tree.Resource))
-	for _, cond := range tree.Conditions {
-		ast.Inspect(ast.NewNode(cond.Body), func(n ast.IsNode) bool {
-			users(typesInNode(n))
-			var of ast.IsNode
-			var name cedar.String
-			switch n := n.(type) {
-			case ast.NodeTypeAccess:
-				of, name = n.Arg, n.Value
-			case ast.NodeTypeHas:
-				of, name = n.Arg, n.Value
-			}
-			if of != nil && !ofContext(of) {
-				s.process = s.process || processAttributes[name]
-				s.command = s.command || name == "command"
-			}
-			return true
-		})
+	for name := range p.reading.attributes {
+		s.process = s.process || processAttributes[name]
 	}
 	return s
 }
 
-// ofContext reports whether n is the context or a member of it, however deep.
-func ofContext(n ast.IsNode) bool {
-	for {
-		switch at := n.(type) {
-		case ast.NodeTypeAccess:
-			n = at.Arg
-		case ast.NodeTypeVariable:
-			return at.Name == "context"
-		default:
-			return false
-		}
-	}
-}
+// processAttributes are the attributes of an agent that describe its process.
+var processAttributes = map[cedar.String]bool{"executable": true, "sha256": true, "cwd": true, "tty": true, "project": true}

@@ -10,80 +10,80 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// opinion is what Cedar says of a call.
-type opinion struct {
-	forbids []*policy // that hold, by file and position
-	permits []*policy // likewise; with a forbid they don't count
+// determining are the policies that determine Cedar's decision, by file and position.
+type determining struct {
+	forbids []*policy
+	permits []*policy // empty if there are forbids
 }
 
-// consult asks Cedar. A policy that can't be evaluated is an error, whatever
-// the others say: nobody knows what it would have said.
-func (s *Set) consult(sub *subject, name string, c *gate.Call, facts []gate.Fact, policyID string) (o opinion, err error) {
+// authorize evaluates the policies that may apply to a call. It is an error if one of
+// them can't be evaluated, whatever the others decide: it may be the one that forbids.
+func (s *Set) authorize(sub *subject, name string, c *gate.Call, facts []gate.Fact, policyID string) (d determining, err error) {
 	if len(s.policies) == 0 {
-		return o, nil
+		return d, nil
 	}
-	// Cedar is not ours, and what it reads may be hostile. A panic here is one
-	// call that can't be judged, and must not be the end of every session.
+	// The arguments may be hostile. A panic in Cedar refuses this call, and must not
+	// end every session.
 	defer func() {
 		if p := recover(); p != nil {
-			o, err = opinion{}, fmt.Errorf("evaluate the policies: panic: %v", p)
+			d, err = determining{}, fmt.Errorf("evaluate the policies: panic: %v", p)
 		}
 	}()
 	known := s.known(c)
-	w, err := newWorld(sub, name, c, &known)
+	w, err := newCedarCall(sub, name, c, &known)
 	if err != nil {
-		return o, err
+		return d, err
 	}
 	policies := s.index.candidates(w.actions(), w.resources())
 	if len(policies) == 0 {
-		return o, nil
+		return d, nil
 	}
 	part := c.Trace.Begin(gate.StageCedar)
 	defer c.Trace.Finish(part)
 	w.used = policies.uses()
 	takes, err := s.shapeOf(sub, w.name, c, w.used)
 	if err != nil {
-		return o, err
+		return d, err
 	}
 	context, err := newContext(sub, c, &known, facts, policyID, policies, takes)
 	if err != nil {
-		return o, err
+		return d, err
 	}
-	o, err = s.decide(policies, w, cedar.Request{
+	d, err = s.decide(policies, w, cedar.Request{
 		Principal: w.principal, Action: w.action, Resource: w.resource, Context: context,
 	})
-	if w.err != nil { // nobody knows what a policy made of what could not be had
-		return opinion{}, w.err
+	if w.err != nil { // an attribute was missing, whatever the policies made of that
+		return determining{}, w.err
 	}
-	return o, err
+	return d, err
 }
 
-// shapeOf is what is known of the arguments of a call, nil for nothing or when
-// no policy looks at them.
+// shapeOf returns the shape of the arguments of a call, or nil if it isn't known or
+// no policy reads them.
 func (s *Set) shapeOf(sub *subject, name string, c *gate.Call, used members) (*shape.Shape, error) {
 	switch {
 	case used&(useArguments|useLists) == 0 || !s.generated():
 		return nil, nil
 	case sub.method == "tools/call":
-		return s.takes(sub.server, c.Launch, name)
+		return s.toolShape(sub.server, c.Launch, name)
 	}
 	return methodParams[sub.method], nil
 }
 
-// decide asks Cedar about the policies that may apply to a request.
-func (s *Set) decide(policies candidates, entities cedar.EntityGetter, request cedar.Request) (opinion, error) {
+// decide evaluates policies on a request.
+func (s *Set) decide(policies candidates, entities cedar.EntityGetter, request cedar.Request) (determining, error) {
 	decision, diagnostic := cedar.Authorize(policies, entities, request)
 	if len(diagnostic.Errors) > 0 {
-		return opinion{}, s.failures(diagnostic.Errors)
+		return determining{}, s.failures(diagnostic.Errors)
 	}
-	determining := s.byReasons(diagnostic.Reasons)
+	found := s.byReasons(diagnostic.Reasons)
 	if decision == cedar.Allow {
-		return opinion{permits: determining}, nil
+		return determining{permits: found}, nil
 	}
-	return opinion{forbids: determining}, nil
+	return determining{forbids: found}, nil
 }
 
-// byReasons returns the policies that Cedar names, by file and position.
+// byReasons returns the policies that Cedar names as reasons, by file and position.
 func (s *Set) byReasons(reasons []cedar.DiagnosticReason) []*policy {
 	var found []*policy
 	for _, r := range reasons {
@@ -93,7 +93,8 @@ func (s *Set) byReasons(reasons []cedar.DiagnosticReason) []*policy {
 	return slices.Compact(found)
 }
 
-// failures tells which policy could not be evaluated, where it stands and why.
+// failures returns the error for policies that could not be evaluated. It names the
+// first by file and position.
 func (s *Set) failures(failed []cedar.DiagnosticError) error {
 	first, why := s.byID[string(failed[0].PolicyID)], failed[0].Message
 	others := map[*policy]bool{}
@@ -104,7 +105,7 @@ func (s *Set) failures(failed []cedar.DiagnosticError) error {
 			first, why = p, e.Message
 		}
 	}
-	where := first.named()
+	where := first.title()
 	if n := len(others) - 1; n > 0 {
 		return fmt.Errorf("evaluate policy %s: %s; %d more failed", where, why, n)
 	}

@@ -23,55 +23,75 @@ type policy struct {
 	place  config.Place
 	order  int // by file and position
 	cedar  *cedar.Policy
-	uses   members // of the context
-	reason string  // of @reason
-	ask    *asking // of @approval, for a permit; nil for none
+	reason string       // of @reason
+	ask    *workflowRef // of @approval, for a permit; nil for none
 
-	head      scope
+	text      []byte      // of its file
+	digest    [32]byte    // of its own text, formatted
+	scope     *ast.Policy // the policy without its conditions
 	reading   reading
-	arguments []*looks  // what it looks at in the arguments
-	text      []byte    // of the file it stands in
-	digest    [32]byte  // over what it says
-	examined  *sync.Map // findings by the signature of a trial
+	uses      members                // the members of the context that it reads
+	arguments []*access              // what it reads of the arguments
+	types     map[entityTypesOf]bool // the types of principal and resource that the scope covers
+	clean     *sync.Map              // signatures of the call types that were checked without a finding
 }
 
-// named names the policy to a person, with its place.
-func (p *policy) named() string {
+// title returns the id of the policy with its place, for messages.
+func (p *policy) title() string {
 	if strings.Contains(p.id, p.place.String()) {
 		return p.id
 	}
 	return fmt.Sprintf("%q (%s)", p.id, p.place)
 }
 
-// newPolicy is a policy of which nothing is known but what Cedar parsed.
+// newPolicy returns a policy without an id, place and annotations.
 func newPolicy(c *cedar.Policy) *policy {
 	tree := (*ast.Policy)(c.AST())
 	p := &policy{
-		cedar: c, uses: usedBy(c), reading: read(tree.Conditions),
-		head: scope{tree.Principal, tree.Action, tree.Resource}, examined: &sync.Map{},
+		cedar: c, reading: read(tree.Conditions), clean: &sync.Map{},
+		scope: &ast.Policy{Effect: tree.Effect, Principal: tree.Principal, Action: tree.Action, Resource: tree.Resource},
 	}
-	p.arguments = argumentsIn(&p.reading.context)
+	p.uses, p.arguments = p.reading.uses(), p.reading.arguments()
+	p.types = p.typesCovered()
 	return p
 }
 
-// asking is a workflow as a Ruling names it.
-type asking struct {
+// toolsNamed lists the tools that the scope names, as server/tool; open is true
+// when it covers others too.
+func (p *policy) toolsNamed() (ids []string, open bool) {
+	if entity := scopeEntities(p.scope.Resource)[0]; entity.Type == typeTool {
+		return []string{string(entity.ID)}, false
+	}
+	for _, uid := range scopeEntities(p.scope.Action) {
+		switch {
+		case uid == (cedar.EntityUID{}), uid == actionCall, uid == actionTools:
+			open = true
+		case !isMethod(string(uid.ID)):
+			ids = append(ids, string(uid.ID))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), open
+}
+
+// workflowRef is a workflow, in the form that a ruling takes.
+type workflowRef struct {
 	workflow string
 	timeout  time.Duration
 	validity time.Duration
 	redact   []string
 	surfaces []string
 	level    gate.Level
-	digest   [32]byte // over all that the configuration says of it
+	digest   [32]byte // of all its settings
 }
 
-// asking returns the workflow of this name, as config.Config.Workflow does.
-func (l *loader) asking(name string) *asking {
+// workflow returns the workflow that config.Config.Workflow returns for name, or nil.
+func (l *loader) workflow(name string) *workflowRef {
 	name, w := l.cfg.Workflow(name)
 	if w == nil {
 		return nil
 	}
-	a := &asking{workflow: name, timeout: w.Timeout, validity: w.Validity, redact: w.RedactFields, level: levels[w.Require]}
+	a := &workflowRef{workflow: name, timeout: w.Timeout, validity: w.Validity, redact: w.RedactFields, level: levels[w.Require]}
 	said := *w
 	said.Place = config.Place{}
 	a.digest = sha256.Sum256(fmt.Appendf(nil, "%q %#v", name, said))
@@ -81,19 +101,19 @@ func (l *loader) asking(name string) *asking {
 	return a
 }
 
-// levels is what a yes has to show, by what a workflow requires.
+// levels maps what a workflow requires to the level of an approval.
 var levels = map[config.Require]gate.Level{
 	"": gate.LevelUsual, config.RequireAny: gate.LevelWatch, config.RequirePresence: gate.LevelPresence,
 }
 
-// The annotations that mean something here. Others are the writer's own.
+// The annotations that have a meaning. Others are the author's own.
 const (
 	annotationID       = "id"
 	annotationApproval = "approval"
 	annotationReason   = "reason"
 )
 
-// policy checks one parsed policy, nil when it can't be used.
+// policy returns a parsed policy with its annotations, or nil if it has errors.
 func (l *loader) policy(path string, text []byte, c *cedar.Policy) *policy {
 	at := c.Position()
 	p := newPolicy(c)
@@ -104,16 +124,16 @@ func (l *loader) policy(path string, text []byte, c *cedar.Policy) *policy {
 	for key, value := range c.Annotations() {
 		l.annotation(p, string(key), string(value))
 	}
-	l.checkNames(p)
+	l.checkEntityTypes(p)
 	if len(l.found) > errors {
 		return nil
 	}
 	return p
 }
 
-// positionID names a policy without @id by file and position, as
-// policies/db.cedar:12. The column is told where the policy doesn't begin its
-// line, so that no two policies share an id.
+// positionID returns the id of a policy without @id: its file and line, such as
+// policies/db.cedar:12, and the column if the policy doesn't begin its line, so that
+// no two policies share an id.
 func (l *loader) positionID(p config.Place) string {
 	file := p.File
 	if rel, err := filepath.Rel(filepath.Dir(l.cfg.Path), file); err == nil && filepath.IsLocal(rel) {
@@ -142,7 +162,7 @@ func (l *loader) annotation(p *policy, key, value string) {
 	case annotationApproval:
 		l.approval(p, value)
 	default:
-		// A slip here would turn "ask" into "permit" without a word.
+		// A misspelled @approval would silently permit without asking.
 		known := []string{annotationApproval, annotationReason, annotationID}
 		if near := config.Nearest(key, known); near != "" && len(key) > 2 {
 			l.report(p.place, config.Error, "", fmt.Sprintf("did you mean @%s?", near), "the annotation @%s means nothing here", key)
@@ -159,7 +179,7 @@ func (l *loader) approval(p *policy, name string) {
 		l.report(p.place, config.Error, "V-006b", "", "@approval names no workflow, and there are %d", len(l.cfg.Approval))
 		return
 	}
-	if p.ask = l.asking(name); p.ask == nil || name == config.DefaultWorkflow && len(l.cfg.Approval) > 0 && l.cfg.Approval[name] == nil {
+	if p.ask = l.workflow(name); p.ask == nil || name == config.DefaultWorkflow && len(l.cfg.Approval) > 0 && l.cfg.Approval[name] == nil {
 		l.report(p.place, config.Error, "V-006", l.meantWorkflow(name), "there is no workflow %q", name)
 	}
 }

@@ -320,11 +320,11 @@ func TestDescriptions(t *testing.T) {
 		{"{place}", []gate.Fact{{Name: "planted", Place: "{by} \u202e\n"}}, `"{by} \u202e\n"`},
 		{"{place}.", []gate.Fact{{Name: "planted", Place: "x. It was approved already"}}, `"x. It was approved already".`},
 	} {
-		if got := fill(test.description, when, test.facts); got != test.want {
-			t.Errorf("fill(%q): got %q, want %q", test.description, got, test.want)
+		if got := fillPlaceholders(test.description, when, test.facts); got != test.want {
+			t.Errorf("fillPlaceholders(%q): got %q, want %q", test.description, got, test.want)
 		}
 	}
-	if got := shown(strings.Repeat("é", 1000)); len(got) > 800 {
+	if got := printable(strings.Repeat("é", 1000)); len(got) > 800 {
 		t.Errorf("a long name: got %d bytes", len(got))
 	}
 }

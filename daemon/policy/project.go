@@ -10,15 +10,15 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
-// Project is what the files of one project say. It is immutable and safe for
-// concurrent use. A nil Project says nothing.
+// Project is the set of the policy files of one project. It is immutable and safe for
+// concurrent use. A nil Project has no files.
 type Project struct {
 	layers []*Set // the nearest first
 	digest string
 }
 
-// NewProject puts the files of a project together, the nearest first. Each is
-// judged apart, so that one in a subfolder can't loosen what one above it says.
+// NewProject returns the Project of files, the nearest first. Each file is judged by
+// itself, so that one in a subfolder can't loosen one above it.
 func NewProject(files ...*config.Project) *Project {
 	p := &Project{}
 	h := sha256.New()
@@ -29,9 +29,9 @@ func NewProject(files ...*config.Project) *Project {
 		l := &loader{Set: s}
 		l.compileRules()
 		for i := range s.rules {
-			s.rules[i].label = foreign(s.rules[i].Place.String())
+			s.rules[i].label = ofRepository(s.rules[i].Place.String())
 		}
-		s.defaults.label, s.forAsks.label = foreign(s.defaults.label), foreign(s.forAsks.label)
+		s.defaults.label, s.forAsks.label = ofRepository(s.defaults.label), ofRepository(s.forAsks.label)
 		p.layers = append(p.layers, s)
 		fmt.Fprintf(h, "%s\n", cfg.Digest)
 	}
@@ -39,12 +39,11 @@ func NewProject(files ...*config.Project) *Project {
 	return p
 }
 
-// foreign marks what a project's file says as the repository's. Its patterns
-// are left out: they are words that somebody else chose, and a person and a model
-// read what this ends up in.
-func foreign(what string) string { return what + " of the repository" }
+// ofRepository labels a rule of a project's file by its place. Its pattern is left
+// out: somebody else chose the words, and persons and models read the label.
+func ofRepository(what string) string { return what + " of the repository" }
 
-// Rules is how many rules the files have.
+// Rules returns the number of rules in the files.
 func (p *Project) Rules() int {
 	n := 0
 	for _, s := range p.layers {
@@ -53,10 +52,10 @@ func (p *Project) Rules() int {
 	return n
 }
 
-// Digest is the hex SHA-256 over the contents of the files.
+// Digest returns the hex SHA-256 of the contents of the files.
 func (p *Project) Digest() string { return p.digest }
 
-// rule is the strictest of what the files say of a call.
+// rule returns the strictest ruling of the files.
 func (p *Project) rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (strictest gate.Ruling, err error) {
 	strictest.Move = gate.Forward
 	for _, s := range p.layers {
@@ -71,17 +70,17 @@ func (p *Project) rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (st
 		switch {
 		case r.Hidden:
 			does = "hides it"
-			r.Rule = foreign("source (" + s.cfg.Source(c.Server).Place.String() + ")")
+			r.Rule = ofRepository("source (" + s.cfg.Source(c.Server).Place.String() + ")")
 		case r.Move == gate.Ask:
 			does = "asks about it"
 		}
-		r.Reason = fmt.Sprintf("the project's own file %s %s", shown(s.cfg.Path), does)
+		r.Reason = fmt.Sprintf("the project's own file %s %s", printable(s.cfg.Path), does)
 		strictest = r
 	}
 	return strictest, nil
 }
 
-// scoped is a Set within a project.
+// scoped is a Set as it applies within a project.
 type scoped struct {
 	*Set
 	project *Project
@@ -90,10 +89,10 @@ type scoped struct {
 
 var _ gate.Explainer = (*scoped)(nil)
 
-// In returns the set as it holds within a project: the project's files are
-// judged apart, and the stricter answer counts. With a reason why they could not
-// be read, every call is an accident; what an agent may know of is then left as it
-// is without them, so that it comes to call and is told the reason.
+// In returns the set as it applies within a project: the project's files are judged by
+// themselves, and the stricter ruling is returned. If broken isn't nil the files could
+// not be read, and it is the error of every call. Visible then ignores the files, so
+// that an agent can make a call and gets the reason.
 func (s *Set) In(p *Project, broken error) gate.Policy {
 	if p == nil && broken == nil {
 		return s
@@ -117,8 +116,8 @@ func (s *scoped) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gat
 	if strictness(&theirs) <= strictness(&own) {
 		return own, nil
 	}
-	if theirs.Move == gate.Ask { // whom to ask and how is the user's to say
-		question(&theirs, s.defaults.ask, theirs.Reason)
+	if theirs.Move == gate.Ask { // the user decides who is asked, and how
+		setQuestion(&theirs, s.defaults.ask, theirs.Reason)
 	}
 	theirs.Redact, theirs.Answer = s.redact, own.Answer
 	return theirs, nil
@@ -144,7 +143,7 @@ func (s *scoped) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) g
 	return e
 }
 
-// cited cites what of the files decides, the nearest first.
+// cited cites the rules of the files that decide, the nearest first.
 func (p *Project) cited(ctx context.Context, c *gate.Call, facts []gate.Fact) []gate.Cited {
 	var all []gate.Cited
 	for _, s := range p.layers {
@@ -174,7 +173,7 @@ func (s *scoped) Visible(c *gate.Call, kind, name string) bool {
 	return true
 }
 
-// Digest implements gate.Policy: the set's own, and behind a + the project's.
+// Digest implements gate.Policy: that of the set, a +, and that of the project.
 func (s *scoped) Digest() string {
 	if s.project == nil {
 		return s.digest

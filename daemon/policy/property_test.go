@@ -104,7 +104,7 @@ func TestIndexIsPlainAuthorize(t *testing.T) {
 		}
 		k := known(c)
 		for _, name := range sub.names {
-			w, err := newWorld(sub, name, c, &k)
+			w, err := newCedarCall(sub, name, c, &k)
 			if err != nil {
 				rt.Fatal(err)
 			}

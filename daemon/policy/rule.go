@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -12,25 +14,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// rule is a rule of the configuration, or one of its defaults, as it is judged by.
+// rule is a rule or a default of the configuration, compiled.
 type rule struct {
 	*config.Rule // nil for a default
 	action       config.Action
 	label        string // as `"delete_*" (thoughtgate.yaml:12)`
-	ask          *asking
-	digest       [32]byte // over what it says, wherever it stands
+	ask          *workflowRef
+	digest       [32]byte // of the rule without its place; zero for a default
 }
 
-// compileRules resolves what the rules name.
+// compileRules resolves the workflows that the rules and defaults name.
 func (l *loader) compileRules() {
 	for i := range l.cfg.Governance.Rules {
 		r := &l.cfg.Governance.Rules[i]
 		// Config has checked that a workflow of this name exists.
-		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), ask: l.asking(r.Approval), digest: digestOfRule(r)})
+		l.rules = append(l.rules, rule{Rule: r, action: r.Action, label: label(r), ask: l.workflow(r.Approval), digest: digestOfRule(r)})
 	}
 	d := &l.cfg.Governance.Defaults
-	l.defaults = rule{action: d.Action, label: defaultLabel("action", l.cfg.Place(&d.Action)), ask: l.asking("")}
-	l.forAsks = rule{action: d.Asks, label: defaultLabel("asks", l.cfg.Place(&d.Asks)), ask: l.asking("")}
+	l.defaults = rule{action: d.Action, label: defaultLabel("action", l.cfg.Place(&d.Action)), ask: l.workflow("")}
+	l.forAsks = rule{action: d.Asks, label: defaultLabel("asks", l.cfg.Place(&d.Asks)), ask: l.workflow("")}
 	for _, w := range l.cfg.Approval {
 		l.redact = append(l.redact, w.RedactFields...)
 	}
@@ -38,33 +40,31 @@ func (l *loader) compileRules() {
 	l.redact = slices.Compact(l.redact)
 }
 
-// digestOfRule is SHA-256 over what a rule says. A default says no more than that
-// it is one: its digest is zero.
+// digestOfRule returns the SHA-256 of a rule without its place.
 func digestOfRule(r *config.Rule) [32]byte {
 	said := *r
 	said.Place = config.Place{}
 	return sha256.Sum256(fmt.Appendf(nil, "%#v", said))
 }
 
-// matches reports whether r is about the call. name is one spelling of what the
-// call is about.
+// matches reports whether r applies to the call, by one of the names of its subject.
 func (r *rule) matches(s *subject, name string, facts []gate.Fact) bool {
 	switch {
 	case len(r.Method) > 0:
 		if !config.MatchAny(r.Method, s.method) {
 			return false
 		}
-	case s.class != acts:
-		return false // what doesn't act, or is not known, must be named
+	case s.class != classAct:
+		return false // only a rule that names such a method is about it
 	}
 	return r.Match.Match(name) &&
 		(len(r.Source) == 0 || config.MatchAny(r.Source, s.server)) &&
 		(len(r.Agent) == 0 || config.MatchAny(r.Agent, s.agent)) &&
-		(len(r.When) == 0 || holds(r.When, facts) != nil)
+		(len(r.When) == 0 || firstFact(r.When, facts) != nil)
 }
 
-// holds returns the first of facts that is one of wanted.
-func holds(wanted []config.Fact, facts []gate.Fact) *gate.Fact {
+// firstFact returns the first of facts that is one of wanted, or nil.
+func firstFact(wanted []config.Fact, facts []gate.Fact) *gate.Fact {
 	for i := range facts {
 		if slices.Contains(wanted, config.Fact(facts[i].Name)) {
 			return &facts[i]
@@ -73,12 +73,12 @@ func holds(wanted []config.Fact, facts []gate.Fact) *gate.Fact {
 	return nil
 }
 
-// Rule takes a call through the gates visible, rule and permit. When it is about
-// several things, or about a URI that has several spellings, each is
-// judged by itself, and the strictest answer counts.
+// Rule judges a call by the gates visible, rule and permit. If the call is about
+// several things, or about a URI that has several spellings, each is judged by
+// itself and the strictest ruling is returned.
 //
-// With an error only the Redact of the ruling counts: what must not be recorded
-// of a call must not be recorded of one that could not be judged either.
+// With an error only Redact of the ruling is set: what is redacted in the record of
+// a call is redacted as well if the call can't be judged.
 func (s *Set) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	if ctx.Err() != nil {
 		return gate.Ruling{Redact: s.redact}, context.Cause(ctx)
@@ -87,7 +87,7 @@ func (s *Set) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.R
 	if err != nil {
 		return gate.Ruling{Redact: s.redact}, err
 	}
-	if r, ok := s.hidden(ctx, sub, c); ok {
+	if r, ok := s.hiddenRuling(ctx, sub, c); ok {
 		return r, nil
 	}
 	if r, ok := s.unknownRevision(c); ok {
@@ -106,7 +106,7 @@ func (s *Set) Rule(ctx context.Context, c *gate.Call, facts []gate.Fact) (gate.R
 	return strictest, nil
 }
 
-// strictness orders rulings by how little they let through.
+// strictness orders rulings: forward, ask, deny.
 func strictness(r *gate.Ruling) int {
 	switch r.Move {
 	case gate.Forward:
@@ -117,7 +117,7 @@ func strictness(r *gate.Ruling) int {
 	return 2
 }
 
-// ruleFor is the gates rule and permit for one spelling of a name.
+// ruleFor judges a call by the gates rule and permit, under one of its names.
 func (s *Set) ruleFor(ctx context.Context, sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	for i := range s.rules {
 		if ctx.Err() != nil {
@@ -128,21 +128,21 @@ func (s *Set) ruleFor(ctx context.Context, sub *subject, name string, c *gate.Ca
 		}
 	}
 	switch sub.class {
-	case acts:
+	case classAct:
 		return s.apply(&s.defaults, sub, name, c, facts)
-	case asks:
-		if sub.free && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }) {
+	case classAsk:
+		if sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }) {
 			return s.apply(&rule{action: config.Forward}, sub, name, c, facts)
 		}
 		return s.apply(&s.forAsks, sub, name, c, facts)
-	case unknown:
-		return s.unknown(sub, c, facts)
+	case classUnknown:
+		return s.unknownMethod(sub, c, facts)
 	}
 	return gate.Ruling{Move: gate.Forward, Gate: "rule"}, nil
 }
 
-// unknown is what is done with a method that no table and no rule knows.
-func (s *Set) unknown(sub *subject, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
+// unknownMethod rules on a method that no table and no rule has.
+func (s *Set) unknownMethod(sub *subject, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	u := s.cfg.Unknown.For(config.Profile(c.Profile))
 	pass := u.Requests == config.UnknownForward
 	if c.Envelope.Kind == wire.Notification {
@@ -158,8 +158,8 @@ func (s *Set) unknown(sub *subject, c *gate.Call, facts []gate.Fact) (gate.Rulin
 }
 
 // unknownRevision refuses a request in a revision of MCP that the tables do not
-// cover, unless the configuration lets such requests through: what a method means
-// in it is not known.
+// cover, unless the configuration forwards such requests: the meaning of its methods
+// is not known.
 func (s *Set) unknownRevision(c *gate.Call) (gate.Ruling, bool) {
 	if mcp.KnownRevision(&c.Envelope, c.Line) || s.cfg.Unknown.For(config.Profile(c.Profile)).Revisions == config.UnknownForward {
 		return gate.Ruling{}, false
@@ -170,62 +170,62 @@ func (s *Set) unknownRevision(c *gate.Call) (gate.Ruling, bool) {
 	}, true
 }
 
-// apply carries out what r says, and asks Cedar.
+// apply returns the ruling of r and of the Cedar policies.
 func (s *Set) apply(r *rule, sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
 	ruling := gate.Ruling{Gate: "rule", Rule: r.label, Redact: s.redact}
 	if r.Rule != nil {
 		ruling.Answer = string(r.AnswerBy)
 	}
 	if r.action == config.Deny {
-		ruling.Move, ruling.Code, ruling.Reason = gate.Deny, mcp.CodeRule, r.why(sub, facts, "is denied")
+		ruling.Move, ruling.Code, ruling.Reason = gate.Deny, mcp.CodeRule, r.reasonOr(sub, facts, "is denied")
 		return ruling, nil
 	}
-	var says opinion
-	if !sub.light || r.action == config.Policy {
+	var found determining
+	if !sub.cedarByRule || r.action == config.Policy {
 		policyID := ""
 		if r.Rule != nil {
 			policyID = r.PolicyID
 		}
 		var err error
-		if says, err = s.consult(sub, name, c, facts, policyID); err != nil {
+		if found, err = s.authorize(sub, name, c, facts, policyID); err != nil {
 			return gate.Ruling{}, err
 		}
 	}
-	if len(says.forbids) > 0 {
-		return s.forbid(ruling, says.forbids), nil
+	if len(found.forbids) > 0 {
+		return s.forbid(ruling, found.forbids), nil
 	}
-	asks := firstAsking(says.permits)
+	asking := firstApproval(found.permits)
 	switch {
-	case r.action == config.Policy && len(says.permits) == 0:
+	case r.action == config.Policy && len(found.permits) == 0:
 		ruling.Move, ruling.Gate, ruling.Code = gate.Deny, "permit", mcp.CodePolicy
 		ruling.Reason = "no policy permits it"
 	case r.action == config.Approve:
 		ask := r.ask
-		// Two ask. A person's presence must not be saved by the other question.
-		if asks != nil && asks.ask.level == gate.LevelPresence && ask.level != gate.LevelPresence {
-			ask, ruling.Policies, ruling.By = asks.ask, ids(says.permits), asks.named()
+		// Both ask. The rule's workflow must not replace one that requires presence.
+		if asking != nil && asking.ask.level == gate.LevelPresence && ask.level != gate.LevelPresence {
+			ask, ruling.Policies, ruling.By = asking.ask, ids(found.permits), asking.title()
 		}
-		question(&ruling, ask, r.why(sub, facts, "needs a person's approval"))
+		setQuestion(&ruling, ask, r.reasonOr(sub, facts, "needs a person's approval"))
 		ruling.Basis.Rule = r.digest
-	case asks != nil:
-		ruling.Gate, ruling.Policies, ruling.By = "permit", ids(says.permits), asks.named()
-		question(&ruling, asks.ask, asks.why("needs a person's approval"))
-		ruling.Basis.Rule = sha256.Sum256(slices.Concat(r.digest[:], asks.digest[:]))
+	case asking != nil:
+		ruling.Gate, ruling.Policies, ruling.By = "permit", ids(found.permits), asking.title()
+		setQuestion(&ruling, asking.ask, asking.reasonOr("needs a person's approval"))
+		ruling.Basis.Rule = sha256.Sum256(slices.Concat(r.digest[:], asking.digest[:]))
 	default:
-		ruling.Move, ruling.Policies = gate.Forward, ids(says.permits)
+		ruling.Move, ruling.Policies = gate.Forward, ids(found.permits)
 		if r.action == config.Policy {
 			ruling.Gate = "permit"
 		}
 	}
 	if ruling.Move == gate.Ask {
-		ruling.Level = strictest(ruling.Level, says.permits)
+		ruling.Level = strictestLevel(ruling.Level, found.permits)
 	}
 	return ruling, nil
 }
 
-// strictest is the level of a question that others ask as well: one of them names
-// the people, and none saves what another wants of them.
-func strictest(level gate.Level, permits []*policy) gate.Level {
+// strictestLevel returns the strictest of level and of the levels that permits
+// require: one of them names the people who are asked, and all levels hold.
+func strictestLevel(level gate.Level, permits []*policy) gate.Level {
 	for _, p := range permits {
 		if p.ask != nil && p.ask.level.Stricter(level) {
 			level = p.ask.level
@@ -234,11 +234,11 @@ func strictest(level gate.Level, permits []*policy) gate.Level {
 	return level
 }
 
-// forbid turns ruling into the refusal of policies.
+// forbid returns ruling as a refusal by policies.
 func (s *Set) forbid(ruling gate.Ruling, by []*policy) gate.Ruling {
 	ruling.Move, ruling.Gate, ruling.Code = gate.Deny, "permit", mcp.CodePolicy
 	ruling.Policies = ids(by)
-	ruling.Reason = by[0].why("forbids it")
+	ruling.Reason = by[0].reasonOr("forbids it")
 	for _, p := range by {
 		if p.reason != "" {
 			ruling.Reason = p.reason
@@ -248,28 +248,112 @@ func (s *Set) forbid(ruling gate.Ruling, by []*policy) gate.Ruling {
 	return ruling
 }
 
-// question turns ruling into a question to the people of a workflow.
-func question(ruling *gate.Ruling, a *asking, reason string) {
+// setQuestion makes ruling a question to the people of a workflow.
+func setQuestion(ruling *gate.Ruling, a *workflowRef, reason string) {
 	ruling.Move, ruling.Reason, ruling.Redact = gate.Ask, reason, a.redact
-	a.whom(ruling)
+	a.fill(ruling)
 }
 
-// whom fills in who is asked by a workflow, and how.
-func (a *asking) whom(ruling *gate.Ruling) {
+// fill sets in ruling who is asked, and how.
+func (a *workflowRef) fill(ruling *gate.Ruling) {
 	ruling.Workflow, ruling.Timeout, ruling.Validity = a.workflow, a.timeout, a.validity
 	ruling.Surfaces, ruling.Basis.Workflow, ruling.Level = a.surfaces, a.digest, a.level
 }
 
-// Whom implements gate.Policy: those who are asked by a default that names no
-// workflow.
-func (s *Set) Whom(r *gate.Ruling) { s.defaults.ask.whom(r) }
+// Whom implements gate.Policy: it sets the workflow of a default.
+func (s *Set) Whom(r *gate.Ruling) { s.defaults.ask.fill(r) }
 
-// firstAsking returns the first policy, by file and position, that asks.
-func firstAsking(permits []*policy) *policy {
+// firstApproval returns the first policy that asks a person, or nil.
+func firstApproval(permits []*policy) *policy {
 	for _, p := range permits {
 		if p.ask != nil {
 			return p
 		}
 	}
 	return nil
+}
+
+// label returns the name of a rule: its pattern, facts and place.
+func label(r *config.Rule) string {
+	what := strconv.Quote(r.Match.String())
+	if len(r.When) > 0 {
+		facts := make([]string, len(r.When))
+		for i, f := range r.When {
+			facts[i] = string(f)
+		}
+		what += " when " + strings.Join(facts, " or ")
+	}
+	return fmt.Sprintf("%s (%s)", what, r.Place)
+}
+
+func defaultLabel(key string, p config.Place) string {
+	if p.Line == 0 {
+		return "defaults." + key
+	}
+	return fmt.Sprintf("defaults.%s (%s)", key, p)
+}
+
+// reasonOr returns the description of the rule as a clause, or one that ends in
+// otherwise, such as "is denied".
+func (r *rule) reasonOr(s *subject, facts []gate.Fact, otherwise string) string {
+	if r.Rule != nil && r.Description != "" {
+		return fillPlaceholders(r.Description, r.When, facts)
+	}
+	return fmt.Sprintf("%s on server %s %s", s.method, printable(s.server), otherwise)
+}
+
+// reasonOr returns the @reason of the policy, or a clause that ends in otherwise.
+func (p *policy) reasonOr(otherwise string) string {
+	if p.reason != "" {
+		return p.reason
+	}
+	return fmt.Sprintf("the policy %s %s", printable(p.id), otherwise)
+}
+
+// fillPlaceholders replaces {place}, {by} and {member} in the description of a rule
+// by those of the facts in when, or else of any fact.
+func fillPlaceholders(description string, when []config.Fact, facts []gate.Fact) string {
+	if !strings.ContainsRune(description, '{') {
+		return description
+	}
+	values := map[string]string{}
+	take := func(f *gate.Fact) {
+		for name, value := range map[string]string{"{place}": f.Place, "{by}": f.By, "{member}": f.Member} {
+			if value != "" && values[name] == "" {
+				values[name] = printable(value)
+			}
+		}
+	}
+	for _, only := range []bool{true, false} {
+		for i := range facts {
+			if f := &facts[i]; !only || firstFact(when, facts[i:i+1]) != nil {
+				take(f)
+			}
+		}
+	}
+	for name, unknown := range map[string]string{"{place}": "a place", "{by}": "unknown", "{member}": "an argument"} {
+		if values[name] == "" {
+			values[name] = unknown
+		}
+	}
+	return strings.NewReplacer("{place}", values["{place}"], "{by}", values["{by}"], "{member}", values["{member}"]).Replace(description)
+}
+
+// maxPrintable limits the bytes of a name from outside in a message.
+const maxPrintable = 120
+
+// printable returns text from outside as it is written in a message: short, on one
+// line, and quoted unless it is a plain name, so that it can't be read as a part of
+// the message.
+func printable(text string) string {
+	short := text
+	if len(short) > maxPrintable {
+		short = strings.ToValidUTF8(short[:maxPrintable], "") + "…"
+	}
+	for _, r := range text {
+		if r > 0x7e || r <= ' ' || strings.ContainsRune("\"'`(){};,", r) {
+			return strconv.QuoteToASCII(short)
+		}
+	}
+	return short
 }

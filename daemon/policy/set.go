@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -15,8 +16,8 @@ import (
 type Set struct {
 	cfg      *config.Config
 	rules    []rule
-	defaults rule      // for what agents ask of servers
-	forAsks  rule      // for sampling and url elicitation
+	defaults rule      // for calls of agents
+	forAsks  rule      // for sampling and URL elicitation
 	policies []*policy // by file and position
 	byID     map[string]*policy
 	index    index
@@ -25,11 +26,12 @@ type Set struct {
 	paths    []string // of files
 	digest   string
 	known    func(*gate.Call) Known
-	seen     []string // servers; nil where nobody looked
-	shows    bool     // nothing is hidden; only to see what would be then
 	tools    Tools
-	standing string
 	checks   *checkedTools
+
+	seenServers []string // nil: not known
+	showHidden  bool     // nothing is hidden; set only to explain a ruling
+	standing    string   // see WithStanding
 }
 
 var _ gate.Policy = (*Set)(nil)
@@ -38,27 +40,27 @@ var _ gate.Policy = (*Set)(nil)
 type File struct {
 	Path   string // absolute
 	Digest string // hex SHA-256 as it was read
-	Text   []byte // likewise; nil where all together would be too much to keep
+	Text   []byte // as it was read; nil if the files are too large to be kept
 }
 
-// Option adds to what a Set knows.
+// Option configures Load.
 type Option func(*Set)
 
-// WithKnown makes f the source of what the daemon knows of a call beside the
-// call itself. f must be fast and safe for concurrent use.
+// WithKnown sets the function that returns what the daemon knows about a call apart
+// from the call itself. f must be fast and safe for concurrent use.
 func WithKnown(f func(*gate.Call) Known) Option {
 	return func(s *Set) { s.known = f }
 }
 
-// WithSeen tells which servers have been seen, so that a rule about one that
-// nobody has seen can be pointed out: it is often a slip.
+// WithSeen sets the servers that have been seen. Load warns of a rule about another
+// one, which is often a mistake.
 func WithSeen(servers []string) Option {
-	return func(s *Set) { s.seen = servers }
+	return func(s *Set) { s.seenServers = servers }
 }
 
-// Load builds the Set of cfg: it reads the Cedar files that cfg names, and
-// checks what the configuration can't be checked for without them. The Set is
-// nil when any diagnostic is an error. cfg must not be changed afterwards.
+// Load builds the Set of cfg: it reads the Cedar files that cfg names, and checks
+// them. The Set is nil if any diagnostic is an error. cfg must not be changed
+// afterwards.
 func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	s := newSet(cfg)
 	for _, opt := range opts {
@@ -73,16 +75,16 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	}
 	s.index = newIndex(s.policies)
 	l.checkSchema()
-	s.digest = s.sum()
+	s.digest = s.computeDigest()
 	for _, f := range s.files {
 		s.paths = append(s.paths, f.Path)
 	}
 	if s.generated() {
 		l.checkGenerated()
 	}
-	l.warn()
-	l.notYet()
-	l.unbound()
+	l.warnRules()
+	l.warnNoEffect()
+	l.warnUnbound()
 	config.Sort(l.found)
 	if config.HasErrors(l.found) {
 		return nil, l.found
@@ -90,12 +92,12 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	return s, l.found
 }
 
-// newSet is a set that knows nothing beside its configuration.
+// newSet returns a set without rules and policies.
 func newSet(cfg *config.Config) *Set {
 	return &Set{cfg: cfg, known: func(*gate.Call) Known { return Known{} }, tools: noTools{}, checks: &checkedTools{}}
 }
 
-// loader collects what is wrong while a Set is built.
+// loader builds a Set and collects diagnostics.
 type loader struct {
 	*Set
 	found []config.Diagnostic
@@ -105,11 +107,12 @@ func (l *loader) report(p config.Place, severity config.Severity, id, hint, form
 	l.found = append(l.found, p.Diagnostic(severity, id, hint, format, args...))
 }
 
-// warn tells of what can be meant and yet surprises.
-func (l *loader) warn() {
-	if l.seen != nil {
+// warnRules warns of rules about servers that nobody has seen, and of rules that need
+// policies if there are none.
+func (l *loader) warnRules() {
+	if l.seenServers != nil {
 		for i := range l.cfg.Governance.Rules {
-			l.unseen(&l.cfg.Governance.Rules[i])
+			l.warnUnseen(&l.cfg.Governance.Rules[i])
 		}
 	}
 	if len(l.policies) > 0 {
@@ -128,25 +131,25 @@ func (l *loader) warn() {
 	}
 }
 
-// unseen warns of a rule about a server that no source knows and nobody has
-// seen. What a headless agent asks of its host is asked of a server of its name.
-func (l *loader) unseen(r *config.Rule) {
+// warnUnseen warns of a rule about a server that no source names and nobody has seen.
+// A headless agent is a server of its name in what it asks of its host.
+func (l *loader) warnUnseen(r *config.Rule) {
 	for i := range r.Source {
 		id := r.Source[i]
-		if !id.Literal() || slices.Contains(l.seen, id.String()) || l.cfg.Source(id.String()) != nil || l.cfg.Agents[id.String()] != nil {
+		if !id.Literal() || slices.Contains(l.seenServers, id.String()) || l.cfg.Source(id.String()) != nil || l.cfg.Agents[id.String()] != nil {
 			continue
 		}
 		hint := ""
-		if near := config.Nearest(id.String(), l.seen); near != "" {
+		if near := config.Nearest(id.String(), l.seenServers); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		l.report(l.cfg.Place(&r.Source[i]), config.Warning, "V-007", hint, "no server %q has been seen yet", id)
 	}
 }
 
-// sum digests everything that decides: the configuration with the variables it
-// names, and each file.
-func (s *Set) sum() string {
+// computeDigest digests all that decides: the configuration with the variables that
+// it names, and each file.
+func (s *Set) computeDigest() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n", s.cfg.Digest)
 	for _, f := range s.files {
@@ -157,28 +160,25 @@ func (s *Set) sum() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Profile is the loosest profile a shim may run under.
+// Profile returns the loosest profile that a shim may run under.
 func (s *Set) Profile() gate.Profile { return gate.Profile(s.cfg.Profile) }
 
-// Digest names the set: the hex SHA-256 over the configuration and all Cedar
+// Digest identifies the set: it is the hex SHA-256 of the configuration and all Cedar
 // files. Sets with the same digest decide alike.
 func (s *Set) Digest() string { return s.digest }
 
 // Config returns the configuration that the set was built from.
 func (s *Set) Config() *config.Config { return s.cfg }
 
-// Files lists what the set was read from: the configuration, then the Cedar
-// files in the order of their paths, then the schema. The built-in default has
-// none.
+// Files lists the files that the set was read from: the configuration, then the
+// Cedar files by path, then the schema. The built-in default has none.
 func (s *Set) Files() []File { return append([]File(nil), s.files...) }
 
-// Paths names the files that Files lists, in the same order. It is not to be
-// changed, and costs nothing.
+// Paths returns the paths of Files, in the same order. The caller must not change it.
 func (s *Set) Paths() []string { return s.paths }
 
-// Changed lists the paths that are not as they were when the set was built:
-// files that changed, went away or came since. It reads them, so it is for
-// status and not for a call.
+// Changed lists the paths of files that were changed, added or removed since the set
+// was built. It reads the files.
 func (s *Set) Changed() []string {
 	var changed []string
 	have := map[string]bool{}
@@ -197,7 +197,7 @@ func (s *Set) Changed() []string {
 	return changed
 }
 
-// Description is a set in short, for status.
+// Description summarizes a set, for status.
 type Description struct {
 	Source   string // path of the configuration, empty for the built-in default
 	Digest   string
@@ -207,7 +207,7 @@ type Description struct {
 	Files    []File
 }
 
-// Describe returns the set in short.
+// Describe returns a summary of the set.
 func (s *Set) Describe() Description {
 	return Description{
 		Source: s.cfg.Path, Digest: s.digest, Profile: s.Profile(),
@@ -218,4 +218,42 @@ func (s *Set) Describe() Description {
 func digestOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// Shared reports whether the server with this id and resolved command line is one
+// process for all sessions: its source says so, is enabled, and names no other command.
+func (s *Set) Shared(server string, command []string) bool {
+	source := s.cfg.Source(server)
+	return source != nil && source.Shared && source.Enabled &&
+		(source.Command.IsZero() || source.Command.Match(strings.Join(command, " ")))
+}
+
+// warnUnbound warns of shared servers whose source names no command.
+func (l *loader) warnUnbound() {
+	for i := range l.cfg.Sources {
+		if s := &l.cfg.Sources[i]; s.Shared && s.Command.IsZero() {
+			l.report(s.Place, config.Warning, "", "add command: with a glob over its command line",
+				"shared: true without command: the daemon starts whatever program an agent's entry names under this id")
+		}
+	}
+}
+
+// warnNoEffect warns of settings that have no effect in this version, so that nobody
+// relies on them.
+func (l *loader) warnNoEffect() {
+	warn := func(p config.Place, what string) {
+		l.report(p, config.Warning, "", "", "%s has no effect in this version", what)
+	}
+	c := l.cfg
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		if s.TrustAnnotations {
+			warn(s.Place, "trust_annotations: true")
+		}
+	}
+	for _, w := range c.Approval {
+		if w.RequireInteraction {
+			warn(w.Place, "require_interaction: true")
+		}
+	}
 }

@@ -133,7 +133,7 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 	// The server says something else of it.
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"array","items":{"type":"string"}}}}`, noon)
 	tools.list(t, "bank", "", "pay", `{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"]}`, noon)
-	const want = `error: policy "no-etc" (p.cedar:1) doesn't fit the tool: in a call of fs/read: expected String, found Set<String> (context.arguments.path is a set)`
+	const want = "error: policy \"no-etc\" (p.cedar:1) doesn't fit the tool: in a call of fs/read: expected String, found Set<String> in `context.arguments.path like \"/etc/*\"`"
 	if got := judge(s, read); got != want {
 		t.Errorf("a tool that a policy doesn't fit:\ngot  %s\nwant %s", got, want)
 	}
@@ -155,6 +155,39 @@ forbid (principal, action == ThoughtGate::Action::"bank/pay", resource) when { c
 	tools.list(t, "fs", "", "read", `{"type":"object","properties":{"path":{"type":"string"}}}`, noon)
 	if got := judge(s, read); !strings.HasPrefix(got, "deny; permit") {
 		t.Errorf("the first schema again: got %s", got)
+	}
+}
+
+// A value of unknown type must have one that fits all the conditions that read it, if
+// the tool is listed. Otherwise a condition that can't be evaluated in a call refuses it.
+func TestValuesOfUnknownType(t *testing.T) {
+	const contradicts = `forbid (principal, action == ThoughtGate::Action::"mail/send", resource)
+when { context.arguments has a && context.arguments.a like "x*" && context.arguments.a > 5 };`
+	tools := &listed{}
+	s, ds := loaded(t, "schema: 1\ngovernance: {}\n", contradicts, WithTools(tools))
+	if s == nil || len(ds) > 0 {
+		t.Fatal(ds)
+	}
+	for arguments, want := range map[string]string{`{}`: "forward", `{"a":"y"}`: "forward", `{"a":"x"}`: "error: evaluate policy", `{"a":7}`: "error: evaluate policy"} {
+		if got := judge(s, toolCall(t, "mail", "send", arguments)); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %s, want %s", arguments, got, want)
+		}
+	}
+	tools.list(t, "mail", "", "send", `{"type":"object","properties":{"a":{}}}`, noon)
+	if got := judge(s, toolCall(t, "mail", "send", `{}`)); got != "error: policy policies/p.cedar:1 doesn't fit the tool: in a call of mail/send: context.arguments.a is read as values of different types" {
+		t.Errorf("listed: got %s", got)
+	}
+	if s, ds := loaded(t, "schema: 1\n", contradicts, WithTools(tools)); s != nil || len(ds) != 1 || ds[0].Line != 2 {
+		t.Errorf("loaded again: got %v", ds)
+	}
+}
+
+// A value of which only that it is a list is known is no text, whatever its items are.
+func TestListsOfAnything(t *testing.T) {
+	tools := toolsOf(t, `fs read_many {"type":"object","properties":{"path":{"type":"array"}},"required":["path"]}`)
+	s, ds := loaded(t, "schema: 1\n", `forbid (principal, action == ThoughtGate::Action::"fs/read_many", resource) when { context.arguments.path == "/x" };`, WithTools(tools))
+	if s != nil || len(ds) != 1 || !strings.Contains(ds[0].Message, "the types String and Set<String> are not compatible") {
+		t.Errorf("got %v", ds)
 	}
 }
 

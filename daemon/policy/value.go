@@ -10,12 +10,13 @@ import (
 
 	"github.com/cedar-policy/cedar-go"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/internal/shape"
 )
 
-// How large arguments may be that policies look at. Cedar keeps arrays as sets
-// that find an element by a hash of little strength; whoever writes the
-// arguments can make elements collide, and then the cost is that of comparing
-// each with each. The limits keep that to a tenth of a second.
+// Limits of the arguments that policies read. Cedar keeps arrays as sets that find an
+// element by a weak hash. Whoever writes the arguments can make elements collide, so
+// that each is compared with each. The limits bound that to a tenth of a second.
 const (
 	maxDepth    = 100    // levels of objects and arrays
 	maxValues   = 16_384 // values of any kind
@@ -26,14 +27,13 @@ const (
 // errTooLarge is wrapped by errors about arguments beyond the limits.
 var errTooLarge = errors.New("the arguments are larger than policies can look at")
 
-// convert turns the raw JSON object raw, nil for none, into Cedar records. args
-// holds its members: strings, booleans, integers as Long, other numbers as
-// decimal when four digits after the point say them exactly, and else, like
-// integers beyond 64 bits, their text; arrays as sets, objects as records, and
-// null left out. lists has the same shape, but only of what leads to arrays,
-// and in place of each its JSON text without blanks, in which order counts; it is
-// empty unless withLists is set. Members of the object that wanted returns false
-// for are passed over and don't count; where wanted is nil all are wanted.
+// convert converts the JSON object raw, which may be nil, to Cedar records. args holds
+// its members: strings, booleans, integers as Long, other numbers as decimal if four
+// digits after the point are exact, or else, like integers beyond 64 bits, as their
+// text; arrays as sets, objects as records; null is left out. lists holds only the
+// arrays, each as its JSON text without blanks, which keeps their order; it is empty
+// unless withLists is set. Members of raw for which wanted returns false are skipped,
+// and limits don't apply to them; a nil wanted wants all.
 func convert(raw []byte, withLists bool, wanted func(name string) bool) (args, lists cedar.Record, err error) {
 	if raw == nil {
 		return cedar.Record{}, cedar.Record{}, nil
@@ -69,8 +69,8 @@ func (c *converter) next() (jsontext.Token, error) {
 	return tok, nil
 }
 
-// object reads what follows a {. When text isn't nil, the object is inside an
-// array, and is written there too.
+// object reads an object after its {. If text isn't nil, the object is inside of an
+// array, and is appended to text too.
 func (c *converter) object(depth int, text *[]byte) (cedar.Record, cedar.Record, error) {
 	if depth > maxDepth {
 		return cedar.Record{}, cedar.Record{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
@@ -113,7 +113,8 @@ func (c *converter) object(depth int, text *[]byte) (cedar.Record, cedar.Record,
 	}
 }
 
-// array reads what follows a [ and returns it as a set and as text.
+// array reads an array after its [ and returns it as a set. It appends it to text, if
+// that isn't nil.
 func (c *converter) array(depth int, text *[]byte) (cedar.Set, error) {
 	if depth > maxDepth {
 		return cedar.Set{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
@@ -146,8 +147,8 @@ func (c *converter) array(depth int, text *[]byte) (cedar.Set, error) {
 	return cedar.NewSet(items...), nil
 }
 
-// value reads one value of what is depth levels deep. list is what stands for
-// it in lists, nil for nothing; inside of an array it is always nil.
+// value reads one value that is depth levels deep. list is its value in lists, or nil;
+// it is always nil inside of an array.
 func (c *converter) value(depth int, text *[]byte) (value, list cedar.Value, err error) {
 	tok, err := c.next()
 	if err != nil {
@@ -198,11 +199,11 @@ func quote(text *[]byte, s string) {
 	if text == nil {
 		return
 	}
-	// It fails for invalid UTF-8 only, which no decoded string has.
+	// AppendQuote fails only for invalid UTF-8, which no decoded string has.
 	*text, _ = jsontext.AppendQuote(*text, s)
 }
 
-// number converts a JSON number, given as it was written.
+// number converts a JSON number.
 func number(s string) cedar.Value {
 	if !strings.ContainsAny(s, ".eE") {
 		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -216,7 +217,7 @@ func number(s string) cedar.Value {
 	return cedar.String(s)
 }
 
-// decimal converts a number with a fraction or an exponent when that is exact.
+// decimal converts a number with a fraction or an exponent, if that is exact.
 func decimal(s string) (cedar.Decimal, bool) {
 	mantissa, exponent := s, 0
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -250,4 +251,194 @@ func decimal(s string) (cedar.Decimal, bool) {
 	}
 	d, err := cedar.NewDecimal(value, -4)
 	return d, err == nil
+}
+
+// fit converts args to the types of takes, where policies read them: where takes has a
+// number, 5 and 5.5 both become decimals. So a policy is evaluated on the types that it
+// was checked against. An argument that is read and doesn't fit is an error.
+func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Record, error) {
+	if takes == nil {
+		return args, nil
+	}
+	for _, b := range policies {
+		for _, p := range b.policies {
+			for _, seen := range p.arguments {
+				fitted, _, err := fitRecord(args, takes, seen, "")
+				if err != nil {
+					return args, fmt.Errorf("policy %s looks at what does not fit the tool's input schema: %w", p.title(), err)
+				}
+				args = fitted
+			}
+		}
+	}
+	return args, nil
+}
+
+// fitRecord fits the members of r that are read; a nil access reads all. The second
+// result reports whether a value was changed.
+func fitRecord(r cedar.Record, s *shape.Shape, seen *access, path string) (cedar.Record, bool, error) {
+	var changed cedar.RecordMap
+	one := func(m shape.Member) error {
+		value, there := r.Get(cedar.String(m.Name))
+		if !there {
+			if m.Required {
+				return fmt.Errorf("the argument %q is missing", joinPath(path, m.Name))
+			}
+			return nil
+		}
+		fitted, differs, err := fitValue(value, m.Shape, seen.at(m.Name), joinPath(path, m.Name))
+		if err != nil || !differs {
+			return err
+		}
+		if changed == nil {
+			changed = r.Map()
+		}
+		changed[cedar.String(m.Name)] = fitted
+		return nil
+	}
+	if seen == nil || seen.whole {
+		for _, m := range s.Members {
+			if err := one(m); err != nil {
+				return r, false, err
+			}
+		}
+		if s.Rest != nil {
+			for name := range r.Keys() {
+				if m, _ := s.Member(string(name)); !m.Required && m.Shape == s.Rest {
+					if err := one(m); err != nil {
+						return r, false, err
+					}
+				}
+			}
+		}
+	}
+	for _, name := range seen.names() {
+		if m, ok := s.Member(name); ok {
+			if err := one(m); err != nil {
+				return r, false, err
+			}
+		}
+	}
+	if changed == nil {
+		return r, false, nil
+	}
+	return cedar.NewRecord(changed), true, nil
+}
+
+func joinPath(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// fitValue fits one value.
+func fitValue(v cedar.Value, s *shape.Shape, seen *access, path string) (cedar.Value, bool, error) {
+	if s == nil {
+		return v, false, nil
+	}
+	switch s.Kind {
+	case shape.Any:
+		return v, false, nil
+	case shape.Text:
+		if _, ok := v.(cedar.String); ok {
+			return v, false, nil
+		}
+	case shape.Bool:
+		if _, ok := v.(cedar.Boolean); ok {
+			return v, false, nil
+		}
+	case shape.Integer:
+		if n, differs, ok := toLong(v); ok {
+			return n, differs, nil
+		}
+	case shape.Number:
+		if d, differs, ok := toDecimal(v); ok {
+			return d, differs, nil
+		}
+	case shape.List:
+		if set, ok := v.(cedar.Set); ok {
+			return fitSet(set, s.Items, path)
+		}
+	case shape.Object:
+		if r, ok := v.(cedar.Record); ok {
+			return fitRecord(r, s, seen, path)
+		}
+	}
+	return v, false, fmt.Errorf("the argument %q is %s and should be %s", path, valueKind(v), shapeKind(s.Kind))
+}
+
+func fitSet(set cedar.Set, items *shape.Shape, path string) (cedar.Value, bool, error) {
+	if items == nil || items.Kind == shape.Any {
+		return set, false, nil
+	}
+	var fitted []cedar.Value
+	differs := false
+	for v := range set.All() {
+		item, changed, err := fitValue(v, items, nil, path+"[]")
+		if err != nil {
+			return set, false, err
+		}
+		fitted, differs = append(fitted, item), differs || changed
+	}
+	if !differs {
+		return set, false, nil
+	}
+	return cedar.NewSet(fitted...), true, nil
+}
+
+// toLong converts v to an integer, which 5.0 is in JSON Schema.
+func toLong(v cedar.Value) (n cedar.Value, differs, ok bool) {
+	switch v := v.(type) {
+	case cedar.Long:
+		return v, false, true
+	case cedar.Decimal:
+		if whole, isWhole := strings.CutSuffix(v.String(), ".0"); isWhole {
+			n, err := strconv.ParseInt(whole, 10, 64)
+			return cedar.Long(n), true, err == nil
+		}
+	}
+	return v, false, false
+}
+
+func toDecimal(v cedar.Value) (d cedar.Value, differs, ok bool) {
+	switch v := v.(type) {
+	case cedar.Decimal:
+		return v, false, true
+	case cedar.Long:
+		d, err := cedar.NewDecimal(int64(v), 0)
+		return d, true, err == nil
+	}
+	return v, false, false
+}
+
+// valueKind names the kind of a value in terms of JSON.
+func valueKind(v cedar.Value) string {
+	switch v.(type) {
+	case cedar.String:
+		return "a text, or a number that is too large or too fine for Cedar"
+	case cedar.Boolean:
+		return "true or false"
+	case cedar.Long, cedar.Decimal:
+		return "a number"
+	case cedar.Set:
+		return "a list"
+	}
+	return "an object"
+}
+
+func shapeKind(k shape.Kind) string {
+	switch k {
+	case shape.Text:
+		return "a text"
+	case shape.Bool:
+		return "true or false"
+	case shape.Integer:
+		return "an integer"
+	case shape.Number:
+		return "a number with at most four digits after the point"
+	case shape.List:
+		return "a list"
+	}
+	return "an object"
 }

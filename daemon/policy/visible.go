@@ -13,9 +13,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
-// Visible reports whether an agent may know of a tool, prompt or resource that
-// the server of c lists; kind is tools, prompts or resources, as mcp.ListOf says.
-// It is for lists, and a courtesy: the gate at the call decides.
+// Visible reports whether an agent may see a tool, prompt or resource that the
+// server of c lists; kind is tools, prompts or resources, as mcp.ListOf returns it.
+// It filters lists only: a call is judged by Rule.
 func (s *Set) Visible(c *gate.Call, kind, name string) bool {
 	source := s.cfg.Source(c.Server)
 	if source == nil {
@@ -38,8 +38,8 @@ func (s *Set) Visible(c *gate.Call, kind, name string) bool {
 	return exposed(context.Background(), &source.Expose, on, names)
 }
 
-// exposed reports whether what is named may be known of, under each spelling. It looks
-// no further once ctx has ended.
+// exposed reports whether e exposes something under each of its names. It stops when
+// ctx has ended.
 func exposed(ctx context.Context, e *config.Expose, on cedar.EntityType, names []string) bool {
 	var globs []config.Glob
 	switch on {
@@ -62,11 +62,11 @@ func exposed(ctx context.Context, e *config.Expose, on cedar.EntityType, names [
 	return true
 }
 
-// hidden is the gate visible. It returns true with the ruling when the call
-// ends there.
-func (s *Set) hidden(ctx context.Context, sub *subject, c *gate.Call) (gate.Ruling, bool) {
+// hiddenRuling is the gate visible. It returns a ruling and true if the server, or
+// what the call is about, is hidden.
+func (s *Set) hiddenRuling(ctx context.Context, sub *subject, c *gate.Call) (gate.Ruling, bool) {
 	source := s.cfg.Source(sub.server)
-	if source == nil || s.shows {
+	if source == nil || s.showHidden {
 		return gate.Ruling{}, false
 	}
 	r := gate.Ruling{
@@ -75,19 +75,19 @@ func (s *Set) hidden(ctx context.Context, sub *subject, c *gate.Call) (gate.Ruli
 	}
 	switch {
 	case !source.Enabled:
-		r.Reason = fmt.Sprintf("server %s is switched off", shown(sub.server))
+		r.Reason = fmt.Sprintf("server %s is switched off", printable(sub.server))
 	case otherProgram(source, c):
-		r.Reason = fmt.Sprintf("server %s was started by another command than its source is tied to", shown(sub.server))
-	case sub.class == acts && !exposed(ctx, &source.Expose, sub.on, sub.names):
-		r.Reason = fmt.Sprintf("server %s does not expose it", shown(sub.server))
+		r.Reason = fmt.Sprintf("server %s was started by another command than its source is tied to", printable(sub.server))
+	case sub.class == classAct && !exposed(ctx, &source.Expose, sub.kind, sub.names):
+		r.Reason = fmt.Sprintf("server %s does not expose it", printable(sub.server))
 	default:
 		return gate.Ruling{}, false
 	}
 	return r, true
 }
 
-// otherProgram reports that the server was started by a command that its id is
-// not tied to.
+// otherProgram reports whether the server was started by another command than the
+// source names.
 func otherProgram(source *config.Source, c *gate.Call) bool {
 	return !source.Command.IsZero() && !source.Command.Match(strings.Join(c.Command, " "))
 }

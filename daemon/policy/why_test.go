@@ -197,7 +197,7 @@ func TestExplainIsTheRuling(t *testing.T) {
 			if last.Or {
 				last = e.Steps[len(e.Steps)-2]
 			}
-			if len(e.Steps) < mostSteps && last.Move != gate.Forward && last.Move != 0 {
+			if len(e.Steps) < maxSteps && last.Move != gate.Forward && last.Move != 0 {
 				rt.Fatalf("the last step is %+v", last)
 			}
 		}
@@ -207,8 +207,8 @@ func TestExplainIsTheRuling(t *testing.T) {
 		}
 		for _, name := range sub.names {
 			for i := range s.rules {
-				if r := &s.rules[i]; (len(r.misses(sub, name, facts)) == 0) != r.matches(sub, name, facts) {
-					rt.Fatalf("%s: matches %v, misses %v", r.label, r.matches(sub, name, facts), r.misses(sub, name, facts))
+				if r := &s.rules[i]; (len(r.mismatches(sub, name, facts)) == 0) != r.matches(sub, name, facts) {
+					rt.Fatalf("%s: matches %v, mismatches %v", r.label, r.matches(sub, name, facts), r.mismatches(sub, name, facts))
 				}
 			}
 		}
