@@ -1,0 +1,305 @@
+// Package rawjson reads a JSON object as it was written: its members in their
+// order, each value raw.
+//
+// What two readers could read in two ways is an error: a name that comes twice,
+// at any depth; text that is not Unicode, a lone surrogate included; text behind
+// the value. [Read] refuses besides what readers could confuse that fold case,
+// trim names or drop what can't be seen: two such names in one object, and such
+// a name in the place of one that is asked for.
+//
+// Messages are read by [wire], which decides before anything here is used what
+// is forwarded.
+package rawjson
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// Member is a member of an object. It shares memory with the text that was read.
+type Member struct {
+	Name  string         // unescaped
+	Value jsontext.Value // raw, without blanks around it
+
+	raw []byte // the name and the value
+}
+
+// Members returns the members of the one object that raw is, in their order. It
+// says nothing of names that differ in case only: it is for objects whose names
+// are not ours, as the arguments of a tool.
+func Members(raw []byte) ([]Member, error) { return read(raw, '{') }
+
+// Elements returns the elements of the one array that raw is, each raw.
+func Elements(raw []byte) ([]jsontext.Value, error) {
+	all, err := read(raw, '[')
+	values := make([]jsontext.Value, len(all))
+	for i := range all {
+		values[i] = all[i].Value
+	}
+	return values, err
+}
+
+func read(raw []byte, open jsontext.Kind) ([]Member, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw)) // which it reads in place
+	if dec.PeekKind() != open {
+		return nil, errors.New(map[jsontext.Kind]string{'{': "not a JSON object", '[': "not an array"}[open])
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	next := func() (from, to int, err error) {
+		value, err := dec.ReadValue()
+		to = int(dec.InputOffset())
+		return to - len(value), to, err
+	}
+	var all []Member
+	for k := dec.PeekKind(); k != '}' && k != ']'; k = dec.PeekKind() {
+		from, to, err := next()
+		if err != nil {
+			return nil, err
+		}
+		m := Member{Value: raw[from:to:to]}
+		if open == '{' {
+			name, err := jsontext.AppendUnquote(nil, m.Value)
+			if err != nil {
+				return nil, err
+			}
+			start := from
+			if from, to, err = next(); err != nil {
+				return nil, err
+			}
+			m = Member{string(name), raw[from:to:to], raw[start:to]}
+		}
+		all = append(all, m)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	if _, err := dec.ReadToken(); err != io.EOF {
+		return nil, errors.New("there is text behind it")
+	}
+	return all, nil
+}
+
+// Text returns what raw stands for, which must be a string.
+func Text(raw []byte) (string, error) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", errors.New("not a string")
+	}
+	text, err := jsontext.AppendUnquote(nil, raw)
+	return string(text), err
+}
+
+// Set returns the object raw with a member of that name and raw value: in the
+// place of the one it has, or as its first.
+func Set(raw []byte, name string, value []byte) ([]byte, error) {
+	edit, err := wire.Set(raw, wire.Span{End: len(raw)}, name, value)
+	if err != nil {
+		return nil, err
+	}
+	return wire.Splice(raw, edit)
+}
+
+// Object is an object whose names are known. Its methods that read a member
+// return what is said of them for one that is absent or null. The first thing
+// that is wrong with the object, or with one within it that was asked for, is
+// what [Object.Err] returns; whatever was read counts only when that is nil.
+type Object struct {
+	Raw     []byte   // as it was written
+	Members []Member // in their order; nil once something is wrong with the object itself
+
+	at    string         // where it stands in the outermost: "", or as "tools[1]."
+	index map[string]int // of Members, by folded name
+	err   *error         // that of the outermost
+}
+
+// Read reads the one object that raw is.
+func Read(raw []byte) Object { return Object{err: new(error)}.inner("", raw) }
+
+// Err returns the first error of the object and of those within it that were read.
+func (o Object) Err() error { return *o.err }
+
+// Fail makes an error that of o, unless it has one.
+func (o Object) Fail(format string, args ...any) {
+	if *o.err == nil {
+		*o.err = fmt.Errorf(format, args...)
+	}
+}
+
+// inner reads an object that stands within o at a place.
+func (o Object) inner(at string, raw []byte) Object {
+	members, err := Members(raw)
+	if err != nil {
+		o.Fail("%s%w", strings.TrimPrefix(at+": ", ": "), err)
+	}
+	in := Object{Raw: raw, Members: members, at: strings.TrimPrefix(at+".", "."), index: map[string]int{}, err: o.err}
+	for i, m := range members {
+		folded := fold(m.Name)
+		if _, twice := in.index[folded]; twice {
+			o.Fail("the member %q is there in two spellings", in.at+m.Name)
+			return Object{Raw: raw, at: in.at, err: o.err}
+		}
+		in.index[folded] = i
+	}
+	if in.Has("__proto__") {
+		o.Fail("%q is a member in which a JavaScript reader may find any other", in.at+"__proto__")
+	}
+	return in
+}
+
+// fold returns what names have in common that some reader takes for one another.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || wire.Unseen(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, name)
+}
+
+// find returns the raw value of a member, nil when it is absent.
+func (o Object) find(name string) jsontext.Value {
+	i, ok := o.index[fold(name)]
+	if !ok {
+		return nil
+	}
+	if is := o.Members[i].Name; is != name {
+		o.Fail("the member %q can be taken for %s", o.at+is, name)
+		return nil
+	}
+	return o.Members[i].Value
+}
+
+// Has reports whether there is a member of that name, null included.
+func (o Object) Has(name string) bool { return o.find(name) != nil }
+
+// Get returns the raw value of a member; nil when it is absent or null.
+func (o Object) Get(name string) jsontext.Value {
+	if value := o.find(name); value.Kind() != 'n' {
+		return value
+	}
+	return nil
+}
+
+// Text returns a member that must be there and be a string.
+func (o Object) Text(name string) string {
+	text, err := Text(o.Get(name))
+	if err != nil {
+		o.Fail("missing or invalid %q", o.at+name)
+	}
+	return text
+}
+
+// OptionalText returns a member that is a string; "" when it is absent.
+func (o Object) OptionalText(name string) string {
+	if o.Get(name) == nil {
+		return ""
+	}
+	text, err := Text(o.Get(name))
+	if err != nil {
+		o.Fail("%s%s is not a string", o.at, name)
+	}
+	return text
+}
+
+// Number returns a member that is a whole number from 0; absent when it is absent.
+func (o Object) Number(name string, absent uint64) uint64 {
+	raw := o.Get(name)
+	if raw == nil {
+		return absent
+	}
+	n, err := strconv.ParseUint(string(raw), 10, 64)
+	if err != nil {
+		o.Fail("%s%s is not a whole number", o.at, name)
+	}
+	return n
+}
+
+// True reports whether a member is true; false when it is absent.
+func (o Object) True(name string) bool {
+	raw := o.Get(name)
+	if raw != nil && raw.Kind() != 't' && raw.Kind() != 'f' {
+		o.Fail("%s%s is neither true nor false", o.at, name)
+	}
+	return raw.Kind() == 't'
+}
+
+// Object returns a member that is an object; one without members when it is absent.
+func (o Object) Object(name string) Object {
+	raw := o.Get(name)
+	if raw == nil {
+		raw = jsontext.Value("{}")
+	}
+	return o.inner(o.at+name, raw)
+}
+
+// List returns the elements of a member that is an array; none when it is absent.
+func (o Object) List(name string) []jsontext.Value {
+	raw := o.Get(name)
+	if raw == nil {
+		return nil
+	}
+	all, err := Elements(raw)
+	if err != nil {
+		o.Fail("%s%s: %w", o.at, name, err)
+	}
+	return all
+}
+
+// Objects returns a member that is an array of objects; none when it is absent.
+func (o Object) Objects(name string) []Object {
+	var all []Object
+	for i, raw := range o.List(name) {
+		all = append(all, o.inner(fmt.Sprintf("%s%s[%d]", o.at, name, i), raw))
+	}
+	return all
+}
+
+// Texts returns a member that is an array of strings; none when it is absent.
+func (o Object) Texts(name string) []string {
+	var all []string
+	raw := o.Get(name)
+	if raw == nil {
+		return nil
+	}
+	raws, err := Elements(raw)
+	for _, raw := range raws {
+		text, wrong := Text(raw)
+		all, err = append(all, text), cmp.Or(err, wrong)
+	}
+	if err != nil {
+		o.Fail("%s%s must be an array of strings", o.at, name)
+	}
+	return all
+}
+
+// Without returns the object without the members of these names. The others are
+// as they were written, without blanks between them.
+func (o Object) Without(names ...string) []byte {
+	out := []byte{'{'}
+	for _, m := range o.Members {
+		if slices.Contains(names, m.Name) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, m.raw...)
+	}
+	return append(out, '}')
+}
