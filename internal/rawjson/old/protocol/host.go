@@ -1,0 +1,210 @@
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/wire"
+)
+
+// What one record of an extension's memory may hold at most.
+const (
+	MaxRecord = 64 << 10 // bytes of content, tags and meta together
+	MaxTags   = 32
+)
+
+// How many records a query answers with.
+const (
+	usualLimit = 100
+	mostLimit  = 1000
+)
+
+// Append is a wish that something be remembered.
+type Append struct {
+	Namespace string
+	Content   string
+	Tags      []string
+	Meta      []byte // raw JSON, or nil
+}
+
+// ReadAppend reads the params of memory.append.
+func ReadAppend(params []byte) (a Append, err error) {
+	o, err := readObject(params)
+	if err != nil {
+		return a, err
+	}
+	if a.Namespace, err = o.param("namespace"); err != nil {
+		return a, err
+	}
+	if a.Content, err = o.param("content"); err != nil {
+		return a, err
+	}
+	if a.Tags, err = o.texts("tags"); err != nil {
+		return a, err
+	}
+	a.Meta = o.raw("meta")
+	size := len(a.Content) + len(a.Meta)
+	for _, tag := range a.Tags {
+		size += len(tag)
+	}
+	switch {
+	case len(a.Tags) > MaxTags:
+		err = fmt.Errorf("a record has at most %d tags", MaxTags)
+	case size > MaxRecord:
+		err = fmt.Errorf("a record has at most %d bytes, and this one has %d", MaxRecord, size)
+	}
+	return a, err
+}
+
+// Query is what an extension looks for in its memory.
+type Query struct {
+	Namespace       string
+	ContentContains string    // empty: anything
+	TagPrefix       string    // of one tag at least; empty: any or none
+	Since, Until    time.Time // both included; zero for no bound
+	Limit           int       // from 1
+}
+
+// ReadQuery reads the params of memory.query.
+func ReadQuery(params []byte) (q Query, err error) {
+	o, err := readObject(params)
+	if err != nil {
+		return q, err
+	}
+	if q.Namespace, err = o.param("namespace"); err != nil {
+		return q, err
+	}
+	if q.ContentContains, err = o.optional("content_contains"); err != nil {
+		return q, err
+	}
+	if q.TagPrefix, err = o.optional("tag_prefix"); err != nil {
+		return q, err
+	}
+	for name, to := range map[string]*time.Time{"since_ms": &q.Since, "until_ms": &q.Until} {
+		ms, err := o.number(name)
+		if err == nil && ms > 1<<53 {
+			err = fmt.Errorf("%s is too great", name)
+		}
+		if err != nil {
+			return q, err
+		}
+		if o.get(name) != nil {
+			*to = time.UnixMilli(int64(ms))
+		}
+	}
+	limit, err := o.number("limit")
+	q.Limit = int(min(limit, mostLimit))
+	if o.get("limit") == nil || limit == 0 {
+		q.Limit = usualLimit
+	}
+	return q, err
+}
+
+// Remembered is a record as a query answers it.
+type Remembered struct {
+	Written time.Time
+	Content string
+	Tags    []string
+	Meta    []byte // raw JSON, or nil
+}
+
+// AppendRecords appends the result of memory.query with the records, in their order.
+func AppendRecords(dst []byte, namespace string, all []Remembered) []byte {
+	dst = append(dst, `{"records":[`...)
+	for i, r := range all {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = wire.AppendQuote(append(dst, `{"namespace":`...), namespace)
+		dst = strconv.AppendInt(append(dst, `,"timestamp_ms":`...), r.Written.UnixMilli(), 10)
+		dst = wire.AppendQuote(append(dst, `,"content":`...), r.Content)
+		dst = append(dst, `,"tags":[`...)
+		for i, tag := range r.Tags {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = wire.AppendQuote(dst, tag)
+		}
+		dst = append(dst, ']')
+		if r.Meta != nil {
+			dst = append(append(dst, `,"meta":`...), r.Meta...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, `]}`...)
+}
+
+// ReadKey reads the params of config.get.
+func ReadKey(params []byte) (string, error) {
+	o, err := readObject(params)
+	if err != nil {
+		return "", err
+	}
+	return o.param("key")
+}
+
+// ReadSetting reads the params of config.set.
+func ReadSetting(params []byte) (key, value string, err error) {
+	o, err := readObject(params)
+	if err != nil {
+		return "", "", err
+	}
+	if key, err = o.param("key"); err != nil {
+		return "", "", err
+	}
+	value, err = o.param("value")
+	return key, value, err
+}
+
+// param returns a parameter that must be a string.
+func (o object) param(name string) (string, error) {
+	text, ok := o.text(name)
+	if !ok {
+		return "", errors.New("missing or invalid '" + name + "' parameter")
+	}
+	return text, nil
+}
+
+// Setting returns the params of config.changed.
+func Setting(key, value string) []byte {
+	dst := wire.AppendQuote([]byte(`{"key":`), key)
+	return append(wire.AppendQuote(append(dst, `,"value":`...), value), '}')
+}
+
+// Params returns what an extension is greeted with.
+func (g *Greeting) Params() []byte {
+	dst := wire.AppendQuote([]byte(`{"thoughtgate_version":`), g.Build)
+	dst = strconv.AppendInt(append(dst, `,"protocol_version":`...), Version, 10)
+	dst = wire.AppendQuote(append(dst, `,"name":`...), g.Name)
+	dst = wire.AppendQuote(append(dst, `,"root":`...), g.Root)
+	dst = append(dst, `,"config":{`...)
+	for i, key := range slices.Sorted(maps.Keys(g.Config)) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = wire.AppendQuote(append(wire.AppendQuote(dst, key), ':'), g.Config[key])
+	}
+	return append(dst, `}}`...)
+}
+
+// ToolParams returns the params of tool.call.
+func ToolParams(name string, input []byte) []byte {
+	dst := append(wire.AppendQuote([]byte(`{"name":`), name), `,"input":`...)
+	return append(append(dst, input...), '}')
+}
+
+// CommandParams returns the params of command.invoke.
+func CommandParams(command string, args []string, request string) []byte {
+	dst := append(wire.AppendQuote([]byte(`{"command":`), command), `,"args":[`...)
+	for i, arg := range args {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = wire.AppendQuote(dst, arg)
+	}
+	return append(wire.AppendQuote(append(dst, `],"request_id":`...), request), '}')
+}
