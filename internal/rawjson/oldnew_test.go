@@ -1,6 +1,7 @@
 package rawjson_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,7 +12,9 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
 	oldprotocol "github.com/thoughtgate/thoughtgated/internal/rawjson/old/protocol"
+	oldprovider "github.com/thoughtgate/thoughtgated/internal/rawjson/old/provider"
 )
 
 // maker writes JSON at random, most of it what one of the readers wants, some of
@@ -34,12 +37,17 @@ var shapes = map[string]map[string]string{
 	"append":     {"namespace": "id", "content": "text", "tags": "[text", "meta": "any"},
 	"query":      {"namespace": "id", "content_contains": "text", "tag_prefix": "text", "since_ms": "number", "until_ms": "number", "limit": "number"},
 	"setting":    {"key": "id", "value": "text"},
+	"result":     {"content": "[block", "stop_reason": "text", "usage": "any"},
+	"block":      {"type": "blocktype", "text": "text", "id": "id", "name": "id", "input": "any"},
+	"event":      {"event": "inner", "type": "eventtype", "delta": "text", "text": "text", "request_id": "text"},
+	"inner":      {"type": "eventtype", "delta": "text", "text": "text", "id": "id", "name": "id", "input": "any", "message": "text"},
 	"toolresult": {"content": "[any", "isError": "bool"},
 }
 
 var words = map[string][]string{
 	"one": {"1"}, "id": {`"a"`, `"b-1"`, `"a:b"`, `""`}, "text": {`"hi"`, `""`, `"\u0041\n"`, `"x y"`}, "number": {"0", "1", "255", "256", "9007199254740993", "18446744073709551615", "9223372036854775808"},
 	"permission": {`"tools"`, `"memory.read"`}, "action": {`"continue"`, `"modify"`, `"block"`}, "r1": {`"r1"`, `"r2"`}, "outkind": {`"text"`, `"system"`, `"done"`}, "bool": {"true", "false"},
+	"blocktype": {`"text"`, `"tool_use"`, `"thinking"`}, "eventtype": {`"text"`, `"thinking"`, `"tool_use"`, `"usage"`, `"error"`, `"done"`},
 	"any": {`{}`, `{"a":1}`, `{"A":1,"a":[2.50, "x"]}`, `[]`, `[1]`, `"s"`, "{\n\"b\":1}"},
 }
 
@@ -234,4 +242,17 @@ func TestProtocolOldNew(t *testing.T) {
 		func(raw []byte) (any, error) { k, err := protocol.CheckResult(raw); return string(k), err })
 	compare(t, "output", func(raw []byte) (any, error) { k, err := oldprotocol.StreamOf(raw); return k, err },
 		func(raw []byte) (any, error) { k, err := protocol.StreamOf(raw); return k, err })
+}
+
+func TestProviderOldNew(t *testing.T) {
+	compare(t, "result", func(raw []byte) (any, error) { r, err := oldprovider.ReadStreamed(raw); return plain(r), err },
+		func(raw []byte) (any, error) { r, err := provider.ReadStreamed(raw); return plain(r), err })
+	compare(t, "event", func(raw []byte) (any, error) { r, err := oldprovider.ReadEvent(raw); return plain(r), err },
+		func(raw []byte) (any, error) { r, err := provider.ReadEvent(raw); return plain(r), err })
+}
+
+// plain is v as JSON, in which slices of bytes are what they hold.
+func plain(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
 }
