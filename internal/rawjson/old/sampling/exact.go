@@ -1,3 +1,4 @@
+// Package sampling is as it was.
 package sampling
 
 import (
