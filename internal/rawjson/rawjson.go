@@ -32,7 +32,7 @@ type Member struct {
 	Name  string         // unescaped
 	Value jsontext.Value // raw, without blanks around it
 
-	raw []byte // the name and the value
+	quoted []byte // the name, as it was written
 }
 
 // Members returns the members of the one object that raw is, in their order. It
@@ -75,11 +75,11 @@ func read(raw []byte, open jsontext.Kind) ([]Member, error) {
 			if err != nil {
 				return nil, err
 			}
-			start := from
+			quoted := raw[from:to]
 			if from, to, err = next(); err != nil {
 				return nil, err
 			}
-			m = Member{string(name), raw[from:to:to], raw[start:to]}
+			m = Member{string(name), raw[from:to:to], quoted}
 		}
 		all = append(all, m)
 	}
@@ -289,7 +289,7 @@ func (o Object) Texts(name string) []string {
 }
 
 // Without returns the object without the members of these names. The others are
-// as they were written, without blanks between them.
+// as they were written, without blanks around them.
 func (o Object) Without(names ...string) []byte {
 	out := []byte{'{'}
 	for _, m := range o.Members {
@@ -299,7 +299,7 @@ func (o Object) Without(names ...string) []byte {
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(out, m.raw...)
+		out = append(append(append(out, m.quoted...), ':'), m.Value...)
 	}
 	return append(out, '}')
 }

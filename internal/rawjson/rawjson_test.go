@@ -154,7 +154,7 @@ func TestErr(t *testing.T) {
 func TestWithoutAndSet(t *testing.T) {
 	o := rawjson.Read([]byte(` { "type":"usage", "a" : 5 ,"b":[1, 2],"\u0063":null }`))
 	for _, test := range []struct{ got, want string }{
-		{string(o.Without("type")), `{"a" : 5,"b":[1, 2],"\u0063":null}`},
+		{string(o.Without("type")), `{"a":5,"b":[1, 2],"\u0063":null}`},
 		{string(o.Without("a", "c", "other")), `{"type":"usage","b":[1, 2]}`},
 		{string(o.Without("type", "a", "b", "c")), `{}`},
 	} {

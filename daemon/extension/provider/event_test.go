@@ -20,7 +20,7 @@ func TestReadEvent(t *testing.T) {
 		{"parses_tool_use", `{"type":"tool_use","id":"t1","name":"echo","input":{"x":1}}`, Event{Kind: EventToolUse, Use: &ToolUse{"t1", "echo", []byte(`{"x":1}`)}}, ""},
 		{"tool_use_input_defaults_to_empty_object", `{"type":"tool_use","id":"t1","name":"echo"}`, Event{Kind: EventToolUse, Use: &ToolUse{"t1", "echo", []byte(`{}`)}}, ""},
 		{"parses_usage_strips_type", `{"type":"usage","input_tokens":5,"output_tokens":7}`, Event{Kind: EventUsage, Usage: []byte(`{"input_tokens":5,"output_tokens":7}`)}, ""},
-		{"usage with type in the middle", `{"a": 5 , "type":"usage","b":7}`, Event{Kind: EventUsage, Usage: []byte(`{"a": 5,"b":7}`)}, ""},
+		{"usage with type in the middle", `{"a": 5 , "type":"usage","b":7}`, Event{Kind: EventUsage, Usage: []byte(`{"a":5,"b":7}`)}, ""},
 		{"usage of nothing", ` {"event": {"type":"usage"} } `, Event{Kind: EventUsage, Usage: []byte(`{}`)}, ""},
 		{"parses_error", `{"type":"error","message":"boom"}`, Event{Kind: EventError, Text: "boom"}, ""},
 		{"parses_done", `{"type":"done"}`, Event{Kind: EventDone}, ""},

@@ -1,12 +1,17 @@
+// Package agent is as it was.
 package agent
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
+
+const codeParams = -32602
 
 // object is a JSON object, each value raw. Names are exact: of a name in another
 // case the gates would have seen something else.
@@ -110,4 +115,119 @@ func (o object) variables(name string) (map[string]string, error) {
 		all[key] = value
 	}
 	return all, nil
+}
+
+var passing = map[string]bool{"sessionId": true, "_meta": true, "toolCallId": true, "status": true}
+
+// bare returns the params as the arguments of a call: without what belongs to the
+// conversation and is another in each run, so that a grant for a call of the same
+// arguments is good for the next run.
+func bare(params []byte) ([]byte, error) {
+	out := []byte{'{'}
+	err := wire.Members(params, wire.Span{End: len(params)}, func(name []byte, value wire.Span) error {
+		if passing[string(name)] {
+			return nil
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(wire.AppendQuote(out, string(name)), ':'), bytes.TrimSpace(value.Of(params))...)
+		return nil
+	})
+	if err != nil {
+		return nil, &wire.Fault{Code: codeParams, Message: "Invalid params: " + err.Error()}
+	}
+	return append(out, '}'), nil
+}
+
+type option struct {
+	id, kind string
+}
+
+var kindWord = regexp.MustCompile(`^[a-z][a-z_]{0,31}$`)
+
+// readPermission reads what a permission is asked for.
+func readPermission(params []byte) (kind string, call []byte, options []option, err error) {
+	invalid := func(what string) (string, []byte, []option, error) {
+		return "", nil, nil, &wire.Fault{Code: codeParams, Message: "Invalid params: " + what}
+	}
+	all, err := objectOf(params)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	call, err = bare(all["toolCall"])
+	if err != nil {
+		return invalid("toolCall is no object")
+	}
+	about, err := objectOf(call)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	if kind, err = about.text("kind"); err != nil {
+		return "", nil, nil, err
+	}
+	if kind == "" {
+		kind = "other"
+	}
+	if !kindWord.MatchString(kind) {
+		return invalid("toolCall.kind is no word")
+	}
+	raw := all["options"]
+	items, err := wire.Elements(raw, wire.Span{End: len(raw)})
+	if err != nil {
+		return invalid("options is no list")
+	}
+	for _, item := range items {
+		one, err := objectOf(item.Of(raw))
+		if err != nil {
+			return "", nil, nil, err
+		}
+		id, err := one.text("optionId")
+		if err != nil {
+			return "", nil, nil, err
+		}
+		word, err := one.text("kind")
+		if err != nil {
+			return "", nil, nil, err
+		}
+		options = append(options, option{id, word})
+	}
+	return kind, call, options, nil
+}
+
+// Permission is what a permission is asked for.
+func Permission(raw []byte) (string, error) {
+	kind, call, options, err := readPermission(raw)
+	return fmt.Sprintf("%q %s %v", kind, call, options), err
+}
+
+// Bare is bare.
+func Bare(raw []byte) (string, error) {
+	out, err := bare(raw)
+	return string(out), err
+}
+
+// Start is what a terminal is started with.
+func Start(raw []byte) (string, error) {
+	a, err := objectOf(raw)
+	if err != nil {
+		return "", err
+	}
+	command, err := a.text("command")
+	if err != nil {
+		return "", err
+	}
+	args, err := a.texts("args")
+	if err != nil {
+		return "", err
+	}
+	set, err := a.variables("env")
+	if err != nil {
+		return "", err
+	}
+	most, err := a.number("outputByteLimit")
+	if most < 0 {
+		most = 1 << 20
+	}
+	return fmt.Sprintf("%q %q %v %d", command, args, len(set), min(most, 4<<20)), err
 }
