@@ -95,6 +95,17 @@ func Text(raw []byte) (string, error) {
 	return string(text), err
 }
 
+// Canonical returns a JSON value with its members in order, without blanks and
+// needless escapes. Numbers stay as they are written; so does all of what can be
+// read in two ways.
+func Canonical(raw []byte) []byte {
+	value := jsontext.Value(bytes.Clone(raw))
+	if value.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)) != nil {
+		return raw
+	}
+	return value
+}
+
 // Set returns the object raw with a member of that name and raw value: in the
 // place of the one it has, or as its first.
 func Set(raw []byte, name string, value []byte) ([]byte, error) {

@@ -169,3 +169,14 @@ func TestWithoutAndSet(t *testing.T) {
 		}
 	}
 }
+
+func TestCanonical(t *testing.T) {
+	for raw, want := range map[string]string{
+		"": "", ` { "b" : "\u0061\/", "a" :[ 1.50, 1e2 ]}`: `{"a":[1.50,1e2],"b":"a/"}`,
+		`{"a":1,"a":2}`: `{"a":1,"a":2}`, `"\ud800"`: `"\ud800"`, `{ "a"`: `{ "a"`,
+	} {
+		if got := string(rawjson.Canonical([]byte(raw))); got != want {
+			t.Errorf("%s: got %s, want %s", raw, got, want)
+		}
+	}
+}
