@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -54,25 +54,21 @@ func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Sa
 // comparedPart is what of a question the record keeps of a call: its arguments, or
 // all params where there are none.
 func comparedPart(q *pb.Approval) []byte {
-	dec := jsontext.NewDecoder(bytes.NewReader(q.GetArguments()))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return q.GetArguments()
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			break
-		}
-		wanted := name.String() == "arguments" // before the name's buffer is used again
-		value, err := dec.ReadValue()
-		if err != nil {
-			break
-		}
-		if wanted {
-			return bytes.Clone(value)
-		}
+	if arguments := argumentsIn(q.GetArguments()); arguments != nil {
+		return arguments
 	}
 	return q.GetArguments()
+}
+
+// argumentsIn returns the arguments in raw params, nil when there are none.
+func argumentsIn(params []byte) []byte {
+	members, _ := rawjson.Members(params)
+	for _, m := range members {
+		if m.Name == "arguments" {
+			return m.Value
+		}
+	}
+	return nil
 }
 
 // differing lays out the lines in which two JSON values differ, with a few

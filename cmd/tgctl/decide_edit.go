@@ -23,11 +23,10 @@ const longestEdit = 10 << 20
 // were written. It fails when nothing was changed: who closes the editor has not
 // said yes. The editor draws on screen.
 func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Writer) ([]byte, error) {
-	var params map[string]json.RawMessage
-	if err := json.Unmarshal(q.GetArguments(), &params); err != nil || len(params["arguments"]) == 0 {
+	before := argumentsIn(q.GetArguments())
+	if before == nil {
 		return nil, errors.New("the call has no arguments that could be changed")
 	}
-	before := params["arguments"]
 	editor := a.getenv("VISUAL")
 	if editor == "" {
 		editor = a.getenv("EDITOR")

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"errors"
-	"io"
-
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 // shortRoom is how many columns a call's arguments may take in a list that is
@@ -46,30 +41,16 @@ func argumentsOf(method string, params []byte) []byte {
 	if method != toolCall {
 		return nil
 	}
-	dec := jsontext.NewDecoder(bytes.NewReader(params))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil
-	}
 	var args []byte
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
+	members, _ := rawjson.Members(params)
+	for _, m := range members {
+		switch m.Name {
+		case "name":
+		case "arguments":
+			args = m.Value
+		default:
 			return nil
 		}
-		member := name.String()
-		value, err := dec.ReadValue()
-		if err != nil || member != "name" && member != "arguments" {
-			return nil
-		}
-		if member == "arguments" {
-			args = bytes.Clone(value)
-		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil
-	}
-	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil
 	}
 	return args
 }

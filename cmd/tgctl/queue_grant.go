@@ -1,15 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -63,23 +61,11 @@ func newShaping(q *pb.Approval) *shaping {
 
 // namesOf are the members of raw arguments that have a name.
 func namesOf(raw []byte) []name {
-	dec := jsontext.NewDecoder(bytes.NewReader(raw))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil
-	}
 	var names []name
-	for dec.PeekKind() == '"' {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			break
-		}
-		text := tok.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			break
-		}
-		if text != "" {
-			names = append(names, name{text: text, value: clipped(display.JSONLine(value, pastShort, ""))})
+	members, _ := rawjson.Members(raw)
+	for _, m := range members {
+		if m.Name != "" {
+			names = append(names, name{text: m.Name, value: clipped(display.JSONLine(m.Value, pastShort, ""))})
 		}
 	}
 	return names

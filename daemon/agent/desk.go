@@ -10,6 +10,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -61,7 +62,7 @@ var errEarly = errors.New("nothing can be asked before the session is there")
 // permitted is a request that was let through.
 type permitted struct {
 	seq       uint64
-	arguments object // as they are to be used: a person may have changed them
+	arguments rawjson.Object // as they are to be used: a person may have changed them
 	edited    bool
 	line      []byte // the call as it was let through
 	inspect   bool   // extensions want to see its result before the agent does
@@ -119,7 +120,8 @@ func (o *run) let(judge *gate.Attachment, v gate.Verdict) (*permitted, error) {
 	err := wire.Read(v.Line, wire.FromAgent, &e)
 	p := &permitted{seq: v.Seq, edited: v.Replaced, line: v.Line, inspect: v.Inspect}
 	if err == nil {
-		p.arguments, err = objectOf(e.Arguments.Of(v.Line))
+		p.arguments = rawjson.Read(e.Arguments.Of(v.Line))
+		err = invalid(p.arguments.Err())
 	}
 	if err != nil {
 		judge.Outcome(context.WithoutCancel(o.ctx), v.Seq, outcomeFailed)

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -22,19 +24,12 @@ const mostText = 4 << 20
 
 // readFile answers fs/read_text_file.
 func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) {
-	path, err := pathOf(p)
-	if err != nil {
-		return nil, "", err
+	a := p.arguments
+	path, line, limit := pathOf(a), a.Number("line", 1), a.Number("limit", math.MaxInt32)
+	if err := a.Err(); err != nil {
+		return nil, "", invalid(err)
 	}
-	line, err := p.arguments.number("line")
-	if err != nil {
-		return nil, "", err
-	}
-	limit, err := p.arguments.number("limit")
-	if err != nil {
-		return nil, "", err
-	}
-	text, err := readText(path, line, limit)
+	text, err := readText(path, int(min(line, math.MaxInt32)), int(min(limit, math.MaxInt32)))
 	if errors.Is(err, fs.ErrNotExist) {
 		// Before it makes a file an agent reads it, to show the difference: that there
 		// is none yet it knows by the code, or by words of the text. Each looks for others.
@@ -47,15 +42,12 @@ func (o *run) readFile(_ context.Context, p *permitted) ([]byte, string, error) 
 }
 
 // pathOf is the file that a request is about.
-func pathOf(p *permitted) (string, error) {
-	path, err := p.arguments.text("path")
-	if err != nil {
-		return "", err
-	}
+func pathOf(a rawjson.Object) string {
+	path := a.Text("path")
 	if !filepath.IsAbs(path) {
-		return "", fmt.Errorf("the path %q is not absolute", path)
+		a.Fail("the path %q is not absolute", path)
 	}
-	return filepath.Clean(path), nil
+	return filepath.Clean(path)
 }
 
 // readText reads limit lines of a file from a line on, counted from 1; a number
@@ -124,16 +116,9 @@ func takeLines(in *bufio.Reader, limit int) ([]byte, error) {
 
 // writeFile answers fs/write_text_file.
 func (o *run) writeFile(_ context.Context, p *permitted) ([]byte, string, error) {
-	path, err := pathOf(p)
-	if err != nil {
-		return nil, "", err
-	}
-	if p.arguments["content"] == nil {
-		return nil, "", errors.New("there is no content to write")
-	}
-	content, err := p.arguments.text("content")
-	if err != nil {
-		return nil, "", err
+	path, content := pathOf(p.arguments), p.arguments.Text("content")
+	if err := p.arguments.Err(); err != nil {
+		return nil, "", invalid(err)
 	}
 	if len(content) > mostText {
 		return nil, "", fmt.Errorf("write %s: the content is longer than %d bytes", path, mostText)

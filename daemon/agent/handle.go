@@ -1,11 +1,10 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -64,34 +63,31 @@ var telling = map[string]string{"fs/read_text_file": "content", "terminal/output
 
 // retold is result with another text.
 func retold(method string, result []byte, text string) ([]byte, error) {
-	edit, err := wire.Set(result, wire.Span{End: len(result)}, telling[method], wire.AppendQuote(nil, text))
-	if telling[method] == "" || err != nil {
-		return nil, errors.Join(fmt.Errorf("put what extensions say in the place of the result of %s", method), err)
+	if telling[method] == "" {
+		return nil, fmt.Errorf("put what extensions say in the place of the result of %s: it has no text", method)
 	}
-	return wire.Splice(result, edit)
+	return rawjson.Set(result, telling[method], wire.AppendQuote(nil, text))
 }
 
 // passing are members that belong to the conversation: of the params, and of the tool
 // call in a question for permission.
-var passing = map[string]bool{"sessionId": true, "_meta": true, "toolCallId": true, "status": true}
+var passing = []string{"sessionId", "_meta", "toolCallId", "status"}
 
 // bare returns the params as the arguments of a call: without what belongs to the
 // conversation and is another in each run, so that a grant for a call of the same
 // arguments is good for the next run.
 func bare(params []byte) ([]byte, error) {
-	out := []byte{'{'}
-	err := wire.Members(params, wire.Span{End: len(params)}, func(name []byte, value wire.Span) error {
-		if passing[string(name)] {
-			return nil
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(wire.AppendQuote(out, string(name)), ':'), bytes.TrimSpace(value.Of(params))...)
-		return nil
-	})
-	if err != nil {
-		return nil, &wire.Fault{Code: codeParams, Message: "Invalid params: " + err.Error()}
+	o := rawjson.Read(params)
+	if err := o.Err(); err != nil {
+		return nil, invalid(err)
 	}
-	return append(out, '}'), nil
+	return o.Without(passing...), nil
+}
+
+// invalid is the answer to params that can't be read, nil for nil.
+func invalid(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &wire.Fault{Code: codeParams, Message: "Invalid params: " + err.Error()}
 }

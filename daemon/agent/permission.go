@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -60,51 +62,19 @@ func (o *run) permission(ctx context.Context, params []byte) ([]byte, error) {
 
 // readPermission reads what a permission is asked for.
 func readPermission(params []byte) (kind string, call []byte, options []option, err error) {
-	invalid := func(what string) (string, []byte, []option, error) {
-		return "", nil, nil, &wire.Fault{Code: codeParams, Message: "Invalid params: " + what}
+	o := rawjson.Read(params)
+	if o.Get("toolCall") == nil || o.Get("options") == nil {
+		o.Fail("toolCall or options is missing")
 	}
-	all, err := objectOf(params)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	call, err = bare(all["toolCall"])
-	if err != nil {
-		return invalid("toolCall is no object")
-	}
-	about, err := objectOf(call)
-	if err != nil {
-		return "", nil, nil, err
-	}
-	if kind, err = about.text("kind"); err != nil {
-		return "", nil, nil, err
-	}
-	if kind == "" {
-		kind = "other"
-	}
+	about := o.Object("toolCall")
+	kind = cmp.Or(about.OptionalText("kind"), "other")
 	if !kindWord.MatchString(kind) {
-		return invalid("toolCall.kind is no word")
+		o.Fail("toolCall.kind is no word")
 	}
-	raw := all["options"]
-	items, err := wire.Elements(raw, wire.Span{End: len(raw)})
-	if err != nil {
-		return invalid("options is no list")
+	for _, one := range o.Objects("options") {
+		options = append(options, option{one.OptionalText("optionId"), one.OptionalText("kind")})
 	}
-	for _, item := range items {
-		one, err := objectOf(item.Of(raw))
-		if err != nil {
-			return "", nil, nil, err
-		}
-		id, err := one.text("optionId")
-		if err != nil {
-			return "", nil, nil, err
-		}
-		word, err := one.text("kind")
-		if err != nil {
-			return "", nil, nil, err
-		}
-		options = append(options, option{id, word})
-	}
-	return kind, call, options, nil
+	return kind, about.Without(passing...), options, invalid(o.Err())
 }
 
 var cancelledOutcome = []byte(`{"outcome":{"outcome":"cancelled"}}`)

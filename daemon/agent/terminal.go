@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -57,34 +58,35 @@ func (o *run) createTerminal(_ context.Context, p *permitted) ([]byte, string, e
 
 // toStart reads what is to be started. No shell reads it, unless the agent
 // names one.
-func (o *run) toStart(a object) (child.Spec, int, error) {
+func (o *run) toStart(a rawjson.Object) (child.Spec, int, error) {
 	spec := child.Spec{Dir: o.request.Cwd, Env: o.env, DeathSignal: syscall.SIGTERM, Mark: "THOUGHTGATE_CHILD=" + rand.Text()}
-	var err error
-	if spec.Command, err = a.text("command"); err != nil {
-		return spec, 0, err
+	spec.Command, spec.Args = a.Text("command"), a.Texts("args")
+	if strings.ContainsRune(strings.Join(spec.Args, ""), 0) {
+		a.Fail("args holds what is no text")
 	}
-	if spec.Args, err = a.texts("args"); err != nil {
-		return spec, 0, err
-	}
-	dir, err := a.text("cwd")
-	switch {
-	case err != nil:
-		return spec, 0, err
-	case dir != "" && !filepath.IsAbs(dir):
-		return spec, 0, fmt.Errorf("the folder %q is not absolute", dir)
-	case dir != "":
+	if dir := a.OptionalText("cwd"); dir != "" {
 		spec.Dir = dir
 	}
-	set, err := a.variables("env")
-	if err != nil {
-		return spec, 0, err
+	if !filepath.IsAbs(spec.Dir) {
+		a.Fail("the folder %q is not absolute", spec.Dir)
 	}
-	spec.Env = child.ComposeEnv(o.env, set, nil)
-	most, err := a.number("outputByteLimit")
-	if most < 0 {
-		most = usualOutput
+	spec.Env = child.ComposeEnv(o.env, variables(a), nil)
+	most := a.Number("outputByteLimit", usualOutput)
+	return spec, int(min(most, mostOutput)), invalid(a.Err())
+}
+
+// variables returns those that a command is to have beside the run's. The marks of
+// what a run has started stay as they are.
+func variables(a rawjson.Object) map[string]string {
+	all := map[string]string{}
+	for _, v := range a.Objects("env") {
+		key, value := v.OptionalText("name"), v.OptionalText("value")
+		if key == "" || strings.ContainsAny(key, "=\x00") || strings.ContainsRune(value, 0) || strings.HasPrefix(key, "THOUGHTGATE_") {
+			a.Fail("a variable can't be named %q here", key)
+		}
+		all[key] = value
 	}
-	return spec, min(most, mostOutput), err
+	return all
 }
 
 func (ts *terminals) start(spec child.Spec, most int) (string, error) {
@@ -114,10 +116,10 @@ func (ts *terminals) start(spec child.Spec, most int) (string, error) {
 	return id, nil
 }
 
-func (ts *terminals) find(a object) (*terminal, string, error) {
-	id, err := a.text("terminalId")
-	if err != nil {
-		return nil, "", err
+func (ts *terminals) find(a rawjson.Object) (*terminal, string, error) {
+	id := a.Text("terminalId")
+	if err := a.Err(); err != nil {
+		return nil, "", invalid(err)
 	}
 	ts.mu.Lock()
 	defer ts.mu.Unlock()

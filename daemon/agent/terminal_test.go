@@ -35,7 +35,7 @@ func TestTerminals(t *testing.T) {
 		`{"terminalId":"T-1"}`, `{"exitCode":3,"signal":null}`, `"truncated":false,"exitStatus":{"exitCode":3,"signal":null}}`,
 		`{"terminalId":"T-2"}`, `{"output":"","truncated":false}`, `{}`, `{"exitCode":null,"signal":"SIGTERM"}`, `{}`, `error: there is no terminal "T-2"`,
 		`{"terminalId":"T-3"}`, `{"exitCode":0,"signal":null}`, `{"output":"6789","truncated":true,`,
-		`error: start "echo hello": command not found`, `is not absolute`, `args holds what is no text`, `a variable can't be named "THOUGHTGATE_ACTIVE" here`, `{"terminalId":"T-4"}`,
+		`error: start "echo hello": command not found`, `is not absolute`, `args must be an array of strings`, `a variable can't be named "THOUGHTGATE_ACTIVE" here`, `{"terminalId":"T-4"}`,
 	} {
 		lines := strings.Split(got, "\n")
 		if i >= len(lines) || !strings.Contains(lines[i], want) {

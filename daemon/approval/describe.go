@@ -7,7 +7,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
-	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -105,7 +105,7 @@ func shown(c *gate.Call, redact []string) []byte {
 	if len(redact) == 0 {
 		return params[:len(params):len(params)] // of the line, which waits as long: a long one is there once
 	}
-	masked := record.Mask(params, c.InParams(redact), func([]byte) string { return "(not shown)" })
+	masked := rawjson.Mask(params, c.InParams(redact), func([]byte) string { return "(not shown)" })
 	if masked == nil {
 		return []byte(`"(not shown: it could not be read)"`)
 	}

@@ -5,7 +5,7 @@ import (
 	"crypto/hmac"
 	"encoding/hex"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 // Kept takes a line of values apart: what was kept of the values, nil for
@@ -14,28 +14,17 @@ import (
 // or not kept is not.
 func (l *Log) Kept(line []byte) (values []byte, whole, params bool) {
 	var sum []byte
-	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return nil, false, false
-	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return nil, false, false
-		}
-		member := name.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil, false, false
-		}
+	members, err := rawjson.Members(line)
+	for _, m := range members {
 		switch {
-		case (member == ofArguments || member == ofParams) && value.Kind() == '{':
-			values, params = bytes.Clone(value), member == ofParams
-		case member == "hmac" && value.Kind() == '"':
-			if sum, err = hex.DecodeString(string(value[1 : len(value)-1])); err != nil {
-				return nil, false, false
-			}
+		case (m.Name == ofArguments || m.Name == ofParams) && m.Value.Kind() == '{':
+			values, params = bytes.Clone(m.Value), m.Name == ofParams
+		case m.Name == "hmac" && m.Value.Kind() == '"':
+			sum, err = hex.DecodeString(string(m.Value[1 : len(m.Value)-1]))
 		}
+	}
+	if err != nil {
+		return nil, false, false
 	}
 	key := l.key.Load()
 	if values == nil || key == nil {

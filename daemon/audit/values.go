@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -105,7 +106,7 @@ func (l *Log) kept(key *hmacKey, values []byte, redact []string) []byte {
 	case l.keeping().Values == ValuesFull && len(redact) == 0:
 		return values
 	case l.keeping().Values == ValuesFull:
-		return record.Mask(values, redact, key.mask)
+		return rawjson.Mask(values, redact, key.mask)
 	case l.keeping().Values == ValuesRedacted && l.o.Redact != nil:
 		return l.o.Redact(values, redact, key.mask)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -17,7 +18,7 @@ const secret = "sk-live-0123456789abcdef"
 
 // redactor masks the secret of these tests wherever it stands, and what paths name.
 func redactor(values []byte, paths []string, mask func([]byte) string) []byte {
-	masked := record.Mask(values, paths, mask)
+	masked := rawjson.Mask(values, paths, mask)
 	return []byte(strings.ReplaceAll(string(masked), secret, mask([]byte(secret))))
 }
 

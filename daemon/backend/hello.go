@@ -3,12 +3,12 @@ package backend
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -38,25 +38,12 @@ func handshakeKey(line []byte, e *wire.Envelope) string {
 
 // agreement is version and capabilities in the object at s, in a form to compare.
 func agreement(line []byte, s wire.Span) string {
-	var said struct {
-		ProtocolVersion json.RawMessage `json:"protocolVersion"`
-		Capabilities    json.RawMessage `json:"capabilities"`
+	version, unclear := wire.Member(line, s, "protocolVersion")
+	capabilities, err := wire.Member(line, s, "capabilities")
+	if unclear != nil || err != nil {
+		return string(s.Of(line)) // what can be read in two ways agrees with itself only
 	}
-	_ = json.Unmarshal(s.Of(line), &said) // what can't be read is compared as nothing
-	return canonical(said.ProtocolVersion) + " " + canonical(said.Capabilities)
-}
-
-// canonical is raw with its members in order and without blanks, numbers as they
-// are written.
-func canonical(raw []byte) string {
-	var value any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if d.Decode(&value) != nil {
-		return ""
-	}
-	text, _ := json.Marshal(value) // it was read from JSON
-	return string(text)
+	return fmt.Sprintf("%s %s", rawjson.Canonical(version.Of(line)), rawjson.Canonical(capabilities.Of(line)))
 }
 
 // fits reports whether a client may be here that asks for the handshake with key, or
@@ -156,14 +143,14 @@ func (in *instance) greeted(g *greeting, line []byte, e *wire.Envelope) {
 
 // changing are the notifications of changed lists that a server declares.
 func changing(line []byte, s wire.Span) []string {
-	var said struct {
-		Capabilities map[string]struct {
-			ListChanged bool `json:"listChanged"`
-		} `json:"capabilities"`
-	}
-	_ = json.Unmarshal(s.Of(line), &said) // what can't be read declares nothing
 	return slices.DeleteFunc(mcp.ListNotifications(), func(method string) bool {
-		return !said.Capabilities[mcp.ListCapability(method)].ListChanged
+		at, err := s, error(nil)
+		for _, name := range []string{"capabilities", mcp.ListCapability(method), "listChanged"} {
+			if at, err = wire.Member(line, at, name); err != nil { // what can't be read declares nothing
+				return true
+			}
+		}
+		return string(at.Of(line)) != "true"
 	})
 }
 

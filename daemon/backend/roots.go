@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -33,7 +34,7 @@ func (in *instance) rooter() *Member {
 func (in *instance) rooting(m *Member, a *ask, line []byte, e *wire.Envelope) bool {
 	m.roots = "none"
 	if e.Kind == wire.Result {
-		m.roots = canonical(e.Result.Of(line))
+		m.roots = string(rawjson.Canonical(e.Result.Of(line)))
 	}
 	if a.ours {
 		in.vetted(m)

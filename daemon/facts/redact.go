@@ -3,24 +3,18 @@ package facts
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // Redact returns values, one raw JSON value, with each secret it recognises and
 // each member that paths name replaced by what mask returns for it. All other
 // bytes stay as they are. values itself is not changed; without anything to
-// replace it is returned as it is.
-//
-// A path names a member from the outermost object down: `auth.token`;
-// `items.*.secret`, where * stands for any member or element; arrays are also
-// gone through where the path says nothing of them, so `items.secret` means the
-// same. Names are compared without regard to case, since one redaction too many
-// does no harm.
+// replace it is returned as it is. Paths are those of [rawjson.Paths].
 //
 // mask is given the secret itself, unescaped: the part of a string that is
 // secret, or what a named member says (the raw JSON of one that is no string).
@@ -45,8 +39,9 @@ func (r *redactor) redacted(values []byte) []byte {
 
 // redactor notes what is to be replaced while it walks.
 type redactor struct {
-	given  []string // the paths, as they were given
-	paths  [][]string
+	given  []string        // the paths, as they were given
+	paths  rawjson.Paths   // read
+	open   []rawjson.Paths // those that lead on from each frame of the walk
 	mask   func([]byte) string
 	budget int
 	edits  []edit
@@ -84,6 +79,9 @@ func (r *redactor) release() {
 		clear(r.edits)
 		kept.edits, kept.found = r.edits[:0], r.found[:0]
 	}
+	if cap(r.open) <= deepest {
+		kept.open = r.open[:0]
+	}
 	r.pieces.reset()
 	kept.pieces = r.pieces
 	*r = kept
@@ -92,14 +90,8 @@ func (r *redactor) release() {
 
 // splitting takes the paths apart, unless they are those of the last time.
 func (r *redactor) splitting(paths []string) {
-	if slices.Equal(r.given, paths) {
-		return
-	}
-	r.given, r.paths = slices.Clone(paths), nil
-	for _, p := range paths {
-		if p = strings.TrimSpace(p); p != "" {
-			r.paths = append(r.paths, strings.Split(strings.ToLower(p), "."))
-		}
+	if !slices.Equal(r.given, paths) {
+		r.given, r.paths = slices.Clone(paths), rawjson.ParsePaths(paths)
 	}
 }
 
@@ -113,10 +105,26 @@ type edit struct {
 func (r *redactor) member(w *walk, name span) { r.text(w, name) }
 
 // enter takes what a path names as a whole.
-func (r *redactor) enter(w *walk) bool { return !r.named(w) }
+func (r *redactor) enter(w *walk) bool {
+	p := r.leading(w)
+	r.open = append(r.open[:len(w.frames)], p)
+	return !p.End()
+}
+
+// leading returns the paths that lead to where the walk is.
+func (r *redactor) leading(w *walk) rawjson.Paths {
+	top := w.top()
+	switch {
+	case top == nil:
+		return r.paths
+	case top.object && len(r.open[len(w.frames)-1]) > 0:
+		return r.open[len(w.frames)-1].Member(string(unquoted(w.raw[top.name.start:top.name.end])))
+	}
+	return r.open[len(w.frames)-1].Element(top.index)
+}
 
 func (r *redactor) value(w *walk, kind jsontext.Kind, v span) {
-	if r.named(w) {
+	if r.leading(w).End() {
 		r.whole(w, v)
 		return
 	}
@@ -217,46 +225,6 @@ func merged(text []byte, found []span) []span {
 		out = append(out, f)
 	}
 	return out
-}
-
-// named reports whether a path names where the walk is.
-func (r *redactor) named(w *walk) bool {
-	if len(r.paths) == 0 {
-		return false
-	}
-	var at []string
-	for _, f := range w.frames {
-		switch {
-		case f.object && f.name.end > 0:
-			at = append(at, strings.ToLower(string(unquoted(w.raw[f.name.start:f.name.end]))))
-		case !f.object:
-			at = append(at, "")
-		}
-	}
-	return slices.ContainsFunc(r.paths, func(p []string) bool { return covers(p, at) })
-}
-
-// covers reports whether the path leads to at, in which an element of an array
-// is "". A member's own name may hold dots.
-func covers(path, at []string) bool {
-	if len(at) == 0 {
-		return len(path) == 0
-	}
-	if at[0] == "" {
-		return covers(path, at[1:]) || len(path) > 0 && path[0] == "*" && covers(path[1:], at[1:])
-	}
-	if len(path) == 0 {
-		return false
-	}
-	if path[0] == "*" && covers(path[1:], at[1:]) {
-		return true
-	}
-	for n := 1; n <= len(path); n++ {
-		if strings.Join(path[:n], ".") == at[0] && covers(path[n:], at[1:]) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *redactor) spliced(values []byte) []byte {

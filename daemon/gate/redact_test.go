@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -39,8 +39,8 @@ func TestWhatIsNotShown(t *testing.T) {
 			hide := func([]byte) string { return "hidden" }
 			values, areParams := c.values()
 			for where, got := range map[string][]byte{
-				"shown":    record.Mask(shown.Params(), shown.InParams([]string{"message"}), hide),
-				"recorded": record.Mask(values, c.inValues([]string{"message"}, areParams), hide),
+				"shown":    rawjson.Mask(shown.Params(), shown.InParams([]string{"message"}), hide),
+				"recorded": rawjson.Mask(values, c.inValues([]string{"message"}, areParams), hide),
 			} {
 				if !bytes.Contains(got, []byte(`"hidden"`)) || bytes.Contains(got, []byte("hunter2")) {
 					t.Errorf("%s: %s", where, got)

@@ -1,13 +1,13 @@
 package pin
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // listed says what kind of thing a list is of, for the lists that are pinned.
@@ -53,7 +53,7 @@ func (b *Book) Of(c *gate.Call) gate.Pinned {
 	defer b.mu.RUnlock()
 	p := b.status(c, t)
 	b.named(c, t, &p)
-	if a := b.about(c, t); t.kind == Tool && a != nil && a.destroys {
+	if a := b.about(c, t); t.kind == Tool && a != nil && a.Destroys {
 		p.Facts = append(p.Facts, gate.Fact{Name: "acts", Detail: "its definition says that it destroys", By: c.Server})
 	}
 	return p
@@ -105,10 +105,8 @@ func destructive(annotations []byte) bool {
 	if len(annotations) == 0 {
 		return false
 	}
-	var claims struct {
-		Destructive any `json:"destructiveHint"`
-	}
-	return json.Unmarshal(annotations, &claims) == nil && claims.Destructive == true
+	hint, err := wire.Member(annotations, wire.Span{End: len(annotations)}, "destructiveHint")
+	return err != nil || string(hint.Of(annotations)) == "true" // a name that some reader takes for it is an error
 }
 
 // pinned returns what is known of a thing, nil for nothing. b.mu is held.

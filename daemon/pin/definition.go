@@ -31,8 +31,7 @@ type about struct {
 	Smells      []Smell         `json:"smells,omitempty"`
 	Mentions    []string        `json:"mentions,omitempty"` // words in it that may be the names of tools, in lower case
 	Annotations json.RawMessage `json:"annotations,omitempty"`
-
-	destroys bool // the annotations say that it does; worked out once, since each call asks
+	Destroys    bool            `json:"destroys,omitempty"` // the annotations say that it does, to one reader at least
 }
 
 // encode is a for the disk.
@@ -44,7 +43,7 @@ func decodeAbout(raw []byte) (a about, err error) {
 		return a, nil
 	}
 	err = json.Unmarshal(raw, &a)
-	a.destroys = destructive(a.Annotations)
+	a.Destroys = a.Destroys || destructive(a.Annotations)
 	return a, err
 }
 

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -118,8 +117,7 @@ func (d *differ) required(path []string, before, after []byte) {
 			}
 			found = true
 			c := Change{Path: strings.Join(path, "."), Grade: High, Note: note}
-			raw, _ := jsontext.AppendQuote(nil, name)
-			to(&c, raw)
+			to(&c, wire.AppendQuote(nil, name))
 			d.add(c)
 		}
 	}
@@ -172,17 +170,7 @@ func textsOf(raw []byte) []string {
 // sameValue reports whether two JSON values differ in nothing but blanks,
 // escapes and the order of members. Numbers are compared as they are written.
 func sameValue(a, b []byte) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	x, y := jsontext.Value(bytes.Clone(a)), jsontext.Value(bytes.Clone(b))
-	options := []jsontext.Options{
-		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false), jsontext.ReorderRawObjects(true),
-	}
-	if x.Canonicalize(options...) != nil || y.Canonicalize(options...) != nil {
-		return false
-	}
-	return bytes.Equal(x, y)
+	return bytes.Equal(a, b) || bytes.Equal(rawjson.Canonical(a), rawjson.Canonical(b))
 }
 
 // summary says in a few words what changed: the paths of the first members.

@@ -671,6 +671,9 @@ func TestDestructiveActs(t *testing.T) {
 	for claims, want := range map[string]bool{
 		`{"destructiveHint":true}`: true, `{"destructiveHint":true,"readOnlyHint":true}`: true,
 		`{"destructiveHint":false}`: false, `{"readOnlyHint":false}`: false, `{"destructiveHint":"true"}`: false, `{}`: false, `[]`: false,
+		// What one reader takes for the claim, and another not.
+		`{"destructiveHint":true,"DestructiveHint":false}`: true, `{"DestructiveHint":true}`: true, `{"destructiveHint ":false}`: true,
+		`{},"Annotations":{"destructiveHint":true}`: true, `{"destructiveHint":false,"title":"\ud800"}`: false, `{"destructiveHint":true,"title":"\ud800"}`: true,
 	} {
 		for _, mode := range []config.PinMode{config.PinHold, config.PinWarn, config.PinOff} {
 			s := newDesk(t, mode).shim("a1", "files", "l1")

@@ -88,8 +88,8 @@ func sniff(name string, raw []byte, budget *int) about {
 	default:
 		*budget -= len(raw)
 		n.walk(raw)
-		n.about.Annotations = annotationsOf(raw)
-		n.about.destroys = destructive(n.about.Annotations)
+		annotations, err := annotationsOf(raw)
+		n.about.Annotations, n.about.Destroys = annotations, err != nil || destructive(annotations)
 	}
 	for word := range n.mentions {
 		if !n.members[word] && word != strings.ToLower(name) && len(n.about.Mentions) < mostMentions {
@@ -104,12 +104,12 @@ func sniff(name string, raw []byte, budget *int) about {
 // that claim nothing.
 const maxAnnotations = 4 << 10
 
-func annotationsOf(raw []byte) []byte {
+func annotationsOf(raw []byte) ([]byte, error) {
 	at, err := wire.Member(raw, wire.Span{End: len(raw)}, "annotations")
 	if err != nil || !at.Present() || at.Len() > maxAnnotations || raw[at.Start] != '{' {
-		return nil
+		return nil, err
 	}
-	return bytes.Clone(at.Of(raw))
+	return bytes.Clone(at.Of(raw)), nil
 }
 
 func (n *nose) smell(what, quote, where string) {
@@ -135,11 +135,12 @@ func (n *nose) name(name string) {
 
 // walk looks at every string of the definition, names of members included.
 func (n *nose) walk(raw []byte) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	// The line was read strictly before, and may hold half a character.
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowInvalidUTF8(true))
 	for {
 		token, err := d.ReadToken()
 		if err != nil {
-			return // the end; the line was read strictly before
+			return // the end
 		}
 		if token.Kind() != '"' {
 			continue

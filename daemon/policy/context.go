@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/shape"
 	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
@@ -202,103 +203,55 @@ func askValue(s *subject, params []byte) (cedar.Record, error) {
 }
 
 func (d *askParams) read(params []byte) error {
-	return eachMember(params, func(name string, value jsontext.Value) (err error) {
-		switch name {
+	o := rawjson.Read(params)
+	for _, name := range []string{"message", "systemPrompt", "messages", "url"} {
+		o.Has(name) // what an agent may take for it is an error
+	}
+	for _, m := range o.Members {
+		switch m.Name {
 		case "message", "systemPrompt":
-			return d.addText(value)
+			d.text = append(d.text, o.Text(m.Name))
 		case "messages":
-			return d.texts(value)
+			d.addTexts(m.Value)
 		case "url":
-			d.uri, err = unquote(value)
-			return err
-		case "tools":
-			return eachItem(value, func(tool jsontext.Value) error {
-				return eachMember(tool, func(name string, value jsontext.Value) error {
-					if name != "name" {
-						return nil
-					}
-					text, err := unquote(value)
-					d.tools = append(d.tools, text)
-					return err
-				})
-			})
-		case "requestedSchema":
-			return eachMember(value, func(name string, value jsontext.Value) error {
-				if name != "properties" {
-					return nil
-				}
-				return eachMember(value, func(name string, _ jsontext.Value) error {
-					d.properties = append(d.properties, name)
-					return nil
-				})
-			})
-		}
-		return nil
-	})
-}
-
-func (d *askParams) addText(value jsontext.Value) error {
-	text, err := unquote(value)
-	d.text = append(d.text, text)
-	return err
-}
-
-// texts collects every member "text" in value, at any depth.
-func (d *askParams) texts(value jsontext.Value) error {
-	switch value.Kind() {
-	case '[':
-		return eachItem(value, d.texts)
-	case '{':
-		return eachMember(value, func(name string, value jsontext.Value) error {
-			if name == "text" && value.Kind() == '"' {
-				return d.addText(value)
+			d.uri = o.Text(m.Name)
+		case "tools", "requestedSchema":
+			if o.Get(m.Name) == nil {
+				o.Fail("%s is null", m.Name)
 			}
-			return d.texts(value)
-		})
-	}
-	return nil
-}
-
-// eachMember calls f for each member of the JSON object raw.
-func eachMember(raw []byte, f func(name string, value jsontext.Value) error) error {
-	return each(raw, '{', f)
-}
-
-// eachItem calls f for each item of the JSON array raw.
-func eachItem(raw []byte, f func(item jsontext.Value) error) error {
-	return each(raw, '[', func(_ string, value jsontext.Value) error { return f(value) })
-}
-
-func each(raw []byte, kind jsontext.Kind, f func(name string, value jsontext.Value) error) error {
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
-	tok, err := dec.ReadToken()
-	if err != nil {
-		return err
-	}
-	if tok.Kind() != kind {
-		return fmt.Errorf("found %v, expected %v", tok.Kind(), kind)
-	}
-	for k := dec.PeekKind(); k != '}' && k != ']'; k = dec.PeekKind() {
-		name := ""
-		if kind == '{' {
-			if tok, err = dec.ReadToken(); err != nil {
-				return err
-			}
-			name = tok.String()
 		}
-		value, err := dec.ReadValue()
+	}
+	for _, tool := range o.Objects("tools") {
+		if tool.Has("name") {
+			d.tools = append(d.tools, tool.Text("name"))
+		}
+	}
+	if schema := o.Object("requestedSchema"); schema.Has("properties") {
+		properties, err := rawjson.Members(schema.Get("properties"))
 		if err != nil {
-			return err
+			o.Fail("requestedSchema.properties: %w", err)
 		}
-		if err := f(name, value); err != nil {
-			return err
+		for _, p := range properties {
+			d.properties = append(d.properties, p.Name)
 		}
 	}
-	_, err = dec.ReadToken()
-	return err
+	return o.Err()
 }
 
-func unquote(raw []byte) (string, error) {
-	b, err := jsontext.AppendUnquote(nil, raw)
-	return string(b), err
+// addTexts collects every member "text" in value, at any depth.
+func (d *askParams) addTexts(value jsontext.Value) {
+	dec, isText := jsontext.NewDecoder(bytes.NewBuffer(value)), false
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return // the end: what is in it was read strictly before
+		}
+		switch kind, n := dec.StackIndex(dec.StackDepth()); {
+		case token.Kind() != '"' || kind != '{':
+		case n%2 == 1: // a name
+			isText = token.String() == "text"
+		case isText:
+			d.text = append(d.text, token.String())
+		}
+	}
 }

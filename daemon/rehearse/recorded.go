@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -62,24 +61,12 @@ func (r *Recorded) line() (Line, error) {
 func isParams(values []byte, name string) bool {
 	named := false
 	other := false
-	dec := jsontext.NewDecoder(bytes.NewReader(values), jsontext.AllowDuplicateNames(true))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return false
-	}
-	for dec.PeekKind() == '"' {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return false
-		}
-		member := tok.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return false
-		}
-		switch member {
+	members, _ := rawjson.Members(values) // without any it is not named
+	for _, m := range members {
+		switch m.Name {
 		case "name":
-			text, err := jsontext.AppendUnquote(nil, value)
-			named = err == nil && string(text) == name
+			text, err := rawjson.Text(m.Value)
+			named = err == nil && text == name
 		case "_meta", "task", "requestState", "inputResponses":
 		default:
 			other = true

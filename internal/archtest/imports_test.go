@@ -53,9 +53,10 @@ const (
 // library. Packages are named from the top of the repository; daemon/* and
 // internal/* stand for what has no line of its own. Tests may import anything.
 var mayImport = map[string][]string{
-	"internal/*":     {sys, json},
-	"internal/child": {sys},
-	"internal/mcp":   {sys, json, "internal/wire"},
+	"internal/*":       {sys, json},
+	"internal/child":   {sys},
+	"internal/rawjson": {json, "internal/wire"},
+	"internal/mcp":     {sys, json, "internal/wire"},
 	// One package for each syntax of configuration files, which alone knows the
 	// library that reads it, on what is the same for all of them.
 	"internal/edit/*":    {"internal/edit"},
@@ -134,7 +135,7 @@ var mayImport = map[string][]string{
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/wire"},
-	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/record",
+	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/rawjson", "internal/record",
 		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson"},
 	"cmd/tgctl/host": {sys, "internal/sock"},
 	// How messages are written with --json: it knows them by their descriptors alone.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -193,11 +194,8 @@ func (m *Member) result(id, result []byte, modern bool) {
 	dst := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	dst = append(dst, `,"result":`...)
 	if modern {
-		edit, err := wire.Set(result, wire.Span{End: len(result)}, "resultType", []byte(`"complete"`))
-		if err == nil {
-			result, err = wire.Splice(result, edit)
-		}
-		if err != nil {
+		var err error
+		if result, err = rawjson.Set(result, "resultType", []byte(`"complete"`)); err != nil {
 			m.deliver(mcp.RefuseUnread(id, mcp.CodeInternal, err.Error()))
 			return
 		}

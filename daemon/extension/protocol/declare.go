@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 // Declared is what an extension says in its handshake that it offers. Raw JSON in it
@@ -61,102 +62,43 @@ type Greeting struct {
 // ReadGreeting reads the answer to a handshake. It refuses another version of the
 // protocol, whatever is malformed, and what the manifest does not grant.
 func ReadGreeting(raw []byte, m *manifest.Manifest) (*Declared, error) {
-	o, err := readObject(raw)
-	if err != nil {
-		return nil, fmt.Errorf("the answer to initialize can't be read: %w", err)
+	o := rawjson.Read(raw)
+	switch version := o.Number("protocol_version", 0); {
+	case !o.Has("protocol_version"):
+		o.Fail("there is no protocol_version in it")
+	case version != Version:
+		o.Fail("it speaks protocol_version %d, and the only one supported is %d", version, Version)
 	}
-	version, err := o.number("protocol_version")
-	if err != nil || o.get("protocol_version") == nil {
-		return nil, errors.New("the answer to initialize has no protocol_version")
+	d, offered := &Declared{}, o.Object("capabilities")
+	for _, t := range offered.Objects("tools") {
+		d.Tools = append(d.Tools, Tool{t.Text("name"), t.Text("description"), OneLine(t.Get("input_schema"))})
 	}
-	if version != Version {
-		return nil, fmt.Errorf("it speaks protocol_version %d, and the only one supported is %d", version, Version)
+	for _, p := range offered.Objects("providers") {
+		d.Providers = append(d.Providers, readProvider(p))
 	}
-	d := &Declared{}
-	if o.get("capabilities") == nil {
-		return d, nil
+	for _, c := range offered.Objects("capabilities") {
+		d.Capabilities = append(d.Capabilities, readCapability(c))
 	}
-	if o, err = readObject(o.get("capabilities")); err != nil {
-		return nil, fmt.Errorf("capabilities: %w", err)
-	}
-	if d.Tools, err = readAll(o, "tools", readTool); err != nil {
-		return nil, err
-	}
-	if d.Providers, err = readAll(o, "providers", readProvider); err != nil {
-		return nil, err
-	}
-	if d.Capabilities, err = readAll(o, "capabilities", readCapability); err != nil {
-		return nil, err
+	if err := o.Err(); err != nil {
+		return nil, fmt.Errorf("the answer to initialize: %w", err)
 	}
 	return d, d.check(m)
 }
 
-func readAll[T any](o object, name string, read func(object) (T, error)) ([]T, error) {
-	raws, err := o.list(name)
-	if err != nil {
-		return nil, err
+func readProvider(o rawjson.Object) Provider {
+	p := Provider{ID: o.Text("id"), DisplayName: o.Text("display_name"), Description: o.Text("description"), ConfigSchema: OneLine(o.Get("config_schema"))}
+	for _, m := range o.Objects("models") {
+		p.Models = append(p.Models, Model{m.Text("id"), m.OptionalText("display_name"), OneLine(m.Get("capabilities")), m.Number("context_window", 0)})
 	}
-	var all []T
-	for i, raw := range raws {
-		one, err := readObject(raw)
-		if err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", name, i, err)
-		}
-		item, err := read(one)
-		if err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", name, i, err)
-		}
-		all = append(all, item)
-	}
-	return all, nil
+	return p
 }
 
-// need reads members that must be strings.
-func (o object) need(into map[string]*string) error {
-	for name, to := range into {
-		text, ok := o.text(name)
-		if !ok {
-			return fmt.Errorf("missing or invalid %q", name)
-		}
-		*to = text
-	}
-	return nil
-}
-
-func readTool(o object) (t Tool, err error) {
-	err = o.need(map[string]*string{"name": &t.Name, "description": &t.Description})
-	t.InputSchema = o.raw("input_schema")
-	return t, err
-}
-
-func readProvider(o object) (p Provider, err error) {
-	if err = o.need(map[string]*string{"id": &p.ID, "display_name": &p.DisplayName, "description": &p.Description}); err != nil {
-		return p, err
-	}
-	p.ConfigSchema = o.raw("config_schema")
-	p.Models, err = readAll(o, "models", func(o object) (m Model, err error) {
-		if err = o.need(map[string]*string{"id": &m.ID}); err == nil {
-			m.DisplayName, err = o.optional("display_name")
-		}
-		if err == nil {
-			m.ContextWindow, err = o.number("context_window")
-		}
-		m.Capabilities = o.raw("capabilities")
-		return m, err
-	})
-	return p, err
-}
-
-func readCapability(o object) (c Capability, err error) {
-	if err = o.need(map[string]*string{"kind": &c.Kind, "name": &c.Name}); err != nil {
-		return c, err
-	}
-	words, err := o.texts("permissions")
-	for _, word := range words {
+func readCapability(o rawjson.Object) Capability {
+	c := Capability{Kind: o.Text("kind"), Name: o.Text("name"), Params: OneLine(o.Get("params"))}
+	for _, word := range o.Texts("permissions") {
 		c.Permissions = append(c.Permissions, manifest.Permission(word))
 	}
-	c.Params = o.raw("params")
-	return c, err
+	return c
 }
 
 // check refuses what can't be meant, and what the manifest does not grant.

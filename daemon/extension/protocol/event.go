@@ -1,9 +1,10 @@
 package protocol
 
 import (
-	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 // EventKind is what a piece of a command's output is.
@@ -52,63 +53,41 @@ func ReadEvent(method string, params []byte, request string) (e Event, ok bool, 
 }
 
 func readOutput(params []byte, request string) (Event, bool, error) {
-	o, err := readObject(params)
-	if err != nil {
-		return Event{}, false, err
-	}
-	of, ok := o.text("request_id")
-	if !ok {
-		return Event{}, false, errors.New("command.output without request_id")
-	}
-	if o, err = readObject(o.get("event")); err != nil {
-		return Event{}, false, fmt.Errorf("command.output: event: %w", err)
-	}
-	kind, _ := o.text("kind")
-	e := Event{Kind: EventKind(kind)}
+	o := rawjson.Read(params)
+	of, event := o.Text("request_id"), o.Object("event")
+	e := Event{Kind: EventKind(event.Text("kind"))}
 	switch e.Kind {
 	case Text, System:
-		if e.Content, ok = o.text("content"); !ok {
-			return Event{}, false, fmt.Errorf("command.output of kind %s without content", e.Kind)
-		}
+		e.Content = event.Text("content")
 	case Done:
 	default:
-		return Event{}, false, fmt.Errorf("command.output of the unknown kind %q", Plain(kind, 40))
+		o.Fail("the kind %q is not known", Plain(string(e.Kind), 40))
+	}
+	if err := o.Err(); err != nil {
+		return Event{}, false, fmt.Errorf("%s: %w", CommandOutput, err)
 	}
 	return e, of == request, nil
 }
 
 func readTask(kind EventKind, params []byte) (Event, error) {
-	o, err := readObject(params)
-	if err != nil {
-		return Event{}, fmt.Errorf("%s: %w", kind, err)
-	}
-	e := Event{Kind: kind}
-	need := map[string]*string{"id": &e.Task}
+	o := rawjson.Read(params)
+	e := Event{Kind: kind, Task: o.Text("id")}
 	switch kind {
 	case TaskStart:
-		need["label"] = &e.Label
-		e.TaskKind, err = o.optional("kind")
+		e.Label, e.TaskKind = o.Text("label"), o.OptionalText("kind")
 	case TaskUpdate:
-		if e.Current, err = o.number("current"); err == nil {
-			e.Total, err = o.number("total")
-		}
-		if err == nil {
-			e.Content, err = o.optional("message")
-		}
+		e.Current, e.Total, e.Content = o.Number("current", 0), o.Number("total", 0), o.OptionalText("message")
 	case TaskLog:
-		need["line"] = &e.Content
+		e.Content = o.Text("line")
 	case TaskDone:
-		e.Error, err = o.optional("error")
+		e.Error = o.OptionalText("error")
 	default:
 		return Event{}, fmt.Errorf("there is no %q", Plain(string(kind), 40))
 	}
-	if err == nil {
-		err = o.need(need)
+	if e.Task == "" {
+		o.Fail("id is empty")
 	}
-	if err == nil && e.Task == "" {
-		err = errors.New("id is empty")
-	}
-	if err != nil {
+	if err := o.Err(); err != nil {
 		return Event{}, fmt.Errorf("%s: %w", kind, err)
 	}
 	return e, nil
@@ -116,13 +95,13 @@ func readTask(kind EventKind, params []byte) (Event, error) {
 
 // ReadExit reads the result of a command: its exit code, 0 where it says none.
 func ReadExit(raw []byte) (int, error) {
-	o, err := readObject(raw)
-	if err != nil {
+	o := rawjson.Read(raw)
+	code := o.Number("exit_code", 0)
+	if code > 255 {
+		o.Fail("exit_code is more than 255")
+	}
+	if err := o.Err(); err != nil {
 		return 0, fmt.Errorf("the result of the command: %w", err)
 	}
-	code, err := o.number("exit_code")
-	if err == nil && code > 255 {
-		err = errors.New("exit_code is more than 255")
-	}
-	return int(code), err
+	return int(code), nil
 }

@@ -33,11 +33,13 @@ func TestEvents(t *testing.T) {
 		{method: "window/logMessage", params: `[]`},
 
 		// What is malformed is told apart, and the next counts again.
-		{method: "command.output", params: `{"request_id":"r1","event":{}}`, wrong: "unknown kind"},
-		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"text"}}`, wrong: "without content"},
+		{method: "command.output", params: `{"request_id":"r1","event":{}}`, wrong: `"event.kind"`},
+		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"text"}}`, wrong: `"event.content"`},
+		{method: "command.output", params: `{"request_id":"r1","event":{"kind":"shout"}}`, wrong: `the kind "shout" is not known`},
+		{method: "command.output", params: `{"request_id":"r1","Event":{"kind":"done"}}`, wrong: "can be taken for event"},
 		{method: "command.output", params: `{"request_id":"r1"}`, wrong: "event"},
-		{method: "command.output", params: `{"event":{"kind":"done"}}`, wrong: "without request_id"},
-		{method: "command.output", params: `{"request_id":1,"event":{"kind":"done"}}`, wrong: "without request_id"},
+		{method: "command.output", params: `{"event":{"kind":"done"}}`, wrong: `"request_id"`},
+		{method: "command.output", params: `{"request_id":1,"event":{"kind":"done"}}`, wrong: `"request_id"`},
 		{method: "command.output", params: `[]`, wrong: "not a JSON object"},
 		{method: "task.start", params: `{"id":"a"}`, wrong: `"label"`},
 		{method: "task.update", params: `{"id":"a","current":-1}`, wrong: "current is not a whole number"},

@@ -1,10 +1,9 @@
 package protocol
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -32,38 +31,29 @@ const mostReason = 1000
 // member that is not known or does not fit the action is an error, unless it is
 // null or an empty text.
 func ReadAnswer(raw []byte, changed string) (Answer, error) {
-	o, err := readObject(raw)
-	if err != nil {
-		return Answer{}, err
-	}
-	word, ok := o.text("action")
-	if !ok {
-		return Answer{}, errors.New("there is no action in it")
-	}
-	a := Answer{Action: Action(word)}
+	o := rawjson.Read(raw)
+	a := Answer{Action: Action(o.Text("action"))}
 	may := []string{"action"}
 	switch a.Action {
 	case Continue:
 	case Modify:
 		may = append(may, changed)
-		a.Changed = o.raw(changed)
-		if !isObject(a.Changed) {
-			return Answer{}, fmt.Errorf("the action is modify, and %s is not a JSON object", changed)
+		if a.Changed = OneLine(o.Get(changed)); !isObject(a.Changed) {
+			o.Fail("the action is modify, and %s is not a JSON object", changed)
 		}
 	case Block:
 		may = append(may, "reason")
-		reason, err := o.optional("reason")
-		if err != nil {
-			return Answer{}, err
-		}
-		a.Reason = Plain(reason, mostReason)
+		a.Reason = Plain(o.OptionalText("reason"), mostReason)
 	default:
-		return Answer{}, fmt.Errorf("there is no action %q", Plain(word, 40))
+		o.Fail("there is no action %q", Plain(string(a.Action), 40))
 	}
-	for _, m := range o {
-		if empty := m.value.Kind() == 'n' || string(m.value) == `""`; !empty && !slices.Contains(may, m.name) {
-			return Answer{}, fmt.Errorf("%q does not belong to the action %s", Plain(m.name, 40), a.Action)
+	for _, m := range o.Members {
+		if empty := m.Value.Kind() == 'n' || string(m.Value) == `""`; !empty && !slices.Contains(may, m.Name) {
+			o.Fail("%q does not belong to the action %s", Plain(m.Name, 40), a.Action)
 		}
+	}
+	if err := o.Err(); err != nil {
+		return Answer{}, err
 	}
 	return a, nil
 }

@@ -1,13 +1,12 @@
 package protocol
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -32,32 +31,20 @@ type Append struct {
 }
 
 // ReadAppend reads the params of memory.append.
-func ReadAppend(params []byte) (a Append, err error) {
-	o, err := readObject(params)
-	if err != nil {
-		return a, err
-	}
-	if a.Namespace, err = o.param("namespace"); err != nil {
-		return a, err
-	}
-	if a.Content, err = o.param("content"); err != nil {
-		return a, err
-	}
-	if a.Tags, err = o.texts("tags"); err != nil {
-		return a, err
-	}
-	a.Meta = o.raw("meta")
+func ReadAppend(params []byte) (Append, error) {
+	o := rawjson.Read(params)
+	a := Append{Namespace: param(o, "namespace"), Content: param(o, "content"), Tags: o.Texts("tags"), Meta: OneLine(o.Get("meta"))}
 	size := len(a.Content) + len(a.Meta)
 	for _, tag := range a.Tags {
 		size += len(tag)
 	}
 	switch {
 	case len(a.Tags) > MaxTags:
-		err = fmt.Errorf("a record has at most %d tags", MaxTags)
+		o.Fail("a record has at most %d tags", MaxTags)
 	case size > MaxRecord:
-		err = fmt.Errorf("a record has at most %d bytes, and this one has %d", MaxRecord, size)
+		o.Fail("a record has at most %d bytes, and this one has %d", MaxRecord, size)
 	}
-	return a, err
+	return a, o.Err()
 }
 
 // Query is what an extension looks for in its memory.
@@ -70,38 +57,23 @@ type Query struct {
 }
 
 // ReadQuery reads the params of memory.query.
-func ReadQuery(params []byte) (q Query, err error) {
-	o, err := readObject(params)
-	if err != nil {
-		return q, err
-	}
-	if q.Namespace, err = o.param("namespace"); err != nil {
-		return q, err
-	}
-	if q.ContentContains, err = o.optional("content_contains"); err != nil {
-		return q, err
-	}
-	if q.TagPrefix, err = o.optional("tag_prefix"); err != nil {
-		return q, err
-	}
+func ReadQuery(params []byte) (Query, error) {
+	o := rawjson.Read(params)
+	q := Query{Namespace: param(o, "namespace"), ContentContains: o.OptionalText("content_contains"), TagPrefix: o.OptionalText("tag_prefix")}
 	for name, to := range map[string]*time.Time{"since_ms": &q.Since, "until_ms": &q.Until} {
-		ms, err := o.number(name)
-		if err == nil && ms > 1<<53 {
-			err = fmt.Errorf("%s is too great", name)
+		ms := o.Number(name, 0)
+		if ms > 1<<53 {
+			o.Fail("%s is too great", name)
 		}
-		if err != nil {
-			return q, err
-		}
-		if o.get(name) != nil {
+		if o.Get(name) != nil {
 			*to = time.UnixMilli(int64(ms))
 		}
 	}
-	limit, err := o.number("limit")
-	q.Limit = int(min(limit, mostLimit))
-	if o.get("limit") == nil || limit == 0 {
+	q.Limit = int(min(o.Number("limit", 0), mostLimit))
+	if q.Limit == 0 {
 		q.Limit = usualLimit
 	}
-	return q, err
+	return q, o.Err()
 }
 
 // Remembered is a record as a query answers it.
@@ -140,33 +112,22 @@ func AppendRecords(dst []byte, namespace string, all []Remembered) []byte {
 
 // ReadKey reads the params of config.get.
 func ReadKey(params []byte) (string, error) {
-	o, err := readObject(params)
-	if err != nil {
-		return "", err
-	}
-	return o.param("key")
+	o := rawjson.Read(params)
+	return param(o, "key"), o.Err()
 }
 
 // ReadSetting reads the params of config.set.
 func ReadSetting(params []byte) (key, value string, err error) {
-	o, err := readObject(params)
-	if err != nil {
-		return "", "", err
-	}
-	if key, err = o.param("key"); err != nil {
-		return "", "", err
-	}
-	value, err = o.param("value")
-	return key, value, err
+	o := rawjson.Read(params)
+	return param(o, "key"), param(o, "value"), o.Err()
 }
 
 // param returns a parameter that must be a string.
-func (o object) param(name string) (string, error) {
-	text, ok := o.text(name)
-	if !ok {
-		return "", errors.New("missing or invalid '" + name + "' parameter")
+func param(o rawjson.Object, name string) string {
+	if o.Get(name).Kind() != '"' {
+		o.Fail("missing or invalid '%s' parameter", name)
 	}
-	return text, nil
+	return o.Text(name)
 }
 
 // Setting returns the params of config.changed.

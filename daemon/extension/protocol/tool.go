@@ -1,23 +1,20 @@
 package protocol
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // CheckResult refuses what is not the result of a tool, and returns it in one line.
 func CheckResult(raw []byte) ([]byte, error) {
-	o, err := readObject(raw)
-	if err != nil {
+	o := rawjson.Read(raw)
+	if o.True("isError"); o.Get("content").Kind() != '[' {
+		o.Fail("there is no content array in it")
+	}
+	if err := o.Err(); err != nil {
 		return nil, fmt.Errorf("the result of the tool: %w", err)
-	}
-	if content := o.get("content"); content.Kind() != '[' {
-		return nil, errors.New("the result of the tool has no content array")
-	}
-	if wrong := o.get("isError"); wrong != nil && wrong.Kind() != 't' && wrong.Kind() != 'f' {
-		return nil, errors.New("isError in the result of the tool is neither true nor false")
 	}
 	return OneLine(raw), nil
 }
@@ -25,11 +22,8 @@ func CheckResult(raw []byte) ([]byte, error) {
 // StreamOf returns the request that a provider.stream.event names as its own; empty
 // where it names none.
 func StreamOf(params []byte) (string, error) {
-	o, err := readObject(params)
-	if err != nil {
-		return "", err
-	}
-	return o.optional("request_id")
+	o := rawjson.Read(params)
+	return o.OptionalText("request_id"), o.Err()
 }
 
 // WithRequest puts a request_id into params, which are an object with members.

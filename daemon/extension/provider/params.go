@@ -89,6 +89,12 @@ func TextBlock(text string) []byte {
 	return append(wire.AppendQuote([]byte(`{"type":"text","text":`), text), '}')
 }
 
+// MediaBlock makes a block of a type that holds data: an image, or audio.
+func MediaBlock(kind, data, mimeType string) []byte {
+	dst := wire.AppendQuote(append(wire.AppendQuote([]byte(`{"type":`), kind), `,"data":`...), data)
+	return append(wire.AppendQuote(append(dst, `,"mimeType":`...), mimeType), '}')
+}
+
 // ToolResult makes the block that answers a tool use.
 func ToolResult(id, text string, failed bool) []byte {
 	dst := wire.AppendQuote([]byte(`{"type":"tool_result","tool_use_id":`), id)

@@ -1,14 +1,11 @@
 package provider
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/thoughtgate/thoughtgated/internal/wire"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 // Result is one answer of a model.
@@ -53,34 +50,19 @@ func ReadResult(raw []byte) (Result, error) {
 // ReadStreamed reads the result of provider.stream, which may have no content.
 // raw must not be changed afterwards.
 func ReadStreamed(raw []byte) (Result, error) {
-	var r Result
-	o, err := readObject(raw)
-	if err != nil {
-		return r, fmt.Errorf("the provider's answer is %w", err)
+	o := rawjson.Read(raw)
+	r := Result{StopReason: o.OptionalText("stop_reason"), Usage: o.Get("usage")}
+	if r.Usage != nil && r.Usage[0] != '{' {
+		o.Fail("usage is no object")
 	}
-	if r.StopReason, _, err = o.optionalText("stop_reason"); err != nil {
-		return r, fmt.Errorf("the provider's stop_reason is %w", err)
+	if o.Get("content") == nil {
+		o.Fail("there is no member content")
 	}
-	if usage := o["usage"]; usage != nil && !isNull(usage) {
-		if usage[0] != '{' {
-			return r, errors.New("the provider's usage is no object")
-		}
-		r.Usage = usage
+	for _, block := range o.Objects("content") {
+		r.Content = append(r.Content, readBlock(block))
 	}
-	content := o["content"]
-	if content == nil {
-		return r, errors.New("the provider's answer has no member content")
-	}
-	items, err := wire.Elements(content, wire.Span{End: len(content)})
-	if err != nil {
-		return r, fmt.Errorf("the provider's content is %w", err)
-	}
-	for _, item := range items {
-		b, err := readBlock(item.Of(content))
-		if err != nil {
-			return Result{}, err
-		}
-		r.Content = append(r.Content, b)
+	if err := o.Err(); err != nil {
+		return Result{}, fmt.Errorf("the provider's answer: %w", err)
 	}
 	if _, err := r.Uses(); err != nil {
 		return Result{}, err
@@ -118,98 +100,30 @@ func (r *Result) Text() string {
 	return b.String()
 }
 
-func readBlock(raw []byte) (Block, error) {
-	o, err := readObject(raw)
-	if err != nil {
-		return Block{}, fmt.Errorf("a block of the provider's content is %w", err)
-	}
-	b := Block{Raw: raw}
-	if b.Type, err = o.text("type"); err != nil {
-		return Block{}, fmt.Errorf("a block of the provider's content has %w", err)
-	}
+func readBlock(o rawjson.Object) Block {
+	b := Block{Type: o.Text("type"), Raw: o.Raw}
 	switch b.Type {
 	case "text":
-		if b.Text, err = o.text("text"); err != nil {
-			return Block{}, fmt.Errorf("a text block of the provider's content has %w", err)
-		}
+		b.Text = o.Text("text")
 	case "tool_use":
-		if b.Use, err = readUse(o); err != nil {
-			return Block{}, fmt.Errorf("a provider tool_use has %w", err)
-		}
+		b.Use = readUse(o)
 	}
-	return b, nil
+	return b
 }
 
 // readUse reads a tool use out of a block or an event.
-func readUse(o object) (*ToolUse, error) {
-	u := ToolUse{Input: []byte("{}")}
-	var err error
-	if u.ID, err = o.text("id"); err != nil {
-		return nil, err
-	}
-	if u.Name, err = o.text("name"); err != nil {
-		return nil, err
-	}
+func readUse(o rawjson.Object) *ToolUse {
+	u := ToolUse{ID: o.Text("id"), Name: o.Text("name"), Input: []byte("{}")}
 	switch {
 	case strings.TrimSpace(u.ID) == "":
-		return nil, errors.New("an empty id")
+		o.Fail("a tool_use has an empty id")
 	case strings.TrimSpace(u.Name) == "":
-		return nil, errors.New("an empty name")
+		o.Fail("a tool_use has an empty name")
 	}
-	if input := o["input"]; input != nil {
-		if input[0] != '{' {
-			return nil, fmt.Errorf("an input (of %q) that is no object", u.ID)
+	if o.Has("input") {
+		if u.Input = o.Get("input"); u.Input == nil || u.Input[0] != '{' {
+			o.Fail("the input of the tool_use %q is no object", u.ID)
 		}
-		u.Input = input
 	}
-	return &u, nil
+	return &u
 }
-
-// object is a JSON object by the unescaped names of its members; the values are
-// raw, without blanks around them.
-type object map[string][]byte
-
-// readObject reads raw, which must be one JSON object in UTF-8 without duplicate
-// names at any depth. The error tells what it is instead.
-func readObject(raw []byte) (object, error) {
-	raw = bytes.TrimSpace(raw)
-	if !jsontext.Value(raw).IsValid() {
-		return nil, errors.New("no valid JSON")
-	}
-	if raw[0] != '{' {
-		return nil, errors.New("no JSON object")
-	}
-	o := object{}
-	err := wire.Members(raw, wire.Span{End: len(raw)}, func(name []byte, value wire.Span) error {
-		o[string(name)] = value.Of(raw)
-		return nil
-	})
-	return o, err
-}
-
-// text returns the member name, which must be a string.
-func (o object) text(name string) (string, error) {
-	text, there, err := o.optionalText(name)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("a member %s that is %w", name, err)
-	case !there:
-		return "", fmt.Errorf("no member %s", name)
-	}
-	return text, nil
-}
-
-// optionalText returns the member name if there is one, and not null.
-func (o object) optionalText(name string) (text string, there bool, err error) {
-	value := o[name]
-	if value == nil || isNull(value) {
-		return "", false, nil
-	}
-	if value[0] != '"' {
-		return "", false, errors.New("no text")
-	}
-	unquoted, err := jsontext.AppendUnquote(nil, value)
-	return string(unquoted), err == nil, err
-}
-
-func isNull(raw []byte) bool { return string(raw) == "null" }

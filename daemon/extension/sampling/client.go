@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -78,26 +78,19 @@ func (c *client) list(ctx context.Context) ([]provider.Tool, error) {
 	if v.Move != gate.Forward {
 		return nil, fmt.Errorf("the list was refused: %s", v.Reason)
 	}
-	var listed struct{ Result struct{ Tools []tool } }
-	if err := decode(v.Line, &listed); err != nil {
-		return nil, err
-	}
+	listed := rawjson.Read(v.Line)
 	var tools []provider.Tool
-	for _, t := range listed.Result.Tools {
-		tools = append(tools, provider.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema})
+	for _, t := range listed.Object("result").Objects("tools") {
+		tools = append(tools, provider.Tool{Name: t.Text("name"), Description: t.OptionalText("description"), InputSchema: t.Get("inputSchema")})
 	}
-	return tools, nil
+	return tools, listed.Err()
 }
 
 // call has a tool called, if the gate lets it.
 func (c *client) call(ctx context.Context, name string, input []byte) (text string, failed bool) {
-	quoted, err := json.Marshal(name)
-	if err != nil {
-		return err.Error(), true
-	}
 	c.seq++
 	seq := c.seq
-	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, seq, quoted, input)
+	line := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%s,"arguments":%s}}`, seq, wire.AppendQuote(nil, name), input)
 	v, err := c.submit(ctx, gate.Submission{Seq: seq, Side: wire.FromAgent, Line: line})
 	if err != nil {
 		return "Not executed. " + err.Error(), true
@@ -183,20 +176,17 @@ func (c *client) ask(ctx context.Context, line []byte) ([]byte, error) {
 
 // said is what a model is told of the answer to a call, and its outcome on record.
 func said(line []byte) (text, outcome string) {
-	var answer struct {
-		Result struct {
-			Content json.RawMessage
-			IsError bool
-		}
-		Error *struct{ Message string }
+	o := rawjson.Read(line)
+	result := o.Object("result")
+	text, outcome = textOf(result), "ok"
+	switch {
+	case o.Get("error") != nil:
+		text, outcome = o.Object("error").OptionalText("message"), "protocol_error"
+	case result.True("isError"):
+		outcome = "tool_error"
 	}
-	switch err := decode(line, &answer); {
-	case err != nil:
+	if err := o.Err(); err != nil {
 		return "Not executed: " + err.Error(), "protocol_error"
-	case answer.Error != nil:
-		return answer.Error.Message, "protocol_error"
-	case answer.Result.IsError:
-		return textOf(answer.Result.Content), "tool_error"
 	}
-	return textOf(answer.Result.Content), "ok"
+	return text, outcome
 }

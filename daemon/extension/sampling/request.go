@@ -1,13 +1,15 @@
 package sampling
 
 import (
-	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 // request is what a server asks.
@@ -19,162 +21,118 @@ type request struct {
 	required bool     // the answer has to use one of them
 }
 
-// params are those of sampling/createMessage (MCP 2025-11-25). The message that
-// they came in has been read strictly, so no name is there twice.
-type params struct {
-	Messages    []message
-	Model       preferences `json:"modelPreferences"`
-	System      string      `json:"systemPrompt"`
-	Temperature *float64
-	MaxTokens   *int     `json:"maxTokens"`
-	Stops       []string `json:"stopSequences"`
-	Tools       []tool
-	Choice      struct{ Mode string } `json:"toolChoice"`
-}
-
-type preferences struct{ Hints []struct{ Name string } }
-
-type message struct {
-	Role    string
-	Content json.RawMessage // a block, or a list of blocks
-}
-
-type tool struct {
-	Name        string
-	Description string
-	InputSchema json.RawMessage `json:"inputSchema"`
-}
-
-// block is a piece of a message, of any type.
-type block struct {
-	Type    string
-	Text    string
-	ID      string
-	Name    string
-	Input   json.RawMessage
-	Use     string          `json:"toolUseId"`
-	Content json.RawMessage // of a tool's result
-	Failed  bool            `json:"isError"`
-}
-
-// read reads what a server asks. An error is gate.ErrInvalid, and for the server.
+// read reads what a server asks: the params of sampling/createMessage (MCP
+// 2025-11-25). What policies read by one name must not be read here by another, so
+// names are exact. An error is gate.ErrInvalid, and for the server.
 func read(raw []byte) (*request, error) {
-	var p params
-	if err := decode(raw, &p); err != nil {
+	o := rawjson.Read(raw)
+	r := readRequest(o)
+	if err := o.Err(); err != nil {
 		return nil, fmt.Errorf("%w: the params are not those of sampling/createMessage: %w", gate.ErrInvalid, err)
-	}
-	r := &request{stops: p.Stops, required: p.Choice.Mode == "required"}
-	r.System, r.Temperature = p.System, p.Temperature
-	if p.MaxTokens != nil {
-		r.MaxTokens = *p.MaxTokens
-	}
-	for _, h := range p.Model.Hints {
-		r.hints = append(r.hints, h.Name)
-	}
-	switch {
-	case len(p.Messages) == 0:
-		return nil, fmt.Errorf("%w: there are no messages", gate.ErrInvalid)
-	case p.MaxTokens == nil || *p.MaxTokens < 1:
-		return nil, fmt.Errorf("%w: maxTokens must be at least 1", gate.ErrInvalid)
-	case !slices.Contains([]string{"", "auto", "none", "required"}, p.Choice.Mode):
-		return nil, fmt.Errorf("%w: a toolChoice of an unknown mode", gate.ErrInvalid)
-	case r.required && len(p.Tools) == 0:
-		return nil, fmt.Errorf("%w: a tool is required, and there is none", gate.ErrInvalid)
-	case slices.Contains(p.Stops, ""):
-		return nil, fmt.Errorf("%w: an empty stop sequence", gate.ErrInvalid)
-	}
-	for i, m := range p.Messages {
-		said, err := m.provider()
-		if err != nil {
-			return nil, fmt.Errorf("%w: messages[%d]: %w", gate.ErrInvalid, i, err)
-		}
-		r.Messages = append(r.Messages, said)
-	}
-	if p.Choice.Mode == "none" {
-		return r, nil
-	}
-	for i, t := range p.Tools {
-		if t.Name == "" || slices.Contains(r.theirs, t.Name) {
-			return nil, fmt.Errorf("%w: tools[%d] has no name of its own", gate.ErrInvalid, i)
-		}
-		r.theirs = append(r.theirs, t.Name)
-		r.Tools = append(r.Tools, provider.Tool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema})
 	}
 	return r, nil
 }
 
-// provider is m as a provider is given it.
-func (m message) provider() ([]byte, error) {
-	if m.Role != "user" && m.Role != "assistant" {
-		return nil, fmt.Errorf("an unknown role")
-	}
-	raws, err := listOf(m.Content)
-	if err != nil {
-		return nil, err
-	}
-	var said [][]byte
-	for i, raw := range raws {
-		b, err := blockOf(raw)
-		if err != nil {
-			return nil, fmt.Errorf("content[%d]: %w", i, err)
+func readRequest(o rawjson.Object) *request {
+	mode := o.Object("toolChoice").OptionalText("mode")
+	r := &request{stops: o.Texts("stopSequences"), required: mode == "required"}
+	r.System, r.MaxTokens = o.OptionalText("systemPrompt"), int(min(o.Number("maxTokens", 0), math.MaxInt32))
+	if raw := o.Get("temperature"); raw != nil {
+		t, err := strconv.ParseFloat(string(raw), 64)
+		if r.Temperature = &t; err != nil {
+			o.Fail("temperature is not a number")
 		}
-		said = append(said, b)
 	}
-	return provider.Message(m.Role, said...), nil
+	for _, h := range o.Object("modelPreferences").Objects("hints") {
+		r.hints = append(r.hints, h.OptionalText("name"))
+	}
+	messages, tools := o.Objects("messages"), o.Objects("tools")
+	switch {
+	case len(messages) == 0:
+		o.Fail("there are no messages")
+	case r.MaxTokens < 1:
+		o.Fail("maxTokens must be at least 1")
+	case !slices.Contains([]string{"", "auto", "none", "required"}, mode):
+		o.Fail("a toolChoice of an unknown mode")
+	case r.required && len(tools) == 0:
+		o.Fail("a tool is required, and there is none")
+	case slices.Contains(r.stops, ""):
+		o.Fail("an empty stop sequence")
+	}
+	for _, m := range messages {
+		r.Messages = append(r.Messages, readMessage(m))
+	}
+	for i, t := range tools {
+		tool := provider.Tool{Name: t.Text("name"), Description: t.OptionalText("description"), InputSchema: t.Get("inputSchema")}
+		if tool.Name == "" || slices.Contains(r.theirs, tool.Name) {
+			o.Fail("tools[%d] has no name of its own", i)
+		}
+		if mode != "none" {
+			r.theirs, r.Tools = append(r.theirs, tool.Name), append(r.Tools, tool)
+		}
+	}
+	return r
 }
 
-// listOf returns the blocks of a content, which may be one of them alone.
-func listOf(content json.RawMessage) ([]json.RawMessage, error) {
-	if len(content) > 0 && content[0] == '{' {
-		return []json.RawMessage{content}, nil
+// readMessage returns a message as a provider is given it.
+func readMessage(o rawjson.Object) []byte {
+	role := o.Text("role")
+	if role != "user" && role != "assistant" {
+		o.Fail("an unknown role")
 	}
-	var all []json.RawMessage
-	if err := json.Unmarshal(content, &all); err != nil || len(all) == 0 {
-		return nil, fmt.Errorf("no content")
+	blocks := blocksOf(o, "content")
+	if len(blocks) == 0 {
+		o.Fail("a message has no content")
 	}
-	return all, nil
+	var all [][]byte
+	for _, b := range blocks {
+		all = append(all, readBlock(b))
+	}
+	return provider.Message(role, all...)
 }
 
-// blockOf is a block of a server's as a provider is given it.
-func blockOf(raw json.RawMessage) ([]byte, error) {
-	var b block
-	if err := json.Unmarshal(raw, &b); err != nil {
-		return nil, err
+// blocksOf returns the blocks of a content, which may be one of them alone.
+func blocksOf(o rawjson.Object, name string) []rawjson.Object {
+	if o.Get(name).Kind() == '{' {
+		return []rawjson.Object{o.Object(name)}
 	}
-	switch b.Type {
+	return o.Objects(name)
+}
+
+// readBlock returns a block of a server's as a provider is given it: written anew,
+// so that a provider reads what was judged and nothing else.
+func readBlock(o rawjson.Object) []byte {
+	switch kind := o.Text("type"); kind {
 	case "text":
-		return provider.TextBlock(b.Text), nil
+		return provider.TextBlock(o.Text("text"))
 	case "image", "audio":
-		return raw, nil
+		return provider.MediaBlock(kind, o.Text("data"), o.Text("mimeType"))
 	case "tool_use":
-		if b.ID == "" || b.Name == "" || len(b.Input) == 0 || b.Input[0] != '{' {
-			return nil, fmt.Errorf("a tool_use without an id, a name or an input")
+		u := provider.ToolUse{ID: o.Text("id"), Name: o.Text("name"), Input: o.Get("input")}
+		if u.ID == "" || u.Name == "" || len(u.Input) == 0 || u.Input[0] != '{' {
+			o.Fail("a tool_use without an id, a name or an input")
 		}
-		return (&provider.ToolUse{ID: b.ID, Name: b.Name, Input: b.Input}).Append(nil), nil
+		return u.Append(nil)
 	case "tool_result":
-		if b.Use == "" {
-			return nil, fmt.Errorf("a tool_result without a toolUseId")
+		if o.Text("toolUseId") == "" {
+			o.Fail("a tool_result without a toolUseId")
 		}
-		return provider.ToolResult(b.Use, textOf(b.Content), b.Failed), nil
+		return provider.ToolResult(o.Text("toolUseId"), textOf(o), o.True("isError"))
 	}
-	return nil, fmt.Errorf("an unknown type")
+	o.Fail("an unknown type of content")
+	return nil
 }
 
 // textOf is what a model gets to read of the content of a tool's result: its
 // texts, and anything else in raw JSON.
-func textOf(content json.RawMessage) string {
-	raws, err := listOf(content)
-	if err != nil {
-		return ""
-	}
+func textOf(o rawjson.Object) string {
 	var all []string
-	for _, raw := range raws {
-		var b block
-		if json.Unmarshal(raw, &b) == nil && b.Type == "text" {
-			all = append(all, b.Text)
-		} else {
-			all = append(all, string(raw))
+	for _, b := range blocksOf(o, "content") {
+		kind, text := b.OptionalText("type"), b.OptionalText("text")
+		if kind != "text" {
+			text = string(b.Raw)
 		}
+		all = append(all, text)
 	}
 	return strings.Join(all, "\n")
 }

@@ -14,7 +14,7 @@ const hi = `"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"
 func TestRead(t *testing.T) {
 	tests := []struct{ name, params, want, err string }{
 		{"least", `{` + hi + `}`, `"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"system_prompt":null,"tools":[],"temperature":null,"max_tokens":9`, ""},
-		{"most", `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","data":"AA==","mimeType":"image/png"}]},{"role":"assistant","content":{"type":"text","text":"ho"}}],` +
+		{"most", `{"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","annotations":{"x":1},"data":"AA==","mimeType":"image/png"}]},{"role":"assistant","content":{"type":"text","text":"ho"}}],` +
 			`"maxTokens":1,"systemPrompt":"be brief","temperature":0.25,"includeContext":"none","metadata":{"Name":1}}`,
 			`"messages":[{"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","data":"AA==","mimeType":"image/png"}]},{"role":"assistant","content":[{"type":"text","text":"ho"}]}],"system_prompt":"be brief","tools":[],"temperature":0.25`, ""},
 		{"tools", `{` + hi + `,"tools":[{"name":"a","description":"does a","inputSchema":{"type":"object", "Name":1}},{"name":"b"}],"toolChoice":{"mode":"auto"}}`,
@@ -29,17 +29,20 @@ func TestRead(t *testing.T) {
 		{"another role", `{"messages":[{"role":"system","content":{"type":"text","text":"hi"}}],"maxTokens":9}`, "", "unknown role"},
 		{"another block", `{"messages":[{"role":"user","content":{"type":"video"}}],"maxTokens":9}`, "", "unknown type"},
 		{"no content", `{"messages":[{"role":"user"}],"maxTokens":9}`, "", "no content"},
-		{"content of text", `{"messages":[{"role":"user","content":"hi"}],"maxTokens":9}`, "", "no content"},
+		{"content of text", `{"messages":[{"role":"user","content":"hi"}],"maxTokens":9}`, "", "messages[0].content: not an array"},
 		{"a tool use without input", `{"messages":[{"role":"assistant","content":{"type":"tool_use","id":"1","name":"a"}}],"maxTokens":9}`, "", "tool_use"},
 		{"a result of nothing", `{"messages":[{"role":"user","content":{"type":"tool_result","content":[]}}],"maxTokens":9}`, "", "toolUseId"},
 		{"a name twice", `{` + hi + `,"tools":[{"name":"a"},{"name":"a"}]}`, "", "no name of its own"},
 		{"a choice that is none", `{` + hi + `,"toolChoice":{"mode":"any"}}`, "", "unknown mode"},
 		{"a tool required of none", `{` + hi + `,"toolChoice":{"mode":"required"}}`, "", "there is none"},
 		{"an empty stop", `{` + hi + `,"stopSequences":[""]}`, "", "empty stop"},
-		{"text where a number belongs", `{` + hi + `,"temperature":"warm"}`, "", "the member Temperature is a string"},
-		{"another spelling of messages", `{` + hi + `,"Messages":[]}`, "", `the member "Messages" can be taken for messages`},
-		{"another spelling of text", `{"messages":[{"role":"user","content":{"type":"text","text":"hi","TEXT":"ho"}}],"maxTokens":9}`, "", `can be taken for text`},
-		{"another spelling of content", "{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"tool_re\u017fult\"},\"me\u017f\u017fage\":1}],\"maxTokens\":9}", "", "can be taken for message"},
+		{"text where a number belongs", `{` + hi + `,"temperature":"warm"}`, "", "temperature is not a number"},
+		{"another spelling of messages", `{` + hi + `,"Messages":[]}`, "", `the member "Messages" is there in two spellings`},
+		{"another spelling of text", `{"messages":[{"role":"user","content":{"type":"text","text":"hi","TEXT":"ho"}}],"maxTokens":9}`, "", `"messages[0].content.TEXT" is there in two spellings`},
+		{"another spelling alone", `{` + hi + `,"Tools":[{"name":"a"}]}`, "", `the member "Tools" can be taken for tools`},
+		{"another spelling of text in a result", `{"messages":[{"role":"user","content":{"type":"tool_result","toolUseId":"1","content":{"type":"x","TEXT":"ho"}}}],"maxTokens":9}`, "", "can be taken for text"},
+		{"an image without data", `{"messages":[{"role":"user","content":{"type":"image","mimeType":"image/png"}}],"maxTokens":9}`, "", "messages[0].content.data"},
+		{"text without text", `{"messages":[{"role":"user","content":{"type":"text"}}],"maxTokens":9}`, "", "messages[0].content.text"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 // reasons are what MCP calls the ends of an answer, by what providers do.
@@ -38,15 +39,12 @@ func (r *request) result(said provider.Result) ([]byte, error) {
 		case "tool_use":
 			others = append(others, map[string]any{"type": "tool_use", "id": b.Use.ID, "name": b.Use.Name, "input": json.RawMessage(b.Use.Input)})
 		case "image", "audio":
-			var media struct {
-				Type     string `json:"type"`
-				Data     string `json:"data"`
-				MimeType string `json:"mimeType"`
-			}
-			if err := json.Unmarshal(b.Raw, &media); err != nil || media.Data == "" || media.MimeType == "" {
+			media := rawjson.Read(b.Raw)
+			data, mimeType := media.Text("data"), media.Text("mimeType")
+			if media.Err() != nil || data == "" || mimeType == "" {
 				return nil, fmt.Errorf("the answer has an %s without data and mimeType", b.Type)
 			}
-			others = append(others, media)
+			others = append(others, json.RawMessage(provider.MediaBlock(b.Type, data, mimeType)))
 		case "thinking", "redacted_thinking":
 		default:
 			return nil, fmt.Errorf("the answer has a block of the type %q, which MCP does not know", b.Type)

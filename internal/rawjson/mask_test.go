@@ -1,4 +1,4 @@
-package record
+package rawjson_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
 func TestMask(t *testing.T) {
@@ -23,6 +25,7 @@ func TestMask(t *testing.T) {
 		{"number and null", `{"a":1.50,"b":null}`, "a b", `{"a":"<1.50>","b":"<null>"}`},
 		{"escapes", `{"p\u0061ss":"\u0041\n"}`, "pass", `{"p\u0061ss":"<A\n>"}`},
 		{"name with dots", `{"auth.token":"x","a":{"b.c":"y"}}`, "auth.token a.b.c", `{"auth.token":"<x>","a":{"b.c":"<y>"}}`},
+		{"another spelling", `{"Auth":{"TO\u212aEN ":"x"}}`, "auth.token", `{"Auth":{"TO\u212aEN ":"<x>"}}`},
 		{"doubled member", `{"a":"x","a":"y"}`, "a", `{"a":"<x>","a":"<y>"}`},
 		{"nested arrays", `{"a":[[["x"]]]}`, "a.0.0", `{"a":[["<[\"x\"]>"]]}`},
 		{"outer path wins", `{"a":{"b":"x"}}`, "a.b a", `{"a":"<{\"b\":\"x\"}>"}`},
@@ -30,7 +33,7 @@ func TestMask(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := string(Mask([]byte(test.in), strings.Fields(test.paths), func(b []byte) string { return "<" + string(b) + ">" }))
+			got := string(rawjson.Mask([]byte(test.in), strings.Fields(test.paths), func(b []byte) string { return "<" + string(b) + ">" }))
 			if got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
@@ -40,7 +43,7 @@ func TestMask(t *testing.T) {
 
 func TestMaskKeepsNothingItCannotRead(t *testing.T) {
 	for _, in := range []string{``, `{`, `{"a":"x"`, `{"a":}`, `{"a":"x"}{"a":"y"}`, `{"a":"x"} y`, "{\"a\":\"\xff\"}"} {
-		if got := Mask([]byte(in), []string{"a"}, func([]byte) string { return "" }); got != nil {
+		if got := rawjson.Mask([]byte(in), []string{"a"}, func([]byte) string { return "" }); got != nil {
 			t.Errorf("%q: got %q, want nil", in, got)
 		}
 	}
@@ -49,7 +52,7 @@ func TestMaskKeepsNothingItCannotRead(t *testing.T) {
 // Arrays in arrays must not multiply the ways a path can be taken.
 func TestMaskOfDeepArrays(t *testing.T) {
 	deep := strings.Repeat("[", 5000) + `{"x":"secret"}` + strings.Repeat("]", 5000)
-	got := Mask([]byte(deep), []string{"*.*.*.*.x", "x", "*.x"}, func([]byte) string { return "gone" })
+	got := rawjson.Mask([]byte(deep), []string{"*.*.*.*.x", "x", "*.x"}, func([]byte) string { return "gone" })
 	if strings.Contains(string(got), "secret") {
 		t.Error("the secret is still there")
 	}
@@ -83,7 +86,7 @@ func TestMaskNeverLeavesTheSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := Mask(raw, []string{strings.Join(path, ".")}, func(b []byte) string { return fmt.Sprint(len(b)) })
+		got := rawjson.Mask(raw, []string{strings.Join(path, ".")}, func(b []byte) string { return fmt.Sprint(len(b)) })
 		if !json.Valid(got) || strings.Contains(string(got), secret) {
 			t.Fatalf("path %q in %s: %s", path, raw, got)
 		}
