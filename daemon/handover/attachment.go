@@ -295,7 +295,7 @@ func (a *attachment) end(ctx context.Context, how, why string) {
 	if a.joined != nil {
 		b.Sessions.End(a.joined, how, why)
 	}
-	if a.about.Server.PID == 0 { // there is nothing more to hear of it
+	if !a.about.Begun || a.about.Shared || a.about.Reason != "" { // the shim has no server of which it would say how it ended
 		b.remove(a)
 		a.unwatch()
 		return

@@ -25,9 +25,9 @@ import (
 )
 
 // DescriptorsPerSession is how many descriptors the daemon has open for a session: those
-// that are kept, two pipes to wake its pumps, the handles of its shim and its server, and
-// the shim's connection.
-const DescriptorsPerSession = keep.PerSession + 7
+// that are kept, two pipes to wake its pumps, the handles of its shim and its server, the
+// shim's connection, and the handle of who has connected.
+const DescriptorsPerSession = keep.PerSession + 8
 
 // Launch is what a shim asks to have run.
 type Launch struct {

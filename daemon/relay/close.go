@@ -181,6 +181,11 @@ func (s *Session) shut() {
 	if !s.ending.left {
 		s.ends.Server.kill() // it has ended, or had to at once
 	}
+	// First the memory: without it the rest is no session, and the next daemon closes it. A
+	// session without some of its ends would be taken for one that was altered.
+	if s.ends.LetGo != nil && !s.ending.left {
+		s.ends.LetGo(s.mapping.File())
+	}
 	s.ends.Server.close(s.letGo)
 	s.letGo(s.ends.Agent.To)
 	s.letGo(s.ends.Agent.From)
