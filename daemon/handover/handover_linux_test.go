@@ -402,3 +402,27 @@ func warned(t *testing.T, h *rig.House, of string) {
 		t.Errorf("not in the log: %q", of)
 	}
 }
+
+// How a server has ended is counted, also when that was before the daemon had looked at it.
+func TestServersThatEndAtOnce(t *testing.T) {
+	t.Parallel()
+	h := rig.NewHouse(t)
+	h.Configure(rig.Configuration)
+	h.StartDaemon()
+	const servers = 20
+	for range servers {
+		p := h.Shim(t, rig.Options{Instead: instead(), Command: []string{"sh", "-c", "kill -9 $$"}})
+		p.HangUp()
+		p.Wait(rig.Patience)
+	}
+	c := control(t, h)
+	want := fmt.Sprintf(`state="signalled"} %d`, servers)
+	var metrics []byte
+	eventually(t, func() bool {
+		var err error
+		if metrics, err = c.Metrics(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(metrics), want)
+	}, func() string { return fmt.Sprintf("no %q in\n%s", want, metrics) })
+}
