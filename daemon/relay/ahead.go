@@ -75,7 +75,9 @@ func (in *input) cancels(key string) bool {
 		in.Read(n)
 		rest = in.Unread()
 	}
-	in.ahead = max(in.ahead, in.at)
+	if in.aheadFrom != in.at { // for another request
+		in.ahead, in.aheadFrom = in.at, in.at
+	}
 	for rest = rest[in.ahead-in.at:]; ; {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
 		if !whole {

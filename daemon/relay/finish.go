@@ -122,8 +122,8 @@ func (s *Session) flushAgent() {
 	s.waitWhileAgentReads(func() bool { return s.written(fromAgent) || s.ending.dead })
 }
 
-// waitWhileAgentReads waits until done is true, or the agent has taken nothing for a while. s.mu
-// is held.
+// waitWhileAgentReads waits until done is true, or the agent has taken nothing for a
+// while. s.mu is held.
 func (s *Session) waitWhileAgentReads(done func() bool) {
 	for before := uint64(math.MaxUint64); s.ctx.Err() == nil; {
 		taken := s.outputs[fromAgent].cursor.Delivered()

@@ -38,14 +38,14 @@ type source interface {
 // daemon.
 type input struct {
 	*mapping.Input
-	session *Session
-	side    wire.Side
-	fd      int
-	reader  *wire.Reader
-	at      uint64 // offset up to which lines were taken by the reader
-	idle    bool   // it waits for more; s.mu guards it
-	ahead   uint64 // offset up to which lines were looked at before their turn
-	failed  error  // why nothing more is to be read, where that was found then
+	session          *Session
+	side             wire.Side
+	fd               int
+	reader           *wire.Reader
+	at               uint64 // offset up to which lines were taken by the reader
+	idle             bool   // it waits for more; s.mu guards it
+	ahead, aheadFrom uint64 // offset up to which lines were looked at before their turn, and from which on
+	failed           error  // why nothing more is to be read, where that was found then
 }
 
 func (s *Session) newInput(side wire.Side, fd int) (*input, error) {
