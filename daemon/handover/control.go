@@ -53,7 +53,7 @@ func (a *attachment) letGo(f *os.File) {
 // leave leaves the attachment to the next daemon, or ends it where nobody keeps it.
 func (a *attachment) leave() {
 	a.turn.Lock()
-	a.leaving = a.kept
+	a.leaving = a.kept && !a.book.Keep.KeeperLost() // or nobody would go on with it
 	leaving, s := a.leaving, a.session()
 	if s == nil {
 		a.end(a.book.ctx, "left", "")
