@@ -190,9 +190,6 @@ func (s *Session) shut() {
 	s.letGo(s.ends.Agent.To)
 	s.letGo(s.ends.Agent.From)
 	s.letGo(s.ends.Staging.File())
-	if s.ends.LetGo != nil && !s.ending.left {
-		s.ends.LetGo(s.mapping.File())
-	}
 	if err := s.mapping.Close(); err != nil {
 		s.log.Debug("close the memory of a session", "err", err)
 	}
