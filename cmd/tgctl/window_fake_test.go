@@ -39,7 +39,10 @@ func playWindow() int {
 		}
 		c, err := net.Dial("unix", windowSocket)
 		if err != nil && os.Args[1] == "open" {
-			return exec.Command("fake-window", append([]string{"detach"}, os.Args[2:]...)...).Run()
+			if err := exec.Command("fake-window", append([]string{"detach"}, os.Args[2:]...)...).Run(); err != nil {
+				return err
+			}
+			return awaitWindow() // or the next launcher would find none
 		}
 		if err != nil {
 			return err
@@ -56,6 +59,19 @@ func playWindow() int {
 		return 1
 	}
 	return 0
+}
+
+// awaitWindow waits until the instance that was started listens.
+func awaitWindow() error {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		c, err := net.Dial("unix", windowSocket)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // runWindow is the application itself.
