@@ -15,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
 // open builds the parts, each on those before it.
@@ -75,7 +76,9 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 	}
 	d.sessions, err = session.New(session.Options{
 		Gate: d.judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
-		Earlier:  d.audit.Recorded,
+		Earlier: func(attachment string) map[uint64]record.Record {
+			return d.audit.Recorded(attachment, d.queue.Asked(attachment)...)
+		},
 		Withdraw: func(attachment string) { d.queue.WithdrawAttachment(attachment, "the agent has left") },
 		Forget: func(session, attachment string) {
 			finder.Forget(session, attachment)

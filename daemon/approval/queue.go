@@ -287,3 +287,17 @@ func (q *Queue) Get(ctx context.Context, id string) (Question, error) {
 	}
 	return q.db.Question(ctx, id)
 }
+
+// Asked returns the numbers of the calls of an attachment about which somebody is asked,
+// or was not long ago.
+func (q *Queue) Asked(attachment string) []uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var calls []uint64
+	for c := range q.calls {
+		if c.attachment == attachment {
+			calls = append(calls, c.seq)
+		}
+	}
+	return calls
+}

@@ -280,6 +280,9 @@ func TestEarlier(t *testing.T) {
 		long := strings.Repeat("v", 1<<20)
 		put(record.Record{Kind: record.KindCall, Call: uint64(100 + i), Verdict: "forward", Attachment: []string{"a", "b"}[i%2]}, []byte(`{"v":"`+long+`"}`))
 	}
+	if got := l.Recorded("a", 6, 8); got[6].Digest != "d7" || len(got[8].Digest) > 0 {
+		t.Errorf("of what waits is on record %v", got)
+	}
 	put(record.Record{Kind: record.KindCall, Call: 200, Verdict: "deny"}, []byte(`{"v":"`+strings.Repeat("v", 2*recordedWithin)+`"}`))
 	put(record.Record{Kind: record.KindCall, Call: 202, Verdict: "deny"}, nil)
 	if at, _, _ := l.end(); at.segment < 3 {

@@ -8,15 +8,32 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// recordedWithin is how far back Recorded looks, in bytes.
+// recordedWithin is how far back Recorded looks for all calls, in bytes.
 const recordedWithin = 4 << 20
 
-// Recorded returns the newest record of kind call for each call of an
-// attachment since it was last let go, by the number the shim gave it. It looks at the last 4 MiB of the
-// log: a shim that comes back has few calls open, and they are recent. What can't
-// be read is left out; those calls are judged again.
-func (l *Log) Recorded(attachment string) map[uint64]record.Record {
-	return l.recorded(attachment, record.KindCall)[record.KindCall]
+// Recorded returns the newest record of kind call for each call of an attachment since it
+// was last let go, by the number the shim gave it. It looks at the last 4 MiB of the log,
+// since most calls that are open are recent, and for asked, which may have been held for
+// long, as far back as it has to. What can't be read is left out; those calls are judged
+// again.
+func (l *Log) Recorded(attachment string, asked ...uint64) map[uint64]record.Record {
+	found := l.recorded(attachment, record.KindCall)[record.KindCall]
+	missing := map[uint64]bool{}
+	for _, call := range asked {
+		if _, ok := found[call]; !ok {
+			missing[call] = true
+		}
+	}
+	if len(missing) > 0 {
+		l.lookBack(attachment, func(r *record.Record) bool {
+			if r.Kind == record.KindCall && missing[r.Call] {
+				delete(missing, r.Call)
+				found[r.Call] = *r
+			}
+			return len(missing) > 0
+		})
+	}
+	return found
 }
 
 // Orphaned returns which calls of an attachment are on record as having no answer, as
@@ -39,10 +56,8 @@ func (l *Log) Earlier(attachment string, calls []uint64) (passed map[uint64]stri
 	for _, call := range calls {
 		missing[call] = true
 	}
-	err := l.newestFirst(attachment, func(r *record.Record) bool {
+	l.lookBack(attachment, func(r *record.Record) bool {
 		switch {
-		case r.Kind == record.KindAttach && r.Verdict == "attached", r.Kind == record.KindDetach:
-			return false
 		case r.Kind == record.KindOutcome && missing[r.Call]:
 			told[r.Call] = true
 		case r.Kind == record.KindCall && missing[r.Call]:
@@ -53,10 +68,19 @@ func (l *Log) Earlier(attachment string, calls []uint64) (passed map[uint64]stri
 		}
 		return len(missing) > 0
 	})
+	return passed, told
+}
+
+// lookBack calls see with the records of an attachment, from the newest on, until see
+// returns false or what the attachment began with has been met.
+func (l *Log) lookBack(attachment string, see func(*record.Record) bool) {
+	err := l.newestFirst(attachment, func(r *record.Record) bool {
+		began := r.Kind == record.KindAttach && r.Verdict == "attached" || r.Kind == record.KindDetach
+		return !began && see(r)
+	})
 	if err != nil {
 		l.o.Logger.Warn("look for the records of an attachment", "component", "audit", "err", err)
 	}
-	return passed, told
 }
 
 // newestFirst calls see with all records of an attachment, from the newest on, until that
