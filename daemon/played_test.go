@@ -239,6 +239,7 @@ func (p *played) request(members string) fate {
 			return fate{verdict: "deny", reason: p.refusal(answer)}
 		case <-tick.C:
 			if q := p.home.newQuestion(p.t); q != nil {
+				p.home.awaitHold(p.t, q.GetId())
 				return fate{verdict: "ask", reason: q.GetReason(), question: q}
 			}
 		}
@@ -261,6 +262,22 @@ func (h *home) newQuestion(t *testing.T) *pb.Approval {
 		}
 	}
 	return nil
+}
+
+// awaitHold waits until it is on record that a call is held, which is after somebody is
+// asked.
+func (h *home) awaitHold(t *testing.T, question string) {
+	t.Helper()
+	for end := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) {
+		for _, r := range h.records(t, "call") {
+			if strings.Contains(string(r.GetLine()), fmt.Sprintf(`"approval":%q`, question)) {
+				return
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatalf("that a call is held is not on record: %s", question)
+		}
+	}
 }
 
 // refusal is what an answer says that the last request was refused with.
