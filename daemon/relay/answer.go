@@ -28,7 +28,8 @@ func (t *turn) answer(line []byte, e *wire.Envelope) {
 		t.refused(line, "an answer to nothing that was asked")
 		return
 	}
-	t.add(&closed{which{r.side, key}})
+	t.answers = &which{r.side, key}
+	t.add(&closed{*t.answers})
 	t.gate.Read(t.side, r.method, 1)
 	if t.shared() && e.Kind == wire.Result && r.side == fromAgent && binds(r.method) && !r.ours && r.sentLine != nil {
 		t.add(&agreed{r.method, r.sentLine})

@@ -362,6 +362,34 @@ func TestLeaveWhileAnAnnouncedAnswerWaits(t *testing.T) {
 	reads(t, agent, strings.Replace(answer, `"content":[`, `"content":[{"type":"text","text":"changed"}`, 1))
 }
 
+// An answer that is judged while its session ends is not a second one.
+func TestAnswerJudgedForTooLong(t *testing.T) {
+	s := newStage(t, play{})
+	s.steps("agent> "+aCall, "submit "+aCall, "forward", "server< "+aCall)
+	const answer = `{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}}`
+	s.steps("server> "+answer, "submit "+answer)
+	s.session.mu.Lock()
+	s.session.fail() // as the session does when that takes too long
+	s.session.mu.Unlock()
+	if got := <-s.out[fromAgent]; !strings.Contains(got, `"id":1,"error":{"code":-31012`) {
+		t.Errorf("the agent reads %s", got)
+	}
+	s.steps("forward")
+	if err := s.until("the answer was dealt with", s.session.inputs[fromServer].handledAll); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case more := <-s.out[fromAgent]:
+		t.Errorf("the agent reads %s, too", more)
+	default:
+	}
+	s.session.mu.Lock()
+	defer s.session.mu.Unlock()
+	if owes := s.session.state.owes(fromAgent); owes {
+		t.Error("the agent is to read more")
+	}
+}
+
 // faultyJudge meets a fault with each message.
 type faultyJudge struct{ *playedJudge }
 

@@ -19,8 +19,9 @@ type turn struct {
 	side      wire.Side
 	events    []event
 	after     []func()
-	judged    bool // settled is to be called
-	abandoned bool // the session ended while the line was judged: nothing of it has happened
+	judged    bool   // settled is to be called
+	answers   *which // the request that the line answers; nil for none
+	abandoned bool   // the session ended while the line was judged: nothing of it has happened
 }
 
 // shared reports whether the server is one that the next daemon has not.

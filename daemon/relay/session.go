@@ -174,6 +174,9 @@ func (t *turn) take(l *wire.Line) error {
 		t.events = nil
 		return errEnded
 	}
+	if t.answers != nil && t.state.open[t.answers.side][t.answers.key] == nil {
+		t.dropAnswer()
+	}
 	t.commit(slices.Concat(t.recordedEvents(), t.inputs[t.side].progress(), t.events)...)
 	if t.noServer != nil && t.side == fromAgent {
 		t.failOpen()
@@ -186,6 +189,15 @@ func (t *turn) take(l *wire.Line) error {
 		t.changed.Broadcast()
 	}
 	return err
+}
+
+// dropAnswer has nothing become of an answer but that its number was given away: its
+// request was answered with an error while the answer was judged, since the session ends.
+func (t *turn) dropAnswer() {
+	t.events = slices.DeleteFunc(t.events, func(e event) bool {
+		_, is := e.(*numbered)
+		return !is
+	})
 }
 
 // recordedEvents returns that outcomes are on record which are. s.mu is held.
