@@ -123,7 +123,7 @@ type Options struct {
 type Client interface {
 	// Deliver takes one line of the server, without line end, valid during the call.
 	// It must neither block nor call the package. False means that there is no room
-	// for it: the client is let go with ErrSlow. See Queue.
+	// for it: the client is let go with ErrSlow.
 	Deliver(line []byte) (ok bool)
 	// Gone says that there will be no more lines, and why. It is called once, unless
 	// the client has called Leave before.
