@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -387,6 +389,65 @@ func TestAnswerJudgedForTooLong(t *testing.T) {
 	defer s.session.mu.Unlock()
 	if owes := s.session.state.owes(fromAgent); owes {
 		t.Error("the agent is to read more")
+	}
+}
+
+// Calls that are held when the server ends get one answer each, also when the agent goes on
+// asking meanwhile.
+func TestHeldWhenTheServerEnds(t *testing.T) {
+	s := newStage(t, play{})
+	for id := range 4 {
+		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t"}}`, id)
+		s.steps("agent> "+call, "submit "+call, fmt.Sprintf("pending %d", id+1))
+	}
+	s.judge.cancels = make(chan uint64) // who withdraws a question waits for the test
+	failed := make(chan struct{})
+	go func() { // ends when all was withdrawn
+		defer close(failed)
+		s.session.mu.Lock()
+		defer s.session.mu.Unlock()
+		s.session.fail()
+	}()
+	<-s.judge.cancels
+	s.steps(`agent> {"jsonrpc":"2.0","id":"last","method":"ping"}`)
+	answers := []string{<-s.out[fromAgent]}
+	for !strings.Contains(answers[len(answers)-1], `"id":"last"`) {
+		answers = append(answers, <-s.out[fromAgent])
+	}
+	for range 3 {
+		<-s.judge.cancels
+	}
+	<-failed
+	if err := s.until("the agent was written all", func() bool { return s.session.written(fromAgent) }); err != nil {
+		t.Fatal(err)
+	}
+	for len(s.out[fromAgent]) > 0 {
+		answers = append(answers, <-s.out[fromAgent])
+	}
+	if len(answers) != 5 {
+		t.Errorf("5 requests have %d answers:\n%s", len(answers), strings.Join(answers, "\n"))
+	}
+}
+
+// A call that was judged while the server ended is not held after that: it is refused, and
+// the question withdrawn.
+func TestHeldAfterTheServerEnded(t *testing.T) {
+	s := newStage(t, play{})
+	s.steps("agent> "+aCall, "submit "+aCall)
+	s.session.mu.Lock()
+	s.session.fail()
+	s.session.mu.Unlock()
+	m := s.open[0]
+	s.judge.say(m, gate.Verdict{Seq: m.Seq, Move: gate.Ask, Approval: "A-1"})
+	if got := <-s.out[fromAgent]; !strings.Contains(got, `"id":1,"error":{"code":-31012`) {
+		t.Errorf("the agent reads %s", got)
+	}
+	s.steps("cancel 1", "forward", `agent> {"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	if got := <-s.out[fromAgent]; !strings.Contains(got, `"id":2,"error":{"code":-31012`) {
+		t.Errorf("the agent reads %s", got)
+	}
+	if err := s.session.Err(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -165,19 +167,26 @@ func (s *Session) noAnswersHeld() bool {
 	return true
 }
 
-// refuseHeld refuses what is held with an error. s.mu is held.
+// refuseHeld refuses what is held with an error. s.mu is held, and let go only once all of
+// it is refused: whoever has the lock meanwhile finds no request both held and answered.
 func (s *Session) refuseHeld(code int, text string) {
-	for _, w := range s.state.waiting {
-		s.endReminder(w.seq)
+	seqs := slices.Collect(maps.Keys(s.state.waiting))
+	for _, seq := range seqs {
+		w := s.state.waiting[seq]
+		s.endReminder(seq)
 		v := gate.Verdict{Move: gate.Deny, Answer: mcp.RefuseUnread(w.id, code, text)}
-		s.commit(append(s.consequences(w, v), &decided{w.seq})...)
-		s.unlocked(func() { s.gate.Cancel(w.seq) })
+		s.commit(append(s.consequences(w, v), &decided{seq})...)
 	}
 	s.changed.Broadcast()
+	s.unlocked(func() {
+		for _, seq := range seqs {
+			s.gate.Cancel(seq)
+		}
+	})
 }
 
-// fail answers what is open of the agent's requests with an error, and all that come
-// later. s.mu is held.
+// fail answers what is open of the agent's requests with an error, held ones included, and
+// all that come later. s.mu is held.
 func (s *Session) fail() {
 	if s.noServer == nil {
 		if s.noServer = s.ends.Server.failure(); s.noServer == nil {
@@ -189,14 +198,8 @@ func (s *Session) fail() {
 		}
 	}
 	s.refuseHeld(s.noServer.Code, s.noServer.Text)
-	s.failOpen()
-}
-
-// failOpen answers what is open of the agent's requests with an error, unless the agent
-// has left: it waits for nothing then, and servers answer nobody either. s.mu is held.
-func (s *Session) failOpen() {
 	answer := s.noServer
-	if s.ending.timedOut {
+	if s.ending.timedOut { // the agent has left: it waits for nothing, and servers answer nobody either
 		answer = nil
 	}
 	for _, r := range s.state.open[fromAgent] {

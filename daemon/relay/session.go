@@ -178,8 +178,8 @@ func (t *turn) take(l *wire.Line) error {
 		t.dropAnswer()
 	}
 	t.commit(slices.Concat(t.recordedEvents(), t.inputs[t.side].progress(), t.events)...)
-	if t.noServer != nil && t.side == fromAgent {
-		t.failOpen()
+	if t.noServer != nil && t.side == fromAgent { // the line was judged while the server ended
+		t.fail()
 	}
 	t.awaitAnswers()
 	if len(t.state.outcomes) > maxOpen {
