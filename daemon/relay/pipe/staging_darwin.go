@@ -23,6 +23,6 @@ func (s *Staging) File() *os.File { return nil }
 func (s *Staging) Close() error { return nil }
 
 func (s *Staging) left() (int, error)       { return 0, errors.ErrUnsupported }
-func (s *Staging) discard(int) error        { return errors.ErrUnsupported }
+func (s *Staging) take(int) ([]byte, error) { return nil, errors.ErrUnsupported }
 func (s *Staging) fill([][]byte) error      { return errors.ErrUnsupported }
 func (s *Staging) moveTo(int, *Waker) error { return errors.ErrUnsupported }

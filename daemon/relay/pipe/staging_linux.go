@@ -65,17 +65,17 @@ func (s *Staging) left() (int, error) {
 	return n, os.NewSyscallError("ioctl FIONREAD", err)
 }
 
-// discard throws away the n bytes that are in it.
-func (s *Staging) discard(n int) error {
-	buf := make([]byte, n)
-	for n > 0 {
-		read, err := unix.Read(s.fd(), buf[:n])
+// take takes the n bytes out that are in it.
+func (s *Staging) take(n int) ([]byte, error) {
+	buf, at := make([]byte, n), 0
+	for at < n {
+		read, err := unix.Read(s.fd(), buf[at:])
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			return os.NewSyscallError("read", err)
+			return nil, os.NewSyscallError("read", err)
 		}
-		n -= max(read, 0)
+		at += max(read, 0)
 	}
-	return nil
+	return buf, nil
 }
 
 // fill puts all of parts in, which it has room for since it is empty.

@@ -6,6 +6,8 @@
 package pipe
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -52,13 +54,17 @@ func (w *Writer) Resume(owed func(from, to uint64) ([]byte, error)) (doubtful bo
 	case n > intent-delivered || n > 0 && staged < intent && n != intent-delivered:
 		return false, fmt.Errorf("%w: %d bytes are staged of %d that were to be", mapping.ErrDamaged, left, intent-delivered)
 	case n > 0:
-		// Whoever could reach the pipe may have altered what is in it. It is thrown
-		// away, and what is owed is staged again.
+		// What is in the pipe is not believed: it is taken out, has to be what was put there,
+		// and is staged again.
 		delivered = intent - n
 		w.cursor.SetDelivered(delivered)
 		w.cursor.SetStaged(delivered)
-		if err := w.staging.discard(left); err != nil {
+		there, err := w.staging.take(left)
+		if err != nil {
 			return false, err
+		}
+		if rest, err := owed(delivered, intent); err != nil || !bytes.Equal(there, rest) {
+			return false, cmp.Or(err, fmt.Errorf("%w: %d bytes are staged that nobody has put there", mapping.ErrDamaged, left))
 		}
 	case staged == intent:
 		w.done(intent)

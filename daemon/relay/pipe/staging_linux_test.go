@@ -1,0 +1,72 @@
+package pipe_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
+	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+)
+
+// What the staging pipe holds when a daemon takes a session over is written on only where
+// it is what was put there.
+func TestResumeChecksWhatIsStaged(t *testing.T) {
+	const owed = "one line\nand another\n"
+	for name, test := range map[string]struct {
+		staged, want string
+		err          error
+	}{
+		"the rest of it":    {staged: "another\n", want: "another\n"},
+		"all of it":         {staged: owed, want: owed},
+		"nothing":           {},
+		"other bytes":       {staged: "planted\n", err: mapping.ErrDamaged},
+		"more than is owed": {staged: owed + "more", err: mapping.ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := mapping.Create(1 << 20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			cursor, err := m.Cursor(mapping.Server)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cursor.SetIntent(uint64(len(owed)))
+			cursor.SetStaged(uint64(len(owed)))
+			staging, err := pipe.NewStaging()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer staging.Close()
+			if _, err := unix.Write(int(staging.File().Fd()), []byte(test.staged)); err != nil {
+				t.Fatal(err)
+			}
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			wake, err := pipe.NewWaker()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer wake.Close()
+			doubtful, err := pipe.NewWriter(int(w.Fd()), staging, cursor, wake).Resume(func(from, to uint64) ([]byte, error) {
+				return []byte(owed[from:to]), nil
+			})
+			w.Close()
+			if !errors.Is(err, test.err) || doubtful {
+				t.Errorf("error %v, want %v; doubtful: %v", err, test.err, doubtful)
+			}
+			buf := make([]byte, 100)
+			n, _ := r.Read(buf) // 0 at the end
+			if got := string(buf[:n]); got != test.want {
+				t.Errorf("the server reads %q, want %q", got, test.want)
+			}
+		})
+	}
+}
