@@ -213,6 +213,7 @@ func (p *pair) declines() bool { return strings.Contains(p.shim.Stderr(), "is no
 // was asked before the shim lost its server. With the daemon and who keeps its
 // descriptors go the answers, too.
 func (p *pair) check() {
+	p.eventually("the agent's end of the pipe is closed", p.shim.Agent.Ended) // its last lines may come after its exit
 	p.count()
 	p.mu.Lock()
 	defer p.mu.Unlock()
