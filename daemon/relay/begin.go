@@ -89,9 +89,9 @@ func (s *Session) Run() {
 	s.ending.running = true
 	var writing [2]bool
 	for side, o := range s.outputs {
-		o.writing = o.err == nil // until it was resumed
-		writing[side] = o.writing
+		writing[side] = o.err == nil
 	}
+	s.outputs[fromServer].writing = writing[fromServer] // until the server has begun
 	s.awaitAnswers()
 	s.mu.Unlock()
 	s.begin(s.finish)

@@ -7,19 +7,14 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
-	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// sink is what writes to a side. Its methods are called by one goroutine at a time.
+// sink is what writes to a side. One goroutine at a time calls Write.
 type sink interface {
-	// Resume finishes what an earlier daemon was writing: see [pipe.Writer].
-	Resume(owed func(from, upTo uint64) ([]byte, error)) (doubtful bool, err error)
 	// Write writes parts, which are what is owed next. It may wait.
 	Write(parts ...[]byte) error
 }
-
-var _ sink = (*pipe.Writer)(nil)
 
 // output is what writes to one side. s.mu guards what may change.
 type output struct {
@@ -135,10 +130,16 @@ func (s *Session) recordOutcomes() {
 // writeLoop writes what a side is owed by others than its peer's pump, until the session
 // has ended: our own answers, and lines that were held.
 func (s *Session) writeLoop(to wire.Side) {
-	s.resume(to)
+	o := s.outputs[to]
+	if to == fromServer {
+		err := s.ends.Server.begin()
+		s.mu.Lock()
+		o.writing = false
+		_ = s.noteWrite(to, err)
+		s.mu.Unlock()
+	}
 	for {
 		s.mu.Lock()
-		o := s.outputs[to]
 		for s.ctx.Err() == nil && (o.writing || o.err != nil || len(s.state.out[to].items) == 0) {
 			s.changed.Wait()
 		}

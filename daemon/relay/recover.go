@@ -58,6 +58,14 @@ func (s *Session) restore() (err error) {
 	if err := s.verify(); err != nil {
 		return err
 	}
+	for side, o := range s.outputs {
+		if w, is := o.sink.(*pipe.Writer); is {
+			if err := s.recoverOutput(wire.Side(side), w, o.cursor); err != nil {
+				return err
+			}
+			s.state.out[side].drop(o.cursor.Delivered())
+		}
+	}
 	if m, is := s.ends.Server.(*Shared); is && s.ends.Earlier != nil {
 		s.renew(m)
 	}
@@ -77,29 +85,17 @@ func (s *Session) cursor(to wire.Side) (mapping.Cursor, error) {
 	return cursor, nil
 }
 
-// resume finishes what an earlier daemon was writing to a side. It waits while the
-// side takes nothing.
-func (s *Session) resume(to wire.Side) {
-	o := s.outputs[to]
-	s.mu.Lock()
-	asked := s.askedBetween(to, o.cursor.Delivered(), o.cursor.Intent())
-	s.mu.Unlock()
-	doubtful, err := o.Resume(func(from, upTo uint64) ([]byte, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.owedBetween(to, from, upTo)
-	})
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o.writing = false
+// recoverOutput finds out how far an earlier daemon has got with what it was writing to a
+// side. Nothing of the session runs yet.
+func (s *Session) recoverOutput(to wire.Side, w *pipe.Writer, cursor mapping.Cursor) error {
+	asked := s.askedBetween(to, cursor.Delivered(), cursor.Intent())
+	doubtful, err := w.Recover(func(from, upTo uint64) ([]byte, error) { return s.owedBetween(to, from, upTo) })
 	if doubtful {
 		for _, r := range asked {
-			if s.state.open[r.side][r.key] == r {
-				s.commit(r.lost(&Refusal{mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed"})...)
-			}
+			s.commit(r.lost(&Refusal{mcp.CodeServerExit, "ThoughtGate's daemon was ended while it wrote the request, which may have been executed"})...)
 		}
 	}
-	_ = s.noteWrite(to, err)
+	return err
 }
 
 // askedBetween returns the open requests that a side is owed between two offsets. s.mu is

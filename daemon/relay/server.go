@@ -13,6 +13,8 @@ type Server interface {
 	// join readies it for a session that is being begun. Where there is no server, both
 	// results are nil.
 	join(s *Session) (source, sink, error)
+	// begin readies the sink, and may wait. It is called once, before anything is written.
+	begin() error
 	// interrupt ends a write to it that is under way.
 	interrupt()
 	// hangUp tells the server that nothing more comes. Nobody is writing to it then.
@@ -39,6 +41,7 @@ type Pipes struct {
 	wake *pipe.Waker
 }
 
+func (p *Pipes) begin() error      { return nil }
 func (p *Pipes) interrupt()        { p.wake.Wake() }
 func (p *Pipes) failure() *Refusal { return nil }
 func (p *Pipes) status() int       { return -1 }
@@ -89,6 +92,7 @@ func (r *Refusal) join(s *Session) (source, sink, error) {
 	return nil, nil, nil
 }
 
+func (r *Refusal) begin() error          { return nil }
 func (r *Refusal) interrupt()            {}
 func (r *Refusal) failure() *Refusal     { return r }
 func (r *Refusal) status() int           { return 0 }

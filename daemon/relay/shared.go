@@ -84,8 +84,8 @@ func (m *Shared) join(s *Session) (source, sink, error) {
 	return &inbox{shared: m}, m, nil
 }
 
-// Resume implements sink: it finds the place.
-func (m *Shared) Resume(func(from, upTo uint64) ([]byte, error)) (doubtful bool, err error) {
+// begin finds the place.
+func (m *Shared) begin() error {
 	member, err := m.Join(m.ctx, m)
 	if err != nil {
 		s := m.session
@@ -94,7 +94,7 @@ func (m *Shared) Resume(func(from, upTo uint64) ([]byte, error)) (doubtful bool,
 		if m.Gone(err); errors.Is(err, ErrNotStarted) {
 			s.fail() // and the agent is told so as long as it stays
 		}
-		return false, err
+		return err
 	}
 	for _, seq := range m.abandoned {
 		m.session.gate.Cancel(seq)
@@ -105,16 +105,16 @@ func (m *Shared) Resume(func(from, upTo uint64) ([]byte, error)) (doubtful bool,
 	m.mu.Unlock()
 	if left {
 		member.Leave()
-		return false, errEnded
+		return errEnded
 	}
 	if m.first != nil {
 		select {
 		case <-member.Resume(m.first):
 		case <-m.ctx.Done():
-			return false, context.Cause(m.ctx)
+			return context.Cause(m.ctx)
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // Write implements sink.

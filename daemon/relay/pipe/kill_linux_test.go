@@ -80,7 +80,7 @@ func relay() error {
 		}
 		return b, nil
 	}
-	if _, err := w.Resume(owed); err != nil {
+	if _, err := w.Recover(owed); err != nil {
 		return err
 	}
 	deliver := func() error {

@@ -37,10 +37,12 @@ func NewWriter(fd int, staging *Staging, cursor mapping.Cursor, wake *Waker) *Wr
 	return &Writer{fd: fd, staging: staging, cursor: cursor, wake: wake}
 }
 
-// Resume finishes what an earlier daemon was writing. owed returns what is owed
-// between two offsets. doubtful is true when nobody can tell whether that was
-// written, which is so only without a staging pipe; it is taken for written.
-func (w *Writer) Resume(owed func(from, to uint64) ([]byte, error)) (doubtful bool, err error) {
+// Recover finds out how much of what an earlier daemon was writing was written, so that
+// Write goes on behind that; it does not wait. owed returns what is owed between two
+// offsets. doubtful is true when nobody can tell, which is so only without a staging pipe;
+// it is taken for written. The error is [mapping.ErrDamaged] where the staging pipe holds
+// what that daemon has not put there.
+func (w *Writer) Recover(owed func(from, to uint64) ([]byte, error)) (doubtful bool, err error) {
 	delivered, staged, intent := w.cursor.Delivered(), w.cursor.Staged(), w.cursor.Intent()
 	if w.staging == nil {
 		w.done(intent)
@@ -53,12 +55,9 @@ func (w *Writer) Resume(owed func(from, to uint64) ([]byte, error)) (doubtful bo
 	switch n := uint64(left); {
 	case n > intent-delivered || n > 0 && staged < intent && n != intent-delivered:
 		return false, fmt.Errorf("%w: %d bytes are staged of %d that were to be", mapping.ErrDamaged, left, intent-delivered)
-	case n > 0:
-		// What is in the pipe is not believed: it is taken out, has to be what was put there,
-		// and is staged again.
+	case n > 0: // it is taken out, and staged again with what is written next
 		delivered = intent - n
-		w.cursor.SetDelivered(delivered)
-		w.cursor.SetStaged(delivered)
+		w.done(delivered)
 		there, err := w.staging.take(left)
 		if err != nil {
 			return false, err
@@ -67,17 +66,11 @@ func (w *Writer) Resume(owed func(from, to uint64) ([]byte, error)) (doubtful bo
 			return false, cmp.Or(err, fmt.Errorf("%w: %d bytes are staged that nobody has put there", mapping.ErrDamaged, left))
 		}
 	case staged == intent:
-		w.done(intent)
-		return false, nil
+		delivered = intent
+		w.done(delivered)
 	}
-	if intent == delivered {
-		return false, nil
-	}
-	piece, err := owed(delivered, intent)
-	if err != nil {
-		return false, err
-	}
-	return false, w.piece(intent, [][]byte{piece})
+	w.cursor.SetIntent(delivered)
+	return false, nil
 }
 
 // Write writes parts, one after the other, which are what is owed behind all that
