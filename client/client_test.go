@@ -29,7 +29,7 @@ type fakeDaemon struct {
 
 	status *pb.StatusResponse
 	err    error         // of Status
-	left   chan struct{} // closed when a watcher has gone
+	left   chan struct{} // is told of each watcher that is served no more
 
 	mu      sync.Mutex
 	opens   []*pb.SessionSpec
@@ -51,7 +51,7 @@ func newFake(t *testing.T) *fakeDaemon {
 	dir := tempdir.New(t, "", "client")
 	f := &fakeDaemon{
 		t: t, socket: filepath.Join(dir, "control.sock"), status: &pb.StatusResponse{Pid: 7},
-		left: make(chan struct{}, 1), streams: make(chan chan<- openEvent, 10),
+		left: make(chan struct{}, 10), streams: make(chan chan<- openEvent, 10),
 	}
 	f.start()
 	t.Cleanup(f.stop)
@@ -106,6 +106,7 @@ type approvals struct {
 }
 
 func (f approvals) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.ApprovalEvent]) error {
+	defer func() { f.left <- struct{}{} }()
 	for i := range 3 {
 		if err := stream.Send(&pb.ApprovalEvent{Approval: &pb.Approval{Id: fmt.Sprintf("A-%d", i+1)}}); err != nil {
 			return err
@@ -115,7 +116,6 @@ func (f approvals) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamin
 		return f.err
 	}
 	<-stream.Context().Done()
-	f.left <- struct{}{}
 	return nil
 }
 
