@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
+	"reflect"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -62,43 +63,24 @@ func (r *Record) appendMembers(dst []byte) []byte {
 	dst = appendTime(dst, r.Time)
 	dst = appendQuoted(append(dst, `","prev":`...), r.Prev)
 	dst = appendQuoted(append(dst, `,"kind":`...), string(r.Kind))
-	dst = appendText(dst, "log", r.Log)
-	dst = appendText(dst, "attachment", r.Attachment)
-	dst = appendNumber(dst, "call", r.Call)
-	dst = appendText(dst, "id", r.ID)
-	dst = appendText(dst, "session", r.Session)
-	dst = appendText(dst, "agent", r.Agent)
-	dst = appendText(dst, "server", r.Server)
-	dst = appendText(dst, "launch", r.Launch)
-	dst = appendText(dst, "direction", r.Direction)
-	dst = appendText(dst, "method", r.Method)
-	dst = appendText(dst, "tool", r.Tool)
-	dst = appendText(dst, "message_id", r.MessageID)
-	dst = appendText(dst, "verdict", r.Verdict)
-	dst = appendText(dst, "would", r.Would)
-	dst = appendText(dst, "gate", r.Gate)
-	dst = appendText(dst, "rule", r.Rule)
-	dst = appendList(dst, "policies", r.Policies)
-	dst = appendList(dst, "facts", r.Facts)
-	dst = appendList(dst, "extensions", r.Extensions)
-	dst = appendText(dst, "answerer", r.Answerer)
-	dst = appendText(dst, "profile", r.Profile)
-	dst = appendText(dst, "reason", r.Reason)
-	dst = appendText(dst, "approval", r.Approval)
-	dst = appendTrue(dst, "parked", r.Parked)
-	dst = appendText(dst, "grant", r.Grant)
-	dst = appendText(dst, "decider", r.Decider)
-	dst = appendText(dst, "surface", r.Surface)
-	dst = appendText(dst, "approver", r.Approver)
-	dst = appendText(dst, "level", r.Level)
-	dst = appendPeer(dst, r.Peer)
-	dst = appendTrue(dst, "auto_approved", r.Auto)
-	dst = appendTrue(dst, "forwarded", r.Forwarded)
-	dst = appendText(dst, "set", r.Set)
-	dst = appendText(dst, "digest", r.Digest)
-	dst = appendNumber(dst, "through", r.Through)
-	if r.LatencyUS != 0 {
-		dst = strconv.AppendInt(appendName(dst, "latency_us"), r.LatencyUS, 10)
+	fields := reflect.ValueOf(r).Elem()
+	for _, m := range optional {
+		switch value := fields.Field(m.field).Addr().Interface().(type) {
+		case *string:
+			dst = appendText(dst, m.name, *value)
+		case *uint64:
+			dst = appendNumber(dst, m.name, *value)
+		case *int64:
+			if *value != 0 {
+				dst = strconv.AppendInt(appendName(dst, m.name), *value, 10)
+			}
+		case *bool:
+			dst = appendTrue(dst, m.name, *value)
+		case *[]string:
+			dst = appendList(dst, m.name, *value)
+		case **Peer:
+			dst = appendPeer(dst, *value)
+		}
 	}
 	return dst
 }

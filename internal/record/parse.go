@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"reflect"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,8 +32,33 @@ func Parse(line []byte) (Record, error) {
 		return r, errors.New("is not valid UTF-8")
 	}
 	c := cursor{line: line, at: 1}
+	fields := reflect.ValueOf(&r).Elem()
 	for c.next() {
-		c.member(&r)
+		field, ok := fieldOf[string(c.name)]
+		if !ok {
+			c.skip()
+			continue
+		}
+		switch to := fields.Field(field).Addr().Interface().(type) {
+		case *string:
+			*to = c.text()
+		case *Kind:
+			*to = Kind(c.text())
+		case *time.Time:
+			*to = c.time()
+		case *int:
+			*to = int(c.number())
+		case *uint64:
+			*to = c.number()
+		case *int64:
+			*to = c.signed()
+		case *bool:
+			*to = c.bool()
+		case *[]string:
+			*to = c.list()
+		case **Peer:
+			*to = c.peer()
+		}
 	}
 	if c.err != nil {
 		return Record{}, fmt.Errorf("is not a record (byte %d): %w", c.at, c.err)

@@ -25,7 +25,11 @@
 // that its end is gone: for that a Head is kept outside of it.
 package record
 
-import "time"
+import (
+	"reflect"
+	"strings"
+	"time"
+)
 
 // Kind is what a record is about.
 type Kind string
@@ -102,3 +106,34 @@ type Record struct {
 	LatencyUS  int64     `json:"latency_us,omitempty"`
 	Values     string    `json:"values,omitempty"` // hex SHA-256 of the line of values beside this one
 }
+
+// member is a member of a line and the field of Record that holds its value.
+type member struct {
+	name  string
+	field int
+}
+
+// members are all members of a line, in their order. optional are those that may be
+// left out, but for values, which stands behind them.
+var (
+	members  = membersOf(reflect.TypeFor[Record]())
+	optional = members[5 : len(members)-1] // those before are v, seq, time, prev and kind
+)
+
+func membersOf(t reflect.Type) []member {
+	var all []member
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		all = append(all, member{name, i})
+	}
+	return all
+}
+
+// fieldOf finds the field of a member by its name.
+var fieldOf = func() map[string]int {
+	fields := map[string]int{}
+	for _, m := range members {
+		fields[m.name] = m.field
+	}
+	return fields
+}()

@@ -80,17 +80,6 @@ func Verify(paths []string, o VerifyOptions) (Report, error) {
 	return v.report, nil
 }
 
-// VerifyReader is Verify for one segment that is not a file; name is what the
-// report calls it.
-func VerifyReader(name string, r io.Reader, o VerifyOptions) (Report, error) {
-	v := newVerifier(o)
-	if err := v.segment(name, r, true); err != nil {
-		return v.report, fmt.Errorf("verify audit log: %w", err)
-	}
-	v.end()
-	return v.report, nil
-}
-
 func newVerifier(o VerifyOptions) *verifier {
 	v := &verifier{each: o.Each, heads: map[uint64][]Head{}}
 	for _, head := range o.Heads {
