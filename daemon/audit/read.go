@@ -16,12 +16,6 @@ type place struct {
 	offset  int64
 }
 
-// hit is an entry that a query selects.
-type hit struct {
-	at   place
-	size int64
-}
-
 // Read calls see for every record that q selects, oldest first, with the bytes
 // as they are stored: line without its newline, and values, the line of values
 // beside it, nil when there is none. Both are valid during the call. A line that
@@ -45,7 +39,7 @@ func (l *Log) Read(ctx context.Context, q Query, see func(seq uint64, line, valu
 	}
 	for q.Follow {
 		end, news, open := l.end()
-		if err := l.scan(ctx, at, end, show); err != nil {
+		if err := l.show(ctx, between(at, end), show); err != nil {
 			return err
 		}
 		at = end
@@ -75,17 +69,15 @@ func (l *Log) stored(ctx context.Context, q Query, f *filter, end place, show fu
 		return err
 	}
 	if q.Last > 0 {
-		hits, err := l.lastHits(ctx, regions, q.Last, f)
-		if err != nil {
+		if regions, err = l.lastHits(ctx, regions, q.Last, f); err != nil {
 			return err
 		}
-		for _, h := range hits {
-			if err := l.scan(ctx, h.at, place{h.at.segment, h.at.offset + h.size}, show); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
+	return l.show(ctx, regions, show)
+}
+
+// show shows the entries of regions, in order.
+func (l *Log) show(ctx context.Context, regions []region, show func(record.Entry) error) error {
 	for _, r := range regions {
 		var failure error
 		err := l.visit(r, func(e record.Entry) bool {
@@ -94,11 +86,30 @@ func (l *Log) stored(ctx context.Context, q Query, f *filter, end place, show fu
 			}
 			return failure == nil
 		})
-		if err = errors.Join(failure, err); err != nil {
+		if failure != nil {
+			return failure
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// between returns the log from one place to another, each of them where an entry begins.
+func between(from, to place) []region {
+	var all []region
+	for n := max(from.segment, 1); n <= to.segment; n++ {
+		r := region{segment: n, from: from.offset, to: 1 << 62}
+		if n == to.segment {
+			r.to = to.offset
+		}
+		if r.from < r.to {
+			all = append(all, r)
+		}
+		from.offset = 0
+	}
+	return all
 }
 
 // since leaves out the segments that end before the record from. One whose start
@@ -106,7 +117,7 @@ func (l *Log) stored(ctx context.Context, q Query, f *filter, end place, show fu
 func (l *Log) since(numbers []uint64, from uint64) []uint64 {
 	first := 0
 	for i, n := range numbers[1:] {
-		if seq, err := l.firstSeq(n); err != nil || from < seq {
+		if r, err := l.first(n); err != nil || r.Seq == 0 || from < r.Seq {
 			break
 		}
 		first = i + 1
@@ -137,62 +148,33 @@ func (l *Log) numbers(end place) ([]uint64, error) {
 	return slices.DeleteFunc(numbers, func(n uint64) bool { return n > end.segment }), nil
 }
 
-// firstSeq returns the seq of the first record of segment n.
-func (l *Log) firstSeq(n uint64) (seq uint64, err error) {
-	ok := false
+// first returns the first record of segment n, the zero Record where it begins with none.
+func (l *Log) first(n uint64) (r record.Record, err error) {
 	err = l.window(n, 0, l.chunk, func(e record.Entry) bool {
-		seq, _, ok = record.Peek(e.Line)
+		r, _ = record.Parse(e.Line) // an error comes with the zero Record
 		return false
 	})
-	if err == nil && !ok {
-		err = fmt.Errorf("%s does not begin with a record", l.path(n))
-	}
-	return seq, err
+	return r, err
 }
 
-// scan shows every entry from one place to another.
-func (l *Log) scan(ctx context.Context, from, to place, show func(record.Entry) error) error {
-	for n := from.segment; n <= to.segment; n++ {
-		end := int64(1) << 62
-		if n == to.segment {
-			end = to.offset
-		}
-		if n == 0 || from.offset >= end {
-			continue
-		}
-		var failure error
-		err := l.entries(n, from.offset, end, func(e record.Entry) bool {
-			if failure = context.Cause(ctx); failure == nil {
-				failure = show(e)
-			}
-			return failure == nil
-		})
-		if failure != nil {
-			return failure
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("read audit log: %w", err)
-		}
-		from.offset = 0
-	}
-	return nil
-}
-
-// lastHits returns the newest entries of the regions that f selects, at most last,
-// oldest first. It reads backwards, in chunks that grow.
-func (l *Log) lastHits(ctx context.Context, regions []region, last int, f *filter) ([]hit, error) {
-	var hits []hit // newest first
-	take := func(n uint64, some []hit) bool {
-		slices.Reverse(some)
-		hits = append(hits, some...)
-		return len(hits) < last
-	}
+// lastHits returns where the newest entries of the regions stand that f selects, at most
+// last, oldest first.
+func (l *Log) lastHits(ctx context.Context, regions []region, last int, f *filter) ([]region, error) {
+	var hits, some []region // newest first; and those of one chunk, oldest first
 	for _, r := range slices.Backward(regions) {
-		look := l.backwards
-		if r.only {
-			look = l.backwardsAt
+		see := func(e record.Entry) {
+			if _, ok := f.match(e); ok {
+				some = append(some, region{segment: r.segment, from: e.Offset, to: e.Offset + e.Size()})
+			}
 		}
-		more, err := look(ctx, r, f, func(some []hit) bool { return take(r.segment, some) })
+		more, err := l.backwards(r, l.chunk, see, func() bool {
+			slices.Reverse(some)
+			hits, some = append(hits, some...), some[:0]
+			return len(hits) < last && ctx.Err() == nil
+		})
+		if err == nil {
+			err = context.Cause(ctx)
+		}
 		if err = l.missing(err); err != nil {
 			return nil, err
 		}
@@ -205,58 +187,37 @@ func (l *Log) lastHits(ctx context.Context, regions []region, last int, f *filte
 	return hits, nil
 }
 
-// backwards looks for hits in a region, from its end to its start, and gives take
-// those of one chunk after the other until it returns false.
-func (l *Log) backwards(ctx context.Context, r region, f *filter, take func([]hit) bool) (bool, error) {
-	to := r.to
-	for size := l.chunk; to > r.from; size *= 2 {
-		if err := context.Cause(ctx); err != nil {
-			return false, err
-		}
-		from := max(r.from, to-size)
-		start := to // of the first whole entry
-		var some []hit
-		see := func(e record.Entry) bool {
-			start = min(start, e.Offset)
-			if _, ok := f.match(e); ok {
-				some = append(some, hit{place{r.segment, e.Offset}, e.Size()})
+// backwards reads a region from its end to its start, in chunks, of which the first has
+// the given size and each other one is larger. It calls see for the entries of a chunk,
+// in order, and then done, until that returns false.
+func (l *Log) backwards(r region, size int64, see func(record.Entry), done func() bool) (more bool, err error) {
+	if r.only {
+		for _, offset := range slices.Backward(r.at) {
+			err := l.entries(r.segment, offset, r.to, func(e record.Entry) bool {
+				see(e)
+				return false
+			})
+			if err != nil || !done() {
+				return false, err
 			}
+		}
+		return true, nil
+	}
+	for to := r.to; to > r.from; size *= 2 {
+		from := max(r.from, to-size)
+		start, look := to, l.window // start is where the first whole entry begins
+		if from == r.from {
+			start, look = from, l.entries // an entry begins there
+		}
+		err := look(r.segment, from, to, func(e record.Entry) bool {
+			start = min(start, e.Offset)
+			see(e)
 			return true
-		}
-		look := l.window
-		if from == r.from {
-			look = l.entries // an entry begins there
-		}
-		if err := look(r.segment, from, to, see); err != nil {
+		})
+		if err != nil || !done() {
 			return false, err
-		}
-		if from == r.from {
-			start = from
 		}
 		to = start
-		if !take(some) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// backwardsAt is backwards for a region of which only a few entries count.
-func (l *Log) backwardsAt(ctx context.Context, r region, f *filter, take func([]hit) bool) (bool, error) {
-	for _, offset := range slices.Backward(r.at) {
-		if err := context.Cause(ctx); err != nil {
-			return false, err
-		}
-		more := true
-		err := l.entries(r.segment, offset, r.to, func(e record.Entry) bool {
-			if _, ok := f.match(e); ok {
-				more = take([]hit{{place{r.segment, e.Offset}, e.Size()}})
-			}
-			return false
-		})
-		if err != nil || !more {
-			return false, err
-		}
 	}
 	return true, nil
 }

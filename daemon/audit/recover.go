@@ -57,15 +57,8 @@ func (l *Log) recover(numbers []uint64) (state, error) {
 // in which it can be read. A log of which none can be read gets a new one.
 func (l *Log) findID(numbers []uint64) (string, error) {
 	for _, n := range slices.Backward(numbers) {
-		var id string
-		err := l.window(n, 0, 1<<20, func(e record.Entry) bool {
-			if r, err := record.Parse(e.Line); err == nil && r.Kind == record.KindLog {
-				id = r.Log
-			}
-			return false
-		})
-		if err != nil || id != "" {
-			return id, err
+		if r, err := l.first(n); err != nil || r.Kind == record.KindLog {
+			return r.Log, err
 		}
 	}
 	return "", nil
@@ -85,23 +78,18 @@ func (l *Log) lastEntry(n uint64) (*found, int64, error) {
 		return nil, 0, err
 	}
 	var last *found
-	for back := int64(256 << 10); ; back *= 4 {
-		from := max(0, size-back)
-		err := l.window(n, from, size, func(e record.Entry) bool {
-			chain, ok := record.After(e)
-			if !ok {
-				return true
-			}
-			if !e.Sound() {
-				e.Values = nil
-			}
-			last = &found{chain: chain, end: e.Offset + e.Size()}
-			return true
-		})
-		if err != nil || last != nil || from == 0 {
-			return last, size, err
+	see := func(e record.Entry) {
+		chain, ok := record.After(e)
+		if !ok {
+			return
 		}
+		if !e.Sound() {
+			e.Values = nil
+		}
+		last = &found{chain: chain, end: e.Offset + e.Size()}
 	}
+	_, err = l.backwards(region{segment: n, to: size}, 256<<10, see, func() bool { return last == nil })
+	return last, size, err
 }
 
 // window is entries for a place that may lie inside an entry: unless from is 0,
@@ -190,6 +178,14 @@ func (l *Log) sizeOf(n uint64) (int64, error) {
 		return 0, fmt.Errorf("%s is not a regular file", l.path(n))
 	}
 	return info.Size(), nil
+}
+
+// sizeAt returns the size of segment n of a log that ends at end.
+func (l *Log) sizeAt(n uint64, end place) (int64, error) {
+	if n == end.segment {
+		return end.offset, nil
+	}
+	return l.sizeOf(n)
 }
 
 func (l *Log) path(n uint64) string { return filepath.Join(l.dir, record.SegmentName(n)) }

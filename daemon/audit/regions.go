@@ -26,16 +26,10 @@ func (l *Log) regions(ctx context.Context, f *filter, numbers []uint64, end plac
 	l.mu.Unlock()
 	var all []region
 	for _, n := range numbers {
-		from, to := int64(0), end.offset
-		if n != end.segment {
-			size, err := l.sizeOf(n)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // it was dropped meanwhile
-			}
-			if err != nil {
-				return nil, fmt.Errorf("read audit log: %w", err)
-			}
-			to = size
+		from := int64(0)
+		to, err := l.sizeAt(n, end) // none for one that was dropped meanwhile
+		if err = l.missing(err); err != nil {
+			return nil, err
 		}
 		for _, b := range blocks {
 			if b.Segment != n || b.From != from || b.To > to {

@@ -102,28 +102,17 @@ func (l *Log) inventory() (all []ended, total int64, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		until, err := l.begun(numbers[i+1])
+		next, err := l.first(numbers[i+1])
+		if err == nil && next.Seq == 0 {
+			err = fmt.Errorf("%s does not begin with a record", l.path(numbers[i+1]))
+		}
 		if err != nil {
 			return nil, 0, err
 		}
-		all = append(all, ended{n, size, until})
+		all = append(all, ended{n, size, next.Time})
 		total += size
 	}
 	return all, total, nil
-}
-
-// begun returns the time of the first record of segment n.
-func (l *Log) begun(n uint64) (at time.Time, err error) {
-	err = l.window(n, 0, l.chunk, func(e record.Entry) bool {
-		if _, text, ok := record.Peek(e.Line); ok {
-			at, err = time.Parse(timeLayout, string(text))
-		}
-		return false
-	})
-	if err == nil && at.IsZero() {
-		err = fmt.Errorf("%s does not begin with a record", l.path(n))
-	}
-	return at, err
 }
 
 // drop removes segments, which are the oldest, once the record that says so is on

@@ -13,8 +13,7 @@ import (
 
 // openSegment opens segment n for appending, and makes it first if need be.
 func (l *Log) openSegment(n uint64) (*os.File, error) {
-	path := filepath.Join(l.dir, record.SegmentName(n))
-	f, err := record.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE)
+	f, err := record.OpenFile(l.path(n), os.O_WRONLY|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
