@@ -22,11 +22,7 @@ type approvalsService struct {
 }
 
 func (v approvalsService) List(_ context.Context, req *pb.ListApprovalsRequest) (*pb.ListApprovalsResponse, error) {
-	resp := &pb.ListApprovalsResponse{}
-	for _, q := range v.s.Approvals.List(req.GetAll()) {
-		resp.Approvals = append(resp.Approvals, questionTo(q))
-	}
-	return resp, nil
+	return &pb.ListApprovalsResponse{Approvals: each(v.s.Approvals.List(req.GetAll()), questionTo)}, nil
 }
 
 func (v approvalsService) DenyFrom(ctx context.Context, req *pb.DenyFromRequest) (*pb.DenyFromResponse, error) {
@@ -98,7 +94,7 @@ func (v approvalsService) Decide(ctx context.Context, d *pb.Decision) (*pb.Decid
 	}
 	decided := &pb.Decided{Approval: questionTo(q)}
 	if q.Given != nil {
-		decided.Grant = grantTo(q.Given)
+		decided.Grant = grantTo(*q.Given)
 	}
 	return decided, nil
 }
@@ -133,18 +129,12 @@ var states = map[store.State]pb.ApprovalState{
 }
 
 func questionTo(q approval.Question) *pb.Approval {
-	m := &pb.Approval{
+	return &pb.Approval{
 		Id: q.ID, State: states[q.State], Created: timestamppb.New(q.Created), Expires: timestamppb.New(q.Expires),
 		Session: q.Session, Agent: q.Agent, Server: q.Server, Launch: q.Launch, Method: q.Method, Tool: q.Tool,
 		Arguments: q.Params, ArgumentsBytes: uint64(q.ParamsBytes), Subject: q.Subject[:], Reason: q.Reason, Rule: q.Rule, Workflow: q.Workflow, Facts: q.Facts,
 		Call: q.Call, Attachment: q.Attachment, Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Note: q.Note,
 		Waiting: uint32(q.Waiting), Parked: q.Parked, Spent: q.Spent, Edited: q.Edited, Level: cmp.Or(q.Level, string(gate.LevelWatch)),
+		Good: momentTo(q.Good), Decided: momentTo(q.Decided),
 	}
-	if !q.Good.IsZero() {
-		m.Good = timestamppb.New(q.Good)
-	}
-	if !q.Decided.IsZero() {
-		m.Decided = timestamppb.New(q.Decided)
-	}
-	return m
 }

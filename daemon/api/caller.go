@@ -16,10 +16,11 @@ import (
 // and of those above it.
 type caller struct {
 	sock.Process
-	line  []session.Process // itself, and its ancestors, nearest first
-	above []sock.Process
-	seen  *record.Peer // what goes on record
-	known bool         // it was looked at before on this connection, and may hide its memory since
+	line   []session.Process // itself, and its ancestors, nearest first
+	above  []sock.Process
+	groups []string     // see cgroups; nil before they were asked for
+	seen   *record.Peer // what goes on record
+	known  bool         // it was looked at before on this connection, and may hide its memory since
 }
 
 // look looks at who calls. All of it is of one process, which lives still: a
@@ -113,20 +114,20 @@ func (c *caller) who() string {
 // each record that names it, if that is made with the returned context.
 func (s *Server) decider(ctx context.Context, what string) (context.Context, string, error) {
 	c, err := look(ctx)
-	if err == nil {
-		if why := s.suspect(c); why == "" {
-			if err := passes(ctx, c); err != nil {
-				return ctx, "", err
-			}
-			return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
-		} else {
-			err = fmt.Errorf("%w to an agent, and %s; use a terminal that the agent did not start", gate.ErrForbidden, why)
-			s.refused(ctx, c, what, why)
-		}
-	} else {
-		s.refused(ctx, c, what, err.Error())
+	why := ""
+	if err != nil {
+		why = err.Error()
+	} else if why = s.suspect(c); why != "" {
+		err = fmt.Errorf("%w to an agent, and %s; use a terminal that the agent did not start", gate.ErrForbidden, why)
 	}
-	return ctx, "", fmt.Errorf("%s: %w", what, err)
+	if err != nil {
+		s.refused(ctx, c, what, why)
+		return ctx, "", fmt.Errorf("%s: %w", what, err)
+	}
+	if err := passes(ctx, c); err != nil {
+		return ctx, "", err
+	}
+	return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
 }
 
 // passes notes that nothing spoke against a caller.

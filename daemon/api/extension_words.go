@@ -8,16 +8,14 @@ import (
 )
 
 func manifestTo(m *manifest.Manifest) *pb.ExtensionManifest {
-	out := &pb.ExtensionManifest{
+	return &pb.ExtensionManifest{
 		Name: m.Name, Version: m.Version, Description: m.Description, Wire: string(m.Wire), Command: append([]string{m.Command}, m.Args...),
 		Env: m.Env, Pass: m.Pass, Before: hookTo(&m.Hooks.Before), After: hookTo(&m.Hooks.After), Restarts: uint32(m.Restart.Attempts),
-		Order: int32(m.Order), Config: m.Config,
+		Order: int32(m.Order), Config: m.Config, Permissions: each(m.Permissions, permissionTo),
 	}
-	for _, p := range m.Permissions {
-		out.Permissions = append(out.Permissions, string(p))
-	}
-	return out
 }
+
+func permissionTo(p manifest.Permission) string { return string(p) }
 
 func hookTo(h *manifest.Hook) *pb.ExtensionHook {
 	if !h.Wanted {
@@ -27,11 +25,7 @@ func hookTo(h *manifest.Hook) *pb.ExtensionHook {
 }
 
 func globs(all []config.Glob) []string {
-	texts := make([]string, len(all))
-	for i, g := range all {
-		texts[i] = g.String()
-	}
-	return texts
+	return each(all, config.Glob.String)
 }
 
 // phases are the parts of a task's life as they travel.

@@ -185,11 +185,9 @@ func (v extensionsService) SetConfig(ctx context.Context, req *pb.SetExtensionCo
 // config lists the values of an extension.
 func (v extensionsService) config(ctx context.Context, name string) (*pb.ExtensionConfig, error) {
 	settings, err := v.s.Extensions.Config(ctx, name)
-	resp := &pb.ExtensionConfig{}
-	for _, s := range settings {
-		resp.Values = append(resp.Values, &pb.ExtensionValue{Key: s.Key, Value: s.Value, Set: s.Set})
-	}
-	return resp, err
+	return &pb.ExtensionConfig{Values: each(settings, func(s extension.Setting) *pb.ExtensionValue {
+		return &pb.ExtensionValue{Key: s.Key, Value: s.Value, Set: s.Set}
+	})}, err
 }
 
 // extensionTo tells of an extension, but for its configuration and memory.
@@ -208,22 +206,15 @@ func (s *Server) extensionTo(e *extension.View) *pb.Extension {
 			m.Missing = e.Manifest.Command
 		}
 	}
-	for _, t := range e.Declared.Tools {
-		m.Tools = append(m.Tools, &pb.ExtensionTool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema})
-	}
-	for _, p := range e.Declared.Providers {
-		one := &pb.ExtensionProvider{Id: p.ID, DisplayName: p.DisplayName, Description: p.Description}
-		for _, model := range p.Models {
-			one.Models = append(one.Models, model.ID)
-		}
-		m.Providers = append(m.Providers, one)
-	}
-	for _, c := range e.Declared.Capabilities {
-		one := &pb.ExtensionCapability{Kind: c.Kind, Name: c.Name}
-		for _, p := range c.Permissions {
-			one.Permissions = append(one.Permissions, string(p))
-		}
-		m.Capabilities = append(m.Capabilities, one)
-	}
+	m.Tools = each(e.Declared.Tools, func(t protocol.Tool) *pb.ExtensionTool {
+		return &pb.ExtensionTool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema}
+	})
+	m.Providers = each(e.Declared.Providers, func(p protocol.Provider) *pb.ExtensionProvider {
+		models := each(p.Models, func(m protocol.Model) string { return m.ID })
+		return &pb.ExtensionProvider{Id: p.ID, DisplayName: p.DisplayName, Description: p.Description, Models: models}
+	})
+	m.Capabilities = each(e.Declared.Capabilities, func(c protocol.Capability) *pb.ExtensionCapability {
+		return &pb.ExtensionCapability{Kind: c.Kind, Name: c.Name, Permissions: each(c.Permissions, permissionTo)}
+	})
 	return m
 }

@@ -57,12 +57,13 @@ func termsOf(m *pb.GrantTerms) *approval.Terms {
 	}
 }
 
-func grantTo(g *approval.Grant) *pb.Grant {
+func grantTo(g approval.Grant) *pb.Grant {
 	m := &pb.Grant{
 		Id: g.ID, Created: timestamppb.New(g.Created), Expires: timestamppb.New(g.Expires), Times: g.Times, Used: g.Used,
 		End: g.End, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method, Tool: g.Tool, Workflow: g.Workflow,
 		Rule: g.Rule, Facts: g.Facts, Match: numberOf(matches, g.Match), Scope: numberOf(scopes, g.Scope),
 		Approval: g.Approval, Decider: g.Decider, Surface: g.Surface, Level: cmp.Or(g.Level, string(gate.LevelWatch)), Note: g.Note,
+		Ended: momentTo(g.Ended),
 	}
 	switch g.Scope {
 	case approval.InSession:
@@ -73,9 +74,6 @@ func grantTo(g *approval.Grant) *pb.Grant {
 	if g.Match == approval.MatchSome {
 		m.Arguments = slices.Sorted(maps.Keys(g.Members))
 	}
-	if !g.Ended.IsZero() {
-		m.Ended = timestamppb.New(g.Ended)
-	}
 	return m
 }
 
@@ -84,11 +82,7 @@ func (v approvalsService) ListGrants(ctx context.Context, req *pb.ListGrantsRequ
 	if err != nil {
 		return nil, err
 	}
-	resp := &pb.ListGrantsResponse{}
-	for i := range grants {
-		resp.Grants = append(resp.Grants, grantTo(&grants[i]))
-	}
-	return resp, nil
+	return &pb.ListGrantsResponse{Grants: each(grants, grantTo)}, nil
 }
 
 func (v approvalsService) RevokeGrant(ctx context.Context, req *pb.RevokeGrantRequest) (*pb.RevokeGrantResponse, error) {
@@ -100,7 +94,7 @@ func (v approvalsService) RevokeGrant(ctx context.Context, req *pb.RevokeGrantRe
 	if err != nil {
 		return nil, err
 	}
-	return &pb.RevokeGrantResponse{Grant: grantTo(&g)}, nil
+	return &pb.RevokeGrantResponse{Grant: grantTo(g)}, nil
 }
 
 // grantsOn are the grants in force that would let through what a question is about:
@@ -113,22 +107,18 @@ func (s *Server) grantsOn(ctx context.Context, req *pb.ExplainRequest) ([]*pb.Gr
 	if err != nil {
 		return nil, err
 	}
-	method := req.GetMethod()
-	if method == "" {
-		method = "tools/call"
-	}
+	method := cmp.Or(req.GetMethod(), "tools/call")
 	said := req.GetArguments()
 	if len(said) == 0 && method != "tools/call" {
 		said = req.GetParams()
 	}
 	var on []*pb.Grant
-	for i := range grants {
-		g := &grants[i]
+	for _, g := range grants {
 		switch {
 		case g.Server != req.GetServer() || g.Method != method || g.Tool != req.GetSubject():
 		case req.GetAgent() != "" && g.Agent != req.GetAgent():
 		case g.Scope == approval.InProject && req.GetProject() != "" && g.Project != req.GetProject():
-		case len(said) > 0 && !approval.Admits(g, said):
+		case len(said) > 0 && !approval.Admits(&g, said):
 		default:
 			on = append(on, grantTo(g))
 		}

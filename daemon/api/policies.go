@@ -28,8 +28,8 @@ func (v policiesService) Get(context.Context, *pb.GetPolicySetRequest) (*pb.Poli
 	set := v.s.Policies.Describe()
 	m := setTo(set)
 	for i, f := range set.Files {
-		if f.Changed {
-			m.Files[i].Loaded = f.Loaded
+		if m.Files[i].Changed {
+			m.Files[i].Loaded = f.Text
 		}
 	}
 	m.Detail = detailTo(v.s.Policies.Detail())
@@ -54,11 +54,7 @@ func detailTo(d policy.Detail) *pb.PolicyDetail {
 }
 
 func entriesTo(entries []policy.Entry) []*pb.PolicyEntry {
-	var all []*pb.PolicyEntry
-	for _, e := range entries {
-		all = append(all, &pb.PolicyEntry{
-			Cited: citationTo(e.Cited), Sources: e.Sources, Agents: e.Agents, Methods: e.Methods, Workflow: e.Workflow,
-		})
-	}
-	return all
+	return each(entries, func(e policy.Entry) *pb.PolicyEntry {
+		return &pb.PolicyEntry{Cited: citationTo(e.Cited), Sources: e.Sources, Agents: e.Agents, Methods: e.Methods, Workflow: e.Workflow}
+	})
 }

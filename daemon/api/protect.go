@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -28,11 +29,10 @@ func (v sessionsService) Unprotect(ctx context.Context, req *pb.UnprotectRequest
 	if err != nil {
 		return nil, err
 	}
-	resp := &pb.UnprotectResponse{Attached: v.attachedTo(req.GetId())}
-	for _, r := range reports {
-		resp.Files = append(resp.Files, &pb.FileReport{Path: r.Path, State: string(r.State), Notes: r.Notes})
-	}
-	return resp, nil
+	files := each(reports, func(r agentconf.Report) *pb.FileReport {
+		return &pb.FileReport{Path: r.Path, State: string(r.State), Notes: r.Notes}
+	})
+	return &pb.UnprotectResponse{Attached: v.attachedTo(req.GetId()), Files: files}, nil
 }
 
 // attachedTo counts the shims that lines of a protection have started.
@@ -54,10 +54,7 @@ func (v sessionsService) ListProtections(_ context.Context, req *pb.ListProtecti
 		m := &pb.Protection{
 			Id: p.ID, Agent: p.Agent, Paths: p.Paths(), Servers: p.Servers(), Since: timestamppb.New(st.Since), Repair: p.Repair,
 			Lost: st.Decay.Lost, Added: st.Decay.Added, Problem: st.Problem, Repairs: uint32(st.Repairs),
-			Ending: st.Ending, Shim: p.Line.Shim, Attached: v.attachedTo(p.ID), Backups: p.Backups(),
-		}
-		if !st.Checked.IsZero() {
-			m.Checked = timestamppb.New(st.Checked)
+			Ending: st.Ending, Shim: p.Line.Shim, Attached: v.attachedTo(p.ID), Backups: p.Backups(), Checked: momentTo(st.Checked),
 		}
 		if req.GetWhole() {
 			text, err := p.Text()

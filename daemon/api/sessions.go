@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -50,10 +51,7 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 		}
 	}()
 	set := v.s.Policies.Describe()
-	profile := spec.Profile
-	if profile == "" {
-		profile = set.Profile
-	}
+	profile := cmp.Or(spec.Profile, set.Profile)
 	err = stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Opened{Opened: &pb.SessionOpened{
 		ShimSocket: v.s.Shim, Profile: profileTo(profile), Config: set.Source,
 		Warnings: append(v.s.Warnings(), v.s.projectWarnings(spec.Project)...),
@@ -147,19 +145,13 @@ func specOf(m *pb.SessionSpec) (session.Spec, error) {
 }
 
 func filesOf(files []*pb.ConfigFile) []session.File {
-	var out []session.File
-	for _, f := range files {
-		out = append(out, session.File{Path: f.GetPath(), Journal: f.GetJournal()})
-	}
-	return out
+	return each(files, func(f *pb.ConfigFile) session.File { return session.File{Path: f.GetPath(), Journal: f.GetJournal()} })
 }
 
 func ungovernedOf(servers []*pb.UngovernedServer) []session.Ungoverned {
-	var out []session.Ungoverned
-	for _, u := range servers {
-		out = append(out, session.Ungoverned{Server: u.GetServer(), Path: u.GetPath(), How: u.GetHow()})
-	}
-	return out
+	return each(servers, func(u *pb.UngovernedServer) session.Ungoverned {
+		return session.Ungoverned{Server: u.GetServer(), Path: u.GetPath(), How: u.GetHow()}
+	})
 }
 
 // Amend is for the wrap that opened the session alone: it says how files are put
@@ -215,12 +207,10 @@ func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 		if st.Present {
 			m.Pid = st.Session.Wrap.PID
 		}
-		for _, f := range st.Files {
-			m.Spec.Files = append(m.Spec.Files, &pb.ConfigFile{Path: f.Path})
-		}
-		for _, u := range st.Ungoverned {
-			m.Spec.Ungoverned = append(m.Spec.Ungoverned, &pb.UngovernedServer{Server: u.Server, Path: u.Path, How: u.How})
-		}
+		m.Spec.Files = each(st.Files, func(f session.File) *pb.ConfigFile { return &pb.ConfigFile{Path: f.Path} })
+		m.Spec.Ungoverned = each(st.Ungoverned, func(u session.Ungoverned) *pb.UngovernedServer {
+			return &pb.UngovernedServer{Server: u.Server, Path: u.Path, How: u.How}
+		})
 		resp.Sessions = append(resp.Sessions, m)
 	}
 	for _, run := range v.s.Sessions.AgentRuns() {

@@ -73,11 +73,8 @@ func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.Look
 }
 
 func (v serversService) ListStarts(context.Context, *pb.ListStartsRequest) (*pb.ListStartsResponse, error) {
-	resp := &pb.ListStartsResponse{}
-	for _, k := range v.s.Trust.List() {
-		resp.Starts = append(resp.Starts, startTo(&k))
-	}
-	return resp, nil
+	starts := each(v.s.Trust.List(), func(k trust.Kept) *pb.ServerStart { return startTo(&k) })
+	return &pb.ListStartsResponse{Starts: starts}, nil
 }
 
 func (v serversService) AcceptStart(ctx context.Context, req *pb.AcceptStartRequest) (*pb.ServerStart, error) {
