@@ -80,14 +80,8 @@ func (s *Shown) Params() []byte {
 		}
 		dst = wire.AppendQuote(append(wire.AppendQuote(dst, m.name), ':'), m.value)
 	}
-	dst = append(dst, `,"facts":[`...)
-	for i, fact := range s.Facts {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = wire.AppendQuote(dst, fact)
-	}
-	dst = append(dst, `],"arguments":`...)
+	dst = appendTexts(append(dst, `,"facts":`...), s.Facts)
+	dst = append(dst, `,"arguments":`...)
 	if s.Arguments == nil {
 		dst = append(dst, `{}`...)
 	}

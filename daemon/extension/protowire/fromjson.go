@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,8 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
-
-func newReader(text []byte) io.Reader { return bytes.NewBuffer(text) } // which a decoder reads in place
 
 // readMessage fills m from text, an object, or what the message is whole.
 func readMessage(text []byte, m protoreflect.Message) error {
@@ -28,7 +25,7 @@ func readMessage(text []byte, m protoreflect.Message) error {
 		m.Set(m.Descriptor().Fields().Get(0), protoreflect.ValueOfBytes(text))
 		return nil
 	}
-	dec := jsontext.NewDecoder(newReader(text), loose)
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), loose) // which it reads in place
 	if err := readObject(dec, m); err != nil {
 		return err
 	}
@@ -38,15 +35,28 @@ func readMessage(text []byte, m protoreflect.Message) error {
 	return nil
 }
 
-// readObject reads the object that dec stands before.
-func readObject(dec *jsontext.Decoder, m protoreflect.Message) error {
-	if dec.PeekKind() != '{' {
-		return errors.New("not an object")
+// each calls read before every member or element of the object or array that dec
+// stands before.
+func each(dec *jsontext.Decoder, open jsontext.Kind, read func() error) error {
+	if dec.PeekKind() != open {
+		return errors.New(map[jsontext.Kind]string{'{': "not an object", '[': "not an array"}[open])
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return errJSON
 	}
-	for dec.PeekKind() != '}' {
+	for kind := dec.PeekKind(); kind != '}' && kind != ']'; kind = dec.PeekKind() {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return errJSON
+	}
+	return nil
+}
+
+func readObject(dec *jsontext.Decoder, m protoreflect.Message) error {
+	return each(dec, '{', func() error {
 		name, err := dec.ReadToken()
 		if err != nil {
 			return errJSON
@@ -58,11 +68,8 @@ func readObject(dec *jsontext.Decoder, m protoreflect.Message) error {
 		if err := readField(dec, m, field); err != nil {
 			return fmt.Errorf("%s: %w", field.Name(), err)
 		}
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return errJSON
-	}
-	return nil
+		return nil
+	})
 }
 
 func readField(dec *jsontext.Decoder, m protoreflect.Message, field protoreflect.FieldDescriptor) error {
@@ -84,54 +91,31 @@ func readField(dec *jsontext.Decoder, m protoreflect.Message, field protoreflect
 }
 
 func readList(dec *jsontext.Decoder, list protoreflect.List, field protoreflect.FieldDescriptor) error {
-	if dec.PeekKind() != '[' {
-		return errors.New("not an array")
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return errJSON
-	}
-	for dec.PeekKind() != ']' {
+	return each(dec, '[', func() error {
 		if field.Kind() == protoreflect.MessageKind {
-			if err := readObject(dec, list.AppendMutable().Message()); err != nil {
-				return err
-			}
-			continue
+			return readObject(dec, list.AppendMutable().Message())
 		}
 		value, err := readValue(dec, field)
-		if err != nil {
-			return err
+		if err == nil {
+			list.Append(value)
 		}
-		list.Append(value)
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return errJSON
-	}
-	return nil
+		return err
+	})
 }
 
 // readMap reads an object whose members are strings.
 func readMap(dec *jsontext.Decoder, m protoreflect.Map) error {
-	if dec.PeekKind() != '{' {
-		return errors.New("not an object")
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return errJSON
-	}
-	for dec.PeekKind() != '}' {
+	return each(dec, '{', func() error {
 		key, err := readText(dec)
 		if err != nil {
 			return err
 		}
 		value, err := readText(dec)
-		if err != nil {
-			return err
+		if err == nil {
+			m.Set(protoreflect.ValueOfString(key).MapKey(), protoreflect.ValueOfString(value))
 		}
-		m.Set(protoreflect.ValueOfString(key).MapKey(), protoreflect.ValueOfString(value))
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return errJSON
-	}
-	return nil
+		return err
+	})
 }
 
 // readText reads a string. What is no Unicode has no place in protobuf.
@@ -188,30 +172,28 @@ func readWord(enum protoreflect.EnumDescriptor, word string) (protoreflect.Value
 	return protoreflect.ValueOfEnum(value.Number()), nil
 }
 
-func readNumber(kind protoreflect.Kind, text string) (protoreflect.Value, error) {
-	var v protoreflect.Value
-	var err error
+func readNumber(kind protoreflect.Kind, text string) (v protoreflect.Value, err error) {
+	var real float64
+	var signed int64
+	var whole uint64
 	switch kind {
 	case protoreflect.DoubleKind:
-		var n float64
-		n, err = strconv.ParseFloat(text, 64)
-		v = protoreflect.ValueOfFloat64(n)
-	case protoreflect.Int32Kind, protoreflect.Int64Kind:
-		var n int64
-		if n, err = strconv.ParseInt(text, 10, 64); kind == protoreflect.Int64Kind {
-			v = protoreflect.ValueOfInt64(n)
-		} else if v = protoreflect.ValueOfInt32(int32(n)); n != int64(int32(n)) {
-			err = strconv.ErrRange
-		}
-	case protoreflect.Uint32Kind, protoreflect.Uint64Kind:
-		var n uint64
-		if n, err = strconv.ParseUint(text, 10, 64); kind == protoreflect.Uint64Kind {
-			v = protoreflect.ValueOfUint64(n)
-		} else if v = protoreflect.ValueOfUint32(uint32(n)); n > math.MaxUint32 {
-			err = strconv.ErrRange
-		}
+		real, err = strconv.ParseFloat(text, 64)
+		v = protoreflect.ValueOfFloat64(real)
+	case protoreflect.Int32Kind:
+		signed, err = strconv.ParseInt(text, 10, 32)
+		v = protoreflect.ValueOfInt32(int32(signed))
+	case protoreflect.Int64Kind:
+		signed, err = strconv.ParseInt(text, 10, 64)
+		v = protoreflect.ValueOfInt64(signed)
+	case protoreflect.Uint32Kind:
+		whole, err = strconv.ParseUint(text, 10, 32)
+		v = protoreflect.ValueOfUint32(uint32(whole))
+	case protoreflect.Uint64Kind:
+		whole, err = strconv.ParseUint(text, 10, 64)
+		v = protoreflect.ValueOfUint64(whole)
 	default:
-		err = fmt.Errorf("no JSON for a field that is %s", kind)
+		err = errors.ErrUnsupported
 	}
 	if err != nil {
 		return protoreflect.Value{}, fmt.Errorf("%.40q is not a number that fits", text)

@@ -1,6 +1,7 @@
 package protowire
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +30,7 @@ func checkJSON(raw []byte) error {
 	if !utf8.Valid(raw) {
 		return errJSON
 	}
-	dec := jsontext.NewDecoder(newReader(raw), loose)
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), loose)
 	if _, err := dec.ReadValue(); err != nil {
 		return errJSON
 	}
@@ -50,18 +51,24 @@ func appendMessage(dst []byte, m protoreflect.Message) ([]byte, error) {
 	}
 	var err error
 	dst = append(dst, '{')
-	first := true
 	for i := range fields.Len() {
 		field := fields.Get(i)
 		if absent(m, field) {
 			continue
 		}
-		if !first {
+		if dst[len(dst)-1] != '{' {
 			dst = append(dst, ',')
 		}
-		first = false
 		dst = append(append(append(dst, '"'), field.Name()...), '"', ':')
-		if dst, err = appendField(dst, field, m.Get(field)); err != nil {
+		switch value := m.Get(field); {
+		case field.IsList():
+			dst, err = appendList(dst, field, value.List())
+		case field.IsMap():
+			dst, err = appendMap(dst, value.Map())
+		default:
+			dst, err = appendValue(dst, field, value)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", field.Name(), err)
 		}
 	}
@@ -75,16 +82,6 @@ func absent(m protoreflect.Message, field protoreflect.FieldDescriptor) bool {
 		return !m.Has(field)
 	}
 	return field.Kind() == protoreflect.BytesKind && !field.IsList() && len(m.Get(field).Bytes()) == 0
-}
-
-func appendField(dst []byte, field protoreflect.FieldDescriptor, v protoreflect.Value) ([]byte, error) {
-	switch {
-	case field.IsList():
-		return appendList(dst, field, v.List())
-	case field.IsMap():
-		return appendMap(dst, v.Map())
-	}
-	return appendValue(dst, field, v)
 }
 
 func appendList(dst []byte, field protoreflect.FieldDescriptor, list protoreflect.List) ([]byte, error) {

@@ -110,8 +110,3 @@ type asker struct {
 func (p asker) Complete(ctx context.Context, q provider.Params) (provider.Result, error) {
 	return p.extensions.Complete(ctx, p.name, q)
 }
-
-// Stream implements provider.Provider for those who have nobody to stream to.
-func (p asker) Stream(ctx context.Context, q provider.Params, _ func(provider.Event)) (provider.Result, error) {
-	return p.Complete(ctx, q)
-}
