@@ -158,7 +158,7 @@ func (c *Conn) fail(reason error) {
 		w.end(nil, reason)
 	}
 	for s := range subs {
-		s.end(reason)
+		s.heard.end(reason)
 	}
 	c.out.close(reason)
 	c.w.Close()

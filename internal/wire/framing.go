@@ -14,11 +14,8 @@ type Framing interface {
 	// bytes; 0 stands for MaxMessage.
 	NewReader(r io.Reader, max int) LineReader
 
-	// AppendFrame appends body as one frame to dst. It fails when body can't be
-	// framed so that it comes out as it went in.
-	AppendFrame(dst, body []byte) ([]byte, error)
-
-	// around returns what stands before and after body, with the same error.
+	// around returns what stands before and after body in its frame; head is made in
+	// room. It fails when body can't be framed so that it comes out as it went in.
 	around(room []byte, body []byte) (head []byte, tail string, err error)
 }
 
@@ -39,10 +36,7 @@ type NDJSON struct{}
 // NewReader implements Framing; the result is a *Reader.
 func (NDJSON) NewReader(r io.Reader, max int) LineReader { return NewReader(r, max) }
 
-// AppendFrame implements Framing. It fails when body has a line break, or is
-// nothing but blanks.
-func (f NDJSON) AppendFrame(dst, body []byte) ([]byte, error) { return appendFrame(f, dst, body) }
-
+// around fails when body has a line break, or is nothing but blanks.
 func (NDJSON) around(_ []byte, body []byte) ([]byte, string, error) {
 	blank := true
 	for _, c := range body {
@@ -55,17 +49,6 @@ func (NDJSON) around(_ []byte, body []byte) ([]byte, string, error) {
 		return nil, "", errors.New("frame a message: an empty line")
 	}
 	return nil, "\n", nil
-}
-
-func appendFrame(f Framing, dst, body []byte) ([]byte, error) {
-	var room [48]byte
-	head, tail, err := f.around(room[:0], body)
-	if err != nil {
-		return dst, err
-	}
-	dst = append(dst, head...)
-	dst = append(dst, body...)
-	return append(dst, tail...), nil
 }
 
 // Writer writes messages to a stream. A frame of up to 64 KiB leaves in one

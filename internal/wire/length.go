@@ -33,11 +33,6 @@ func (f ContentLength) NewReader(r io.Reader, max int) LineReader {
 	return &lengthReader{window: newWindow(r, max), header: readHeader, whole: f.Whole}
 }
 
-// AppendFrame implements Framing. It never fails.
-func (f ContentLength) AppendFrame(dst, body []byte) ([]byte, error) {
-	return appendFrame(f, dst, body)
-}
-
 func (ContentLength) around(room, body []byte) ([]byte, string, error) {
 	room = strconv.AppendInt(append(room, "Content-Length: "...), int64(len(body)), 10)
 	return append(room, "\r\n\r\n"...), "", nil
@@ -54,9 +49,7 @@ func (f Length32) NewReader(r io.Reader, max int) LineReader {
 	return &lengthReader{window: newWindow(r, max), header: readLength32, whole: f.Whole}
 }
 
-// AppendFrame implements Framing. It fails past 4 GiB.
-func (f Length32) AppendFrame(dst, body []byte) ([]byte, error) { return appendFrame(f, dst, body) }
-
+// around fails past 4 GiB.
 func (Length32) around(room, body []byte) ([]byte, string, error) {
 	if uint64(len(body)) > 1<<32-1 {
 		return nil, "", fmt.Errorf("frame a message: %d bytes are too many", len(body))

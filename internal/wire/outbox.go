@@ -49,7 +49,7 @@ func (o *outbox) push(ctx context.Context, out *outgoing, urgent bool) error {
 		if urgent || !full {
 			o.queue, o.size = append(o.queue, out), o.size+len(out.frame)
 			o.mu.Unlock()
-			o.poke()
+			poke(o.work)
 			return nil
 		}
 		room := o.room
@@ -95,14 +95,7 @@ func (o *outbox) close(reason error) {
 	close(o.room)
 	o.room = make(chan struct{})
 	o.mu.Unlock()
-	o.poke()
-}
-
-func (o *outbox) poke() {
-	select {
-	case o.work <- struct{}{}:
-	default:
-	}
+	poke(o.work)
 }
 
 // run writes until the outbox is closed. When a write fails, the frames that
