@@ -53,10 +53,8 @@ func (w *walker) paramMember(index int) error {
 	e := &w.e
 	e.Bare = e.Bare && (index == paramName || index == paramURI || index == paramArguments)
 	switch index {
-	case paramName:
-		return w.value(&e.Name)
-	case paramURI:
-		return w.value(&e.URI)
+	case unknown:
+		return w.skip()
 	case paramArguments:
 		if err := w.value(&e.Arguments); err != nil {
 			return err
@@ -73,27 +71,12 @@ func (w *walker) paramMember(index int) error {
 		if w.dec.PeekKind() == '{' {
 			return w.object(&e.Meta, nil, metaNames, w.metaMember)
 		}
-		return w.value(&e.Meta)
-	case paramRequestID:
-		return w.value(&e.RequestID)
-	case paramTask:
-		return w.value(&e.Task)
-	case paramTaskID:
-		return w.value(&e.TaskID)
-	case paramRequestState:
-		return w.value(&e.RequestState)
-	case paramInputResponses:
-		return w.value(&e.InputResponses)
-	case paramInputRequests:
-		return w.value(&e.InputRequests)
-	case paramMode:
-		return w.value(&e.Mode)
-	case paramRef:
-		return w.value(&e.Ref)
-	case paramNotifications:
-		return w.value(&e.Notifications)
 	}
-	return w.skip()
+	return w.value([...]*Span{
+		paramName: &e.Name, paramURI: &e.URI, paramMeta: &e.Meta, paramRequestID: &e.RequestID, paramTask: &e.Task, paramTaskID: &e.TaskID,
+		paramRequestState: &e.RequestState, paramInputResponses: &e.InputResponses, paramInputRequests: &e.InputRequests,
+		paramMode: &e.Mode, paramRef: &e.Ref, paramNotifications: &e.Notifications,
+	}[index])
 }
 
 func (w *walker) metaMember(index int) error {
