@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -96,8 +97,7 @@ func (d *decoder) plain(n *yaml.Node, path string, t reflect.Type) bool {
 
 // mapping decodes the keys of a struct.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind != yaml.MappingNode {
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	if !d.is(n, yaml.MappingNode, v, path) {
 		return
 	}
 	switch def := v.Addr().Interface().(type) {
@@ -120,7 +120,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	written := map[string]bool{}
 	for key, val := range d.pairs(n, path) {
 		written[key.Value] = true
-		i := indexOf(names, key.Value)
+		i := slices.Index(names, key.Value)
 		if i < 0 {
 			d.unknown(key, v.Type(), names, path)
 			continue
@@ -137,7 +137,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 
 // unknown reports a key that is none of names.
 func (d *decoder) unknown(key *yaml.Node, t reflect.Type, names []string, path string) {
-	if indexOf(keysOfStruct(t), key.Value) >= 0 {
+	if slices.Contains(keysOfStruct(t), key.Value) {
 		d.report(key, "", d.form.instead, "%s may not say %q: %s", path, key.Value, d.form.why)
 		return
 	}
@@ -180,12 +180,9 @@ func (d *decoder) pairs(n *yaml.Node, path string) func(func(key, val *yaml.Node
 // sequence decodes a list, or one item where the type table allows it.
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	items := n.Content
-	switch {
-	case n.Kind == yaml.SequenceNode:
-	case n.Kind == yaml.ScalarNode && tag.Get("one") == "true":
+	if n.Kind == yaml.ScalarNode && tag.Get("one") == "true" {
 		items = []*yaml.Node{n}
-	default:
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	} else if !d.is(n, yaml.SequenceNode, v, path) {
 		return
 	}
 	// Of its final length at once: the marks point at the items.
@@ -197,8 +194,7 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string, tag refle
 
 // table decodes a mapping whose keys are the writer's own.
 func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind != yaml.MappingNode {
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	if !d.is(n, yaml.MappingNode, v, path) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
@@ -226,13 +222,12 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func indexOf(words []string, word string) int {
-	for i, w := range words {
-		if w == word {
-			return i
-		}
+// is reports whether n has the kind that a value like v is written as, and says so if not.
+func (d *decoder) is(n *yaml.Node, kind yaml.Kind, v reflect.Value, path string) bool {
+	if n.Kind != kind {
+		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
 	}
-	return -1
+	return n.Kind == kind
 }
 
 // describe says what n is, for a person who expected something else.

@@ -19,8 +19,7 @@ var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
 
 // object decodes a mapping that is handed on as JSON.
 func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind != yaml.MappingNode {
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	if !d.is(n, yaml.MappingNode, v, path) {
 		return
 	}
 	if text, ok := d.json(nil, n, path); ok {
@@ -30,32 +29,26 @@ func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
 
 // json appends n to b. It reports whether n is something that JSON can say.
 func (d *decoder) json(b []byte, n *yaml.Node, path string) ([]byte, bool) {
+	ok, fine := true, true
 	switch n.Kind {
 	case yaml.MappingNode:
-		ok := true
 		b = append(b, '{')
 		for key, val := range d.pairs(n, path) {
 			if b[len(b)-1] != '{' {
 				b = append(b, ',')
 			}
-			var fine bool
-			b = append(d.text(b, key), ':')
-			if b, fine = d.item(b, val, join(path, key.Value)); !fine {
-				ok = false
-			}
+			b, fine = d.item(append(d.text(b, key), ':'), val, join(path, key.Value))
+			ok = ok && fine
 		}
 		return append(b, '}'), ok
 	case yaml.SequenceNode:
-		ok := true
 		b = append(b, '[')
 		for i, item := range n.Content {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			var fine bool
-			if b, fine = d.item(b, item, fmt.Sprintf("%s[%d]", path, i)); !fine {
-				ok = false
-			}
+			b, fine = d.item(b, item, fmt.Sprintf("%s[%d]", path, i))
+			ok = ok && fine
 		}
 		return append(b, ']'), ok
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -70,11 +71,4 @@ func list(words []string) string {
 }
 
 // keysOf returns the keys of m in order.
-func keysOf[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func keysOf[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

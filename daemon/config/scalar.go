@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,8 +74,7 @@ func expected(t reflect.Type) string {
 
 // scalar decodes one value.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
-	if n.Kind != yaml.ScalarNode {
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	if !d.is(n, yaml.ScalarNode, v, path) {
 		return
 	}
 	text, expanded, ok := d.expand(n)
@@ -126,32 +127,28 @@ func found(text string) string {
 // set puts text into v.
 func set(v reflect.Value, text string) *unfit {
 	wrong := &unfit{text: "expected " + expected(v.Type())}
-	switch p := v.Addr().Interface().(type) {
-	case *Glob:
-		g, err := NewGlob(text)
-		if err != nil {
-			return &unfit{id: "V-009", text: err.Error()}
-		}
-		*p = g
-		return nil
-	case *time.Duration:
-		long, err := ParseDuration(text)
-		if err != nil {
-			return &unfit{text: err.Error()}
-		}
-		*p = long
-		return nil
-	case *Size:
-		size, err := ParseSize(text)
-		if err != nil {
-			return &unfit{text: err.Error()}
-		}
-		*p = size
+	var read any
+	var err error
+	switch v.Interface().(type) {
+	case Glob:
+		wrong.id = "V-009"
+		read, err = NewGlob(text)
+	case time.Duration:
+		read, err = ParseDuration(text)
+	case Size:
+		read, err = ParseSize(text)
+	}
+	switch {
+	case err != nil:
+		wrong.text = err.Error()
+		return wrong
+	case read != nil:
+		v.Set(reflect.ValueOf(read))
 		return nil
 	}
 	switch v.Kind() {
 	case reflect.String:
-		if words := wordsOf(v.Type()); words != nil && indexOf(words, text) < 0 {
+		if words := wordsOf(v.Type()); words != nil && !slices.Contains(words, text) {
 			if near := Nearest(text, words); near != "" {
 				wrong.hint = fmt.Sprintf("did you mean %q?", near)
 			}
@@ -190,19 +187,17 @@ func (d *decoder) bounds(n *yaml.Node, v reflect.Value, path string, tag reflect
 		if err := set(bound, limit); err != nil {
 			panic("config: " + path + ": " + key + ": " + err.text)
 		}
-		var beyond bool
-		word := "least"
-		if key == "max" {
-			word = "most"
+		order := 0
+		if v.Kind() == reflect.Float64 {
+			order = cmp.Compare(v.Float(), bound.Float())
+		} else {
+			order = cmp.Compare(v.Int(), bound.Int())
 		}
-		switch v.Kind() {
-		case reflect.Float64:
-			beyond = key == "min" && v.Float() < bound.Float() || key == "max" && v.Float() > bound.Float()
-		default:
-			beyond = key == "min" && v.Int() < bound.Int() || key == "max" && v.Int() > bound.Int()
-		}
-		if beyond {
-			d.report(n, tag.Get("id"), "", "%s must be at %s %s", path, word, limit)
+		switch {
+		case key == "min" && order < 0:
+			d.report(n, tag.Get("id"), "", "%s must be at least %s", path, limit)
+		case key == "max" && order > 0:
+			d.report(n, tag.Get("id"), "", "%s must be at most %s", path, limit)
 		}
 	}
 }
