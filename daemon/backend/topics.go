@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
@@ -130,7 +129,7 @@ func (in *instance) updated(line []byte, e *wire.Envelope) {
 		in.drop("news of no resource")
 		return
 	}
-	wanted := func(m *Member) bool {
+	in.toThose(line, func(m *Member) bool {
 		if t := in.topics[uri]; t != nil {
 			return t.members[m]
 		}
@@ -140,10 +139,5 @@ func (in *instance) updated(line []byte, e *wire.Envelope) {
 			}
 		}
 		return false
-	}
-	for _, m := range slices.Clone(in.members) {
-		if wanted(m) {
-			in.deliver(m, line)
-		}
-	}
+	})
 }
