@@ -28,11 +28,9 @@ func (q *Queue) named(ctx context.Context, asked *Question, d *Decision) error {
 		return nil
 	}
 	why := fmt.Sprintf("%q is none of those who answer on Slack what %s asks", d.Approver, asked.Workflow)
-	rec := &record.Record{
-		Kind: record.KindDenied, Attachment: asked.Attachment, Call: asked.Seq, ID: asked.Call, Session: asked.Session, Agent: asked.Agent,
-		Server: asked.Server, Launch: asked.Launch, Direction: asked.Direction, Method: asked.Method, Tool: asked.Tool, Verdict: "deny", Profile: asked.Profile,
-		Reason: "an answer to " + asked.ID + ": " + why, Approval: asked.ID, Decider: d.Decider, Surface: d.Surface, Approver: d.Approver,
-	}
+	rec := recordOf(asked, record.KindDenied)
+	rec.Verdict, rec.Reason = "deny", "an answer to "+asked.ID+": "+why
+	rec.Decider, rec.Surface, rec.Approver = d.Decider, d.Surface, d.Approver
 	if err := q.o.Recorder.Record(ctx, rec, nil, nil); err != nil {
 		q.o.Logger.Error("record a refused answer", "component", "approval", "approval", asked.ID, "err", err)
 	}

@@ -117,11 +117,18 @@ func endRecord(q *Question) *record.Record {
 		}
 		reason += fmt.Sprintf("with other arguments than were asked about, of SHA-256 %x", sha256.Sum256(q.Edit))
 	}
+	r := recordOf(q, record.KindDecision)
+	r.Verdict, r.Gate, r.Rule, r.Reason = string(q.State), "ask", q.Rule, reason
+	r.Decider, r.Surface, r.Approver, r.Level = q.Decider, q.Surface, q.Approver, string(level)
+	r.LatencyUS = q.Decided.Sub(q.Created).Microseconds()
+	return r
+}
+
+// recordOf begins a record about a question.
+func recordOf(q *Question, kind record.Kind) *record.Record {
 	return &record.Record{
-		Kind: record.KindDecision, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
-		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool,
-		Verdict: string(q.State), Gate: "ask", Rule: q.Rule, Profile: q.Profile, Reason: reason, Approval: q.ID,
-		Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Level: string(level), LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
+		Kind: kind, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
+		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool, Profile: q.Profile, Approval: q.ID,
 	}
 }
 

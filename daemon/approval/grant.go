@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -57,13 +58,7 @@ func (q *Queue) terms(asked *Question, t *Terms, d *Decision) (*Grant, error) {
 	refuse := func(format string, args ...any) (*Grant, error) {
 		return nil, fmt.Errorf("grant: "+format+": %w", append(args, gate.ErrInvalid)...)
 	}
-	match, scope := t.Match, t.Scope
-	if match == "" {
-		match = MatchArgs
-	}
-	if scope == "" {
-		scope = InSession
-	}
+	match, scope := cmp.Or(t.Match, MatchArgs), cmp.Or(t.Scope, InSession)
 	g := &Grant{Times: t.Times, Bounds: store.Bounds{
 		Agent: asked.Agent, Session: asked.Session, Project: asked.Project, Server: asked.Server, Launch: asked.Launch,
 		Definition: asked.Definition, Method: asked.Method, Tool: asked.Tool, Workflow: asked.Workflow, Rule: asked.Rule, Basis: asked.Basis,
@@ -178,9 +173,7 @@ func (q *Queue) endGrant(ctx context.Context, v *given, verdict, why string) {
 // grantRecord is the audit record of what happened to a grant. Its profile is the one
 // that it was given under: nobody is asked in development.
 func grantRecord(g *Grant, verdict, why string) *record.Record {
-	if why == "" {
-		why = g.Note
-	}
+	why = cmp.Or(why, g.Note)
 	return &record.Record{
 		Kind: record.KindGrant, Session: g.Session, Agent: g.Agent, Server: g.Server, Launch: g.Launch, Method: g.Method,
 		Tool: g.Tool, Verdict: verdict, Rule: g.Rule, Facts: g.Facts, Reason: strings.TrimSpace(Describe(g) + ". " + why),
@@ -219,15 +212,21 @@ func (q *Queue) Grants(ctx context.Context, all bool) ([]Grant, error) {
 	defer q.mu.Unlock()
 	q.expireDue()
 	var list []Grant
-	for _, v := range q.grants {
+	for _, v := range q.inForce() {
 		list = append(list, v.g)
 	}
-	slices.SortFunc(list, func(a, b Grant) int { return int(store.ParseGrantID(a.ID)) - int(store.ParseGrantID(b.ID)) })
 	if !all {
 		return list, nil
 	}
 	ended, err := q.db.EndedGrants(ctx, listed)
 	return append(list, ended...), err
+}
+
+// inForce returns the grants in force, oldest first.
+func (q *Queue) inForce() []*given {
+	return slices.SortedFunc(maps.Values(q.grants), func(a, b *given) int {
+		return cmp.Compare(store.ParseGrantID(a.g.ID), store.ParseGrantID(b.g.ID))
+	})
 }
 
 // Revoke ends a grant. by is who says so. ErrNotFound means that there is none of

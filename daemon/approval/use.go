@@ -3,7 +3,6 @@ package approval
 import (
 	"bytes"
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -71,10 +70,7 @@ func (q *Queue) Use(ctx context.Context, asked *gate.Question) (*gate.Grant, err
 	if g := q.again(asked, members); g != nil {
 		return g, nil
 	}
-	for _, id := range slices.SortedFunc(maps.Keys(q.grants), func(a, b string) int {
-		return int(store.ParseGrantID(a)) - int(store.ParseGrantID(b))
-	}) {
-		v := q.grants[id]
+	for _, v := range q.inForce() {
 		g := &v.g
 		if !sameThing(g, asked.Call) {
 			continue

@@ -145,9 +145,6 @@ func (in *instance) changed(s supervise.Status) {
 	}
 	in.mu.Unlock()
 	in.wake()
-	if tell := in.options.Changed; tell != nil {
-		tell(in.spec.Server, in.id, s)
-	}
 }
 
 // run keeps the process until ctx ends or it has been idle for long enough.

@@ -204,10 +204,10 @@ func grade(changes []Change) Grade {
 // text returns a definition as it was offered, nil when it was not kept. b.mu is
 // held, or b.changing.
 func (b *Book) text(ctx context.Context, d *definition) ([]byte, error) {
-	if d == nil || d.raw != nil || b.db == nil || d.digest == [sha256.Size]byte{} {
-		if d == nil {
-			return nil, nil
-		}
+	if d == nil {
+		return nil, nil
+	}
+	if d.raw != nil || b.db == nil || d.digest == [sha256.Size]byte{} {
 		return d.raw, nil
 	}
 	return b.db.Definition(ctx, d.digest[:])

@@ -146,49 +146,53 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 	}
 }
 
+// known returns the pins of the server, and what it has shown this agent; either may
+// be nil.
+func (s *sight) known() (pins map[thing]*pinned, shown map[thing]offer) {
+	if s.l != nil {
+		pins = s.l.pins
+	}
+	if s.view != nil {
+		shown = s.view.offers
+	}
+	return pins, shown
+}
+
 // inPlace returns the names that were accepted, or shown to the agent, before.
 func (s *sight) inPlace() []string {
 	var names []string
-	if s.l != nil && s.mode != config.PinOff {
-		for t, k := range s.l.pins {
-			if t.kind == s.kind && k.accepted != nil {
-				names = append(names, t.name)
-			}
+	pins, shown := s.known()
+	for t, k := range pins {
+		if t.kind == s.kind && k.accepted != nil && s.mode != config.PinOff {
+			names = append(names, t.name)
 		}
 	}
-	if s.view != nil {
-		for t, o := range s.view.offers {
-			if t.kind == s.kind && o.inPlace() {
-				names = append(names, t.name)
-			}
+	for t, o := range shown {
+		if t.kind == s.kind && o.inPlace() {
+			names = append(names, t.name)
 		}
 	}
 	return names
 }
 
 func (s *sight) knows(t thing) bool {
-	if s.l != nil && s.l.pins[t] != nil {
-		return true
-	}
-	_, ok := s.view.shown(t)
-	return ok
+	pins, shown := s.known()
+	_, ok := shown[t]
+	return ok || pins[t] != nil
 }
 
 // count returns how many names of this kind are known.
 func (s *sight) count() int {
 	n := 0
-	if s.l != nil {
-		for t := range s.l.pins {
-			if t.kind == s.kind {
-				n++
-			}
+	pins, shown := s.known()
+	for t := range pins {
+		if t.kind == s.kind {
+			n++
 		}
 	}
-	if s.view != nil {
-		for t := range s.view.offers {
-			if t.kind == s.kind && (s.l == nil || s.l.pins[t] == nil) {
-				n++
-			}
+	for t := range shown {
+		if t.kind == s.kind && pins[t] == nil {
+			n++
 		}
 	}
 	return n
@@ -197,11 +201,10 @@ func (s *sight) count() int {
 // size returns how many bytes of definitions are kept of this server.
 func (s *sight) size() int {
 	n := 0
-	if s.l != nil {
-		for _, k := range s.l.pins {
-			for _, d := range k.definitions() {
-				n += min(d.Size, maxKept)
-			}
+	pins, _ := s.known()
+	for _, k := range pins {
+		for _, d := range k.definitions() {
+			n += min(d.Size, maxKept)
 		}
 	}
 	return n

@@ -12,15 +12,13 @@ const mostForeign = 256
 func twins(inPlace, names []string) map[string]string {
 	found := map[string]string{}
 	var index twinIndex
+	stays := map[string]bool{}
 	for _, name := range inPlace {
 		index.add(name)
+		stays[name] = true
 	}
 	for _, name := range names {
 		index.add(name)
-	}
-	stays := map[string]bool{}
-	for _, name := range inPlace {
-		stays[name] = true
 	}
 	for _, name := range names {
 		if stays[name] {

@@ -38,26 +38,17 @@ func kindsOf(m map[string]any) (kinds []Kind, null, said bool) {
 	return nil, false, false
 }
 
+// kindNames are the kinds by the words that schemas have for them.
+var kindNames = map[string]Kind{"string": Text, "boolean": Bool, "integer": Integer, "number": Number, "array": List, "object": Object}
+
 func kindsNamed(names []any) (kinds []Kind, null bool) {
 	for _, name := range names {
-		switch name {
-		case "null":
+		word, _ := name.(string)
+		if word == "null" {
 			null = true
-		case "string":
-			kinds = append(kinds, Text)
-		case "boolean":
-			kinds = append(kinds, Bool)
-		case "integer":
-			kinds = append(kinds, Integer)
-		case "number":
-			kinds = append(kinds, Number)
-		case "array":
-			kinds = append(kinds, List)
-		case "object":
-			kinds = append(kinds, Object)
-		default:
-			kinds = append(kinds, Any)
+			continue
 		}
+		kinds = append(kinds, kindNames[word]) // Any for what is none
 	}
 	return kinds, null
 }
