@@ -72,9 +72,7 @@ func (q *Queue) file(ctx context.Context, asked *gate.Question, a *asker) error 
 		timeout = defaultTimeout
 	}
 	e.due, e.q.Expires = now.Add(timeout), e.q.Created.Add(timeout)
-	var up time.Duration
-	e.q.Boot, up = q.o.Boot()
-	e.q.Deadline = up + timeout
+	e.q.Boot, e.q.Deadline = q.in(timeout)
 	if err := q.db.AddQuestion(ctx, &e.q); err != nil {
 		return err
 	}

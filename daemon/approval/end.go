@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
@@ -80,9 +79,8 @@ func (q *Queue) hand(e *entry) []store.Asker {
 	if validity <= 0 {
 		validity = defaultValidity
 	}
-	var up time.Duration
-	e.q.Boot, up = q.o.Boot()
-	e.due, e.q.Good, e.q.Deadline = q.o.Now().Add(validity), e.q.Decided.Add(validity), up+validity
+	e.q.Boot, e.q.Deadline = q.in(validity)
+	e.due, e.q.Good = q.o.Now().Add(validity), e.q.Decided.Add(validity)
 	return nil
 }
 

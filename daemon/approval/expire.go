@@ -67,6 +67,12 @@ func (q *Queue) expireDue() (next time.Duration, any bool) {
 	return next, any
 }
 
+// in is the moment after a while, on the machine's own running time.
+func (q *Queue) in(while time.Duration) (boot string, deadline time.Duration) {
+	boot, up := q.o.Boot()
+	return boot, up + while
+}
+
 // left is how long something of an earlier daemon lasts that began at since and
 // was to last until until. The clock on the wall may have been set meanwhile: it
 // never gives more time than that was in all. What the machine's own running time

@@ -133,9 +133,7 @@ func (q *Queue) grant(ctx context.Context, g *Grant, term time.Duration) error {
 	now := q.o.Now()
 	g.Created = now.UTC().Truncate(resolution)
 	g.Expires = g.Created.Add(term)
-	var up time.Duration
-	g.Boot, up = q.o.Boot()
-	g.Deadline = up + term
+	g.Boot, g.Deadline = q.in(term)
 	if err := q.db.AddGrant(ctx, g); err != nil {
 		return err
 	}

@@ -13,41 +13,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Tool is a tool that an extension offers.
-type Tool struct {
-	Extension string
-	protocol.Tool
-}
-
-// Provider is something that answers for models, which an extension offers.
-type Provider struct {
-	Extension string
-	protocol.Provider
-}
-
-// Tools returns what extensions offer now, by the names of the extensions and else in
-// their order. An extension that is being started again still offers what it did.
-func (r *Registry) Tools() []Tool {
-	var all []Tool
-	for _, e := range r.sorted() {
-		for _, t := range e.offers().Tools {
-			all = append(all, Tool{e.name, t})
-		}
-	}
-	return all
-}
-
-// Providers is Tools for providers.
-func (r *Registry) Providers() []Provider {
-	var all []Provider
-	for _, e := range r.sorted() {
-		for _, p := range e.offers().Providers {
-			all = append(all, Provider{e.name, p})
-		}
-	}
-	return all
-}
-
 // Models returns the ids of the models of a provider, in the order in which the
 // extension names them; gate.ErrNotFound where there is no such provider.
 func (r *Registry) Models(extension, id string) ([]string, error) {
@@ -237,24 +202,4 @@ func (r *Registry) Invoke(ctx context.Context, extension, command string, args [
 		return 0, fmt.Errorf("command %q of extension %q: %w", command, extension, err)
 	}
 	return exit, nil
-}
-
-// Subscribe returns a subscription to what the program of an extension tells from now
-// on, with these methods or with any when none is given, until it ends. It holds most
-// of that (256 when 0); what comes when it is full is dropped and counted, and nobody
-// else is disturbed. It must be closed.
-func (r *Registry) Subscribe(ctx context.Context, extension string, most int, methods ...string) (*wire.Subscription, error) {
-	e, err := r.find(extension)
-	if err != nil {
-		return nil, err
-	}
-	var sub *wire.Subscription
-	err = e.do(ctx, "subscribe", func(_ context.Context, t *talk) error {
-		sub = t.Subscribe(most, methods...)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return sub, nil
 }

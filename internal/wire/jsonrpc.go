@@ -62,9 +62,17 @@ func (d JSONRPC) Append(dst []byte, m *Message) ([]byte, error) {
 	if m.ID != "" {
 		dst = appendID(append(dst, `,"id":`...), m.ID)
 	}
-	var err error
+	if m.Kind < Request || m.Kind > Error {
+		return nil, fmt.Errorf("JSON-RPC has no message of kind %d", m.Kind)
+	}
+	return appendSaid(dst, m)
+}
+
+// appendSaid appends the members that say what m asks or answers, and ends the object.
+func appendSaid(dst []byte, m *Message) ([]byte, error) {
 	switch m.Kind {
 	case Request, Notification:
+		var err error
 		if dst, err = jsontext.AppendQuote(append(dst, `,"method":`...), m.Method); err != nil {
 			return nil, fmt.Errorf("write method: %w", err)
 		}
@@ -73,10 +81,10 @@ func (d JSONRPC) Append(dst []byte, m *Message) ([]byte, error) {
 		}
 	case Result:
 		dst = append(append(dst, `,"result":`...), orNull(m.Body)...)
+	case Part:
+		dst = append(append(dst, `,"delta":`...), orNull(m.Body)...)
 	case Error:
 		dst = appendFault(append(dst, `,"error":`...), m.Fault)
-	default:
-		return nil, fmt.Errorf("JSON-RPC has no message of kind %d", m.Kind)
 	}
 	return append(dst, '}'), nil
 }

@@ -43,13 +43,8 @@ func read(line []byte, from Side, e *Envelope) *Refusal {
 // readText reads a message that may have line breaks between its tokens, since
 // something else than a line frames it.
 func readText(line []byte, from Side, e *Envelope) *Refusal {
-	switch {
-	case len(line) > MaxMessage:
-		return errTooLong
-	case from == FromServer && !utf8.Valid(line):
-		return errUTF8
-	case tooDeep(line):
-		return errDepth
+	if fault := checkText(line, from); fault != nil {
+		return fault
 	}
 	w := walkers.Get().(*walker)
 	w.begin(line, from)
@@ -58,6 +53,19 @@ func readText(line []byte, from Side, e *Envelope) *Refusal {
 	w.release(line)
 	if err != nil {
 		return faultOf(err)
+	}
+	return nil
+}
+
+// checkText looks for what is wrong with a message before its tokens are read.
+func checkText(line []byte, from Side) *Refusal {
+	switch {
+	case len(line) > MaxMessage:
+		return errTooLong
+	case from == FromServer && !utf8.Valid(line):
+		return errUTF8
+	case tooDeep(line):
+		return errDepth
 	}
 	return nil
 }

@@ -65,26 +65,37 @@ func (items Items) Cut(drop func(i int) bool) []Edit {
 // Elements returns the elements of the array at s in line, which Read has
 // accepted. It fails when there is another value.
 func Elements(line []byte, s Span) (Items, error) {
+	var items Items
+	err := within(line, s, '[', func(w *walker) error {
+		value, err := w.dec.ReadValue()
+		if err != nil {
+			return faultOf(err)
+		}
+		end := s.Start + int(w.dec.InputOffset())
+		items = append(items, Span{end - len(value), end})
+		return nil
+	})
+	return items, err
+}
+
+// within calls read for every element or member of the array or object at s in line.
+func within(line []byte, s Span, open jsontext.Kind, read func(w *walker) error) error {
 	raw := s.Of(line)
-	if len(raw) == 0 || raw[0] != '[' {
-		return nil, errors.New("not an array")
+	if len(raw) == 0 || raw[0] != byte(open) {
+		return errors.New(map[jsontext.Kind]string{'[': "not an array", '{': "not an object"}[open])
 	}
 	w := walkers.Get().(*walker)
 	w.begin(raw, FromServer)
 	defer w.release(raw)
 	if _, err := w.dec.ReadToken(); err != nil {
-		return nil, faultOf(err)
+		return faultOf(err)
 	}
-	var items Items
-	for w.dec.PeekKind() != ']' {
-		value, err := w.dec.ReadValue()
-		if err != nil {
-			return nil, faultOf(err)
+	for w.dec.PeekKind() != open+2 { // in ASCII a bracket closes two places behind the one that opens
+		if err := read(w); err != nil {
+			return err
 		}
-		end := s.Start + int(w.dec.InputOffset())
-		items = append(items, Span{end - len(value), end})
 	}
-	return items, nil
+	return nil
 }
 
 // Members calls each for every member of the object at s in line, which Read
@@ -118,17 +129,7 @@ func CutMembers(line []byte, s Span, drop func(name []byte, value Span) bool) (e
 
 // eachMember is Members; whole is a member from its name on.
 func eachMember(line []byte, s Span, each func(name []byte, whole, value Span) error) error {
-	raw := s.Of(line)
-	if len(raw) == 0 || raw[0] != '{' {
-		return errors.New("not an object")
-	}
-	w := walkers.Get().(*walker)
-	w.begin(raw, FromServer)
-	defer w.release(raw)
-	if _, err := w.dec.ReadToken(); err != nil {
-		return faultOf(err)
-	}
-	for w.dec.PeekKind() != '}' {
+	return within(line, s, '{', func(w *walker) error {
 		quoted, err := w.dec.ReadValue()
 		if err != nil {
 			return faultOf(err)
@@ -141,11 +142,8 @@ func eachMember(line []byte, s Span, each func(name []byte, whole, value Span) e
 			return faultOf(err)
 		}
 		end := s.Start + int(w.dec.InputOffset())
-		if err := each(name, Span{start, end}, Span{end - len(value), end}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return each(name, Span{start, end}, Span{end - len(value), end})
+	})
 }
 
 // Member returns where the member of that name lies in the object at s; the

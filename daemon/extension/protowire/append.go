@@ -36,7 +36,9 @@ func (Dialect) Append(dst []byte, m *wire.Message) ([]byte, error) {
 	case m.Kind == wire.Error && m.Fault != nil:
 		if f.Id, err = theirID(m.ID); err == nil {
 			f.Body = &pb.Frame_Error{Error: &pb.Error{Code: m.Fault.Code, Message: m.Fault.Message, Data: m.Fault.Data}}
-			err = checkOptional(m.Fault.Data)
+			if len(m.Fault.Data) > 0 {
+				err = checkJSON(m.Fault.Data)
+			}
 		}
 	default:
 		return nil, fmt.Errorf("the protobuf wire has no message %q of kind %d", m.Method, m.Kind)
@@ -80,11 +82,4 @@ func fill(f *pb.Frame, number protoreflect.FieldNumber, text []byte) error {
 	}
 	r.Set(field, said)
 	return nil
-}
-
-func checkOptional(text []byte) error {
-	if len(text) == 0 {
-		return nil
-	}
-	return checkJSON(text)
 }

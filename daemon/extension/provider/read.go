@@ -91,15 +91,6 @@ func (r *Result) Uses() ([]ToolUse, error) {
 	return uses, nil
 }
 
-// Text returns the text blocks of an answer, one after the other.
-func (r *Result) Text() string {
-	var b strings.Builder
-	for _, block := range r.Content {
-		b.WriteString(block.Text)
-	}
-	return b.String()
-}
-
 func readBlock(o rawjson.Object) Block {
 	b := Block{Type: o.Text("type"), Raw: o.Raw}
 	switch b.Type {
