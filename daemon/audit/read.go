@@ -1,12 +1,17 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
+	"unicode/utf8"
 
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -220,4 +225,362 @@ func (l *Log) backwards(r region, size int64, see func(record.Entry), done func(
 		to = start
 	}
 	return true, nil
+}
+
+// Query selects records; what is not set selects all. Server and Tool are
+// globs, the other texts are exact.
+type Query struct {
+	From    uint64    // seq, inclusive
+	Since   time.Time // inclusive
+	Until   time.Time // exclusive
+	Server  string
+	Tool    string
+	Verdict string
+	Session string
+	Kind    record.Kind
+	Last    int  // only the newest so many of what is selected
+	Follow  bool // stay, and pass on what comes
+}
+
+// filter is a Query made ready. Most records are told apart by bytes that their
+// line must hold, without being parsed.
+type filter struct {
+	q            Query
+	needles      [][]byte
+	since, until []byte // as times are written
+	server, tool config.Glob
+	wants        []want // the same, for the index
+}
+
+const timeLayout = "2006-01-02T15:04:05.000000Z"
+
+func (q Query) filter() (*filter, error) {
+	f := &filter{q: q}
+	for _, g := range []struct {
+		name, text string
+		glob       *config.Glob
+	}{{"server", q.Server, &f.server}, {"tool", q.Tool, &f.tool}} {
+		if g.text == "" {
+			continue
+		}
+		var err error
+		if *g.glob, err = config.NewGlob(g.text); err != nil {
+			return nil, fmt.Errorf("read audit log: %s: %w: %w", g.name, gate.ErrInvalid, err)
+		}
+		if g.glob.Literal() {
+			f.need(g.name, g.text)
+			*g.glob = config.Glob{}
+		} else {
+			f.wants = append(f.wants, want{field: g.name, match: *g.glob})
+		}
+	}
+	f.need("kind", string(q.Kind))
+	f.need("session", q.Session)
+	f.need("verdict", q.Verdict)
+	if !q.Since.IsZero() {
+		f.since = q.Since.UTC().AppendFormat(nil, timeLayout)
+	}
+	if !q.Until.IsZero() {
+		f.until = q.Until.UTC().AppendFormat(nil, timeLayout)
+	}
+	return f, nil
+}
+
+// longWord is more than what stands in any record as it is: the index knows words
+// as the records have them, where long ones are cut.
+const longWord = 4 << 10
+
+// need selects records in which the member name is text; all if text is empty.
+// The bytes it looks for can't stand inside a string of a record.
+func (f *filter) need(name, text string) {
+	if text == "" {
+		return
+	}
+	f.needles = append(f.needles, record.AppendString([]byte(`,"`+name+`":`), text))
+	if len(text) <= longWord && utf8.ValidString(text) {
+		f.wants = append(f.wants, want{field: name, word: text})
+	}
+}
+
+func (f *filter) globs() bool { return !f.server.IsZero() || !f.tool.IsZero() }
+
+// match reports whether an entry is selected, and its seq. A damaged line has
+// seq 0, and is selected unless the query asks for something that it can't say.
+func (f *filter) match(e record.Entry) (uint64, bool) {
+	seq, at, ok := record.Peek(e.Line)
+	if !ok {
+		return 0, len(f.needles) == 0 && !f.globs()
+	}
+	switch {
+	case seq < f.q.From,
+		f.since != nil && bytes.Compare(at, f.since) < 0,
+		f.until != nil && bytes.Compare(at, f.until) >= 0:
+		return seq, false
+	}
+	for _, needle := range f.needles {
+		if !bytes.Contains(e.Line, needle) {
+			return seq, false
+		}
+	}
+	if !f.globs() {
+		return seq, true
+	}
+	r, err := record.Parse(e.Line)
+	return seq, err == nil &&
+		(f.server.IsZero() || f.server.Match(r.Server)) &&
+		(f.tool.IsZero() || f.tool.Match(r.Tool))
+}
+
+// region is a stretch of a segment that a query has to look at.
+type region struct {
+	segment  uint64
+	from, to int64
+	at       []int64 // offsets of the only entries that may be selected
+	only     bool    // at counts
+}
+
+// regions returns what has to be looked at for f, in the order of the log.
+func (l *Log) regions(ctx context.Context, f *filter, numbers []uint64, end place) ([]region, error) {
+	l.mu.Lock()
+	blocks := l.blocks
+	l.mu.Unlock()
+	var all []region
+	for _, n := range numbers {
+		from := int64(0)
+		to, err := l.sizeAt(n, end) // none for one that was dropped meanwhile
+		if err = l.missing(err); err != nil {
+			return nil, err
+		}
+		for _, b := range blocks {
+			if b.Segment != n || b.From != from || b.To > to {
+				continue
+			}
+			from = b.To
+			if !f.mayHold(b) {
+				continue
+			}
+			if r := l.candidates(ctx, f, b); !r.only || len(r.at) > 0 {
+				all = append(all, r)
+			}
+			if err := context.Cause(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if from < to {
+			all = append(all, region{segment: n, from: from, to: to})
+		}
+	}
+	return all, nil
+}
+
+// mayHold reports whether a block may hold what f selects, by numbers and times.
+func (f *filter) mayHold(b record.Block) bool {
+	return b.First == 0 || // nothing could be read of it
+		b.Last >= f.q.From &&
+			(f.q.Since.IsZero() || !b.Until.Before(f.q.Since)) &&
+			(f.q.Until.IsZero() || b.Since.Before(f.q.Until))
+}
+
+// candidates asks the index which entries of b f may select. When the index can't
+// tell, all of b is looked at.
+func (l *Log) candidates(ctx context.Context, f *filter, b record.Block) region {
+	r := region{segment: b.Segment, from: b.From, to: b.To}
+	for _, want := range f.wants {
+		postings, err := l.o.Index.Find(ctx, b, want.field, want.word)
+		if err != nil {
+			l.o.Logger.Warn("ask the index of the audit log", "component", "audit", "err", err)
+			return region{segment: b.Segment, from: b.From, to: b.To}
+		}
+		at, known := want.offsets(b, postings)
+		switch {
+		case !known:
+		case !r.only:
+			r.only, r.at = true, at
+		default:
+			r.at = slices.DeleteFunc(r.at, func(offset int64) bool {
+				_, found := slices.BinarySearch(at, offset)
+				return !found
+			})
+		}
+	}
+	return r
+}
+
+// want is what a member of a record must be for a query: word, or what match says.
+type want struct {
+	field, word string
+	match       config.Glob
+}
+
+// offsets joins the places of the words that fit; not known when the words of the
+// field are not kept apart.
+func (w *want) offsets(b record.Block, postings []record.Posting) (at []int64, known bool) {
+	for _, p := range postings {
+		if p.Word == "" {
+			return nil, false
+		}
+		if w.word == "" && !w.match.Match(p.Word) {
+			continue
+		}
+		more, err := p.Offsets(b)
+		if err != nil {
+			return nil, false
+		}
+		at = append(at, more...)
+	}
+	slices.Sort(at)
+	return at, true
+}
+
+// visit shows the entries of a region, in order, until see returns false. What was
+// dropped meanwhile is not there.
+func (l *Log) visit(r region, see func(record.Entry) bool) error {
+	if !r.only {
+		return l.missing(l.entries(r.segment, r.from, r.to, see))
+	}
+	more := true
+	for _, offset := range r.at {
+		err := l.missing(l.entries(r.segment, offset, r.to, func(e record.Entry) bool {
+			more = see(e)
+			return false
+		}))
+		if err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing turns a segment that was dropped into one without entries.
+func (l *Log) missing(err error) error {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("read audit log: %w", err)
+}
+
+// recordedWithin is how far back Recorded looks for all calls, in bytes.
+const recordedWithin = 4 << 20
+
+// Recorded returns the newest record of kind call for each call of an attachment since it
+// was last let go, by the number the shim gave it. It looks at the last 4 MiB of the log,
+// since most calls that are open are recent, and for asked, which may have been held for
+// long, as far back as it has to. What can't be read is left out; those calls are judged
+// again.
+func (l *Log) Recorded(attachment string, asked ...uint64) map[uint64]record.Record {
+	found := l.newest(attachment, record.KindCall)
+	missing := map[uint64]bool{}
+	for _, call := range asked {
+		if _, ok := found[call]; !ok {
+			missing[call] = true
+		}
+	}
+	if len(missing) > 0 {
+		l.lookBack(attachment, 0, func(r *record.Record) bool {
+			if r.Kind == record.KindCall && missing[r.Call] {
+				delete(missing, r.Call)
+				found[r.Call] = *r
+			}
+			return len(missing) > 0
+		})
+	}
+	return found
+}
+
+// Orphaned returns which calls of an attachment are on record as having no answer, as
+// Recorded does.
+func (l *Log) Orphaned(attachment string) map[uint64]bool {
+	found := map[uint64]bool{}
+	for call := range l.newest(attachment, record.KindOrphan) {
+		found[call] = true
+	}
+	return found
+}
+
+// newest returns the newest record of a kind for each call of an attachment.
+func (l *Log) newest(attachment string, kind record.Kind) map[uint64]record.Record {
+	found := map[uint64]record.Record{}
+	l.lookBack(attachment, recordedWithin, func(r *record.Record) bool {
+		if _, newer := found[r.Call]; r.Kind == kind && !newer {
+			found[r.Call] = *r
+		}
+		return true
+	})
+	return found
+}
+
+// Earlier looks up what earlier daemons have put on record of calls of an attachment: the
+// SHA-256, in hexadecimal digits, of what was let pass, and of which it was told what came
+// of it. It looks back until it has found all of them or what the attachment began with:
+// nobody knows for how long somebody has not read a line.
+func (l *Log) Earlier(attachment string, calls []uint64) (passed map[uint64]string, told map[uint64]bool) {
+	passed, told = map[uint64]string{}, map[uint64]bool{}
+	missing := map[uint64]bool{}
+	for _, call := range calls {
+		missing[call] = true
+	}
+	l.lookBack(attachment, 0, func(r *record.Record) bool {
+		switch {
+		case r.Kind == record.KindOutcome && missing[r.Call]:
+			told[r.Call] = true
+		case r.Kind == record.KindCall && missing[r.Call]:
+			delete(missing, r.Call)
+			if r.Verdict == "forward" {
+				passed[r.Call] = r.Digest
+			}
+		}
+		return len(missing) > 0
+	})
+	return passed, told
+}
+
+// lookBack calls see with the records of an attachment, from the newest on, until see
+// returns false or what the attachment began with has been met. With within it looks no
+// further back than so many bytes.
+func (l *Log) lookBack(attachment string, within int64, see func(*record.Record) bool) {
+	err := l.newestFirst(attachment, within, func(r *record.Record) bool {
+		began := r.Kind == record.KindAttach && r.Verdict == "attached" || r.Kind == record.KindDetach
+		return !began && see(r) // what was said to it before has been made use of, or was taken back
+	})
+	if err != nil {
+		l.o.Logger.Warn("look for the records of an attachment", "component", "audit", "err", err)
+	}
+}
+
+// newestFirst calls see with all records of an attachment, from the newest on, until that
+// returns false.
+func (l *Log) newestFirst(attachment string, within int64, see func(*record.Record) bool) error {
+	needle := append([]byte(`,"attachment":`), record.AppendString(nil, attachment)...)
+	end, _, _ := l.end()
+	read := int64(0) // bytes behind those that come next
+	for n := end.segment; n > 0; n-- {
+		to, err := l.sizeAt(n, end)
+		if err != nil {
+			return l.missing(err) // it was dropped, as was what stands before it
+		}
+		var found []record.Record
+		start := to
+		collect := func(e record.Entry) {
+			start = min(start, e.Offset)
+			if bytes.Contains(e.Line, needle) {
+				if r, err := record.Parse(e.Line); err == nil && r.Attachment == attachment {
+					found = append(found, r)
+				}
+			}
+		}
+		more, err := l.backwards(region{segment: n, to: to}, recordedWithin, collect, func() bool {
+			for i := range found {
+				if !see(&found[len(found)-1-i]) {
+					return false
+				}
+			}
+			found = found[:0]
+			return within == 0 || read+to-start < within
+		})
+		if err != nil || !more {
+			return l.missing(err)
+		}
+		read += to
+	}
+	return nil
 }
