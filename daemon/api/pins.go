@@ -53,33 +53,6 @@ func (v pinsService) Accept(ctx context.Context, req *pb.AcceptPinsRequest) (*pb
 	return &pb.AcceptPinsResponse{Pins: each(pins, pinTo)}, nil
 }
 
-// serversService serves Servers.
-type serversService struct {
-	pb.UnimplementedServersServer
-	s *Server
-}
-
-func (v serversService) List(context.Context, *pb.ListServersRequest) (*pb.ListServersResponse, error) {
-	return &pb.ListServersResponse{Servers: each(v.s.Pins.Servers(), func(s pin.Server) *pb.Server {
-		return &pb.Server{
-			Id: s.ID, Launch: s.Launch, Command: s.Command, First: momentTo(s.First), Seen: momentTo(s.Seen),
-			Stranger: s.Stranger, Decider: s.Decider, Pins: uint32(s.Pins), Waiting: uint32(s.Waiting),
-		}
-	})}, nil
-}
-
-func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest) (*pb.AcceptServerResponse, error) {
-	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("accepting the server %q", req.GetId()))
-	if err != nil {
-		return nil, err
-	}
-	n, err := v.s.Pins.AcceptServer(ctx, req.GetId(), req.GetLaunch(), pin.By{Decider: who, Surface: req.GetSurface()})
-	if err != nil {
-		return nil, err
-	}
-	return &pb.AcceptServerResponse{Accepted: uint32(n)}, nil
-}
-
 var pinKinds = map[pin.Kind]pb.PinKind{
 	pin.Tool: pb.PinKind_PIN_KIND_TOOL, pin.Prompt: pb.PinKind_PIN_KIND_PROMPT, pin.Template: pb.PinKind_PIN_KIND_TEMPLATE,
 }
