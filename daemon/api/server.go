@@ -145,15 +145,7 @@ func New(c Config) *Server {
 	pid := int32(os.Getpid())
 	s.self, _ = sock.ProcessOf(pid) // where it can't be told, nobody is mistaken for a child of ours
 	s.cgroup, _ = sock.Cgroup(pid)
-	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
-		grpc.MaxConcurrentStreams(64),
-		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
-		grpc.ConnectionTimeout(newConnection),
-		grpc.WaitForHandlers(true), // what they stand on is closed next
-		grpc.ChainUnaryInterceptor(s.guardUnary),
-		grpc.ChainStreamInterceptor(s.guardStream),
-	}
+	options := append(s.options(), grpc.MaxConcurrentStreams(64), grpc.ConnectionTimeout(newConnection))
 	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals(newConnection)}))...)
 	pb.RegisterGateServer(s.shim, gateService{s: s})
 
@@ -171,6 +163,16 @@ func New(c Config) *Server {
 	pb.RegisterDaemonServer(s.control, daemonService{s: s})
 	grpc_health_v1.RegisterHealthServer(s.control, s.health)
 	return s
+}
+
+// options are those of every server here.
+func (s *Server) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
+		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
+		grpc.WaitForHandlers(true), // what they stand on is closed next
+		grpc.ChainUnaryInterceptor(s.guardUnary), grpc.ChainStreamInterceptor(s.guardStream),
+	}
 }
 
 // Serve serves both listeners until Close is called or one of them fails. The

@@ -224,19 +224,20 @@ func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
-	elem := v.Type().Elem()
+	elem, pointer := v.Type().Elem(), v.Type().Elem().Kind() == reflect.Pointer
+	if pointer {
+		elem = elem.Elem()
+	}
 	for key, val := range d.pairs(n, path) {
-		if elem.Kind() == reflect.Pointer {
-			item := reflect.New(elem.Elem())
-			d.value(val, item.Elem(), join(path, key.Value), "")
-			if place := item.Elem().FieldByName("Place"); place.IsValid() {
-				place.Set(reflect.ValueOf(d.at(key)))
-			}
-			v.SetMapIndex(reflect.ValueOf(key.Value), item)
+		item := reflect.New(elem)
+		d.value(val, item.Elem(), join(path, key.Value), "")
+		if !pointer {
+			v.SetMapIndex(reflect.ValueOf(key.Value), item.Elem())
 			continue
 		}
-		item := reflect.New(elem).Elem()
-		d.value(val, item, join(path, key.Value), "")
+		if place := item.Elem().FieldByName("Place"); place.IsValid() {
+			place.Set(reflect.ValueOf(d.at(key)))
+		}
 		v.SetMapIndex(reflect.ValueOf(key.Value), item)
 	}
 }

@@ -150,16 +150,14 @@ func (r *Registry) Complete(ctx context.Context, extension string, p provider.Pa
 
 // provider finds the extension with the model that is asked.
 func (r *Registry) provider(extension string, asked *provider.Params) (*extension, error) {
-	e, err := r.find(extension)
+	models, err := r.Models(extension, asked.Provider)
+	if err == nil && !slices.Contains(models, asked.ModelID) {
+		err = fmt.Errorf("model %q of provider %q of extension %q: %w", asked.ModelID, asked.Provider, extension, gate.ErrNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range e.offers().Providers {
-		if p.ID == asked.Provider && slices.ContainsFunc(p.Models, func(m protocol.Model) bool { return m.ID == asked.ModelID }) {
-			return e, nil
-		}
-	}
-	return nil, fmt.Errorf("model %q of provider %q of extension %q: %w", asked.ModelID, asked.Provider, extension, gate.ErrNotFound)
+	return r.find(extension)
 }
 
 // mostEvents is how many pieces of output are held for one who is slow to take them.

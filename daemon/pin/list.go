@@ -2,7 +2,6 @@ package pin
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -244,9 +243,7 @@ func (s *sight) offer(t thing, unfit string, d *definition) offer {
 	}
 	if !k.offered.is(d) || k.why != why {
 		s.pins[t] = &pinned{accepted: k.accepted, since: k.since, decider: k.decider, offered: d, noticed: s.now, why: why}
-		r := s.record("held")
-		r.Tool, r.Digest, r.Reason = t.name, hex.EncodeToString(d.digest[:]), string(why)
-		r.Method = methodOf(t.kind)
+		r := tells(s.record("held"), t, d, why)
 		if smells := s.b.smells(s.id.server, d); len(smells) > 0 {
 			r.Reason += ": " + sayAll(smells)
 		}

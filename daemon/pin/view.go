@@ -203,10 +203,8 @@ func (b *Book) dropView(attachment string) {
 
 // keep writes down and puts on disk what was seen. Nothing of it counts before.
 func (s *sight) keep(ctx context.Context) error {
-	for _, r := range s.records {
-		if err := s.b.o.Recorder.Record(ctx, r, nil, nil); err != nil {
-			return fmt.Errorf("record: %w", err)
-		}
+	if err := s.b.record(ctx, s.records); err != nil {
+		return err
 	}
 	if s.mode == config.PinOff || s.b.db == nil {
 		return nil
@@ -217,6 +215,16 @@ func (s *sight) keep(ctx context.Context) error {
 	}
 	s.makeRoom(ctx)
 	return s.b.db.KeepPins(ctx, change)
+}
+
+// record writes records down.
+func (b *Book) record(ctx context.Context, records []*record.Record) error {
+	for _, r := range records {
+		if err := b.o.Recorder.Record(ctx, r, nil, nil); err != nil {
+			return fmt.Errorf("record: %w", err)
+		}
+	}
+	return nil
 }
 
 // record begins a record about the server of this list.

@@ -19,6 +19,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
@@ -61,10 +63,7 @@ func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
 // Changed tells every agent that tools are others than they were.
 func (b *Book) Changed() {
 	b.mu.Lock()
-	servers := make([]*Server, 0, len(b.servers))
-	for _, s := range b.servers {
-		servers = append(servers, s)
-	}
+	servers := slices.Collect(maps.Values(b.servers))
 	b.mu.Unlock()
 	for _, s := range servers {
 		s.Changed()
@@ -137,10 +136,7 @@ func (s *Server) Members() int {
 // it wants to know.
 func (s *Server) Changed() {
 	s.mu.Lock()
-	members := make([]*Member, 0, len(s.members))
-	for m := range s.members {
-		members = append(members, m)
-	}
+	members := slices.Collect(maps.Keys(s.members))
 	s.mu.Unlock()
 	for _, m := range members {
 		m.changed()
