@@ -29,58 +29,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Book keeps the servers of all extensions. Its methods are safe for concurrent
-// use.
-type Book struct {
-	find func(name string) (Extension, bool)
-
-	mu      sync.Mutex // guards what follows
-	servers map[string]*Server
-}
-
-// NewBook returns a book for the extensions that find knows.
-func NewBook(find func(name string) (Extension, bool)) *Book {
-	return &Book{find: find, servers: map[string]*Server{}}
-}
-
-// Join adds an agent to those of an extension, see [Server.Join]. It fails with
-// gate.ErrNotFound when there is no such extension.
-func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
-	extension, ok := b.find(name)
-	if !ok {
-		return nil, fmt.Errorf("the extension %q, whose tools these are, is not installed; see tgctl ext: %w", name, gate.ErrNotFound)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.servers[name]
-	if s == nil {
-		s = NewServer(name, extension)
-		b.servers[name] = s
-	}
-	return s.Join(deliver), nil
-}
-
-// Changed tells every agent that tools are others than they were.
-func (b *Book) Changed() {
-	b.mu.Lock()
-	servers := slices.Collect(maps.Values(b.servers))
-	b.mu.Unlock()
-	for _, s := range servers {
-		s.Changed()
-	}
-}
-
-// Members returns how many agents have joined the tools of an extension.
-func (b *Book) Members(name string) int {
-	b.mu.Lock()
-	s := b.servers[name]
-	b.mu.Unlock()
-	if s == nil {
-		return 0
-	}
-	return s.Members()
-}
-
 // Extension is what an extension offers. Its methods are safe for concurrent use.
 type Extension interface {
 	// Version is the version of what is installed.
@@ -272,4 +220,56 @@ func Command(extension string) []string { return []string{"extension", extension
 // Launch is the launch of that server, in hex. It is none that a command has.
 func Launch(extension string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte("the tools of the extension "+extension)))
+}
+
+// Book keeps the servers of all extensions. Its methods are safe for concurrent
+// use.
+type Book struct {
+	find func(name string) (Extension, bool)
+
+	mu      sync.Mutex // guards what follows
+	servers map[string]*Server
+}
+
+// NewBook returns a book for the extensions that find knows.
+func NewBook(find func(name string) (Extension, bool)) *Book {
+	return &Book{find: find, servers: map[string]*Server{}}
+}
+
+// Join adds an agent to those of an extension, see [Server.Join]. It fails with
+// gate.ErrNotFound when there is no such extension.
+func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
+	extension, ok := b.find(name)
+	if !ok {
+		return nil, fmt.Errorf("the extension %q, whose tools these are, is not installed; see tgctl ext: %w", name, gate.ErrNotFound)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.servers[name]
+	if s == nil {
+		s = NewServer(name, extension)
+		b.servers[name] = s
+	}
+	return s.Join(deliver), nil
+}
+
+// Changed tells every agent that tools are others than they were.
+func (b *Book) Changed() {
+	b.mu.Lock()
+	servers := slices.Collect(maps.Values(b.servers))
+	b.mu.Unlock()
+	for _, s := range servers {
+		s.Changed()
+	}
+}
+
+// Members returns how many agents have joined the tools of an extension.
+func (b *Book) Members(name string) int {
+	b.mu.Lock()
+	s := b.servers[name]
+	b.mu.Unlock()
+	if s == nil {
+		return 0
+	}
+	return s.Members()
 }
