@@ -147,22 +147,8 @@ func (p *policies) Detail() policy.Detail {
 }
 
 func describe(l loaded) api.PolicySet {
-	d := l.set.Describe()
-	set := api.PolicySet{Source: d.Source, Digest: d.Digest, Profile: d.Profile, Rules: d.Rules, Policies: d.Policies}
-	changed := l.set.Changed()
-	for _, f := range d.Files {
-		set.Files = append(set.Files, api.PolicyFile{Path: f.Path, Digest: f.Digest, Changed: slices.Contains(changed, f.Path), Loaded: f.Text})
-	}
-	whole, waiting, refused := l.set.Checked()
-	set.Checked = whole
-	for _, w := range waiting {
-		set.Waiting = append(set.Waiting, api.WaitingPolicy{Policy: w.Policy, File: w.Place.File, Line: w.Place.Line, Tools: w.Tools})
-	}
-	for _, r := range refused {
-		set.Refused = append(set.Refused, api.RefusedTool{
-			Tool: r.Tool, Policy: r.Policy, File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column, Reason: r.Reason,
-		})
-	}
+	set := api.PolicySet{Description: l.set.Describe(), Changed: l.set.Changed()}
+	set.Checked, set.Waiting, set.Refused = l.set.Checked()
 	return set
 }
 
@@ -191,19 +177,13 @@ func validateProject(path string) (string, *api.PolicySet, []config.Diagnostic) 
 		return path, nil, problems
 	}
 	cfg := project.Config()
-	return path, &api.PolicySet{
-		Source: path, Digest: cfg.Digest, Rules: len(cfg.Governance.Rules), Project: true,
-		Files: []api.PolicyFile{{Path: path, Digest: cfg.FileDigest}},
-	}, problems
+	return path, &api.PolicySet{Project: true, Description: policy.Description{
+		Source: path, Digest: cfg.Digest, Rules: len(cfg.Governance.Rules), Files: []policy.File{{Path: path, Digest: cfg.FileDigest}},
+	}}, problems
 }
 
 // Options implements api.Policies.
-func (p *policies) Options() api.ShimOptions {
-	c := p.current.Load().config
-	return api.ShimOptions{
-		Reattach: c.Shim.Reattach, MaxMessage: uint64(c.Shim.MaxMessage), RawStderr: c.Shim.Stderr == config.StderrRaw,
-	}
-}
+func (p *policies) Options() config.Shim { return p.current.Load().config.Shim }
 
 // Shared implements api.Policies.
 func (p *policies) Shared(server string, command []string) bool {

@@ -130,12 +130,10 @@ func (v *agentsService) Cancel(ctx context.Context, req *pb.CancelRunRequest) (*
 }
 
 func (v *agentsService) List(context.Context, *pb.ListAgentsRequest) (*pb.ListAgentsResponse, error) {
-	resp := &pb.ListAgentsResponse{}
-	for _, a := range v.s.Agents.Agents() {
-		resp.Agents = append(resp.Agents, &pb.Agent{
+	return &pb.ListAgentsResponse{Agents: each(v.s.Agents.Agents(), func(a agent.Known) *pb.Agent {
+		return &pb.Agent{
 			Name: a.Name, Description: a.Description, Protocol: string(a.Protocol), Command: a.Command,
 			Timeout: durationpb.New(a.Timeout), Pass: a.Pass, Servers: slices.Sorted(maps.Keys(a.Servers)), Running: uint32(a.Running),
-		})
-	}
-	return resp, nil
+		}
+	})}, nil
 }

@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -12,14 +17,122 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
+// peerCredentials hands the kernel's word on who is at the other end of a
+// connection to the calls that come over it, and the descriptors that came with it.
+// The listener has looked at the uid already.
+type peerCredentials struct {
+	arrivals *arrivals // nil where no descriptors are taken in
+}
+
+// peerInfo is who a connection belongs to.
+type peerInfo struct {
+	credentials.CommonAuthInfo
+	peer   *sock.Peer
+	seen   *seen
+	passed *sock.Passed // nil where no descriptors came
+}
+
+// seen is what was found out about the process at the other end of a connection
+// while it could be looked at. It does not change afterwards: what an environment
+// was is known when a program begins, and a program begins once. What a process
+// descends from is not kept, and looked at each time.
+type seen struct {
+	mu     sync.Mutex // guards what follows
+	passed bool       // nothing spoke against it
+	exe    string     // its program, then
+}
+
+func (peerInfo) AuthType() string { return "so_peercred" }
+
+// ServerHandshake has the time that the server gives to new connections, which has
+// set their deadline.
+func (p peerCredentials) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if a, ok := c.(*arrival); ok {
+		a.taken()
+	}
+	var passed *sock.Passed
+	if from, ok := c.(*sock.Conn); ok && p.arrivals != nil {
+		var err error
+		if passed, err = p.arrivals.receive(from); err != nil {
+			return nil, nil, err // and the server closes c
+		}
+	}
+	known, ok := c.(interface{ Peer() *sock.Peer })
+	if !ok {
+		return nil, nil, errors.New("a connection whose peer is not known")
+	}
+	return c, peerInfo{
+		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
+		peer:           known.Peer(), seen: &seen{}, passed: passed,
+	}, nil
+}
+
+func (peerCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these credentials are a server's")
+}
+
+func (peerCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "so_peercred"}
+}
+
+func (p peerCredentials) Clone() credentials.TransportCredentials { return p }
+
+func (peerCredentials) OverrideServerName(string) error { return nil }
+
+func infoOf(ctx context.Context) (peerInfo, error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return peerInfo{}, errors.New("a call without a peer")
+	}
+	info, ok := p.AuthInfo.(peerInfo)
+	if !ok {
+		return peerInfo{}, errors.New("a call whose peer is not known")
+	}
+	return info, nil
+}
+
+func peerOf(ctx context.Context) (*sock.Peer, error) {
+	info, err := infoOf(ctx)
+	return info.peer, err
+}
+
+// lineOf returns the caller's process and its ancestors, nearest first. It is
+// an error when the caller has ended meanwhile: its pid proves nothing then.
+func lineOf(ctx context.Context) ([]session.Process, error) {
+	line, _, err := lineAndPrograms(ctx)
+	return line, err
+}
+
+// lineAndPrograms is lineOf with the program that each of them runs, empty for the
+// caller and where it may not be seen.
+func lineAndPrograms(ctx context.Context) ([]session.Process, []string, error) {
+	p, err := peerOf(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	ancestors, err := sock.Ancestors(p.PID)
+	if err == nil && !p.Alive() {
+		err = errors.New("it has ended")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
+	}
+	line, programs := []session.Process{{PID: p.PID, Start: p.Start}}, []string{""}
+	for _, a := range ancestors {
+		line, programs = append(line, session.Process{PID: a.PID, Start: a.Start}), append(programs, a.Exe)
+	}
+	return line, programs, nil
+}
+
 // caller is what the kernel shows of the process at the other end of a call,
 // and of those above it.
 type caller struct {
 	sock.Process
-	line  []session.Process // itself, and its ancestors, nearest first
-	above []sock.Process
-	seen  *record.Peer // what goes on record
-	known bool         // it was looked at before on this connection, and may hide its memory since
+	line   []session.Process // itself, and its ancestors, nearest first
+	above  []sock.Process
+	groups []string     // see cgroups; nil before they were asked for
+	seen   *record.Peer // what goes on record
+	known  bool         // it was looked at before on this connection, and may hide its memory since
 }
 
 // look looks at who calls. All of it is of one process, which lives still: a
@@ -113,20 +226,20 @@ func (c *caller) who() string {
 // each record that names it, if that is made with the returned context.
 func (s *Server) decider(ctx context.Context, what string) (context.Context, string, error) {
 	c, err := look(ctx)
-	if err == nil {
-		if why := s.suspect(c); why == "" {
-			if err := passes(ctx, c); err != nil {
-				return ctx, "", err
-			}
-			return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
-		} else {
-			err = fmt.Errorf("%w to an agent, and %s; use a terminal that the agent did not start", gate.ErrForbidden, why)
-			s.refused(ctx, c, what, why)
-		}
-	} else {
-		s.refused(ctx, c, what, err.Error())
+	why := ""
+	if err != nil {
+		why = err.Error()
+	} else if why = s.suspect(c); why != "" {
+		err = fmt.Errorf("%w to an agent, and %s; use a terminal that the agent did not start", gate.ErrForbidden, why)
 	}
-	return ctx, "", fmt.Errorf("%s: %w", what, err)
+	if err != nil {
+		s.refused(ctx, c, what, why)
+		return ctx, "", fmt.Errorf("%s: %w", what, err)
+	}
+	if err := passes(ctx, c); err != nil {
+		return ctx, "", err
+	}
+	return gate.WithCaller(ctx, c.who(), c.seen), c.who(), nil
 }
 
 // passes notes that nothing spoke against a caller.

@@ -1,14 +1,24 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"os"
+	"runtime"
+	"runtime/pprof"
+	"slices"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -34,11 +44,9 @@ func (v daemonService) Status(context.Context, *pb.StatusRequest) (*pb.StatusRes
 		WithheldStarts: uint32(s.Trust.Waiting()), Kept: s.countKept(),
 		AuditDir: s.AuditDir, AuditSeq: s.Audit.Seq(), Warnings: s.Warnings(), Presence: presenceTo(s.Presence.State()),
 	}
-	for _, f := range s.Projects() {
-		resp.Projects = append(resp.Projects, &pb.ProjectFile{
-			Path: f.Path, Digest: f.Digest, Rules: uint32(f.Rules), Problems: diagnosticsTo(f.Problems),
-		})
-	}
+	resp.Projects = each(s.Projects(), func(f ProjectFile) *pb.ProjectFile {
+		return &pb.ProjectFile{Path: f.Path, Digest: f.Digest, Rules: uint32(f.Rules), Problems: diagnosticsTo(f.Problems)}
+	})
 	if err := s.Audit.Failure(); err != nil {
 		resp.AuditFailure = err.Error()
 	}
@@ -143,39 +151,113 @@ func (v daemonService) Stop(ctx context.Context, req *pb.StopRequest) (*pb.StopR
 }
 
 func setTo(set PolicySet) *pb.PolicySet {
-	m := &pb.PolicySet{
+	return &pb.PolicySet{
 		Source: set.Source, Digest: set.Digest, Profile: string(set.Profile),
-		Rules: uint32(set.Rules), Policies: uint32(set.Policies), By: set.By,
+		Rules: uint32(set.Rules), Policies: uint32(set.Policies), By: set.By, Since: momentTo(set.Since),
 		Project: set.Project, Checked: uint32(set.Checked),
+		Files: each(set.Files, func(f policy.File) *pb.PolicyFile {
+			return &pb.PolicyFile{Path: f.Path, Digest: f.Digest, Changed: slices.Contains(set.Changed, f.Path)}
+		}),
+		Waiting: each(set.Waiting, func(w policy.Waiting) *pb.WaitingPolicy {
+			return &pb.WaitingPolicy{Policy: w.Policy, File: w.Place.File, Line: uint32(w.Place.Line), Tools: w.Tools}
+		}),
+		Refused: each(set.Refused, func(r policy.Refused) *pb.RefusedTool {
+			return &pb.RefusedTool{
+				Tool: r.Tool, Policy: r.Policy, File: r.Place.File, Line: uint32(r.Place.Line), Column: uint32(r.Place.Column), Reason: r.Reason,
+			}
+		}),
 	}
-	if !set.Since.IsZero() {
-		m.Since = timestamppb.New(set.Since)
-	}
-	for _, f := range set.Files {
-		m.Files = append(m.Files, &pb.PolicyFile{Path: f.Path, Digest: f.Digest, Changed: f.Changed})
-	}
-	for _, w := range set.Waiting {
-		m.Waiting = append(m.Waiting, &pb.WaitingPolicy{Policy: w.Policy, File: w.File, Line: uint32(w.Line), Tools: w.Tools})
-	}
-	for _, r := range set.Refused {
-		m.Refused = append(m.Refused, &pb.RefusedTool{
-			Tool: r.Tool, Policy: r.Policy, File: r.File, Line: uint32(r.Line), Column: uint32(r.Column), Reason: r.Reason,
-		})
-	}
-	return m
 }
 
 func diagnosticsTo(problems []config.Diagnostic) []*pb.Diagnostic {
-	var all []*pb.Diagnostic
-	for _, d := range problems {
+	return each(problems, func(d config.Diagnostic) *pb.Diagnostic {
 		severity := pb.Severity_SEVERITY_ERROR
 		if d.Severity == config.Warning {
 			severity = pb.Severity_SEVERITY_WARNING
 		}
-		all = append(all, &pb.Diagnostic{
+		return &pb.Diagnostic{
 			File: d.File, Line: uint32(d.Line), Column: uint32(d.Column), Severity: severity,
 			Id: d.ID, Message: d.Message, Hint: d.Hint,
-		})
+		}
+	})
+}
+
+// longestProfile is for how long the daemon looks at itself, whoever forgets to say
+// that it is enough.
+const longestProfile = 10 * time.Minute
+
+// profileKinds are the profiles that can be asked for. Of cpu, mutex and block
+// something is seen only from the request on.
+var profileKinds = []string{"cpu", "heap", "allocs", "goroutine", "mutex", "block"}
+
+func (v daemonService) Profile(stream grpc.BidiStreamingServer[pb.ProfileRequest, pb.ProfileChunk]) error {
+	ctx, by, err := v.s.decider(stream.Context(), "a profile of the daemon")
+	if err != nil {
+		return err
 	}
-	return all
+	req, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	kind := req.GetKind()
+	if !slices.Contains(profileKinds, kind) {
+		return toStatus(fmt.Errorf("there is no profile %q: %w", kind, gate.ErrInvalid))
+	}
+	v.s.Logger.Info("profiles itself", "kind", kind, "by", by)
+	if err := stream.Send(&pb.ProfileChunk{}); err != nil { // it has begun
+		return err
+	}
+	enough := func() error {
+		ctx, cancel := context.WithTimeout(ctx, longestProfile)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { // ends with the stream
+			_, err := stream.Recv()
+			ended <- err
+		}()
+		select {
+		case err := <-ended:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		case <-ctx.Done():
+			return stream.Context().Err() // nil when it was only long
+		}
+	}
+	var out bytes.Buffer
+	if err := profile(kind, &out, enough); err != nil {
+		return toStatus(err)
+	}
+	for chunk := range slices.Chunk(out.Bytes(), 64<<10) {
+		if err := stream.Send(&pb.ProfileChunk{Data: chunk}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// profile writes a profile that is over when enough returns.
+func profile(kind string, w io.Writer, enough func() error) error {
+	switch kind {
+	case "cpu":
+		if err := pprof.StartCPUProfile(w); err != nil {
+			return fmt.Errorf("one is being taken already: %w", gate.ErrInvalid)
+		}
+		defer pprof.StopCPUProfile()
+		return enough()
+	case "mutex":
+		defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(10))
+	case "block":
+		runtime.SetBlockProfileRate(int(10 * time.Microsecond))
+		defer runtime.SetBlockProfileRate(0)
+	case "heap":
+		runtime.GC() // what is held, not what is not collected yet
+	}
+	if kind == "mutex" || kind == "block" {
+		if err := enough(); err != nil {
+			return err
+		}
+	}
+	return pprof.Lookup(kind).WriteTo(w, 0)
 }

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/extension"
+	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
@@ -185,11 +187,9 @@ func (v extensionsService) SetConfig(ctx context.Context, req *pb.SetExtensionCo
 // config lists the values of an extension.
 func (v extensionsService) config(ctx context.Context, name string) (*pb.ExtensionConfig, error) {
 	settings, err := v.s.Extensions.Config(ctx, name)
-	resp := &pb.ExtensionConfig{}
-	for _, s := range settings {
-		resp.Values = append(resp.Values, &pb.ExtensionValue{Key: s.Key, Value: s.Value, Set: s.Set})
-	}
-	return resp, err
+	return &pb.ExtensionConfig{Values: each(settings, func(s extension.Setting) *pb.ExtensionValue {
+		return &pb.ExtensionValue{Key: s.Key, Value: s.Value, Set: s.Set}
+	})}, err
 }
 
 // extensionTo tells of an extension, but for its configuration and memory.
@@ -208,22 +208,52 @@ func (s *Server) extensionTo(e *extension.View) *pb.Extension {
 			m.Missing = e.Manifest.Command
 		}
 	}
-	for _, t := range e.Declared.Tools {
-		m.Tools = append(m.Tools, &pb.ExtensionTool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema})
-	}
-	for _, p := range e.Declared.Providers {
-		one := &pb.ExtensionProvider{Id: p.ID, DisplayName: p.DisplayName, Description: p.Description}
-		for _, model := range p.Models {
-			one.Models = append(one.Models, model.ID)
-		}
-		m.Providers = append(m.Providers, one)
-	}
-	for _, c := range e.Declared.Capabilities {
-		one := &pb.ExtensionCapability{Kind: c.Kind, Name: c.Name}
-		for _, p := range c.Permissions {
-			one.Permissions = append(one.Permissions, string(p))
-		}
-		m.Capabilities = append(m.Capabilities, one)
-	}
+	m.Tools = each(e.Declared.Tools, func(t protocol.Tool) *pb.ExtensionTool {
+		return &pb.ExtensionTool{Name: t.Name, Description: t.Description, InputSchema: t.InputSchema}
+	})
+	m.Providers = each(e.Declared.Providers, func(p protocol.Provider) *pb.ExtensionProvider {
+		models := each(p.Models, func(m protocol.Model) string { return m.ID })
+		return &pb.ExtensionProvider{Id: p.ID, DisplayName: p.DisplayName, Description: p.Description, Models: models}
+	})
+	m.Capabilities = each(e.Declared.Capabilities, func(c protocol.Capability) *pb.ExtensionCapability {
+		return &pb.ExtensionCapability{Kind: c.Kind, Name: c.Name, Permissions: each(c.Permissions, permissionTo)}
+	})
 	return m
+}
+
+func manifestTo(m *manifest.Manifest) *pb.ExtensionManifest {
+	return &pb.ExtensionManifest{
+		Name: m.Name, Version: m.Version, Description: m.Description, Wire: string(m.Wire), Command: append([]string{m.Command}, m.Args...),
+		Env: m.Env, Pass: m.Pass, Before: hookTo(&m.Hooks.Before), After: hookTo(&m.Hooks.After), Restarts: uint32(m.Restart.Attempts),
+		Order: int32(m.Order), Config: m.Config, Permissions: each(m.Permissions, permissionTo),
+	}
+}
+
+func permissionTo(p manifest.Permission) string { return string(p) }
+
+func hookTo(h *manifest.Hook) *pb.ExtensionHook {
+	if !h.Wanted {
+		return nil
+	}
+	return &pb.ExtensionHook{Servers: globs(h.Servers), Tools: globs(h.Tools), Methods: globs(h.Methods), Open: h.OnError == manifest.Continue}
+}
+
+func globs(all []config.Glob) []string {
+	return each(all, config.Glob.String)
+}
+
+// phases are the parts of a task's life as they travel.
+var phases = map[protocol.EventKind]string{
+	protocol.TaskStart: "start", protocol.TaskUpdate: "update", protocol.TaskLog: "log", protocol.TaskDone: "done",
+}
+
+// eventTo tells of a piece of what a command says.
+func eventTo(e protocol.Event) *pb.InvokeEvent {
+	phase, ok := phases[e.Kind]
+	if !ok {
+		return &pb.InvokeEvent{Event: &pb.InvokeEvent_Output{Output: &pb.CommandOutput{Kind: string(e.Kind), Content: e.Content}}}
+	}
+	return &pb.InvokeEvent{Event: &pb.InvokeEvent_Task{Task: &pb.TaskEvent{
+		Phase: phase, Id: e.Task, Label: e.Label, Kind: e.TaskKind, Current: e.Current, Total: e.Total, Line: e.Content, Error: e.Error,
+	}}}
 }

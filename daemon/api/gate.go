@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/offer"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
@@ -43,10 +44,10 @@ func (g gateService) Attach(ctx context.Context, req *pb.AttachRequest) (*pb.Att
 	if err != nil {
 		return nil, err
 	}
-	o := g.s.ShimOptions()
+	o := g.s.Policies.Options()
 	return &pb.AttachResponse{
 		Protocol: client.Protocol, Build: g.s.Build, Profile: profileTo(joined.Attachment.Profile()),
-		Start: !hello.Shared, RawStderr: o.RawStderr, Reattach: durationpb.New(o.Reattach),
+		Start: !hello.Shared, RawStderr: o.Stderr == config.StderrRaw, Reattach: durationpb.New(o.Reattach),
 	}, nil
 }
 

@@ -3,9 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
@@ -19,11 +16,7 @@ type pinsService struct {
 }
 
 func (v pinsService) List(_ context.Context, req *pb.ListPinsRequest) (*pb.ListPinsResponse, error) {
-	resp := &pb.ListPinsResponse{}
-	for _, p := range v.s.Pins.List(req.GetServer()) {
-		resp.Pins = append(resp.Pins, pinTo(p))
-	}
-	return resp, nil
+	return &pb.ListPinsResponse{Pins: each(v.s.Pins.List(req.GetServer()), pinTo)}, nil
 }
 
 func (v pinsService) Diff(ctx context.Context, req *pb.PinRef) (*pb.PinDiff, error) {
@@ -31,11 +24,12 @@ func (v pinsService) Diff(ctx context.Context, req *pb.PinRef) (*pb.PinDiff, err
 	if err != nil {
 		return nil, err
 	}
-	m := &pb.PinDiff{Pin: pinTo(d.Pin), Before: d.Before, After: d.After}
-	for _, c := range d.Changes {
-		m.Changes = append(m.Changes, &pb.PinChange{Path: c.Path, Grade: grades[c.Grade], Before: c.Before, After: c.After, Note: c.Note})
-	}
-	return m, nil
+	return &pb.PinDiff{
+		Pin: pinTo(d.Pin), Before: d.Before, After: d.After,
+		Changes: each(d.Changes, func(c pin.Change) *pb.PinChange {
+			return &pb.PinChange{Path: c.Path, Grade: grades[c.Grade], Before: c.Before, After: c.After, Note: c.Note}
+		}),
+	}, nil
 }
 
 // maxAccepted is how many definitions one call may accept.
@@ -49,48 +43,14 @@ func (v pinsService) Accept(ctx context.Context, req *pb.AcceptPinsRequest) (*pb
 	if n := len(req.GetPins()); n == 0 || n > maxAccepted {
 		return nil, fmt.Errorf("accept %d definitions, 1 to %d are possible: %w", n, maxAccepted, gate.ErrInvalid)
 	}
-	var accepted []pin.Acceptance
-	for _, a := range req.GetPins() {
-		accepted = append(accepted, pin.Acceptance{Ref: refOf(a.GetRef()), Digest: a.GetDefinition()})
-	}
+	accepted := each(req.GetPins(), func(a *pb.PinAcceptance) pin.Acceptance {
+		return pin.Acceptance{Ref: refOf(a.GetRef()), Digest: a.GetDefinition()}
+	})
 	pins, err := v.s.Pins.Accept(ctx, accepted, pin.By{Decider: who, Surface: req.GetSurface()})
 	if err != nil {
 		return nil, err
 	}
-	resp := &pb.AcceptPinsResponse{}
-	for _, p := range pins {
-		resp.Pins = append(resp.Pins, pinTo(p))
-	}
-	return resp, nil
-}
-
-// serversService serves Servers.
-type serversService struct {
-	pb.UnimplementedServersServer
-	s *Server
-}
-
-func (v serversService) List(context.Context, *pb.ListServersRequest) (*pb.ListServersResponse, error) {
-	resp := &pb.ListServersResponse{}
-	for _, s := range v.s.Pins.Servers() {
-		resp.Servers = append(resp.Servers, &pb.Server{
-			Id: s.ID, Launch: s.Launch, Command: s.Command, First: momentTo(s.First), Seen: momentTo(s.Seen),
-			Stranger: s.Stranger, Decider: s.Decider, Pins: uint32(s.Pins), Waiting: uint32(s.Waiting),
-		})
-	}
-	return resp, nil
-}
-
-func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest) (*pb.AcceptServerResponse, error) {
-	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("accepting the server %q", req.GetId()))
-	if err != nil {
-		return nil, err
-	}
-	n, err := v.s.Pins.AcceptServer(ctx, req.GetId(), req.GetLaunch(), pin.By{Decider: who, Surface: req.GetSurface()})
-	if err != nil {
-		return nil, err
-	}
-	return &pb.AcceptServerResponse{Accepted: uint32(n)}, nil
+	return &pb.AcceptPinsResponse{Pins: each(pins, pinTo)}, nil
 }
 
 var pinKinds = map[pin.Kind]pb.PinKind{
@@ -127,16 +87,6 @@ func pinTo(p pin.Pin) *pb.Pin {
 	if p.Waiting != ([32]byte{}) {
 		m.Waiting, m.Noticed = p.Waiting[:], momentTo(p.Noticed)
 	}
-	for _, s := range p.Smells {
-		m.Smells = append(m.Smells, &pb.Smell{What: s.What, Quote: s.Quote, Where: s.Where})
-	}
+	m.Smells = each(p.Smells, func(s pin.Smell) *pb.Smell { return &pb.Smell{What: s.What, Quote: s.Quote, Where: s.Where} })
 	return m
-}
-
-// momentTo is t, or nil for none.
-func momentTo(t time.Time) *timestamppb.Timestamp {
-	if t.IsZero() {
-		return nil
-	}
-	return timestamppb.New(t)
 }

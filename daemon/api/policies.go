@@ -2,10 +2,19 @@ package api
 
 import (
 	"context"
+	"errors"
+	"io"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/rehearse"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -28,8 +37,8 @@ func (v policiesService) Get(context.Context, *pb.GetPolicySetRequest) (*pb.Poli
 	set := v.s.Policies.Describe()
 	m := setTo(set)
 	for i, f := range set.Files {
-		if f.Changed {
-			m.Files[i].Loaded = f.Loaded
+		if m.Files[i].Changed {
+			m.Files[i].Loaded = f.Text
 		}
 	}
 	m.Detail = detailTo(v.s.Policies.Detail())
@@ -54,11 +63,209 @@ func detailTo(d policy.Detail) *pb.PolicyDetail {
 }
 
 func entriesTo(entries []policy.Entry) []*pb.PolicyEntry {
-	var all []*pb.PolicyEntry
-	for _, e := range entries {
-		all = append(all, &pb.PolicyEntry{
-			Cited: citationTo(e.Cited), Sources: e.Sources, Agents: e.Agents, Methods: e.Methods, Workflow: e.Workflow,
-		})
+	return each(entries, func(e policy.Entry) *pb.PolicyEntry {
+		return &pb.PolicyEntry{Cited: citationTo(e.Cited), Sources: e.Sources, Agents: e.Agents, Methods: e.Methods, Workflow: e.Workflow}
+	})
+}
+
+// Stages sets up what calls are rehearsed on.
+type Stages interface {
+	// InForce is a stage under the set in force.
+	InForce() (*rehearse.Stage, []config.Diagnostic)
+	// OnDisk is a stage under the configuration at path, empty for the
+	// daemon's own as it is on disk. It also returns where that was found,
+	// nowhere for the built-in default, and what is wrong with it: with errors
+	// there is no stage.
+	OnDisk(path string) (*rehearse.Stage, string, []config.Diagnostic)
+	// Candidate is the configuration at path, likewise, to be tried on what is
+	// on record. With errors there is none.
+	Candidate(path string) (Candidate, PolicySet, []config.Diagnostic, error)
+}
+
+// Candidate is a configuration that is tried on what is on record.
+type Candidate interface {
+	// Backtest judges the calls between since and until once more; zero times
+	// are no bounds. It calls progress now and then, and ends with its error.
+	Backtest(ctx context.Context, since, until time.Time, progress func(records uint64) error) (*rehearse.Backtest, error)
+}
+
+// refused is the error of a configuration that can't be used.
+func refused(problems []config.Diagnostic) error {
+	return client.NewError(client.ReasonInvalid, "the configuration has errors, so nothing can be judged by it", diagnosticsTo(problems)...)
+}
+
+func (v policiesService) Explain(stream grpc.BidiStreamingServer[pb.ExplainRequest, pb.Explanation]) error {
+	var stage *rehearse.Stage
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if stage == nil {
+			var problems []config.Diagnostic
+			if req.GetConfig() == "" {
+				stage, problems = v.s.Stages.InForce()
+			} else {
+				stage, _, problems = v.s.Stages.OnDisk(req.GetConfig())
+			}
+			if stage == nil {
+				return refused(problems)
+			}
+			defer stage.Close()
+		}
+		answer, err := stage.Judge(stream.Context(), lineFrom(req), !req.GetBrief())
+		out := &pb.Explanation{}
+		if err != nil {
+			out.Error = err.Error()
+		} else {
+			out = explanationTo(answer)
+		}
+		if answer != nil && answer.Verdict == "ask" && req.GetConfig() == "" {
+			if out.Grants, err = v.s.grantsOn(stream.Context(), req); err != nil {
+				return err
+			}
+		}
+		if err := stream.Send(out); err != nil {
+			return err
+		}
 	}
-	return all
+}
+
+func lineFrom(m *pb.ExplainRequest) rehearse.Line {
+	return rehearse.Line{
+		Server: m.GetServer(), Method: m.GetMethod(), Subject: m.GetSubject(),
+		Arguments: m.GetArguments(), Params: m.GetParams(), Result: m.GetResult(), Definition: m.GetDefinition(),
+		Agent: m.GetAgent(), Session: m.GetSession(), Project: m.GetProject(), Command: m.GetCommand(), Assume: m.GetAssume(),
+	}
+}
+
+func explanationTo(a *rehearse.Answer) *pb.Explanation {
+	m := &pb.Explanation{
+		Verdict: a.Verdict, Hidden: a.Hidden, Observed: a.Observed, Forwarded: a.Forwarded, Profile: string(a.Profile),
+		Gate: a.Gate, Rule: a.Rule, Policies: a.Policies, Reason: a.Reason, Set: a.Set,
+		Workflow: a.Workflow, Surfaces: a.Surfaces, Grant: a.Grant, Level: string(a.Level),
+		Hooks: a.Hooks, ResultHooks: a.ResultHooks,
+	}
+	if a.Timeout > 0 {
+		m.Timeout = durationpb.New(a.Timeout)
+	}
+	for _, f := range a.Facts {
+		m.Facts = append(m.Facts, &pb.CallFact{Name: f.Name, Detail: f.Detail, Member: f.Member, Place: f.Place, By: f.By})
+	}
+	if a.Why == nil {
+		return m
+	}
+	for _, c := range a.Why.Cited {
+		m.Cited = append(m.Cited, citationTo(c))
+	}
+	for _, n := range a.Why.Near {
+		m.Near = append(m.Near, &pb.NearRule{Rule: citationTo(n.Cited), Because: n.Because})
+	}
+	for _, s := range a.Why.Steps {
+		change := &pb.PolicyChange{Change: s.Change, Alternative: s.Or, By: s.By}
+		if s.Move != 0 {
+			change.Verdict = s.Move.String()
+		}
+		m.Changes = append(m.Changes, change)
+	}
+	return m
+}
+
+func citationTo(c gate.Cited) *pb.Citation {
+	return &pb.Citation{
+		Kind: c.Kind, Name: c.Name, File: c.File, Line: uint32(c.Line), Column: uint32(c.Column),
+		Does: c.Does, Says: c.Says, Project: c.Theirs,
+	}
+}
+
+func (v policiesService) Test(ctx context.Context, req *pb.TestPoliciesRequest) (*pb.TestPoliciesResponse, error) {
+	resp := &pb.TestPoliciesResponse{}
+	for _, f := range req.GetFiles() {
+		resp.Files = append(resp.Files, v.testFile(ctx, req.GetConfig(), f))
+	}
+	return resp, nil
+}
+
+// testFile holds the configuration at path, or the one that the file names, to
+// one file.
+func (v policiesService) testFile(ctx context.Context, path string, f *pb.TestFile) *pb.TestFileResult {
+	out := &pb.TestFileResult{Path: f.GetPath()}
+	file, problems := config.ParseTests(f.GetPath(), f.GetText())
+	out.Problems = diagnosticsTo(problems)
+	if file == nil {
+		return out
+	}
+	if path == "" {
+		path = file.Config
+	}
+	stage, source, problems := v.s.Stages.OnDisk(path)
+	out.Config, out.Problems = source, append(out.Problems, diagnosticsTo(problems)...)
+	if stage == nil {
+		return out
+	}
+	defer stage.Close()
+	for _, r := range stage.Test(ctx, file) {
+		result := &pb.TestResult{Name: r.Test.Name, Line: uint32(r.Test.Place.Line), Got: explanationTo(r.Answer)}
+		for _, d := range r.Differences {
+			result.Differences = append(result.Differences, &pb.TestDifference{What: d.What, Want: d.Want, Got: d.Got})
+		}
+		out.Results = append(out.Results, result)
+	}
+	return out
+}
+
+func (v policiesService) Backtest(req *pb.BacktestRequest, stream grpc.ServerStreamingServer[pb.BacktestEvent]) error {
+	candidate, set, problems, err := v.s.Stages.Candidate(req.GetConfig())
+	if err != nil {
+		return err
+	}
+	if candidate == nil {
+		return refused(problems)
+	}
+	send := func(e *pb.BacktestEvent) error { return stream.Send(e) }
+	if err := send(&pb.BacktestEvent{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: setTo(set), Warnings: diagnosticsTo(problems)}}}); err != nil {
+		return err
+	}
+	b, err := candidate.Backtest(stream.Context(), timeOf(req.GetSince()), timeOf(req.GetUntil()), func(records uint64) error {
+		return send(&pb.BacktestEvent{Event: &pb.BacktestEvent_Progress{Progress: &pb.BacktestProgress{Records: records}}})
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range b.Flips() {
+		if err := send(&pb.BacktestEvent{Event: &pb.BacktestEvent_Flip{Flip: flipTo(f)}}); err != nil {
+			return err
+		}
+	}
+	for _, u := range b.Unknowns() {
+		unknown := &pb.BacktestUnknown{
+			Server: u.Kind.Server, Method: u.Kind.Method, Subject: u.Kind.Subject, Was: u.Kind.Was, Because: u.Kind.Because,
+			Calls: u.Calls, First: u.First, Last: u.Last,
+		}
+		if err := send(&pb.BacktestEvent{Event: &pb.BacktestEvent_Unknown{Unknown: unknown}}); err != nil {
+			return err
+		}
+	}
+	return send(&pb.BacktestEvent{Event: &pb.BacktestEvent_Summary{Summary: summaryTo(&b.Summary)}})
+}
+
+func flipTo(f rehearse.Counted[rehearse.Flip]) *pb.BacktestFlip {
+	return &pb.BacktestFlip{
+		Server: f.Kind.Server, Method: f.Kind.Method, Subject: f.Kind.Subject, Was: f.Kind.Was, Would: f.Kind.Would,
+		Loosens: f.Kind.Loosens(), WasBy: f.Kind.WasBy, WouldBy: f.Kind.WouldBy, Reason: f.Kind.Reason,
+		Calls: f.Calls, First: f.First, Last: f.Last,
+	}
+}
+
+func summaryTo(s *rehearse.Summary) *pb.BacktestSummary {
+	m := &pb.BacktestSummary{
+		Calls: s.Calls, Same: s.Same, Tighter: s.Tighter, Looser: s.Looser, Unknown: s.Unknown, Unread: s.Unread, More: s.More,
+	}
+	if s.Calls > 0 {
+		m.First, m.Last = timestamppb.New(s.First), timestamppb.New(s.Last)
+	}
+	return m
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/presence"
@@ -102,16 +101,11 @@ func wipe(secrets ...[]byte) {
 
 func presenceTo(st presence.State) *pb.PresenceState {
 	m := &pb.PresenceState{
-		Enrolled: st.Enrolled, By: st.By, Codes: st.Codes, Asleep: st.Asleep, Failures: st.Failures, Recoverer: st.Recoverer,
-	}
-	if !st.Since.IsZero() {
-		m.Since = timestamppb.New(st.Since)
+		Enrolled: st.Enrolled, Since: momentTo(st.Since), By: st.By, Codes: st.Codes, Asleep: st.Asleep, Failures: st.Failures,
+		Recovered: momentTo(st.Recovered), Recoverer: st.Recoverer,
 	}
 	if st.Locked > 0 {
 		m.Locked = durationpb.New(st.Locked)
-	}
-	if !st.Recovered.IsZero() {
-		m.Recovered = timestamppb.New(st.Recovered)
 	}
 	return m
 }

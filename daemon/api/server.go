@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/agent"
@@ -111,49 +112,19 @@ type Policies interface {
 	// process for all sessions.
 	Shared(server string, command []string) bool
 	// Options is what shims are told.
-	Options() ShimOptions
+	Options() config.Shim
 }
 
 // PolicySet describes one set.
 type PolicySet struct {
-	Source   string // path of the configuration; empty for the built-in default
-	Digest   string
-	Profile  gate.Profile
-	Rules    int
-	Policies int
-	Files    []PolicyFile
-	Since    time.Time
-	By       string
-	Project  bool // it is a project's own file, which is judged beside another set
-	Checked  int  // policies that were checked whole
-	Waiting  []WaitingPolicy
-	Refused  []RefusedTool
-}
-
-// WaitingPolicy is a policy that names tools of which it isn't known what they
-// take.
-type WaitingPolicy struct {
-	Policy string
-	File   string
-	Line   int
-	Tools  []string // as server/tool
-}
-
-// RefusedTool is a tool whose calls are refused, since a policy doesn't fit it.
-type RefusedTool struct {
-	Tool         string // as server/tool
-	Policy       string
-	File         string
-	Line, Column int
-	Reason       string
-}
-
-// PolicyFile is one file of a set.
-type PolicyFile struct {
-	Path    string
-	Digest  string
-	Changed bool   // what is on disk now is something else
-	Loaded  []byte // its text as loaded; nil where it was not kept
+	policy.Description
+	Changed []string // paths of files that are something else on disk now
+	Since   time.Time
+	By      string
+	Project bool // it is a project's own file, which is judged beside another set
+	Checked int  // policies that were checked whole
+	Waiting []policy.Waiting
+	Refused []policy.Refused
 }
 
 // ProjectFile is a .thoughtgate.yaml that counts for an agent at work.
@@ -164,18 +135,8 @@ type ProjectFile struct {
 	Problems []config.Diagnostic // why it can't be used
 }
 
-// ShimOptions is what the configuration says of shims.
-type ShimOptions struct {
-	MaxMessage uint64 // bytes
-	Reattach   time.Duration
-	RawStderr  bool
-}
-
 // newConnection is how long a connection may take to say that it speaks HTTP/2.
 const newConnection = 5 * time.Second
-
-// ShimOptions returns what shims are told.
-func (s *Server) ShimOptions() ShimOptions { return s.Policies.Options() }
 
 // New returns a server that is ready to serve.
 func New(c Config) *Server {
@@ -184,15 +145,7 @@ func New(c Config) *Server {
 	pid := int32(os.Getpid())
 	s.self, _ = sock.ProcessOf(pid) // where it can't be told, nobody is mistaken for a child of ours
 	s.cgroup, _ = sock.Cgroup(pid)
-	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
-		grpc.MaxConcurrentStreams(64),
-		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
-		grpc.ConnectionTimeout(newConnection),
-		grpc.WaitForHandlers(true), // what they stand on is closed next
-		grpc.ChainUnaryInterceptor(s.guardUnary),
-		grpc.ChainStreamInterceptor(s.guardStream),
-	}
+	options := append(s.options(), grpc.MaxConcurrentStreams(64), grpc.ConnectionTimeout(newConnection))
 	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals(newConnection)}))...)
 	pb.RegisterGateServer(s.shim, gateService{s: s})
 
@@ -210,6 +163,16 @@ func New(c Config) *Server {
 	pb.RegisterDaemonServer(s.control, daemonService{s: s})
 	grpc_health_v1.RegisterHealthServer(s.control, s.health)
 	return s
+}
+
+// options are those of every server here.
+func (s *Server) options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
+		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window), // see client.Dial
+		grpc.WaitForHandlers(true), // what they stand on is closed next
+		grpc.ChainUnaryInterceptor(s.guardUnary), grpc.ChainStreamInterceptor(s.guardStream),
+	}
 }
 
 // Serve serves both listeners until Close is called or one of them fails. The
@@ -275,4 +238,21 @@ func (s *Server) recovered(method string, err *error) {
 		s.Logger.Error("panic in a call", "method", method, "panic", v, "stack", string(debug.Stack()))
 		*err = status.Error(codes.Internal, "thoughtgated has a fault; its log has the details")
 	}
+}
+
+// each makes messages of what the daemon's packages know.
+func each[T, M any](all []T, to func(T) M) []M {
+	var messages []M
+	for _, one := range all {
+		messages = append(messages, to(one))
+	}
+	return messages
+}
+
+// momentTo is t, or nil for none.
+func momentTo(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
 }

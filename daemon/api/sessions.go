@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -50,10 +52,7 @@ func (v sessionsService) Open(req *pb.OpenSessionRequest, stream grpc.ServerStre
 		}
 	}()
 	set := v.s.Policies.Describe()
-	profile := spec.Profile
-	if profile == "" {
-		profile = set.Profile
-	}
+	profile := cmp.Or(spec.Profile, set.Profile)
 	err = stream.Send(&pb.SessionEvent{Event: &pb.SessionEvent_Opened{Opened: &pb.SessionOpened{
 		ShimSocket: v.s.Shim, Profile: profileTo(profile), Config: set.Source,
 		Warnings: append(v.s.Warnings(), v.s.projectWarnings(spec.Project)...),
@@ -147,19 +146,13 @@ func specOf(m *pb.SessionSpec) (session.Spec, error) {
 }
 
 func filesOf(files []*pb.ConfigFile) []session.File {
-	var out []session.File
-	for _, f := range files {
-		out = append(out, session.File{Path: f.GetPath(), Journal: f.GetJournal()})
-	}
-	return out
+	return each(files, func(f *pb.ConfigFile) session.File { return session.File{Path: f.GetPath(), Journal: f.GetJournal()} })
 }
 
 func ungovernedOf(servers []*pb.UngovernedServer) []session.Ungoverned {
-	var out []session.Ungoverned
-	for _, u := range servers {
-		out = append(out, session.Ungoverned{Server: u.GetServer(), Path: u.GetPath(), How: u.GetHow()})
-	}
-	return out
+	return each(servers, func(u *pb.UngovernedServer) session.Ungoverned {
+		return session.Ungoverned{Server: u.GetServer(), Path: u.GetPath(), How: u.GetHow()}
+	})
 }
 
 // Amend is for the wrap that opened the session alone: it says how files are put
@@ -215,16 +208,80 @@ func (v sessionsService) List(context.Context, *pb.ListSessionsRequest) (*pb.Lis
 		if st.Present {
 			m.Pid = st.Session.Wrap.PID
 		}
-		for _, f := range st.Files {
-			m.Spec.Files = append(m.Spec.Files, &pb.ConfigFile{Path: f.Path})
-		}
-		for _, u := range st.Ungoverned {
-			m.Spec.Ungoverned = append(m.Spec.Ungoverned, &pb.UngovernedServer{Server: u.Server, Path: u.Path, How: u.How})
-		}
+		m.Spec.Files = each(st.Files, func(f session.File) *pb.ConfigFile { return &pb.ConfigFile{Path: f.Path} })
+		m.Spec.Ungoverned = each(st.Ungoverned, func(u session.Ungoverned) *pb.UngovernedServer {
+			return &pb.UngovernedServer{Server: u.Server, Path: u.Path, How: u.How}
+		})
 		resp.Sessions = append(resp.Sessions, m)
 	}
 	for _, run := range v.s.Sessions.AgentRuns() {
 		resp.Sessions = append(resp.Sessions, runTo(run))
 	}
 	return resp, nil
+}
+
+// Protect is for people only, although it tightens: it makes the daemon write to
+// an agent's files for a long time to come.
+func (v sessionsService) Protect(ctx context.Context, req *pb.ProtectRequest) (*pb.ProtectResponse, error) {
+	ctx, who, err := v.s.decider(ctx, "protecting an agent")
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ProtectResponse{}, v.s.Guard.Put(ctx, who, req.GetId(), req.GetText())
+}
+
+func (v sessionsService) Unprotect(ctx context.Context, req *pb.UnprotectRequest) (*pb.UnprotectResponse, error) {
+	ctx, who, err := v.s.decider(ctx, "unprotecting an agent")
+	if err != nil {
+		return nil, err
+	}
+	reports, err := v.s.Guard.End(ctx, who, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	files := each(reports, func(r agentconf.Report) *pb.FileReport {
+		return &pb.FileReport{Path: r.Path, State: string(r.State), Notes: r.Notes}
+	})
+	return &pb.UnprotectResponse{Attached: v.attachedTo(req.GetId()), Files: files}, nil
+}
+
+// attachedTo counts the shims that lines of a protection have started.
+func (v sessionsService) attachedTo(protection string) uint32 {
+	n := uint32(0)
+	for _, a := range v.s.Sessions.Attachments() {
+		if a.Lasts == protection {
+			n++
+		}
+	}
+	return n
+}
+
+func (v sessionsService) ListProtections(_ context.Context, req *pb.ListProtectionsRequest) (*pb.ListProtectionsResponse, error) {
+	v.s.Guard.Look() // who asks again is told how it is by then
+	resp := &pb.ListProtectionsResponse{}
+	for _, st := range v.s.Guard.List() {
+		p := st.Protection
+		m := &pb.Protection{
+			Id: p.ID, Agent: p.Agent, Paths: p.Paths(), Servers: p.Servers(), Since: timestamppb.New(st.Since), Repair: p.Repair,
+			Lost: st.Decay.Lost, Added: st.Decay.Added, Problem: st.Problem, Repairs: uint32(st.Repairs),
+			Ending: st.Ending, Shim: p.Line.Shim, Attached: v.attachedTo(p.ID), Backups: p.Backups(), Checked: momentTo(st.Checked),
+		}
+		if req.GetWhole() {
+			text, err := p.Text()
+			if err != nil {
+				return nil, err
+			}
+			m.Text = text
+		}
+		resp.Protections = append(resp.Protections, m)
+	}
+	return resp, nil
+}
+
+// runTo describes a run of a protected agent as the session that it is.
+func runTo(run session.AgentRun) *pb.Session {
+	return &pb.Session{
+		Spec:   &pb.SessionSpec{Id: run.ID, Agent: run.Agent, Project: run.Project},
+		Opened: timestamppb.New(run.Since), Pid: run.PID, Attached: uint32(run.Attached), Protection: run.Protection,
+	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -15,12 +14,7 @@ import (
 // the other end of conn, until that end is closed.
 func ServePolicies(c Config, conn net.Conn) error {
 	s := &Server{Config: c}
-	server := grpc.NewServer(
-		grpc.MaxRecvMsgSize(client.MaxMessage), grpc.MaxSendMsgSize(client.MaxMessage),
-		grpc.InitialWindowSize(client.Window), grpc.InitialConnWindowSize(client.Window),
-		grpc.WaitForHandlers(true),
-		grpc.ChainUnaryInterceptor(s.guardUnary), grpc.ChainStreamInterceptor(s.guardStream),
-	)
+	server := grpc.NewServer(s.options()...)
 	pb.RegisterPoliciesServer(server, policiesService{s: s})
 	err := server.Serve(&only{conn: conn, gone: make(chan struct{})})
 	server.Stop()

@@ -129,11 +129,13 @@ func transient(cgroup string, uid int) string {
 // one's: it sits at an agent's terminal, or was left behind in an agent's control
 // group.
 func (s *Server) beside(c *caller) string {
-	var cgroups []string // of the caller and each process above it
 	for _, running := range s.Sessions.Agents() {
-		if running.Ended != 0 {
-			if why := leftInGroup(c, running, &cgroups); why != "" {
-				return why
+		left := func(top sock.Process) string {
+			return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, running.What)
+		}
+		if running.Ended != 0 { // a wrap that was killed: what was left behind began while it lived
+			if top, ok := c.leftIn(running.Cgroup); ok && top.Start > running.Start && top.Start <= running.Ended {
+				return left(top)
 			}
 			continue
 		}
@@ -148,37 +150,27 @@ func (s *Server) beside(c *caller) string {
 			return fmt.Sprintf("it is on %s, the terminal of %s", c.TTY, running.What)
 		}
 		group, err := sock.Cgroup(p.PID)
-		if err != nil || group == "" || group == "/" || group != c.seen.Cgroup {
+		if err != nil {
 			continue
 		}
-		if cgroups == nil {
-			cgroups = c.cgroups()
-		}
-		// The topmost of the caller's line in that group came after the agent, and
-		// whoever started it has ended.
-		top := c.topmost(group, cgroups)
-		if top.Start >= p.Start && reaper(top.PPID) && !above(p.PID, &caller{Process: top}) {
-			return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, running.What)
+		if top, ok := c.leftIn(group); ok && top.Start >= p.Start && !above(p.PID, &caller{Process: top}) {
+			return left(top)
 		}
 	}
 	return ""
 }
 
-// leftInGroup reports why a caller was left behind in the control group of a wrap
-// that was killed: the topmost of its line there began while the wrap lived, and
-// whoever started it has ended.
-func leftInGroup(c *caller, killed session.Running, cgroups *[]string) string {
-	if killed.Cgroup == "" || killed.Cgroup == "/" || killed.Cgroup != c.seen.Cgroup {
-		return ""
+// leftIn returns the topmost process of the caller's line in a control group that is its
+// own, if whoever has started it has ended.
+func (c *caller) leftIn(group string) (top sock.Process, left bool) {
+	if group == "" || group == "/" || group != c.seen.Cgroup {
+		return sock.Process{}, false
 	}
-	if *cgroups == nil {
-		*cgroups = c.cgroups()
+	if c.groups == nil {
+		c.groups = c.cgroups()
 	}
-	top := c.topmost(killed.Cgroup, *cgroups)
-	if top.Start > killed.Start && top.Start <= killed.Ended && reaper(top.PPID) {
-		return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, killed.What)
-	}
-	return ""
+	top = c.topmost(group, c.groups)
+	return top, reaper(top.PPID)
 }
 
 // above reports whether c is the process pid, or above it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -196,3 +197,109 @@ func (q *Queue) tooLate(ctx context.Context, id string) (Question, error) {
 }
 
 func byNumber(a, b Question) int { return cmp.Compare(store.ParseID(a.ID), store.ParseID(b.ID)) }
+
+// Prover checks what somebody gives as a proof that they are a person.
+type Prover interface {
+	// Prove checks a proof that was given for what, as "an answer to A-17", by who,
+	// as the kernel saw them. It may take a moment. Its error says that the proof
+	// is none, or none now.
+	Prove(ctx context.Context, proof *gate.Proof, what, who string) error
+}
+
+// levelOf is what a yes to a question has to show, watch where nothing was kept.
+func levelOf(level string) gate.Level {
+	if level == string(gate.LevelPresence) {
+		return gate.LevelPresence
+	}
+	return gate.LevelWatch
+}
+
+// needsProof reports whether d can be an answer to q only with a proof. A no never
+// needs one: whoever is in doubt refuses.
+func needsProof(q *Question, d *Decision) bool {
+	return d.Approve && levelOf(q.Level) == gate.LevelPresence
+}
+
+// prove has the proof of d checked, when the question needs one and d could be an
+// answer to it otherwise: a code that was given is spent by looking at it. The
+// queue is not held up meanwhile, and Decide looks at the question again.
+func (q *Queue) prove(ctx context.Context, d *Decision) error {
+	q.mu.Lock()
+	needs := false
+	if e := q.open[d.ID]; e != nil && !q.closed {
+		_, err := q.answerable(ctx, e, d)
+		needs = err == nil && needsProof(&e.q, d)
+	}
+	q.mu.Unlock()
+	switch {
+	case !needs:
+		return nil
+	case d.Proof == nil:
+		return gate.ErrProofNeeded
+	case q.o.Prover == nil:
+		return fmt.Errorf("nobody can check it: %w", gate.ErrNotEnrolled)
+	}
+	if err := q.o.Prover.Prove(ctx, d.Proof, "an answer to "+d.ID, d.Decider); err != nil {
+		return err
+	}
+	d.level = gate.LevelPresence
+	return nil
+}
+
+// Void takes back what rests on a secret that is gone; why says what became of it,
+// by whom. Open questions that need presence are withdrawn, and a yes to one that
+// no call has made use of yet is a no. With grants, all grants end as well.
+func (q *Queue) Void(ctx context.Context, by, why string, grants bool) error {
+	of := func(old *Question) bool { return levelOf(old.Level) == gate.LevelPresence }
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return errStopping
+	}
+	q.expireDue()
+	var failed error
+	for _, e := range q.ready {
+		if !of(&e.q) || e.q.State != store.StateApproved {
+			continue
+		}
+		if _, err := q.overrule(ctx, e, &Decision{Subject: e.q.Subject[:], Decider: by, Note: why}); err != nil {
+			failed = err
+		}
+	}
+	q.withdrawLocked(why, func(*asker) bool { return false }, func(old *Question) bool { return old.State == store.StateOpen && of(old) })
+	if grants {
+		for _, v := range q.grants {
+			q.endGrant(ctx, v, "void", why)
+		}
+	}
+	return failed
+}
+
+// surfaceSlack is where everybody who reads a channel can press a button.
+const surfaceSlack = "slack"
+
+// approverLongest is how long the id of an approver may be, in bytes.
+const approverLongest = 64
+
+// named checks that the approver of d is one of those who answer what asked asks,
+// by the configuration that is in force now: who was taken out of it no longer
+// answers. Yes or no, a refusal is written down.
+func (q *Queue) named(ctx context.Context, asked *Question, d *Decision) error {
+	if d.Surface != surfaceSlack {
+		return fmt.Errorf("an approver named on %q: only Slack has any: %w", d.Surface, gate.ErrInvalid)
+	}
+	if len(d.Approver) > approverLongest {
+		return fmt.Errorf("the approver's id has %d bytes, and %d are the most: %w", len(d.Approver), approverLongest, gate.ErrInvalid)
+	}
+	if d.Approver != "" && q.o.Approves != nil && q.o.Approves(asked.Workflow, d.Approver) {
+		return nil
+	}
+	why := fmt.Sprintf("%q is none of those who answer on Slack what %s asks", d.Approver, asked.Workflow)
+	rec := recordOf(asked, record.KindDenied)
+	rec.Verdict, rec.Reason = "deny", "an answer to "+asked.ID+": "+why
+	rec.Decider, rec.Surface, rec.Approver = d.Decider, d.Surface, d.Approver
+	if err := q.o.Recorder.Record(ctx, rec, nil, nil); err != nil {
+		q.o.Logger.Error("record a refused answer", "component", "approval", "approval", asked.ID, "err", err)
+	}
+	return fmt.Errorf("%s: %w", why, gate.ErrForbidden)
+}

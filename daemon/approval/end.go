@@ -80,9 +80,8 @@ func (q *Queue) hand(e *entry) []store.Asker {
 	if validity <= 0 {
 		validity = defaultValidity
 	}
-	var up time.Duration
-	e.q.Boot, up = q.o.Boot()
-	e.due, e.q.Good, e.q.Deadline = q.o.Now().Add(validity), e.q.Decided.Add(validity), up+validity
+	e.q.Boot, e.q.Deadline = q.in(validity)
+	e.due, e.q.Good = q.o.Now().Add(validity), e.q.Decided.Add(validity)
 	return nil
 }
 
@@ -117,11 +116,18 @@ func endRecord(q *Question) *record.Record {
 		}
 		reason += fmt.Sprintf("with other arguments than were asked about, of SHA-256 %x", sha256.Sum256(q.Edit))
 	}
+	r := recordOf(q, record.KindDecision)
+	r.Verdict, r.Gate, r.Rule, r.Reason = string(q.State), "ask", q.Rule, reason
+	r.Decider, r.Surface, r.Approver, r.Level = q.Decider, q.Surface, q.Approver, string(level)
+	r.LatencyUS = q.Decided.Sub(q.Created).Microseconds()
+	return r
+}
+
+// recordOf begins a record about a question.
+func recordOf(q *Question, kind record.Kind) *record.Record {
 	return &record.Record{
-		Kind: record.KindDecision, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
-		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool,
-		Verdict: string(q.State), Gate: "ask", Rule: q.Rule, Profile: q.Profile, Reason: reason, Approval: q.ID,
-		Decider: q.Decider, Surface: q.Surface, Approver: q.Approver, Level: string(level), LatencyUS: q.Decided.Sub(q.Created).Microseconds(),
+		Kind: kind, Attachment: q.Attachment, Call: q.Seq, ID: q.Call, Session: q.Session, Agent: q.Agent,
+		Server: q.Server, Launch: q.Launch, Direction: q.Direction, Method: q.Method, Tool: q.Tool, Profile: q.Profile, Approval: q.ID,
 	}
 }
 
@@ -216,4 +222,78 @@ func (q *Queue) withdrawLocked(reason string, left func(*asker) bool, over func(
 			q.tell(e)
 		}
 	}
+}
+
+// resolution is how exactly times are kept on disk.
+const resolution = time.Microsecond
+
+// expire ends each question when its time is up.
+func (q *Queue) expire() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-q.wake:
+		case <-q.stop:
+			return
+		}
+		q.mu.Lock()
+		next, any := q.expireDue()
+		q.mu.Unlock()
+		timer.Stop()
+		if any {
+			timer.Reset(next)
+		}
+	}
+}
+
+// expireDue ends the questions whose time is up, and forgets the answers that have
+// waited long enough, and returns after what time the next one's is. The timer alone would be late after the machine has slept, so
+// that whoever looks at questions calls it first.
+func (q *Queue) expireDue() (next time.Duration, any bool) {
+	if q.closed || len(q.open)+len(q.ready)+len(q.grants) == 0 {
+		return 0, false
+	}
+	now := q.o.Now()
+	boot, up := q.o.Boot()
+	look := func(due time.Time, of string, deadline time.Duration, over func()) {
+		left := due.Sub(now)
+		if boot != "" && of == boot {
+			left = min(left, deadline-up)
+		}
+		switch {
+		case left <= 0:
+			over()
+		case !any || left < next:
+			next, any = left, true
+		}
+	}
+	for _, v := range q.grants {
+		look(v.due, v.g.Boot, v.g.Deadline, func() {
+			q.endGrant(context.Background(), v, "expired", "its time is up")
+		})
+	}
+	for _, e := range q.ready {
+		look(e.due, e.q.Boot, e.q.Deadline, func() { q.unready(e) })
+	}
+	for _, e := range q.open {
+		// An expired call is not executed, recorded or not; end has logged it.
+		look(e.due, e.q.Boot, e.q.Deadline, func() { _ = q.end(context.Background(), e, store.StateExpired) })
+	}
+	return next, any
+}
+
+// in is the moment after a while, on the machine's own running time.
+func (q *Queue) in(while time.Duration) (boot string, deadline time.Duration) {
+	boot, up := q.o.Boot()
+	return boot, up + while
+}
+
+// left is how long something of an earlier daemon lasts that began at since and
+// was to last until until. The clock on the wall may have been set meanwhile: it
+// never gives more time than that was in all. What the machine's own running time
+// leaves of it is looked at by [Queue.expireDue] alone, each time.
+func (q *Queue) left(until, since time.Time) time.Duration {
+	return min(until.Sub(q.o.Now()), until.Sub(since))
 }

@@ -141,7 +141,7 @@ func (l *Log) forgetBlocks(first uint64) error {
 
 // indexSegment adds the blocks of one segment.
 func (l *Log) indexSegment(n uint64, end place) error {
-	from, to := int64(0), end.offset
+	from := int64(0)
 	l.mu.Lock()
 	for _, b := range l.blocks {
 		if b.Segment == n {
@@ -149,12 +149,9 @@ func (l *Log) indexSegment(n uint64, end place) error {
 		}
 	}
 	l.mu.Unlock()
-	if n < end.segment {
-		size, err := l.sizeOf(n)
-		if err != nil {
-			return l.missing(err)
-		}
-		to = size
+	to, err := l.sizeAt(n, end)
+	if err != nil {
+		return l.missing(err)
 	}
 	for to-from >= l.block || n < end.segment && from < to {
 		x := record.NewIndexer(n, from)

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"log/slog"
 	"time"
 )
@@ -52,14 +53,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	if o.Sync == "" {
-		o.Sync = SyncInterval
-	}
+	o.Sync, o.Values = cmp.Or(o.Sync, SyncInterval), cmp.Or(o.Values, ValuesRedacted)
 	if o.Interval <= 0 {
 		o.Interval = 20 * time.Millisecond
-	}
-	if o.Values == "" {
-		o.Values = ValuesRedacted
 	}
 	if o.SegmentSize <= 0 {
 		o.SegmentSize = 64 << 20
@@ -70,9 +66,7 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -1,10 +1,13 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -102,28 +105,17 @@ func (l *Log) inventory() (all []ended, total int64, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		until, err := l.begun(numbers[i+1])
+		next, err := l.first(numbers[i+1])
+		if err == nil && next.Seq == 0 {
+			err = fmt.Errorf("%s does not begin with a record", l.path(numbers[i+1]))
+		}
 		if err != nil {
 			return nil, 0, err
 		}
-		all = append(all, ended{n, size, until})
+		all = append(all, ended{n, size, next.Time})
 		total += size
 	}
 	return all, total, nil
-}
-
-// begun returns the time of the first record of segment n.
-func (l *Log) begun(n uint64) (at time.Time, err error) {
-	err = l.window(n, 0, l.chunk, func(e record.Entry) bool {
-		if _, text, ok := record.Peek(e.Line); ok {
-			at, err = time.Parse(timeLayout, string(text))
-		}
-		return false
-	})
-	if err == nil && at.IsZero() {
-		err = fmt.Errorf("%s does not begin with a record", l.path(n))
-	}
-	return at, err
 }
 
 // drop removes segments, which are the oldest, once the record that says so is on
@@ -166,4 +158,289 @@ func (l *Log) full(kind record.Kind) error {
 	}
 	token(l.ending) // what was too young may be old enough by now
 	return errFull
+}
+
+// A log that may hold so many bytes and no more is shared among those who have
+// things written into it, or one of them could fill it and have everybody refused.
+// Of what is too young to be dropped, a server may hold one share and a session one,
+// however many servers it names. Past half of a share the records go on without the
+// values of calls; past the whole, those whose share it is are refused. What is left
+// when a few have filled theirs is kept for those who hold little.
+const (
+	shares   = 4  // of MaxSize is one share
+	littles  = 32 // of MaxSize is what those may hold for whom the last share is kept
+	mostKeys = 4096
+)
+
+// holder is somebody who has things written into the log.
+type holder struct{ kind, name string }
+
+// others stands for those who are not told apart, since there are too many.
+var others = holder{"others", ", who are too many to be told apart"}
+
+func (h holder) String() string {
+	switch h.kind {
+	case "server":
+		return fmt.Sprintf("server %q", h.name)
+	case "session":
+		return "session " + h.name
+	case "agent":
+		return fmt.Sprintf("agent %q without a session", h.name)
+	}
+	return h.kind + h.name
+}
+
+// ledger knows who holds how much of the segments that are too young to be dropped.
+// The log's mutex guards it.
+type ledger struct {
+	segments map[uint64]*holding
+	young    holding           // all of segments
+	told     map[holder]string // of whom the daemon's log says what becomes of their records
+}
+
+// holding is how many bytes each holds, and all of them.
+type holding struct {
+	by    map[holder]int64
+	all   int64
+	until time.Time // when the segment ended; zero for the current one
+}
+
+func (h *holding) add(who holder, n int64) {
+	if h.by == nil {
+		h.by = map[holder]int64{}
+	}
+	h.by[h.as(who)] += n
+}
+
+// as returns who is counted for who: others, for one who came when there were too many.
+func (h *holding) as(who holder) holder {
+	if _, ok := h.by[who]; !ok && len(h.by) >= mostKeys {
+		return others
+	}
+	return who
+}
+
+// holders are whose shares a record counts for: none, one or two.
+func holders(r *record.Record) (all [2]holder) {
+	if r.Server != "" {
+		all[0] = holder{"server", r.Server}
+	}
+	switch {
+	case r.Session != "":
+		all[1] = holder{"session", r.Session}
+	case r.Agent != "":
+		all[1] = holder{"agent", r.Agent}
+	case r.Server != "":
+		all[1] = holder{"agents without a session", ""}
+	}
+	return all
+}
+
+// sharing reports whether what r tells counts as its server's and session's doing,
+// so that it is refused when they have filled their shares.
+func sharing(r *record.Record) bool {
+	switch r.Kind {
+	case record.KindCall, record.KindHook, record.KindMessage, record.KindRefused, record.KindMemory, record.KindOrphan, record.KindAttach:
+		return r.Attachment != ""
+	}
+	return false
+}
+
+// hold counts n bytes for those whose share they are of. l.mu is held.
+func (l *Log) hold(segment uint64, n int64, who ...holder) {
+	if l.ledger.segments == nil {
+		l.ledger.segments = map[uint64]*holding{}
+	}
+	s := l.ledger.segments[segment]
+	if s == nil {
+		s = &holding{}
+		l.ledger.segments[segment] = s
+	}
+	for _, h := range []*holding{s, &l.ledger.young} {
+		h.all += n
+		for _, w := range who {
+			if w != (holder{}) {
+				h.add(w, n)
+			}
+		}
+	}
+}
+
+// age forgets what is old enough to be dropped, and segments that are gone, which
+// are those before first. l.mu is held.
+func (l *Log) age(now time.Time, first uint64) {
+	for n, s := range l.ledger.segments {
+		if n < first || !s.until.IsZero() && now.Sub(s.until) > youngest {
+			delete(l.ledger.segments, n)
+		}
+	}
+	old := l.ledger.young
+	l.ledger.young = holding{}
+	for _, s := range l.ledger.segments {
+		l.ledger.young.all += s.all
+		for who, n := range s.by {
+			l.ledger.young.add(who, n)
+		}
+	}
+	for who := range old.by {
+		if l.ledger.young.by[who] == 0 {
+			delete(l.ledger.told, who)
+		}
+	}
+}
+
+// standing says what becomes of the records of one whose share is held to n bytes:
+// whether they go on with the values of calls, and why they are refused. l.mu is held.
+func (l *Log) standing(who holder, n int64) (bare bool, refused string) {
+	most := l.keeping().MaxSize
+	if most <= 0 || !l.keeping().Strict {
+		return false, ""
+	}
+	share := most / shares
+	switch {
+	case n >= share:
+		return true, fmt.Sprintf("%s has filled its share of audit.max_size, which is a quarter of it within %d days", who, int(youngest/(24*time.Hour)))
+	case l.ledger.young.all >= most-share && n >= most/littles:
+		return true, fmt.Sprintf("the last quarter of audit.max_size is kept for those who hold little of it, and %s holds %d bytes", who, n)
+	}
+	return n >= share/2, ""
+}
+
+// mayKeep reports whether the values of r may be kept, and why r is refused. l.mu is
+// not held.
+func (l *Log) mayKeep(r *record.Record) (values bool, err error) {
+	if !sharing(r) {
+		return true, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	values = true
+	for _, who := range holders(r) {
+		if who == (holder{}) {
+			continue
+		}
+		who = l.ledger.young.as(who)
+		bare, refused := l.standing(who, l.ledger.young.by[who])
+		switch {
+		case refused != "":
+			l.tellOf(who, "refused")
+			return false, fmt.Errorf("%s; tgctl status says who holds how much", refused)
+		case bare:
+			l.tellOf(who, "without values")
+			values = false
+		}
+	}
+	return values, nil
+}
+
+// tellOf says in the daemon's log, once, what becomes of somebody's records. l.mu is
+// held.
+func (l *Log) tellOf(who holder, what string) {
+	if l.ledger.told[who] == what {
+		return
+	}
+	if l.ledger.told == nil {
+		l.ledger.told = map[holder]string{}
+	}
+	l.ledger.told[who] = what
+	l.o.Logger.Warn("a share of the audit log is used up", "component", "audit", "who", who.String(), "records", what)
+}
+
+// Shares says who has used up so much of the log that values are not kept any more,
+// or calls are refused, and who holds most when all together leave little.
+func (l *Log) Shares() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var said []string
+	for who, n := range l.ledger.young.by {
+		bare, refused := l.standing(who, n)
+		switch {
+		case refused != "":
+			said = append(said, fmt.Sprintf("the audit log refuses the calls of %s: %s", who, strings.TrimPrefix(refused, who.String()+" ")))
+		case bare:
+			said = append(said, fmt.Sprintf("the audit log keeps no values of the calls of %s, which has used more than half of its share of audit.max_size (%d bytes)", who, n))
+		}
+	}
+	slices.Sort(said)
+	return said
+}
+
+// recount counts what an earlier daemon has written and what is too young to be
+// dropped. While the log is small, nobody can have used up much of a share.
+func (l *Log) recount(now time.Time) error {
+	l.mu.Lock()
+	before := l.uncounted
+	l.uncounted = place{}
+	l.mu.Unlock()
+	if before == (place{}) {
+		return nil
+	}
+	all, total, err := l.inventory()
+	if err != nil || total+before.offset < l.keeping().MaxSize/shares/2 {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(s ended) bool { return s.n >= before.segment || now.Sub(s.until) > youngest })
+	for _, s := range append(all, ended{n: before.segment, size: before.offset}) {
+		var of holding
+		known := map[string][2]holder{} // by what of a line says whose it is
+		err := l.missing(l.entries(s.n, 0, s.size, func(e record.Entry) bool {
+			size := e.Size()
+			of.all += size
+			key := string(member(e.Line, "server")) + " " + string(member(e.Line, "session")) + " " + string(member(e.Line, "agent"))
+			who, ok := known[key]
+			if !ok && len(known) < mostKeys {
+				if r, err := record.Parse(e.Line); err == nil {
+					who = holders(&r)
+				}
+				known[key] = who
+			}
+			for _, w := range who {
+				if w != (holder{}) {
+					of.add(w, size)
+				}
+			}
+			select {
+			case <-l.stop:
+				return false
+			default:
+				return true
+			}
+		}))
+		if err != nil {
+			return err
+		}
+		l.mu.Lock()
+		for who, n := range of.by {
+			l.hold(s.n, n, who)
+			l.ledger.segments[s.n].all -= n
+			l.ledger.young.all -= n
+		}
+		l.hold(s.n, of.all)
+		if s.n != l.segment && l.ledger.segments[s.n].until.IsZero() {
+			if l.ledger.segments[s.n].until = s.until; s.until.IsZero() {
+				l.ledger.segments[s.n].until = now
+			}
+		}
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// member returns the raw text of a member of a record whose value is a string, nil
+// when it has none. Quotes within strings are escaped, so that it can't be found
+// within another.
+func member(line []byte, name string) []byte {
+	_, rest, ok := bytes.Cut(line, []byte(`,"`+name+`":"`))
+	if !ok {
+		return nil
+	}
+	for i := 0; i < len(rest); i++ {
+		switch rest[i] {
+		case '\\':
+			i++
+		case '"':
+			return rest[:i]
+		}
+	}
+	return nil
 }

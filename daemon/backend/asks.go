@@ -3,6 +3,8 @@ package backend
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,15 +71,13 @@ func (in *instance) asked(line []byte, e *wire.Envelope) *Member {
 		}
 		return in.clientTasks[id]
 	}
-	owners := make([]uint64, 0, len(in.turns))
-	for owner := range in.turns {
-		owners = append(owners, owner)
-	}
+	owners := slices.Collect(maps.Keys(in.turns))
 	if e.Method == "roots/list" { // it says nothing of anybody's
 		if m := in.addressee(owners); m != nil && !m.moving {
 			return m
 		}
-		return in.rooter()
+		// They all have the same.
+		return in.memberThat(func(m *Member) bool { return m.ready && !m.moving })
 	}
 	in.suspect(in.turns)
 	return in.addressee(owners)

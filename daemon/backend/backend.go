@@ -110,9 +110,6 @@ type Options struct {
 	// (1 minute).
 	Handshake time.Duration
 
-	// Changed, when set, is told of each new status of a process. It must not
-	// block or call the pool.
-	Changed func(server, id string, s supervise.Status)
 	// Ended, when set, is told how each life of a process has ended, nil for one that
 	// could not be started. It must not block or call the pool.
 	Ended func(server string, how *child.State)
@@ -163,8 +160,7 @@ var _ process = (*supervise.Process[*talk])(nil)
 // What a client may have at most.
 const (
 	mostOpen  = 1024     // requests without an answer, cancelled ones included
-	mostBytes = 16 << 20 // of requests that wait for their turn, or of lines not delivered
-	mostLines = 1024     // not delivered
+	mostBytes = 16 << 20 // of requests that wait for their turn
 	mostTasks = 1024     // tasks of the server's that are the client's
 	mostURIs  = 1024     // subscriptions
 )

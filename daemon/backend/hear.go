@@ -3,6 +3,7 @@ package backend
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -170,8 +171,12 @@ func (in *instance) toAddressee(line []byte) {
 
 // toAll delivers to everybody who has finished the handshake.
 func (in *instance) toAll(line []byte) {
+	in.toThose(line, func(m *Member) bool { return m.ready })
+}
+
+func (in *instance) toThose(line []byte, wanted func(*Member) bool) {
 	for _, m := range slices.Clone(in.members) {
-		if m.ready {
+		if wanted(m) {
 			in.deliver(m, line)
 		}
 	}
@@ -184,30 +189,23 @@ func (in *instance) addressee(owners []uint64) *Member {
 	case len(owners) > 1:
 		return nil
 	case len(owners) == 1:
-		return in.member(owners[0])
+		return in.memberThat(func(m *Member) bool { return m.number == owners[0] })
 	case len(in.members) == 1 && !in.many && (in.first == 0 || in.first == in.members[0].number):
 		return in.members[0]
 	}
 	return nil
 }
 
-func (in *instance) member(owner uint64) *Member {
-	for _, m := range in.members {
-		if m.number == owner {
-			return m
-		}
+// memberThat returns the first member that is such a one, nil for none.
+func (in *instance) memberThat(is func(*Member) bool) *Member {
+	if i := slices.IndexFunc(in.members, is); i >= 0 {
+		return in.members[i]
 	}
 	return nil
 }
 
 // busyOwners are the clients that have requests open, or had until a moment ago.
-func (in *instance) busyOwners() []uint64 {
-	owners := make([]uint64, 0, len(in.busy))
-	for owner := range in.busy {
-		owners = append(owners, owner)
-	}
-	return owners
-}
+func (in *instance) busyOwners() []uint64 { return slices.Collect(maps.Keys(in.busy)) }
 
 // progress goes to the owner of its token.
 func (in *instance) progress(line []byte, e *wire.Envelope) {

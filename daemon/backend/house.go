@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,12 +38,7 @@ func (in *instance) lost(t *talk) {
 	clear(in.tasks)
 	clear(in.clientTasks)
 	clear(in.elicitations)
-	numbers := make([]int64, 0, len(in.open))
-	for n := range in.open {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	for _, n := range numbers {
+	for _, n := range slices.Sorted(maps.Keys(in.open)) {
 		r := in.open[n]
 		if r == nil {
 			continue
@@ -52,11 +48,9 @@ func (in *instance) lost(t *talk) {
 		}
 		in.fail(r, mcp.CodeServerExit, "The shared MCP server ended before it answered. It is started again. Whether the request took effect is not known.")
 	}
-	for n := range in.tokens {
-		if !slices.ContainsFunc(in.waiting, func(r *request) bool { return r.number == n }) {
-			delete(in.tokens, n)
-		}
-	}
+	maps.DeleteFunc(in.tokens, func(n int64, _ *token) bool {
+		return !slices.ContainsFunc(in.waiting, func(r *request) bool { return r.number == n })
+	})
 	in.wake()
 }
 
@@ -101,11 +95,7 @@ func (in *instance) part(m *Member, why string) {
 		in.forgetTask(id)
 	}
 	for _, owners := range []map[string]*Member{in.clientTasks, in.elicitations} {
-		for id, owner := range owners {
-			if owner == m {
-				delete(owners, id)
-			}
-		}
+		maps.DeleteFunc(owners, func(_ string, owner *Member) bool { return owner == m })
 	}
 	in.leaveTopics(m)
 	in.tuneVoice()

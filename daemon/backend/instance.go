@@ -58,7 +58,6 @@ type instance struct {
 	clientTasks  map[string]*Member
 	elicitations map[string]*Member
 	topics       map[string]*topic // by URI
-	dropped      map[string]uint64 // messages that went nowhere, by why
 }
 
 // departure is a client that is to be told that it was let go.
@@ -83,7 +82,6 @@ func newInstance(p *Pool, m *Member, number int) *instance {
 		clientTasks:  map[string]*Member{},
 		elicitations: map[string]*Member{},
 		topics:       map[string]*topic{},
-		dropped:      map[string]uint64{},
 	}
 	in.log = p.options.Logger.With("component", "backend", "server_id", m.spec.Server, "process", in.id)
 	in.proc = p.make(supervise.Options[*talk]{
@@ -145,9 +143,6 @@ func (in *instance) changed(s supervise.Status) {
 	}
 	in.mu.Unlock()
 	in.wake()
-	if tell := in.options.Changed; tell != nil {
-		tell(in.spec.Server, in.id, s)
-	}
 }
 
 // run keeps the process until ctx ends or it has been idle for long enough.
@@ -224,9 +219,8 @@ func (in *instance) bid() {
 	}
 }
 
-// drop takes note of a message that goes nowhere. mu is held.
+// drop takes note of a message that goes nowhere.
 func (in *instance) drop(why string) {
-	in.dropped[why]++
 	in.log.Debug("a message of a shared server goes nowhere", "reason", why)
 }
 

@@ -1,10 +1,15 @@
 package backend
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -145,4 +150,115 @@ func (p *Pool) move(m *Member, to *instance) {
 	to.mu.Lock()
 	to.enter(m)
 	to.mu.Unlock()
+}
+
+var _ supervise.Fleet = (*Pool)(nil)
+
+// List implements supervise.Fleet. A server with clients that do not agree has
+// several processes, told apart by their ids.
+func (p *Pool) List() []supervise.Info {
+	var list []supervise.Info
+	for _, in := range p.all() {
+		in.mu.Lock()
+		info := supervise.Info{
+			Kind: supervise.KindBackend, Name: in.spec.Server, ID: in.id,
+			Command: slices.Clone(in.spec.Command), Began: in.began, Clients: len(in.members),
+		}
+		in.mu.Unlock()
+		info.Status = in.proc.Status()
+		list = append(list, info)
+	}
+	slices.SortStableFunc(list, func(a, b supervise.Info) int {
+		na, _ := strconv.Atoi(a.ID)
+		nb, _ := strconv.Atoi(b.ID)
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(na, nb))
+	})
+	return list
+}
+
+func (p *Pool) all() []*instance {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.instances)
+}
+
+// Tail implements supervise.Fleet.
+func (p *Pool) Tail(kind, name, id string) (*supervise.Tail, bool) {
+	if in := p.named(kind, name, id); in != nil {
+		return in.proc.Tail(), true
+	}
+	return nil, false
+}
+
+// Restart implements supervise.Fleet. What the process had not answered is answered
+// with an error; its clients stay.
+func (p *Pool) Restart(ctx context.Context, kind, name, id string) (bool, error) {
+	in := p.named(kind, name, id)
+	if in == nil {
+		return false, nil
+	}
+	return true, in.proc.Restart(ctx)
+}
+
+func (p *Pool) named(kind, name, id string) *instance {
+	for _, in := range p.all() {
+		if kind == supervise.KindBackend && in.spec.Server == name && (id == "" || in.id == id) {
+			return in
+		}
+	}
+	return nil
+}
+
+// ofSession are names of the environment that differ from session to session, or
+// from terminal to terminal, and say nothing to a server behind pipes. Names of ours
+// belong to them.
+var ofSession = []string{
+	"_", "OLDPWD", "PWD", "SHLVL", "COLUMNS", "LINES",
+	"TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "WINDOWID",
+	"TMUX", "TMUX_PANE", "STY", "WINDOW", "GPG_TTY",
+	"SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "XDG_SESSION_ID",
+	"INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID",
+	"CLAUDE_CODE_SSE_PORT",
+}
+
+const ours = "THOUGHTGATE_"
+
+// Shared returns the entries of env that a shared server is started with, in order
+// of their names: all but those that begin with THOUGHTGATE_ and those that tell one
+// session or terminal from another (PWD, TERM, TMUX, SSH_TTY, ...). An entry
+// without a name, or the second of a name, is left out.
+func Shared(env []string) []string {
+	var kept []string
+	seen := map[string]bool{}
+	for _, entry := range env {
+		name, _, ok := strings.Cut(entry, "=")
+		if !ok || name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		if !strings.HasPrefix(name, ours) && !slices.Contains(ofSession, name) {
+			kept = append(kept, entry)
+		}
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+// key is equal for specs whose clients may share a process.
+func (s *Spec) key() string {
+	h := sha256.New()
+	part := func(text string) {
+		h.Write([]byte(text))
+		h.Write([]byte{0})
+	}
+	for _, text := range []string{s.Server, s.Launch, s.Executable, s.Cwd} {
+		part(text)
+	}
+	for _, list := range [][]string{s.Command, s.Env} {
+		for _, text := range list {
+			part(text)
+		}
+		part("")
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -6,6 +6,9 @@ import (
 	"sync"
 )
 
+// mostLines is how many lines a Queue holds.
+const mostLines = 1024
+
 // Queue is a [Client] that keeps the lines for one reader: 1,024 of them and 16 MiB
 // at most, but always one, however long. The zero value is ready for use.
 type Queue struct {

@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,17 +18,6 @@ import (
 // rootsWait is how long a client may take to say what its roots are, before it is
 // taken to have others.
 const rootsWait = 10 * time.Second
-
-// rooter is the client that the server's question for roots goes to: they all have
-// the same.
-func (in *instance) rooter() *Member {
-	for _, m := range in.members {
-		if m.ready && !m.moving {
-			return m
-		}
-	}
-	return nil
-}
 
 // rooting takes the answer of m to a question for roots, and reports whether the
 // server is to get it. mu is held.
@@ -56,12 +46,7 @@ func (in *instance) rooting(m *Member, a *ask, line []byte, e *wire.Envelope) bo
 
 // rootedLike is a client that has said that these are its roots; nil for none.
 func (in *instance) rootedLike(roots string) *Member {
-	for _, m := range in.members {
-		if roots != "" && m.ready && !m.moving && m.roots == roots {
-			return m
-		}
-	}
-	return nil
+	return in.memberThat(func(m *Member) bool { return roots != "" && m.ready && !m.moving && m.roots == roots })
 }
 
 // question asks m for its roots, for the server or, without a key, for ourselves.
@@ -121,22 +106,21 @@ func (in *instance) movers(now time.Time, soon func(time.Time) bool) []*Member {
 			m.roots = fmt.Sprintf("those of client %d", m.number)
 			m.moving = true
 		}
-		if m.moving && !slices.ContainsFunc(in.sentOf(m), func(r *request) bool { return r.method != "subscriptions/listen" }) {
+		if m.moving && !in.works(m) {
 			movers = append(movers, m)
 		}
 	}
 	return movers
 }
 
-// sentOf are the requests of m that the server has, and m waits for.
-func (in *instance) sentOf(m *Member) []*request {
-	var sent []*request
+// works reports whether the server has a request that m waits for the answer to.
+func (in *instance) works(m *Member) bool {
 	for _, r := range m.open {
-		if !slices.Contains(in.waiting, r) {
-			sent = append(sent, r)
+		if r.method != "subscriptions/listen" && !slices.Contains(in.waiting, r) {
+			return true
 		}
 	}
-	return sent
+	return false
 }
 
 // luggage is what a client takes along to another process.
@@ -181,9 +165,7 @@ func (in *instance) unpack(m *Member, l luggage) {
 		m.waiting += r.size
 	}
 	in.waiting = append(in.waiting, l.queue...)
-	for number, t := range l.tokens {
-		in.tokens[number] = t
-	}
+	maps.Copy(in.tokens, l.tokens)
 	var e wire.Envelope
 	if err := wire.Read(l.hello, wire.FromAgent, &e); err != nil {
 		in.letGo(m, fmt.Errorf("%w: %w", ErrDisagrees, err))

@@ -65,26 +65,22 @@ func (t *talk) count(o outgoing, sign int) {
 
 // heed waits while the server makes us answer and does not read the answers.
 func (t *talk) heed(ctx context.Context) {
-	for {
-		t.mu.Lock()
-		full, changed := t.owed > mostOwed && !t.closed, t.changed
-		t.mu.Unlock()
-		if !full {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	_ = t.wait(ctx, &t.owed, mostOwed) // the end of ctx is found where it is read on
 }
 
 // room waits until the server has read enough of what it was written.
 func (t *talk) room(ctx context.Context) error {
+	if err := t.wait(ctx, &t.size, mostUnwritten); err != nil {
+		return fmt.Errorf("write to %s, which does not read: %w", t.in.name, err)
+	}
+	return nil
+}
+
+// wait waits while a number of bytes is more than most.
+func (t *talk) wait(ctx context.Context, bytes *int, most int) error {
 	for {
 		t.mu.Lock()
-		full, changed := t.size > mostUnwritten && !t.closed, t.changed
+		full, changed := *bytes > most && !t.closed, t.changed
 		t.mu.Unlock()
 		if !full {
 			return nil
@@ -92,7 +88,7 @@ func (t *talk) room(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return fmt.Errorf("write to %s, which does not read: %w", t.in.name, context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -2,7 +2,10 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -166,5 +169,208 @@ func (c *checker) limits() {
 			field = &l.Pending
 		}
 		c.wrong(field, "", "", "pending_per_server (%d) is greater than pending (%d)", l.PendingPerServer, l.Pending)
+	}
+}
+
+// Names of the variables or credentials that hold the tokens of a Slack app,
+// where a destination names none.
+const (
+	slackBotToken = "SLACK_BOT_TOKEN"
+	slackAppToken = "SLACK_APP_TOKEN"
+)
+
+var (
+	slackID       = regexp.MustCompile(`^[CGD][A-Z0-9]{2,}$`)
+	slackApprover = regexp.MustCompile(`^[UW][A-Z0-9]{2,}$`)
+	slackMention  = regexp.MustCompile(`^([UWS][A-Z0-9]{2,}|here|channel|everyone)$`)
+	variableName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// slackName is how long the name of a channel may be, in characters.
+const slackName = 80
+
+// isSlackChannel reports whether s can be the id of a channel or, with # or without,
+// its name. A regular expression that counts characters of all scripts takes
+// megabytes.
+func isSlackChannel(s string) bool {
+	if slackID.MatchString(s) {
+		return true
+	}
+	n := 0
+	for _, r := range strings.TrimPrefix(s, "#") {
+		if !unicode.In(r, unicode.Ll, unicode.Lo, unicode.N) && r != '_' && r != '-' {
+			return false
+		}
+		n++
+	}
+	return n > 0 && n <= slackName
+}
+
+// slack checks a destination. What is no id would never match the id that Slack
+// tells of whoever pressed a button, so it is an error and not a name to look up.
+func (c *checker) slack(d *Destination) {
+	if d.Type != DestinationSlack {
+		if d.Channel != "" || d.BotTokenEnv != "" || d.AppTokenEnv != "" || len(d.Mention) > 0 || len(d.Approvers) > 0 {
+			c.wrong(d, "", "write type: slack", "channel, tokens, mention and approvers belong to a destination of type slack")
+		}
+		return
+	}
+	switch {
+	case d.Channel == "":
+		c.wrong(d, "", "", "a slack destination needs a channel")
+	case !isSlackChannel(d.Channel):
+		c.wrong(&d.Channel, "", "write its id, as C0123ABCD, or its name", "%q can't be a channel of Slack", d.Channel)
+	}
+	if len(d.Approvers) == 0 {
+		c.wrong(d, "", "list the ids of those whose answer counts", "a slack destination needs approvers")
+	}
+	for i := range d.Approvers {
+		if !slackApprover.MatchString(d.Approvers[i]) {
+			c.wrong(&d.Approvers[i], "", "write the member id from their profile, as U0123ABCD", "%q is not the id of a user of Slack", d.Approvers[i])
+		}
+	}
+	for i := range d.Mention {
+		if !slackMention.MatchString(d.Mention[i]) {
+			c.wrong(&d.Mention[i], "", "write the id of a user or user group, or here, channel, everyone", "%q can't be mentioned on Slack", d.Mention[i])
+		}
+	}
+	// The value may be the token itself, and then must not be shown.
+	for _, name := range []*string{&d.BotTokenEnv, &d.AppTokenEnv} {
+		if *name != "" && !variableName.MatchString(*name) {
+			c.wrong(name, "", "the token itself has no place in this file", "this must be the name of the variable or credential that holds the token")
+		}
+	}
+	if d.BotTokenEnv != "" && d.BotTokenEnv == d.AppTokenEnv {
+		c.wrong(&d.AppTokenEnv, "", "", "the bot token and the app token are two different ones")
+	}
+}
+
+// complete fills in the names of the tokens.
+func (d *Destination) complete() {
+	if d.Type != DestinationSlack {
+		return
+	}
+	if d.BotTokenEnv == "" {
+		d.BotTokenEnv = slackBotToken
+	}
+	if d.AppTokenEnv == "" {
+		d.AppTokenEnv = slackAppToken
+	}
+}
+
+// Answers reports whether the user of that id may answer on Slack what w asks.
+func (w *Workflow) Answers(user string) bool {
+	return w.Destination.Type == DestinationSlack && slices.Contains(w.Destination.Approvers, user)
+}
+
+// Sampling says who answers when a server asks for an answer of the agent's model.
+type Sampling struct {
+	Provider      string       `yaml:"provider" doc:"EXTENSION/PROVIDER or EXTENSION/PROVIDER:MODEL of an installed extension; left out, agents answer"`
+	When          SamplingWhen `yaml:"when" doc:"when it answers in the agent's place: unable | always | never (then only where a rule says so)"`
+	MaxIterations int          `yaml:"max_iterations" min:"1" max:"64" doc:"how often the model is asked for one answer, which is once more for each time that it uses tools"`
+	MaxTokens     int          `yaml:"max_tokens" min:"1" max:"1000000" doc:"of one answer, at most, whatever the server asks for"`
+	Tools         []Glob       `yaml:"tools" one:"true" doc:"globs over EXTENSION/TOOL: tools of extensions that the model may use; each use is judged as any call; left out, none"`
+}
+
+var providerName = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63})/([^/:\s]{1,128})(?::(\S{1,256}))?$`)
+
+// Named returns the parts of Provider, all empty when there is none. model is
+// empty where the provider's own choice holds.
+func (s *Sampling) Named() (extension, provider, model string) {
+	if m := providerName.FindStringSubmatch(s.Provider); m != nil {
+		return m[1], m[2], m[3]
+	}
+	return "", "", ""
+}
+
+func (c *checker) sampling() {
+	s := &c.Sampling
+	if s.Provider != "" && !providerName.MatchString(s.Provider) {
+		c.wrong(&s.Provider, "V-SAM-001", "write it as notes/claude or notes/claude:small", "%q names no provider of an extension", s.Provider)
+	}
+	if s.Provider == "" && s.When == SamplingAlways {
+		c.wrong(&s.When, "V-SAM-002", "write provider: with that of an extension", "a provider is always to answer, and there is none")
+	}
+}
+
+// answerBy checks a rule that says who answers.
+func (c *checker) answerBy(r *Rule) {
+	switch {
+	case r.AnswerBy == "":
+	case r.Action == Deny:
+		c.wrong(&r.AnswerBy, "V-SAM-003", "", "nobody answers what the rule denies")
+	case r.AnswerBy == AnswerByProvider && c.Sampling.Provider == "":
+		c.wrong(&r.AnswerBy, "V-SAM-002", "write sampling: {provider: ...}", "a provider is to answer, and there is none")
+	}
+}
+
+// Credential stands before the name of a credential that a service manager
+// provides, where a file could be named.
+const Credential = "credential:"
+
+// Loopback reports whether host is this machine by its name or address.
+func Loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}
+
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// telemetry holds V-TEL-002 to V-TEL-009; V-TEL-001 is a bound of the type table.
+func (c *checker) telemetry() {
+	t := &c.Telemetry
+	o := &t.OTLP
+	if t.Enabled && o.Endpoint == "" {
+		c.wrong(&t.Enabled, "V-TEL-002", `write otlp: {endpoint: "http://localhost:4318"}`, "traces are on and there is no endpoint")
+	}
+	if o.Endpoint != "" {
+		c.endpoint(&o.Endpoint)
+	}
+	if o.Protocol != "http/protobuf" {
+		c.wrong(&o.Protocol, "V-TEL-003", "", "the protocol must be http/protobuf")
+	}
+	for _, name := range keysOf(o.Headers) {
+		if !headerName.MatchString(name) {
+			c.wrong(&o.Headers, "V-TEL-005", "", "%q can't be the name of a header", name)
+		}
+		if strings.ContainsAny(o.Headers[name], "\n\t") {
+			c.wrong(&o.Headers, "V-TEL-006", "", "the value of the header %q holds a line break or a tab", name)
+		}
+	}
+	for _, name := range keysOf(o.HeaderFiles) {
+		if !headerName.MatchString(name) {
+			c.wrong(&o.HeaderFiles, "V-TEL-005", "", "%q can't be the name of a header", name)
+		}
+		if slices.ContainsFunc(keysOf(o.Headers), func(other string) bool { return strings.EqualFold(name, other) }) {
+			c.wrong(&o.HeaderFiles, "V-TEL-009", "leave one of them out", "the header %q is in headers too", name)
+		}
+		if file := o.HeaderFiles[name]; file == "" || file == Credential || strings.ContainsRune(strings.TrimPrefix(file, Credential), 0) || strings.HasPrefix(file, Credential) && strings.Contains(file, "/") {
+			c.wrong(&o.HeaderFiles, "V-TEL-006", "write a path, or credential:NAME", "the header %q has no file", name)
+		}
+	}
+	for _, key := range keysOf(t.Resource) {
+		if key == "" || strings.TrimSpace(key) != key {
+			c.wrong(&t.Resource, "V-TEL-007", "", "%q can't be the name of an attribute", key)
+		}
+		if len(t.Resource[key]) > 4096 {
+			c.wrong(&t.Resource, "V-TEL-008", "", "the value of the attribute %q is longer than 4096 bytes", key)
+		}
+	}
+}
+
+func (c *checker) endpoint(field *string) {
+	u, err := url.Parse(*field)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		c.wrong(field, "V-TEL-002", `write it as "http://localhost:4318"`, "the endpoint must be an http or https URL")
+	case u.User != nil:
+		c.wrong(field, "V-TEL-004", "put credentials into headers, from a variable", "the endpoint carries a user or a password")
+	case u.RawQuery != "" || u.Fragment != "":
+		c.wrong(field, "V-TEL-002", "", "the endpoint must not have a query or a fragment")
+	case u.Scheme == "http" && !Loopback(u.Hostname()):
+		c.wrong(field, "V-TEL-002", "write https, or let a collector on this machine send them on", "traces would cross the network in the clear")
 	}
 }

@@ -3,10 +3,37 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v4"
 )
+
+// Marks says where in a file each value was written.
+type Marks map[any]Place
+
+// Place returns where the value was written that field points to, which must be
+// a pointer into what was decoded; the zero Place when it was not written.
+func (m Marks) Place(field any) Place { return m[field] }
+
+// Decode reads text, the one document of the YAML file at path, into the struct
+// that into points to, as strictly as a configuration is read: by the tags yaml,
+// need, min, max and one of its fields, with all that is wrong in the end, sorted
+// by place. Types say more of themselves by methods: Defaults() is called before
+// the keys of a struct are read, and Words() []string lists what a text may be.
+// Variables of the environment can't stand in such a file.
+func Decode(path string, text []byte, into any) (Marks, []Diagnostic) {
+	root, ds := document(path, text)
+	if ds != nil {
+		return nil, ds
+	}
+	d := &decoder{file: path, marks: map[any]Place{}, used: map[string]string{}}
+	d.value(root, reflect.ValueOf(into).Elem(), theFile, "")
+	Sort(d.found)
+	return d.marks, d.found
+}
 
 // decoder walks the nodes of a document along the Go types. It goes on after
 // each problem, so that all of a file are told together.
@@ -96,8 +123,7 @@ func (d *decoder) plain(n *yaml.Node, path string, t reflect.Type) bool {
 
 // mapping decodes the keys of a struct.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind != yaml.MappingNode {
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	if !d.is(n, yaml.MappingNode, v, path) {
 		return
 	}
 	switch def := v.Addr().Interface().(type) {
@@ -120,7 +146,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	written := map[string]bool{}
 	for key, val := range d.pairs(n, path) {
 		written[key.Value] = true
-		i := indexOf(names, key.Value)
+		i := slices.Index(names, key.Value)
 		if i < 0 {
 			d.unknown(key, v.Type(), names, path)
 			continue
@@ -137,7 +163,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 
 // unknown reports a key that is none of names.
 func (d *decoder) unknown(key *yaml.Node, t reflect.Type, names []string, path string) {
-	if indexOf(keysOfStruct(t), key.Value) >= 0 {
+	if slices.Contains(keysOfStruct(t), key.Value) {
 		d.report(key, "", d.form.instead, "%s may not say %q: %s", path, key.Value, d.form.why)
 		return
 	}
@@ -180,12 +206,9 @@ func (d *decoder) pairs(n *yaml.Node, path string) func(func(key, val *yaml.Node
 // sequence decodes a list, or one item where the type table allows it.
 func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string, tag reflect.StructTag) {
 	items := n.Content
-	switch {
-	case n.Kind == yaml.SequenceNode:
-	case n.Kind == yaml.ScalarNode && tag.Get("one") == "true":
+	if n.Kind == yaml.ScalarNode && tag.Get("one") == "true" {
 		items = []*yaml.Node{n}
-	default:
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	} else if !d.is(n, yaml.SequenceNode, v, path) {
 		return
 	}
 	// Of its final length at once: the marks point at the items.
@@ -197,24 +220,24 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string, tag refle
 
 // table decodes a mapping whose keys are the writer's own.
 func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {
-	if n.Kind != yaml.MappingNode {
-		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
+	if !d.is(n, yaml.MappingNode, v, path) {
 		return
 	}
 	v.Set(reflect.MakeMap(v.Type()))
-	elem := v.Type().Elem()
+	elem, pointer := v.Type().Elem(), v.Type().Elem().Kind() == reflect.Pointer
+	if pointer {
+		elem = elem.Elem()
+	}
 	for key, val := range d.pairs(n, path) {
-		if elem.Kind() == reflect.Pointer {
-			item := reflect.New(elem.Elem())
-			d.value(val, item.Elem(), join(path, key.Value), "")
-			if place := item.Elem().FieldByName("Place"); place.IsValid() {
-				place.Set(reflect.ValueOf(d.at(key)))
-			}
-			v.SetMapIndex(reflect.ValueOf(key.Value), item)
+		item := reflect.New(elem)
+		d.value(val, item.Elem(), join(path, key.Value), "")
+		if !pointer {
+			v.SetMapIndex(reflect.ValueOf(key.Value), item.Elem())
 			continue
 		}
-		item := reflect.New(elem).Elem()
-		d.value(val, item, join(path, key.Value), "")
+		if place := item.Elem().FieldByName("Place"); place.IsValid() {
+			place.Set(reflect.ValueOf(d.at(key)))
+		}
 		v.SetMapIndex(reflect.ValueOf(key.Value), item)
 	}
 }
@@ -226,13 +249,12 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func indexOf(words []string, word string) int {
-	for i, w := range words {
-		if w == word {
-			return i
-		}
+// is reports whether n has the kind that a value like v is written as, and says so if not.
+func (d *decoder) is(n *yaml.Node, kind yaml.Kind, v reflect.Value, path string) bool {
+	if n.Kind != kind {
+		d.report(n, "", "", "%s: expected %s, found %s", path, expected(v.Type()), describe(n))
 	}
-	return -1
+	return n.Kind == kind
 }
 
 // describe says what n is, for a person who expected something else.
@@ -255,4 +277,108 @@ func describe(n *yaml.Node) string {
 		return fmt.Sprintf("%q", text)
 	}
 	return "text"
+}
+
+// form is a kind of file that the types of this package describe: which of
+// their keys and words may stand in it.
+type form struct {
+	keys    map[reflect.Type][]string // of types that lose some; others keep all
+	words   map[reflect.Type][]string // likewise
+	why     string                    // a key that is left out is refused: for this reason
+	instead string                    // and this is what to do
+
+	defaults func(*Config)  // sets what holds where nothing is written; nil for what always does
+	check    func(*checker) // looks for more than all files are checked for; may be nil
+}
+
+// whole is a thoughtgate.yaml, in which everything may stand.
+var whole = form{}
+
+// fields lists the keys of a struct type that may be written.
+func (f form) fields(t reflect.Type) []field {
+	all := fields(t)
+	keys, some := f.keys[t]
+	if !some {
+		return all
+	}
+	return slices.DeleteFunc(all, func(one field) bool { return !slices.Contains(keys, one.key) })
+}
+
+// wordsOf returns the words that a value of type t may be, nil for any.
+func (f form) wordsOf(t reflect.Type) []string {
+	if words, some := f.words[t]; some {
+		return words
+	}
+	return wordsOf(t)
+}
+
+// JSON is an object that is written as YAML and meant as JSON: arguments of a
+// call, and the like. It is nil when nothing was written.
+type JSON []byte
+
+// number is one as JSON writes it. YAML knows others, which would say something
+// else there or nothing.
+var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+// object decodes a mapping that is handed on as JSON.
+func (d *decoder) object(n *yaml.Node, v reflect.Value, path string) {
+	if !d.is(n, yaml.MappingNode, v, path) {
+		return
+	}
+	if text, ok := d.json(nil, n, path); ok {
+		v.SetBytes(text)
+	}
+}
+
+// json appends n to b. It reports whether n is something that JSON can say.
+func (d *decoder) json(b []byte, n *yaml.Node, path string) ([]byte, bool) {
+	ok, fine := true, true
+	switch n.Kind {
+	case yaml.MappingNode:
+		b = append(b, '{')
+		for key, val := range d.pairs(n, path) {
+			if b[len(b)-1] != '{' {
+				b = append(b, ',')
+			}
+			b, fine = d.item(append(d.text(b, key), ':'), val, join(path, key.Value))
+			ok = ok && fine
+		}
+		return append(b, '}'), ok
+	case yaml.SequenceNode:
+		b = append(b, '[')
+		for i, item := range n.Content {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b, fine = d.item(b, item, fmt.Sprintf("%s[%d]", path, i))
+			ok = ok && fine
+		}
+		return append(b, ']'), ok
+	}
+	switch {
+	case n.Tag == "!!str":
+		return d.text(b, n), true
+	case n.Tag == "!!null":
+		return append(b, "null"...), true
+	case n.Tag == "!!bool" && (n.Value == "true" || n.Value == "false"), (n.Tag == "!!int" || n.Tag == "!!float") && number.MatchString(n.Value):
+		return append(b, n.Value...), true
+	}
+	d.report(n, "", "put it in quotes, or write it as JSON would", "%s: %s is not JSON", path, n.Value)
+	return append(b, "null"...), false
+}
+
+// item is json for a value within an object or a list.
+func (d *decoder) item(b []byte, n *yaml.Node, path string) ([]byte, bool) {
+	if !(n.Kind == yaml.ScalarNode && n.Tag == "!!null") && !d.plain(n, path, reflect.TypeFor[JSON]()) {
+		return append(b, "null"...), false
+	}
+	return d.json(b, n, path)
+}
+
+func (d *decoder) text(b []byte, n *yaml.Node) []byte {
+	b, err := jsontext.AppendQuote(b, n.Value)
+	if err != nil {
+		panic("config: text that CheckText let through: " + err.Error())
+	}
+	return b
 }

@@ -178,3 +178,6 @@ const (
 )
 
 func (Stderr) words() []string { return []string{"escaped", "raw"} }
+
+// Facts lists the facts that rules and policies may name.
+func Facts() []string { return Fact("").words() }

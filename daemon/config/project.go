@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -129,29 +128,9 @@ func ParseProject(path string, text []byte) (*Project, []Diagnostic) {
 }
 
 func readProject(path string) ([]byte, error) {
-	// Without O_NONBLOCK opening a named pipe would wait for a writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	b, err := readRegular(path, syscall.O_NOFOLLOW, maxProject, nil)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, errors.New("it is a link, and a project's file must be a file")
 	}
-	if err != nil {
-		return nil, reason(err)
-	}
-	// Nothing was written, so there is nothing that closing could lose.
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, reason(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxProject+1))
-	if err != nil {
-		return nil, reason(err)
-	}
-	if len(b) > maxProject {
-		return nil, fmt.Errorf("it is longer than %v", Size(maxProject))
-	}
-	return b, nil
+	return b, err
 }

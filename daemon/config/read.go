@@ -21,8 +21,19 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, reason(err)
 	}
+	return readRegular(real, 0, limit, func(info fs.FileInfo) error {
+		if err := private(real, info); err != nil {
+			return err
+		}
+		return privateFolders(path, real)
+	})
+}
+
+// readRegular reads a regular file of at most limit bytes that check, which may be nil,
+// has nothing against.
+func readRegular(path string, flags int, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
 	// Without O_NONBLOCK opening a named pipe would wait for a writer.
-	f, err := os.OpenFile(real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|flags, 0)
 	if err != nil {
 		return nil, reason(err)
 	}
@@ -35,11 +46,10 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("it is not a regular file")
 	}
-	if err := private(real, info); err != nil {
-		return nil, err
-	}
-	if err := privateFolders(path, real); err != nil {
-		return nil, err
+	if check != nil {
+		if err := check(info); err != nil {
+			return nil, err
+		}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {

@@ -66,30 +66,20 @@ func (f form) schemaOf(v reflect.Value, tag reflect.StructTag) map[string]any {
 // asWritten is a value as a file would have it, nil for none and for what is
 // made of other values. No number and no text is nothing; no is a value.
 func asWritten(v reflect.Value) any {
-	switch value := v.Interface().(type) {
-	case time.Duration:
-		if value != 0 {
-			return FormatDuration(value)
-		}
-		return nil
-	case Size:
-		if value != 0 {
-			return value.String()
-		}
-		return nil
-	case []string:
-		if len(value) > 0 {
-			return value
-		}
+	if v.IsZero() && v.Kind() != reflect.Bool {
 		return nil
 	}
+	switch value := v.Interface().(type) {
+	case time.Duration:
+		return FormatDuration(value)
+	case Size:
+		return value.String()
+	case []string:
+		return value
+	}
 	switch v.Kind() {
-	case reflect.Bool:
-		return v.Bool()
-	case reflect.String, reflect.Int, reflect.Float64:
-		if !v.IsZero() {
-			return v.Interface()
-		}
+	case reflect.Bool, reflect.String, reflect.Int, reflect.Float64:
+		return v.Interface()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -156,7 +157,7 @@ func (d *decoder) test(t *Test) {
 	case t.Workflow != "" && t.Expect != ExpectAsk:
 		wrong(&t.Workflow, "", "only what asks has a workflow, and the test expects %s", t.Expect)
 	}
-	if t.Gate != "" && indexOf(gates, t.Gate) < 0 {
+	if t.Gate != "" && !slices.Contains(gates, t.Gate) {
 		wrong(&t.Gate, meant(t.Gate, gates), "there is no gate %q", t.Gate)
 	}
 	if t.Name == "" {

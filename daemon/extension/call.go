@@ -3,49 +3,90 @@ package extension
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/manifest"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
 	"github.com/thoughtgate/thoughtgated/daemon/extension/provider"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Tool is a tool that an extension offers.
-type Tool struct {
-	Extension string
-	protocol.Tool
-}
-
-// Provider is something that answers for models, which an extension offers.
-type Provider struct {
-	Extension string
-	protocol.Provider
-}
-
-// Tools returns what extensions offer now, by the names of the extensions and else in
-// their order. An extension that is being started again still offers what it did.
-func (r *Registry) Tools() []Tool {
-	var all []Tool
-	for _, e := range r.sorted() {
-		for _, t := range e.offers().Tools {
-			all = append(all, Tool{e.name, t})
-		}
+// do asks the extension, which it waits for if it is being started. What was asked is
+// not asked again: nobody knows what a program did before it ended.
+func (e *extension) do(ctx context.Context, method string, ask func(ctx context.Context, t *talk) error) error {
+	if e.wrong != nil {
+		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, e.wrong)
 	}
-	return all
+	if !e.enter() {
+		return fmt.Errorf("extension %q: %w: %w", e.name, gate.ErrNotRunning, errGone)
+	}
+	defer e.leave()
+	ctx, asked := context.WithCancelCause(ctx)
+	defer asked(nil)
+	// Idempotent is what a call is as long as the conversation that it was given
+	// turns out to be over already.
+	call := supervise.Call{Name: method, Timeout: protocol.Timeout(method), Idempotent: true}
+	return e.process.Do(ctx, call, func(ctx context.Context, t *talk) error {
+		if err := t.Err(); err != nil {
+			return err
+		}
+		err := ask(ctx, t)
+		switch {
+		case errors.Is(err, wire.ErrClosed):
+			asked(fmt.Errorf("%w: %w", supervise.ErrEnded, err))
+		case err != nil:
+			asked(err)
+		}
+		return err
+	})
 }
 
-// Providers is Tools for providers.
-func (r *Registry) Providers() []Provider {
-	var all []Provider
-	for _, e := range r.sorted() {
-		for _, p := range e.offers().Providers {
-			all = append(all, Provider{e.name, p})
-		}
+// enter counts something that is asked of the extension, unless it is leaving.
+func (e *extension) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.leaving {
+		e.busy++
 	}
-	return all
+	return !e.leaving
+}
+
+func (e *extension) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.busy--; e.leaving && e.busy == 0 {
+		close(e.idle)
+	}
+}
+
+// dismiss lets nothing more be asked of the extension, and waits a while for what is.
+func (e *extension) dismiss() {
+	e.mu.Lock()
+	e.leaving = true
+	if e.busy == 0 {
+		close(e.idle)
+	}
+	e.mu.Unlock()
+	patience := time.NewTimer(protocol.Timeout(protocol.HookBefore))
+	defer patience.Stop()
+	select {
+	case <-e.idle:
+	case <-patience.C:
+	}
+}
+
+// call asks the extension for one answer.
+func (e *extension) call(ctx context.Context, method string, params []byte) (raw []byte, err error) {
+	err = e.do(ctx, method, func(ctx context.Context, t *talk) (err error) {
+		raw, err = t.Call(ctx, method, params)
+		return err
+	})
+	return raw, err
 }
 
 // Models returns the ids of the models of a provider, in the order in which the
@@ -109,16 +150,14 @@ func (r *Registry) Complete(ctx context.Context, extension string, p provider.Pa
 
 // provider finds the extension with the model that is asked.
 func (r *Registry) provider(extension string, asked *provider.Params) (*extension, error) {
-	e, err := r.find(extension)
+	models, err := r.Models(extension, asked.Provider)
+	if err == nil && !slices.Contains(models, asked.ModelID) {
+		err = fmt.Errorf("model %q of provider %q of extension %q: %w", asked.ModelID, asked.Provider, extension, gate.ErrNotFound)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range e.offers().Providers {
-		if p.ID == asked.Provider && slices.ContainsFunc(p.Models, func(m protocol.Model) bool { return m.ID == asked.ModelID }) {
-			return e, nil
-		}
-	}
-	return nil, fmt.Errorf("model %q of provider %q of extension %q: %w", asked.ModelID, asked.Provider, extension, gate.ErrNotFound)
+	return r.find(extension)
 }
 
 // mostEvents is how many pieces of output are held for one who is slow to take them.
@@ -237,24 +276,4 @@ func (r *Registry) Invoke(ctx context.Context, extension, command string, args [
 		return 0, fmt.Errorf("command %q of extension %q: %w", command, extension, err)
 	}
 	return exit, nil
-}
-
-// Subscribe returns a subscription to what the program of an extension tells from now
-// on, with these methods or with any when none is given, until it ends. It holds most
-// of that (256 when 0); what comes when it is full is dropped and counted, and nobody
-// else is disturbed. It must be closed.
-func (r *Registry) Subscribe(ctx context.Context, extension string, most int, methods ...string) (*wire.Subscription, error) {
-	e, err := r.find(extension)
-	if err != nil {
-		return nil, err
-	}
-	var sub *wire.Subscription
-	err = e.do(ctx, "subscribe", func(_ context.Context, t *talk) error {
-		sub = t.Subscribe(most, methods...)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return sub, nil
 }

@@ -20,9 +20,9 @@ func TestToolsAndModels(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t).start()
 	h.install(fake.Extension{Name: "x"})
-	tools := h.Tools()
-	if len(tools) != 5 || tools[0].Extension != "x" || tools[0].Name != "echo" || string(tools[0].InputSchema) != `{"type":"object"}` {
-		t.Errorf("tools: %+v", tools)
+	x, err := h.Get("x")
+	if tools := x.Declared.Tools; err != nil || len(tools) != 5 || tools[0].Name != "echo" || string(tools[0].InputSchema) != `{"type":"object"}` {
+		t.Errorf("tools: %+v, %v", tools, err)
 	}
 	if got := h.text("x", "echo", `{"a": [1.0, "ü"]}`); got != `{"a": [1.0, "ü"]}` {
 		t.Errorf("echo: %s", got)
@@ -36,7 +36,7 @@ func TestToolsAndModels(t *testing.T) {
 	}
 	p := provider.Params{Provider: "fake", ModelID: "hello-1", Model: "fake/hello-1", Messages: [][]byte{provider.Message("user", provider.TextBlock("hi"))}}
 	result, err := h.Complete(t.Context(), "x", p)
-	if err != nil || result.Text() != "hello" || result.StopReason != "end_turn" {
+	if err != nil || len(result.Content) != 1 || result.Content[0].Text != "hello" || result.StopReason != "end_turn" {
 		t.Errorf("complete: %+v, %v", result, err)
 	}
 	// Pieces that are malformed, or of another stream, are passed over.

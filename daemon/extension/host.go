@@ -22,44 +22,42 @@ var memoryBounds = store.MemoryBounds{Records: 10_000, Bytes: 8 << 20}
 // mostAnswered is how many bytes of records a query answers with.
 const mostAnswered = 1 << 20
 
+// needs are the permissions that requests of an extension need.
+var needs = map[string]manifest.Permission{
+	protocol.MemoryAppend: manifest.MemoryWrite, protocol.MemoryQuery: manifest.MemoryRead,
+	protocol.ConfigSet: manifest.ConfigWrite, protocol.ConfigSubscribe: manifest.ConfigSubscribe,
+}
+
 // host answers what an extension asks of us. The permission is looked at with each
 // request.
 func (e *extension) host(ctx context.Context, t *talk, method string, params []byte) ([]byte, error) {
 	if params == nil {
 		params = []byte(`{}`)
 	}
+	if p, ok := needs[method]; ok && !e.manifest.Has(p) {
+		return nil, refused(fmt.Errorf("permission denied: %s required", p))
+	}
 	switch method {
 	case protocol.MemoryAppend:
-		return e.permitted(manifest.MemoryWrite, params, func(params []byte) ([]byte, error) { return e.append(ctx, params) })
+		return e.append(ctx, params)
 	case protocol.MemoryQuery:
-		return e.permitted(manifest.MemoryRead, params, func(params []byte) ([]byte, error) { return e.query(ctx, params) })
+		return e.query(ctx, params)
 	case protocol.ConfigGet:
 		return e.get(ctx, params)
 	case protocol.ConfigSet:
-		return e.permitted(manifest.ConfigWrite, params, func(params []byte) ([]byte, error) {
-			key, value, err := protocol.ReadSetting(params)
-			if err != nil {
-				return nil, refused(err)
-			}
-			return done, e.set(ctx, key, value)
-		})
+		key, value, err := protocol.ReadSetting(params)
+		if err != nil {
+			return nil, refused(err)
+		}
+		return done, e.set(ctx, key, value)
 	case protocol.ConfigSubscribe:
-		return e.permitted(manifest.ConfigSubscribe, params, func([]byte) ([]byte, error) {
-			t.subscribed.Store(true)
-			return done, nil
-		})
+		t.subscribed.Store(true)
+		return done, nil
 	}
 	return nil, &wire.Fault{Code: protocol.CodeNoMethod, Message: "method not found: " + protocol.Plain(method, 100)}
 }
 
 var done = []byte(`{"ok":true}`)
-
-func (e *extension) permitted(p manifest.Permission, params []byte, do func([]byte) ([]byte, error)) ([]byte, error) {
-	if !e.manifest.Has(p) {
-		return nil, refused(fmt.Errorf("permission denied: %s required", p))
-	}
-	return do(params)
-}
 
 // refused is the answer to a request that can't be granted.
 func refused(err error) error {

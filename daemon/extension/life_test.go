@@ -29,7 +29,7 @@ func TestGreetingsThatAreRefused(t *testing.T) {
 		h := newHouse(t).start()
 		h.install(test.e)
 		v := h.settled("x")
-		if v.Status.State != supervise.Failed || v.Status.Restarts != 0 || !strings.Contains(v.Status.Err.Error(), test.says) || len(h.Tools()) != 0 {
+		if v.Status.State != supervise.Failed || v.Status.Restarts != 0 || !strings.Contains(v.Status.Err.Error(), test.says) || len(v.Declared.Tools) != 0 {
 			t.Errorf("%+v; want failed at once with %q", v.Status, test.says)
 		}
 		h.until("its failure is on record", func() bool { return h.records.said() == "installed x, failed x" })

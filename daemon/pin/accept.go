@@ -75,20 +75,13 @@ func (b *Book) decide(ctx context.Context, a Acceptance, by By, now time.Time) (
 	if d == nil {
 		d = k.accepted
 	}
-	r := by.record(id)
-	r.Method = methodOf(t.kind)
-	r.Tool, r.Digest, r.Reason = t.name, hex.EncodeToString(d.digest[:]), string(p.Why)
+	r := tells(by.record(id), t, d, p.Why)
 	if p.Why == Changed {
-		before, err := b.text(ctx, k.accepted)
+		_, _, changes, err := b.changes(ctx, k.accepted, d)
 		if err != nil {
 			return decision{}, err
 		}
-		after, err := b.text(ctx, d)
-		if err != nil {
-			return decision{}, err
-		}
-		if before != nil && after != nil {
-			changes := Changes(before, after)
+		if len(changes) > 0 {
 			r.Reason += fmt.Sprintf(" (%s): %s", grade(changes), summary(changes))
 		}
 	}
@@ -146,9 +139,7 @@ func (b *Book) passes(l *launch, by By, now time.Time) []decision {
 			decided = append(decided, decision{id: id, t: t, k: &waits})
 			continue
 		}
-		r := by.record(id)
-		r.Method = methodOf(t.kind)
-		r.Tool, r.Digest, r.Reason = t.name, hex.EncodeToString(k.offered.digest[:]), string(Stranger)
+		r := tells(by.record(id), t, k.offered, Stranger)
 		decided = append(decided, decision{id, t, &pinned{accepted: k.offered, since: now, decider: by.Decider}, r})
 	}
 	return decided
@@ -162,17 +153,22 @@ func (by By) record(id launchID) *record.Record {
 	}
 }
 
+// tells has a record tell of a definition, and why it waited or waits.
+func tells(r *record.Record, t thing, d *definition, why Reason) *record.Record {
+	r.Method, r.Tool, r.Digest, r.Reason = methodOf(t.kind), t.name, hex.EncodeToString(d.digest[:]), string(why)
+	return r
+}
+
 // settle writes down what was decided, puts it on disk, and makes it count.
 // b.changing is held.
 func (b *Book) settle(ctx context.Context, server *store.Launch, decided []decision, by By) ([]Pin, error) {
 	var change store.PinChange
+	var records []*record.Record
 	if server != nil {
 		change.Launches = append(change.Launches, *server)
 		r := by.record(launchID{server.Server, server.Launch})
 		r.Reason = fmt.Sprintf("the server, started by %q", server.Command)
-		if err := b.o.Recorder.Record(ctx, r, nil, nil); err != nil {
-			return nil, fmt.Errorf("record: %w", err)
-		}
+		records = append(records, r)
 	}
 	for _, d := range decided {
 		p, err := d.k.toStore(d.id, d.t)
@@ -180,12 +176,12 @@ func (b *Book) settle(ctx context.Context, server *store.Launch, decided []decis
 			return nil, err
 		}
 		change.Pins = append(change.Pins, p)
-		if d.record == nil {
-			continue
+		if d.record != nil {
+			records = append(records, d.record)
 		}
-		if err := b.o.Recorder.Record(ctx, d.record, nil, nil); err != nil {
-			return nil, fmt.Errorf("record: %w", err)
-		}
+	}
+	if err := b.record(ctx, records); err != nil {
+		return nil, err
 	}
 	if b.db != nil {
 		if err := b.db.KeepPins(ctx, change); err != nil {

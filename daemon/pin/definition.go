@@ -64,7 +64,7 @@ func (s *sight) definitions(offered []gate.Offered) []*definition {
 	}
 	s.b.mu.RLock()
 	for i := range offered {
-		s.known(thing{s.kind, offered[i].Name}, defs[i])
+		s.learned(thing{s.kind, offered[i].Name}, defs[i])
 	}
 	s.b.mu.RUnlock()
 	budget := lookBudget
@@ -80,8 +80,8 @@ func (s *sight) definitions(offered []gate.Offered) []*definition {
 	return defs
 }
 
-// known fills in what is known of d already. b.mu is held.
-func (s *sight) known(t thing, d *definition) {
+// learned fills in what is known of d already. b.mu is held.
+func (s *sight) learned(t thing, d *definition) {
 	known := s.b.pinned(s.id, t).definitions()
 	if o, ok := s.view.shown(t); ok {
 		known = append(known, o.def)

@@ -201,13 +201,25 @@ func grade(changes []Change) Grade {
 	return Low
 }
 
+// changes returns the texts of two definitions, each nil when it was not kept, and what
+// differs where both were. b.changing is held.
+func (b *Book) changes(ctx context.Context, old, now *definition) (before, after []byte, changes []Change, err error) {
+	if before, err = b.text(ctx, old); err == nil {
+		after, err = b.text(ctx, now)
+	}
+	if err == nil && before != nil && after != nil {
+		changes = Changes(before, after)
+	}
+	return before, after, changes, err
+}
+
 // text returns a definition as it was offered, nil when it was not kept. b.mu is
 // held, or b.changing.
 func (b *Book) text(ctx context.Context, d *definition) ([]byte, error) {
-	if d == nil || d.raw != nil || b.db == nil || d.digest == [sha256.Size]byte{} {
-		if d == nil {
-			return nil, nil
-		}
+	if d == nil {
+		return nil, nil
+	}
+	if d.raw != nil || b.db == nil || d.digest == [sha256.Size]byte{} {
 		return d.raw, nil
 	}
 	return b.db.Definition(ctx, d.digest[:])

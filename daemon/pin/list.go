@@ -2,7 +2,6 @@ package pin
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -146,49 +146,53 @@ func (s *sight) look(offered []gate.Offered, defs []*definition) {
 	}
 }
 
+// known returns the pins of the server, and what it has shown this agent; either may
+// be nil.
+func (s *sight) known() (pins map[thing]*pinned, shown map[thing]offer) {
+	if s.l != nil {
+		pins = s.l.pins
+	}
+	if s.view != nil {
+		shown = s.view.offers
+	}
+	return pins, shown
+}
+
 // inPlace returns the names that were accepted, or shown to the agent, before.
 func (s *sight) inPlace() []string {
 	var names []string
-	if s.l != nil && s.mode != config.PinOff {
-		for t, k := range s.l.pins {
-			if t.kind == s.kind && k.accepted != nil {
-				names = append(names, t.name)
-			}
+	pins, shown := s.known()
+	for t, k := range pins {
+		if t.kind == s.kind && k.accepted != nil && s.mode != config.PinOff {
+			names = append(names, t.name)
 		}
 	}
-	if s.view != nil {
-		for t, o := range s.view.offers {
-			if t.kind == s.kind && o.inPlace() {
-				names = append(names, t.name)
-			}
+	for t, o := range shown {
+		if t.kind == s.kind && o.inPlace() {
+			names = append(names, t.name)
 		}
 	}
 	return names
 }
 
 func (s *sight) knows(t thing) bool {
-	if s.l != nil && s.l.pins[t] != nil {
-		return true
-	}
-	_, ok := s.view.shown(t)
-	return ok
+	pins, shown := s.known()
+	_, ok := shown[t]
+	return ok || pins[t] != nil
 }
 
 // count returns how many names of this kind are known.
 func (s *sight) count() int {
 	n := 0
-	if s.l != nil {
-		for t := range s.l.pins {
-			if t.kind == s.kind {
-				n++
-			}
+	pins, shown := s.known()
+	for t := range pins {
+		if t.kind == s.kind {
+			n++
 		}
 	}
-	if s.view != nil {
-		for t := range s.view.offers {
-			if t.kind == s.kind && (s.l == nil || s.l.pins[t] == nil) {
-				n++
-			}
+	for t := range shown {
+		if t.kind == s.kind && pins[t] == nil {
+			n++
 		}
 	}
 	return n
@@ -197,11 +201,10 @@ func (s *sight) count() int {
 // size returns how many bytes of definitions are kept of this server.
 func (s *sight) size() int {
 	n := 0
-	if s.l != nil {
-		for _, k := range s.l.pins {
-			for _, d := range k.definitions() {
-				n += min(d.Size, maxKept)
-			}
+	pins, _ := s.known()
+	for _, k := range pins {
+		for _, d := range k.definitions() {
+			n += min(d.Size, maxKept)
 		}
 	}
 	return n
@@ -240,9 +243,7 @@ func (s *sight) offer(t thing, unfit string, d *definition) offer {
 	}
 	if !k.offered.is(d) || k.why != why {
 		s.pins[t] = &pinned{accepted: k.accepted, since: k.since, decider: k.decider, offered: d, noticed: s.now, why: why}
-		r := s.record("held")
-		r.Tool, r.Digest, r.Reason = t.name, hex.EncodeToString(d.digest[:]), string(why)
-		r.Method = methodOf(t.kind)
+		r := tells(s.record("held"), t, d, why)
 		if smells := s.b.smells(s.id.server, d); len(smells) > 0 {
 			r.Reason += ": " + sayAll(smells)
 		}
@@ -291,4 +292,95 @@ func (b *Book) shows(but string, id launchID, t thing, d *definition) bool {
 		}
 	}
 	return false
+}
+
+// mostForeign is how many names with letters that pass for ASCII ones are
+// compared with all others, each with each; past that they are all withheld.
+const mostForeign = 256
+
+// twins returns which of names look like another of them, or like one of those
+// in place already, and which one that is. What is in place stays: a server can
+// only harm itself by offering a twin of its own tool.
+func twins(inPlace, names []string) map[string]string {
+	found := map[string]string{}
+	var index twinIndex
+	stays := map[string]bool{}
+	for _, name := range inPlace {
+		index.add(name)
+		stays[name] = true
+	}
+	for _, name := range names {
+		index.add(name)
+	}
+	for _, name := range names {
+		if stays[name] {
+			continue
+		}
+		if other, is := index.twin(name); is {
+			found[name] = other
+		}
+	}
+	return found
+}
+
+// twinIndex finds names by what they look like.
+type twinIndex struct {
+	names   []string // each once
+	shapes  map[string]display.Shape
+	folded  map[string][]string // by key; two of a key are enough to know
+	similar map[string][]string
+	foreign []string // names with letters that pass for ASCII ones
+}
+
+func (x *twinIndex) add(name string) {
+	if x.shapes == nil {
+		x.shapes, x.folded, x.similar = map[string]display.Shape{}, map[string][]string{}, map[string][]string{}
+	}
+	if _, ok := x.shapes[name]; ok {
+		return
+	}
+	s := display.ShapeOf(name)
+	x.shapes[name] = s
+	x.names = append(x.names, name)
+	if s.HasTwins() {
+		x.foreign = append(x.foreign, name)
+		return
+	}
+	folded, similar := s.Keys()
+	if len(x.folded[folded]) < 2 {
+		x.folded[folded] = append(x.folded[folded], name)
+	}
+	if len(x.similar[similar]) < 2 {
+		x.similar[similar] = append(x.similar[similar], name)
+	}
+}
+
+// twin returns another name that looks like this one.
+func (x *twinIndex) twin(name string) (other string, is bool) {
+	s := x.shapes[name]
+	candidates := x.foreign
+	if s.HasTwins() {
+		if len(x.foreign) > mostForeign {
+			return "", true
+		}
+		candidates = x.names
+	} else {
+		folded, similar := s.Keys()
+		for _, of := range [][]string{x.folded[folded], x.similar[similar]} {
+			for _, other := range of {
+				if other != name {
+					return other, true
+				}
+			}
+		}
+		if len(x.foreign) > mostForeign {
+			candidates = nil // they are withheld themselves
+		}
+	}
+	for _, other := range candidates {
+		if other != name && s.Like(x.shapes[other]) {
+			return other, true
+		}
+	}
+	return "", false
 }

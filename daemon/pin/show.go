@@ -112,14 +112,8 @@ func (b *Book) Diff(ctx context.Context, r Ref) (Diff, error) {
 	d := Diff{Pin: b.describe(id, t, k)}
 	b.mu.RUnlock()
 	var err error
-	if d.Before, err = b.text(ctx, k.accepted); err != nil {
+	if d.Before, d.After, d.Changes, err = b.changes(ctx, k.accepted, k.offered); err != nil {
 		return Diff{}, err
-	}
-	if d.After, err = b.text(ctx, k.offered); err != nil {
-		return Diff{}, err
-	}
-	if d.Before != nil && d.After != nil {
-		d.Changes = Changes(d.Before, d.After)
 	}
 	return d, nil
 }

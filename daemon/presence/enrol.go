@@ -1,6 +1,7 @@
 package presence
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -56,10 +57,7 @@ func (g *Guard) Rotate(ctx context.Context, passphrase []byte, e *Enrolment, who
 	}
 	next := g.kept
 	if e.Keep {
-		e.Key = append([]byte(nil), g.key...)
-		if g.key == nil {
-			e.Key = nil
-		}
+		e.Key = bytes.Clone(g.key)
 	}
 	return g.enrol(ctx, next, e, "rotated", who)
 }
@@ -101,10 +99,7 @@ func (g *Guard) enrol(ctx context.Context, next store.Presence, e *Enrolment, ve
 		return err
 	}
 	clear(g.key)
-	g.key = append([]byte(nil), e.Key...)
-	if e.Key == nil {
-		g.key = nil
-	}
+	g.key = bytes.Clone(e.Key)
 	return nil
 }
 

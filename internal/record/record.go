@@ -25,7 +25,13 @@
 // that its end is gone: for that a Head is kept outside of it.
 package record
 
-import "time"
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Kind is what a record is about.
 type Kind string
@@ -101,4 +107,92 @@ type Record struct {
 	Through    uint64    `json:"through,omitempty"` // of kind dropped: every record up to this one is gone
 	LatencyUS  int64     `json:"latency_us,omitempty"`
 	Values     string    `json:"values,omitempty"` // hex SHA-256 of the line of values beside this one
+}
+
+// member is a member of a line and the field of Record that holds its value.
+type member struct {
+	name  string
+	field int
+}
+
+// members are all members of a line, in their order. optional are those that may be
+// left out, but for values, which stands behind them.
+var (
+	members  = membersOf(reflect.TypeFor[Record]())
+	optional = members[5 : len(members)-1] // those before are v, seq, time, prev and kind
+)
+
+func membersOf(t reflect.Type) []member {
+	var all []member
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		all = append(all, member{name, i})
+	}
+	return all
+}
+
+// fieldOf finds the field of a member by its name.
+var fieldOf = func() map[string]int {
+	fields := map[string]int{}
+	for _, m := range members {
+		fields[m.name] = m.field
+	}
+	return fields
+}()
+
+// The canary is a call that is made to be refused: whoever makes it learns that
+// calls do pass the gate, and that it refuses, without a rule of the user's being
+// needed for it.
+const (
+	// CanaryServer is the id of the server that the canary calls. Every call of a
+	// server of that id is refused.
+	CanaryServer = "thoughtgate-canary"
+
+	// CanaryRule is what the record names as the rule that refused it.
+	CanaryRule = "built in: canary"
+)
+
+// Peer is a process that called on the control socket, as the kernel showed it
+// at that moment. Nothing of it is what the process says of itself, but the
+// names of programs, which are where their files lay.
+type Peer struct {
+	UID        uint32   `json:"uid"`
+	PID        int32    `json:"pid"`
+	Start      uint64   `json:"start"`                // when it started, in the platform's unit; with the pid it names the process until the next boot
+	Handle     bool     `json:"handle,omitempty"`     // the kernel gave a handle (pidfd) of just this process, so that its pid can't have been another's
+	Exe        string   `json:"exe,omitempty"`        // its program
+	TTY        string   `json:"tty,omitempty"`        // its terminal; empty without one
+	Foreground string   `json:"foreground,omitempty"` // who had that terminal in the foreground, as "4711 /usr/bin/tgctl"
+	Cgroup     string   `json:"cgroup,omitempty"`     // its control group
+	Above      []string `json:"above,omitempty"`      // its ancestors, nearest first, as "4700 /usr/bin/bash"
+}
+
+// appendPeer appends the member that holds p, nothing for nil.
+func appendPeer(dst []byte, p *Peer) []byte {
+	if p == nil {
+		return dst
+	}
+	dst = strconv.AppendUint(append(appendName(dst, "peer"), `{"uid":`...), uint64(p.UID), 10)
+	dst = strconv.AppendInt(append(dst, `,"pid":`...), int64(p.PID), 10)
+	dst = strconv.AppendUint(append(dst, `,"start":`...), p.Start, 10)
+	dst = appendTrue(dst, "handle", p.Handle)
+	dst = appendText(dst, "exe", p.Exe)
+	dst = appendText(dst, "tty", p.TTY)
+	dst = appendText(dst, "foreground", p.Foreground)
+	dst = appendText(dst, "cgroup", p.Cgroup)
+	return append(appendList(dst, "above", p.Above), '}')
+}
+
+// peer reads what appendPeer has written.
+func (c *cursor) peer() *Peer {
+	start := c.at
+	c.skip()
+	p := &Peer{}
+	if c.err == nil && json.Unmarshal(c.line[start:c.at], p) != nil {
+		c.fail("a peer is malformed")
+	}
+	if len(p.Above) == 0 {
+		p.Above = nil // as it would be written
+	}
+	return p
 }

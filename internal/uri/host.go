@@ -120,8 +120,12 @@ func IsHere(host string) bool {
 
 // names maps hosts as URL readers do, and refuses none: what they refuse is
 // compared as far as it could be mapped.
-var names = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false), idna.ValidateLabels(false),
-	idna.CheckHyphens(false), idna.CheckJoiners(false), idna.VerifyDNSLength(false))
+var names = lenient(false)
+
+func lenient(transitional bool) *idna.Profile {
+	return idna.New(idna.MapForLookup(), idna.Transitional(transitional), idna.StrictDomainName(false), idna.ValidateLabels(false),
+		idna.CheckHyphens(false), idna.CheckJoiners(false), idna.VerifyDNSLength(false))
+}
 
 func asciiHost(name string) string {
 	lower := strings.ToLower(name)
@@ -142,8 +146,7 @@ func unicodeHost(name string) string {
 
 // transitional maps hosts as IDNA 2003 has it, by which Python still goes: to it
 // straße is strasse.
-var transitional = idna.New(idna.MapForLookup(), idna.Transitional(true), idna.StrictDomainName(false), idna.ValidateLabels(false),
-	idna.CheckHyphens(false), idna.CheckJoiners(false), idna.VerifyDNSLength(false))
+var transitional = lenient(true)
 
 // earlyHost is Host for a name that is no address, by IDNA 2003.
 func earlyHost(name string) string {

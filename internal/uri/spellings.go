@@ -10,12 +10,9 @@ import (
 func Spellings(text string) []string {
 	spellings := []string{text}
 	add := func(s string) {
-		for _, known := range spellings {
-			if known == s {
-				return
-			}
+		if !slices.Contains(spellings, s) {
+			spellings = append(spellings, s)
 		}
-		spellings = append(spellings, s)
 	}
 	add(Parse(text).Text)
 	readings := []tidied{tidy(text, true)}

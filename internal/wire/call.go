@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,6 +28,9 @@ func (w *waiter) end(result []byte, err error) {
 	w.ended.Do(func() {
 		w.result, w.err = result, err
 		close(w.done)
+		if w.stream != nil {
+			w.stream.parts.end(cmp.Or(err, io.EOF))
+		}
 	})
 }
 
@@ -145,7 +149,7 @@ func (c *Conn) answered(m *Message) bool {
 		return false
 	}
 	if m.Kind == Part {
-		if w.stream != nil && !w.stream.add(bytes.Clone(m.Body)) {
+		if w.stream != nil && !w.stream.parts.add(m) {
 			c.takeBack(w, fmt.Errorf("stream %s: %w", w.method, ErrSlow))
 		}
 		return true
@@ -163,28 +167,22 @@ func (c *Conn) answered(m *Message) bool {
 	return true
 }
 
-const (
-	mostParts     = 4096       // unread in a stream
-	mostPartBytes = MaxMessage // in the parts unread
-)
+// mostParts is how many parts of a stream may be unread.
+const mostParts = 4096
 
 // Stream is an answer that comes in parts. Its methods but Close may be called
 // by one goroutine at a time.
 type Stream struct {
-	conn *Conn
-	w    *waiter
-
-	mu    sync.Mutex // guards what follows
-	parts [][]byte
-	size  int
-	more  chan struct{} // has an item when parts were added
+	conn  *Conn
+	w     *waiter
+	parts inbox
 }
 
 // Stream asks the other side for an answer in parts. Where the dialect has no
 // parts there are none, and only a result. What is not read is kept, up to 10
 // MiB; past that the stream fails with ErrSlow.
 func (c *Conn) Stream(ctx context.Context, method string, params []byte) (*Stream, error) {
-	s := &Stream{conn: c, more: make(chan struct{}, 1)}
+	s := &Stream{conn: c, parts: newInbox(mostParts)}
 	w, err := c.ask(ctx, method, params, s)
 	if err != nil {
 		return nil, err
@@ -197,25 +195,8 @@ func (c *Conn) Stream(ctx context.Context, method string, params []byte) (*Strea
 // complete, or the error it ended with. When ctx ends first, the stream goes
 // on.
 func (s *Stream) Next(ctx context.Context) ([]byte, error) {
-	for {
-		if part, ok := s.pop(); ok {
-			return part, nil
-		}
-		select {
-		case <-s.more:
-		case <-s.w.done:
-			// A part may have come before the end.
-			if part, ok := s.pop(); ok {
-				return part, nil
-			}
-			if s.w.err != nil {
-				return nil, s.w.err
-			}
-			return nil, io.EOF
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+	part, err := s.parts.next(ctx)
+	return part.Body, err
 }
 
 // Result returns what the answer ended with; nil before Next has returned
@@ -233,34 +214,5 @@ func (s *Stream) Result() []byte {
 // read. It may be called at any time, by anyone, more than once.
 func (s *Stream) Close() {
 	s.conn.takeBack(s.w, fmt.Errorf("stream %s: %w", s.w.method, context.Canceled))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.parts, s.size = nil, 0
-}
-
-// add keeps a part, and reports whether there was room.
-func (s *Stream) add(part []byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.parts) >= mostParts || s.size+len(part) > mostPartBytes {
-		return false
-	}
-	s.parts, s.size = append(s.parts, part), s.size+len(part)
-	select {
-	case s.more <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-func (s *Stream) pop() ([]byte, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.parts) == 0 {
-		return nil, false
-	}
-	part := s.parts[0]
-	s.parts[0] = nil
-	s.parts, s.size = s.parts[1:], s.size-len(part)
-	return part, true
+	s.parts.clear()
 }

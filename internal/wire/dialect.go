@@ -1,6 +1,13 @@
 package wire
 
-import "strconv"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Part is the kind of a message that is one part of an answer of many, as what
 // an agent says word by word. Only some dialects have it.
@@ -49,4 +56,158 @@ func (f *Fault) Error() string {
 		return f.Message
 	}
 	return f.Message + " (" + strconv.FormatInt(f.Code, 10) + ")"
+}
+
+// JSONRPC is the dialect of JSON-RPC 2.0, read as strictly as MCP's lines are;
+// only line breaks between tokens are allowed, for framings that allow them.
+// The zero value cancels as MCP does.
+type JSONRPC struct {
+	// CancelMethod is the notification that takes a request back, and
+	// CancelParam its member that names it; "notifications/cancelled" and
+	// "requestId" when empty.
+	CancelMethod, CancelParam string
+}
+
+// Decode implements [Dialect].
+func (d JSONRPC) Decode(frame []byte, m *Message) error {
+	var e Envelope
+	if refusal := readText(frame, FromServer, &e); refusal != nil {
+		return refusal.plain()
+	}
+	*m = Message{Kind: e.Kind, ID: e.Key(frame), Method: e.Method}
+	switch e.Kind {
+	case Request:
+		m.Body = e.Params.Of(frame)
+	case Notification:
+		m.Body = e.Params.Of(frame)
+		if e.Method == d.cancelMethod() && e.Params.Present() {
+			return d.cancels(frame, &e, m)
+		}
+	case Result:
+		m.Body = e.Result.Of(frame)
+	case Error:
+		fault, err := readFault(frame, e.Error)
+		m.Fault = fault
+		return err
+	}
+	return nil
+}
+
+func (d JSONRPC) cancelMethod() string { return cmp.Or(d.CancelMethod, "notifications/cancelled") }
+func (d JSONRPC) cancelParam() string  { return cmp.Or(d.CancelParam, "requestId") }
+
+func (d JSONRPC) cancels(frame []byte, e *Envelope, m *Message) error {
+	id, err := Member(frame, e.Params, d.cancelParam())
+	if err != nil || !id.Present() {
+		return err
+	}
+	m.Cancels, err = Key(id.Of(frame))
+	return err
+}
+
+// Append implements [Dialect].
+func (d JSONRPC) Append(dst []byte, m *Message) ([]byte, error) {
+	dst = append(dst, `{"jsonrpc":"2.0"`...)
+	if m.ID != "" {
+		dst = appendID(append(dst, `,"id":`...), m.ID)
+	}
+	if m.Kind < Request || m.Kind > Error {
+		return nil, fmt.Errorf("JSON-RPC has no message of kind %d", m.Kind)
+	}
+	return appendSaid(dst, m)
+}
+
+// appendSaid appends the members that say what m asks or answers, and ends the object.
+func appendSaid(dst []byte, m *Message) ([]byte, error) {
+	switch m.Kind {
+	case Request, Notification:
+		var err error
+		if dst, err = jsontext.AppendQuote(append(dst, `,"method":`...), m.Method); err != nil {
+			return nil, fmt.Errorf("write method: %w", err)
+		}
+		if m.Body != nil {
+			dst = append(append(dst, `,"params":`...), m.Body...)
+		}
+	case Result:
+		dst = append(append(dst, `,"result":`...), orNull(m.Body)...)
+	case Part:
+		dst = append(append(dst, `,"delta":`...), orNull(m.Body)...)
+	case Error:
+		dst = appendFault(append(dst, `,"error":`...), m.Fault)
+	}
+	return append(dst, '}'), nil
+}
+
+// NewID implements [Dialect]: 1, 2, 3.
+func (JSONRPC) NewID(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// Cancel implements [Dialect]. A handshake can't be taken back.
+func (d JSONRPC) Cancel(id, method string) (Message, bool) {
+	if method == "initialize" {
+		return Message{}, false
+	}
+	params, err := jsontext.AppendQuote([]byte{'{'}, d.cancelParam())
+	if err != nil {
+		return Message{}, false
+	}
+	params = append(appendID(append(params, ':'), id), '}')
+	return Message{Kind: Notification, Method: d.cancelMethod(), Body: params, Cancels: id}, true
+}
+
+// appendID appends the JSON of an id in the form of Key.
+func appendID(dst []byte, key string) []byte {
+	if key[0] != '"' {
+		return append(dst, key...)
+	}
+	dst, _ = jsontext.AppendQuote(dst, key[1:]) // fails for invalid UTF-8, which no key is
+	return dst
+}
+
+func appendFault(dst []byte, f *Fault) []byte {
+	dst = strconv.AppendInt(append(dst, `{"code":`...), f.Code, 10)
+	dst, _ = jsontext.AppendQuote(append(dst, `,"message":`...), f.Message) // what is not UTF-8 becomes U+FFFD
+	if f.Data != nil {
+		dst = append(append(dst, `,"data":`...), f.Data...)
+	}
+	return append(dst, '}')
+}
+
+// readFault reads {code, message, data}.
+func readFault(frame []byte, s Span) (*Fault, error) {
+	f := &Fault{}
+	err := Members(frame, s, func(name []byte, value Span) error {
+		var err error
+		switch string(name) {
+		case "code":
+			code, ok := integer(value.Of(frame))
+			if !ok {
+				return errors.New("a code that is not an integer")
+			}
+			f.Code = code
+		case "message":
+			f.Message, err = unquoteLoosely(value, frame)
+		case "data":
+			f.Data = value.Of(frame)
+		}
+		return err
+	})
+	return f, err
+}
+
+// unquoteLoosely is Unquote for text that is shown and decides nothing: a lone
+// surrogate becomes U+FFFD.
+func unquoteLoosely(s Span, line []byte) (string, error) {
+	raw := s.Of(line)
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", errors.New("not a string")
+	}
+	text, _ := jsontext.AppendUnquote(nil, raw)
+	return string(text), nil
+}
+
+func orNull(body []byte) []byte {
+	if body == nil {
+		return []byte("null")
+	}
+	return body
 }

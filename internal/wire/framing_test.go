@@ -141,7 +141,7 @@ func TestWriter(t *testing.T) {
 		if err := w.Write(large); err != nil {
 			t.Fatal(err)
 		}
-		want, _ := framing.AppendFrame(nil, large)
+		want, _ := appendFrame(framing, nil, large)
 		if strings.Join(r.writes, "") != string(want) {
 			t.Errorf("%T: a large message came out changed", framing)
 		}
@@ -149,6 +149,12 @@ func TestWriter(t *testing.T) {
 			t.Errorf("%T: a buffer of %d bytes is kept", framing, cap(w.buf))
 		}
 	}
+}
+
+// appendFrame appends body as one frame to dst.
+func appendFrame(f Framing, dst, body []byte) ([]byte, error) {
+	head, tail, err := f.around(nil, body)
+	return append(append(append(dst, head...), body...), tail...), err
 }
 
 func TestWriterRefuses(t *testing.T) {

@@ -179,7 +179,7 @@ func checkFramed(t *testing.T, framing Framing, input []byte) {
 			continue
 		}
 		var err error
-		if out, err = framing.AppendFrame(out, l.Data); err != nil {
+		if out, err = appendFrame(framing, out, l.Data); err != nil {
 			t.Fatal(err)
 		}
 		bodies = append(bodies, bytes.Clone(l.Data))

@@ -18,21 +18,12 @@ var errNotID = errors.New("not an id: want a string or an integer")
 // what is no id that correlates exactly.
 func Key(id []byte) (string, error) {
 	switch {
-	case len(id) == 0:
+	case !validID(id):
 		return "", errNotID
 	case id[0] != '"':
-		if _, ok := integer(id); !ok {
-			return "", errNotID
-		}
 		return string(id), nil // there is one way to write an integer
 	case bytes.IndexByte(id, '\\') < 0:
-		if !validID(id) {
-			return "", errNotID
-		}
 		return string(id[:len(id)-1]), nil
-	}
-	if !validID(id) {
-		return "", errNotID
 	}
 	text, err := jsontext.AppendUnquote([]byte{'"'}, id)
 	if err != nil {

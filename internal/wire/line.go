@@ -2,6 +2,8 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"io"
 )
 
@@ -225,3 +227,201 @@ func withoutCR(line []byte) []byte {
 // More reports whether the next line has been read already, so that Next won't
 // wait for the source.
 func (r *Reader) More() bool { return bytes.IndexByte(r.window.Unread(), '\n') >= 0 }
+
+const (
+	smallBuffer = 16 << 10 // what a reader starts with and goes back to
+	keptBuffer  = 64 << 10 // what a reader keeps between messages
+	largeBuffer = 1 << 20  // past this a reader takes all it may need at once
+	emptyReads  = 100      // in a row, before the source is given up
+)
+
+// Window is memory that a [Reader] reads through. Its methods are called by one
+// goroutine.
+type Window interface {
+	// Unread returns what was read and not taken. It is valid until Fill or Shrink is
+	// called.
+	Unread() []byte
+	// Take marks the first n bytes of it as taken.
+	Take(n int)
+	// Fill reads more, at least one byte. At the end of the input it returns io.EOF.
+	Fill() error
+	// Shrink is called before each line. What was taken may be let go of then.
+	Shrink()
+	// Release gives all memory back.
+	Release()
+}
+
+// window is a buffer over a source. It grows while a message is incomplete,
+// and is exchanged for a small one after a large message.
+type window struct {
+	source io.Reader
+	max    int // longest message
+	buf    []byte
+	start  int // of what is unread
+	end    int
+	err    error
+}
+
+func newWindow(source io.Reader, most int) window {
+	if most <= 0 {
+		most = MaxMessage
+	}
+	return window{source: source, max: most}
+}
+
+func (w *window) Unread() []byte { return w.buf[w.start:w.end] }
+
+// Take marks n bytes as read.
+func (w *window) Take(n int) { w.start += n }
+
+// Shrink lets go of a large buffer when what is unread fits into a small one.
+func (w *window) Shrink() {
+	if len(w.buf) > keptBuffer && w.end-w.start <= smallBuffer {
+		small := make([]byte, smallBuffer)
+		n := copy(small, w.Unread())
+		w.buf, w.start, w.end = small, 0, n
+	}
+}
+
+// Fill reads more, at least one byte. What was taken is gone then.
+func (w *window) Fill() error {
+	if w.err != nil {
+		return w.err
+	}
+	w.makeRoom()
+	for range emptyReads {
+		n, err := w.source.Read(w.buf[w.end:])
+		if n < 0 || n > len(w.buf)-w.end {
+			return errors.New("read: the source claims to have read more than there was room for")
+		}
+		w.end += n
+		w.err = err
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.err = io.ErrNoProgress
+	return w.err
+}
+
+// makeRoom makes room for at least one byte, by moving what is unread to the
+// front or into a larger buffer. The largest is taken in one step: what is not
+// written to costs no memory, while every step on the way would.
+func (w *window) makeRoom() {
+	if w.start > 0 {
+		w.end = copy(w.buf, w.Unread())
+		w.start = 0
+	}
+	if w.end < len(w.buf) {
+		return
+	}
+	size := max(4*len(w.buf), smallBuffer)
+	if most := w.max + smallBuffer; size > largeBuffer || size > most {
+		size = max(most, w.end+smallBuffer)
+	}
+	larger := make([]byte, size)
+	w.end = copy(larger, w.Unread())
+	w.buf = larger
+}
+
+// Release lets go of the buffer. What is unread is gone with it.
+func (w *window) Release() { w.buf, w.start, w.end = nil, 0, 0 }
+
+// State is what a reader knows of the text it stands in besides what the window
+// holds, nil for nothing: that a line which was too long is not over, or that an
+// earlier one has ended inside a string. It may be asked for while the window is
+// filled, and between two lines.
+func (r *Reader) State() []byte {
+	if !r.overlong && r.torn.lines == 0 {
+		return nil
+	}
+	var b []byte
+	numbers, flags, texts := r.state()
+	for _, n := range numbers {
+		b = binary.AppendVarint(b, int64(*n))
+	}
+	for _, f := range flags {
+		b = binary.AppendVarint(b, int64(btoi(*f)))
+	}
+	for _, text := range texts {
+		b = append(binary.AppendVarint(b, int64(len(*text))), *text...)
+	}
+	return append(b, byte(r.scan.capture))
+}
+
+// Restore makes a new reader one that has such a state. A state that no reader can
+// have is an error, and the reader is of no use then.
+func (r *Reader) Restore(state []byte) error {
+	if len(state) == 0 {
+		return nil
+	}
+	b := state
+	number := func(most int64) (n int64) {
+		n, size := binary.Varint(b)
+		if size <= 0 || n < -1 || n > most {
+			b = nil
+			return -1
+		}
+		b = b[size:]
+		return n
+	}
+	numbers, flags, texts := r.state()
+	for _, n := range numbers {
+		*n = int(number(1 << 40))
+	}
+	for _, f := range flags {
+		*f = number(1) == 1
+	}
+	for _, text := range texts {
+		n := number(mostHeld + 1)
+		if n < 0 || n > int64(len(b)) {
+			return errState
+		}
+		*text, b = bytes.Clone(b[:n]), b[n:]
+	}
+	if len(b) != 1 || capture(b[0]) > anID || len(r.prefix) > keptPrefix {
+		return errState
+	}
+	r.scan.capture = capture(b[0])
+	if len(r.scan.found) == 0 {
+		r.scan.found = nil
+	}
+	if !bytes.Equal(r.State(), state) {
+		return errState
+	}
+	return nil
+}
+
+var errState = errors.New("the state of a reader is none that there is")
+
+// state lists what is kept of r, once for both ways.
+func (r *Reader) state() (numbers []*int, flags []*bool, texts []*[]byte) {
+	t, s := &r.torn, &r.scan
+	numbers = []*int{&t.lines, &t.bytes, &t.readings[0].depth, &t.readings[1].depth, &s.offset, &s.depth, &s.start, &s.name, &s.ids, &s.place.Start, &s.place.End}
+	flags = []*bool{&r.overlong, &t.readings[0].quoted, &t.readings[1].quoted, &s.quoted, &s.escaped, &s.begun, &s.array, &s.bad, &s.wantsName}
+	for i := range s.member {
+		flags = append(flags, &s.member[i])
+	}
+	return numbers, flags, []*[]byte{&r.prefix, &s.held, &s.found}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// IDOf returns the id of a line that is not to be read as a message, nil where it can't
+// be told, and whether the line is a request. It does no more than to look for it.
+func IDOf(line []byte) (id []byte, asks bool) {
+	var s scan
+	s.feed(line)
+	if _, ok := s.id(); !ok {
+		return nil, false
+	}
+	return s.found, s.asks()
+}

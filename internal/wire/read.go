@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"io"
 	"sync"
 	"unicode/utf8"
 
@@ -43,13 +44,8 @@ func read(line []byte, from Side, e *Envelope) *Refusal {
 // readText reads a message that may have line breaks between its tokens, since
 // something else than a line frames it.
 func readText(line []byte, from Side, e *Envelope) *Refusal {
-	switch {
-	case len(line) > MaxMessage:
-		return errTooLong
-	case from == FromServer && !utf8.Valid(line):
-		return errUTF8
-	case tooDeep(line):
-		return errDepth
+	if fault := checkText(line, from); fault != nil {
+		return fault
 	}
 	w := walkers.Get().(*walker)
 	w.begin(line, from)
@@ -58,6 +54,19 @@ func readText(line []byte, from Side, e *Envelope) *Refusal {
 	w.release(line)
 	if err != nil {
 		return faultOf(err)
+	}
+	return nil
+}
+
+// checkText looks for what is wrong with a message before its tokens are read.
+func checkText(line []byte, from Side) *Refusal {
+	switch {
+	case len(line) > MaxMessage:
+		return errTooLong
+	case from == FromServer && !utf8.Valid(line):
+		return errUTF8
+	case tooDeep(line):
+		return errDepth
 	}
 	return nil
 }
@@ -117,4 +126,370 @@ func stringLength(text []byte) int {
 			return n + 1
 		}
 	}
+}
+
+// walker goes through one line, token by token, and fills an envelope.
+type walker struct {
+	dec  jsontext.Decoder
+	buf  bytes.Buffer // the line, which the decoder reads in place
+	name []byte       // of the member last read, when it had to be unescaped
+	line []byte
+	from Side
+	wide bool // an object may have too many members: look at each token
+	e    Envelope
+	seen [topError + 1]bool // the members of the message, by index in topNames
+}
+
+func (w *walker) begin(line []byte, from Side) {
+	w.buf = *bytes.NewBuffer(line)
+	if from == FromServer {
+		w.dec.Reset(&w.buf, fromServer...)
+	} else {
+		w.dec.Reset(&w.buf)
+	}
+	w.line, w.from, w.e = line, from, Envelope{}
+	w.seen = [len(w.seen)]bool{}
+	// Counting is many times cheaper than looking at each token.
+	w.wide = len(line) > MaxMembers && bytes.Count(line, []byte(`"`)) > 2*MaxMembers
+}
+
+// release lets go of line, and of w, which may not be used after.
+func (w *walker) release(line []byte) {
+	w.buf = bytes.Buffer{}
+	w.dec.Reset(&w.buf)
+	w.line = nil
+	if len(line) <= pooled {
+		walkers.Put(w)
+	}
+}
+
+// message reads the whole line.
+func (w *walker) message() error {
+	switch w.dec.PeekKind() {
+	case '{':
+	case '[':
+		return w.batch()
+	default:
+		if _, err := w.dec.ReadToken(); err != nil {
+			return err
+		}
+		return errNotObject
+	}
+	if err := w.members(topNames, w.topMember); err != nil {
+		return err
+	}
+	if _, err := w.dec.ReadToken(); err != io.EOF {
+		return errTrailing
+	}
+	return w.shape()
+}
+
+// members reads an object, each member with read, which gets its index in
+// table or unknown and must read the value.
+func (w *walker) members(table names, read func(index int) error) error {
+	if _, err := w.dec.ReadToken(); err != nil {
+		return err
+	}
+	for n := 0; w.dec.PeekKind() != '}'; n++ {
+		quoted, err := w.dec.ReadValue() // a name that comes twice is an error
+		if err != nil {
+			return err
+		}
+		if n >= MaxMembers {
+			return errMembers
+		}
+		var name []byte
+		name, w.name = unquoteName(w.name, quoted)
+		index, twin := table.find(name)
+		if twin {
+			return errTwin
+		}
+		if err := read(index); err != nil {
+			return err
+		}
+	}
+	_, err := w.dec.ReadToken()
+	return err
+}
+
+// batch tells an array from a line of a log that begins with a bracket.
+func (w *walker) batch() error {
+	if _, err := w.dec.ReadToken(); err != nil {
+		return err
+	}
+	if w.dec.PeekKind() != '{' {
+		if _, err := w.dec.ReadToken(); err != nil {
+			return err
+		}
+	}
+	return errBatch
+}
+
+func (w *walker) topMember(index int) error {
+	if index != unknown {
+		w.seen[index] = true
+	}
+	switch index {
+	case topJSONRPC:
+		return w.version()
+	case topID:
+		return w.id()
+	case topMethod:
+		return w.method()
+	case topParams:
+		w.e.Bare = true
+		return w.object(&w.e.Params, errParams, paramNames, w.paramMember)
+	case topResult:
+		if w.dec.PeekKind() == '{' {
+			return w.object(&w.e.Result, nil, resultNames, w.resultMember)
+		}
+		return w.value(&w.e.Result)
+	case topError:
+		return w.errorObject()
+	}
+	return w.skip()
+}
+
+// object reads an object, each member with read, and notes where it lies. Any
+// other value is the fault wrong.
+func (w *walker) object(s *Span, wrong *Refusal, table names, read func(int) error) error {
+	if w.dec.PeekKind() != '{' {
+		if err := w.skip(); err != nil {
+			return err
+		}
+		return wrong
+	}
+	start := w.start()
+	err := w.members(table, read)
+	*s = Span{start, int(w.dec.InputOffset())}
+	return err
+}
+
+// value reads any value and notes where it lies.
+func (w *walker) value(s *Span) error {
+	start := w.start()
+	if err := w.skip(); err != nil {
+		return err
+	}
+	*s = Span{start, int(w.dec.InputOffset())}
+	return nil
+}
+
+// start returns where the value begins that belongs to the name just read.
+func (w *walker) start() int {
+	i := int(w.dec.InputOffset())
+	for i < len(w.line) && (bytes.IndexByte(betweenTokens, w.line[i]) >= 0) {
+		i++
+	}
+	return i
+}
+
+// scalar reads a value that should not be an object or array, and returns it
+// raw.
+func (w *walker) scalar(s *Span) ([]byte, error) {
+	if err := w.value(s); err != nil {
+		return nil, err
+	}
+	return s.Of(w.line), nil
+}
+
+// skip reads one value, whatever it is.
+func (w *walker) skip() error {
+	if !w.wide {
+		_, err := w.dec.ReadValue()
+		return err
+	}
+	for outer := w.dec.StackDepth(); ; {
+		if _, err := w.dec.ReadToken(); err != nil {
+			return err
+		}
+		depth := w.dec.StackDepth()
+		if depth == outer {
+			return nil
+		}
+		if kind, n := w.dec.StackIndex(depth); kind == '{' && n > 2*MaxMembers {
+			return errMembers
+		}
+	}
+}
+
+// betweenTokens are the bytes that may stand before a value of a member.
+var betweenTokens = []byte(" \t\r\n:")
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
+
+func (w *walker) version() error {
+	var s Span
+	raw, err := w.scalar(&s)
+	if err != nil {
+		return err
+	}
+	if raw[0] != '"' {
+		return errVersion
+	}
+	var text []byte
+	if text, w.name = unquoteName(w.name, raw); string(text) != "2.0" {
+		return errVersion
+	}
+	return nil
+}
+
+func (w *walker) id() error {
+	raw, err := w.scalar(&w.e.ID)
+	if err != nil {
+		return err
+	}
+	if !validID(raw) {
+		return errID
+	}
+	return nil
+}
+
+func (w *walker) method() error {
+	var s Span
+	raw, err := w.scalar(&s)
+	if err != nil {
+		return err
+	}
+	if raw[0] != '"' || len(raw) > 6*MaxMethod {
+		return errMethod
+	}
+	var text []byte
+	text, w.name = unquoteName(w.name, raw)
+	if len(text) == 0 || len(text) > MaxMethod || !plain(text) {
+		return errMethod
+	}
+	w.e.Method = methodName(text)
+	return nil
+}
+
+func (w *walker) paramMember(index int) error {
+	e := &w.e
+	e.Bare = e.Bare && (index == paramName || index == paramURI || index == paramArguments)
+	switch index {
+	case unknown:
+		return w.skip()
+	case paramArguments:
+		if err := w.value(&e.Arguments); err != nil {
+			return err
+		}
+		switch w.line[e.Arguments.Start] {
+		case '{':
+		case 'n': // the Go SDK writes null for a nil map
+			e.Arguments = Span{}
+		default:
+			return errArguments
+		}
+		return nil
+	case paramMeta:
+		if w.dec.PeekKind() == '{' {
+			return w.object(&e.Meta, nil, metaNames, w.metaMember)
+		}
+	}
+	return w.value([...]*Span{
+		paramName: &e.Name, paramURI: &e.URI, paramMeta: &e.Meta, paramRequestID: &e.RequestID, paramTask: &e.Task, paramTaskID: &e.TaskID,
+		paramRequestState: &e.RequestState, paramInputResponses: &e.InputResponses, paramInputRequests: &e.InputRequests,
+		paramMode: &e.Mode, paramRef: &e.Ref, paramNotifications: &e.Notifications,
+	}[index])
+}
+
+func (w *walker) metaMember(index int) error {
+	switch index {
+	case metaProgressToken:
+		return w.value(&w.e.ProgressToken)
+	case metaVersion:
+		if err := w.value(&w.e.Version); err != nil {
+			return err
+		}
+		if w.line[w.e.Version.Start] != '"' {
+			return errMetaVersion
+		}
+		w.e.Modern = true
+		return nil
+	}
+	return w.skip()
+}
+
+func (w *walker) resultMember(index int) error {
+	e := &w.e
+	switch index {
+	case resultIsError:
+		var s Span
+		raw, err := w.scalar(&s)
+		e.IsError = bytes.Equal(raw, []byte("true"))
+		return err
+	case resultResultType:
+		return w.value(&e.ResultType)
+	case resultInputRequests:
+		return w.value(&e.InputRequests)
+	case resultTask:
+		return w.value(&e.CreatedTask)
+	case resultTaskID:
+		return w.value(&e.CreatedTaskID)
+	}
+	return w.skip()
+}
+
+// errorObject reads the member error: {integer code, string message}.
+func (w *walker) errorObject() error {
+	var code, message bool
+	err := w.object(&w.e.Error, errErrorShape, errorNames, func(index int) error {
+		var s Span
+		switch index {
+		case errorCode:
+			raw, err := w.scalar(&s)
+			if err != nil {
+				return err
+			}
+			w.e.Code, code = integer(raw)
+			return nil
+		case errorMessage:
+			message = w.dec.PeekKind() == '"'
+		}
+		return w.skip()
+	})
+	if err == nil && !(code && message) {
+		return errErrorShape
+	}
+	return err
+}
+
+// shape decides what the message is by the members it has.
+func (w *walker) shape() error {
+	seen := &w.seen
+	asks := seen[topMethod] || seen[topParams]
+	answers := seen[topResult] || seen[topError]
+	switch {
+	case !seen[topJSONRPC]:
+		return errVersion
+	case asks && answers:
+		return errMixed
+	case seen[topResult] && seen[topError]:
+		return errBoth
+	case seen[topMethod] && seen[topID]:
+		w.e.Kind = Request
+	case seen[topMethod]:
+		w.e.Kind = Notification
+	case seen[topResult] && seen[topID]:
+		w.e.Kind = Result
+	case seen[topResult]:
+		return errResultNoID
+	case seen[topError] && !seen[topID] && w.from == FromAgent:
+		return errErrorNoID
+	case seen[topError]:
+		w.e.Kind = Error
+	case seen[topID]:
+		return errNeither
+	default:
+		return errShapeless
+	}
+	return nil
+}
+
+// methodName returns name as a string; those known to MCP are not allocated.
+func methodName(name []byte) string {
+	if known, ok := methods[string(name)]; ok {
+		return known
+	}
+	return string(name)
 }

@@ -3,6 +3,8 @@ package wire
 import (
 	"bytes"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // scan looks for the id in what is not a message: a line that the strict
@@ -181,4 +183,71 @@ func (s *scan) asks() bool {
 func (s *scan) message() bool {
 	m := &s.member
 	return m[topJSONRPC] || m[topMethod] || m[topParams] || m[topResult] || m[topError]
+}
+
+// maxBatch is how many members of a batch are looked at.
+const maxBatch = 16384
+
+// Batch calls each for the messages in line, which was refused as a batch, with the id
+// of each that has exactly one that can be read, and whether it asks for something. A
+// refused batch runs nothing; but who waits for an answer under one of these ids must
+// be told. An id that comes again is left out, and what comes behind a fault is.
+func Batch(line []byte, from Side, each func(id []byte, asks bool)) {
+	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if open, err := dec.ReadToken(); err != nil || open.Kind() != '[' {
+		return
+	}
+	seen := map[string]bool{}
+	for range maxBatch {
+		value, err := dec.ReadValue()
+		if err != nil {
+			return
+		}
+		r := errBatch.in(value, from)
+		id := r.ID.Of(value)
+		key, err := Key(id)
+		if id == nil || err != nil || seen[key] {
+			continue
+		}
+		seen[key] = true
+		each(bytes.Clone(id), r.Answer)
+	}
+}
+
+// OpensMessage reports whether somebody who reads one JSON value after the other could
+// take text for a message, or for several in an array.
+func OpensMessage(text []byte) bool {
+	d := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		token, err := d.ReadToken()
+		depth := d.StackDepth()
+		if err != nil || depth == 0 {
+			return false
+		}
+		outermost, _ := d.StackIndex(1)
+		kind, n := d.StackIndex(depth)
+		if kind == '{' && n%2 == 1 && (depth == 1 || depth == 2 && outermost == '[') {
+			if name := token.String(); name == "jsonrpc" || name == "method" {
+				return true
+			}
+		}
+	}
+}
+
+// IsHTTP2Preface reports whether line is the first line that every HTTP/2
+// connection opens with. What follows is not text: there is nothing to go on
+// with.
+func IsHTTP2Preface(line []byte) bool {
+	return bytes.Equal(line, []byte("PRI * HTTP/2.0"))
+}
+
+// IsHeader reports whether line looks like a header of ContentLength framing,
+// which a peer that was written for a language server sends. The lines are
+// refused like any other bad line; it is worth telling a person once.
+func IsHeader(line []byte) bool {
+	name, _, ok := bytes.Cut(line, []byte(":"))
+	if !ok {
+		return false
+	}
+	return bytes.EqualFold(name, []byte("Content-Length")) || bytes.EqualFold(name, []byte("Content-Type"))
 }

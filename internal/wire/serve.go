@@ -121,39 +121,29 @@ func (c *Conn) notified(m *Message, frame []byte) {
 	}
 }
 
-// mostUnheard is how many bytes of notifications a subscription may hold.
-const mostUnheard = MaxMessage
-
 // Subscription hears the notifications of the other side. Its methods but Close
 // may be called by one goroutine at a time.
 type Subscription struct {
 	conn    *Conn
 	methods map[string]bool // empty: all
-	most    int
-
-	mu      sync.Mutex // guards what follows; taken after the connection's
-	kept    []Message
-	size    int
-	dropped uint64
-	err     error
-	more    chan struct{} // has an item when kept or err has changed
+	heard   inbox           // its mutex is taken after the connection's
 }
 
 // Subscribe returns a subscription to the notifications with these methods; to
 // all when none is given. It holds most of them (256 when 0), and no more than
 // 10 MiB; what comes when it is full is dropped and counted. It must be closed.
 func (c *Conn) Subscribe(most int, methods ...string) *Subscription {
-	s := &Subscription{conn: c, most: most, methods: map[string]bool{}, more: make(chan struct{}, 1)}
 	if most <= 0 {
-		s.most = 256
+		most = 256
 	}
+	s := &Subscription{conn: c, methods: map[string]bool{}, heard: newInbox(most)}
 	for _, method := range methods {
 		s.methods[method] = true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
-		s.err = c.err
+		s.heard.end(c.err)
 	} else {
 		c.subs[s] = struct{}{}
 	}
@@ -162,34 +152,13 @@ func (c *Conn) Subscribe(most int, methods ...string) *Subscription {
 
 // Next returns the next notification. After the last of a connection that has
 // ended it returns why that ended, and when ctx ends first its cause.
-func (s *Subscription) Next(ctx context.Context) (Message, error) {
-	for {
-		s.mu.Lock()
-		if len(s.kept) > 0 {
-			m := s.kept[0]
-			s.kept[0] = Message{}
-			s.kept, s.size = s.kept[1:], s.size-len(m.Body)
-			s.mu.Unlock()
-			return m, nil
-		}
-		err := s.err
-		s.mu.Unlock()
-		if err != nil {
-			return Message{}, err
-		}
-		select {
-		case <-s.more:
-		case <-ctx.Done():
-			return Message{}, context.Cause(ctx)
-		}
-	}
-}
+func (s *Subscription) Next(ctx context.Context) (Message, error) { return s.heard.next(ctx) }
 
 // Dropped returns how many notifications came when there was no room.
 func (s *Subscription) Dropped() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.dropped
+	s.heard.mu.Lock()
+	defer s.heard.mu.Unlock()
+	return s.heard.dropped
 }
 
 // Close ends the subscription and lets go of what it holds.
@@ -197,10 +166,8 @@ func (s *Subscription) Close() {
 	s.conn.mu.Lock()
 	delete(s.conn.subs, s)
 	s.conn.mu.Unlock()
-	s.mu.Lock()
-	s.kept, s.size = nil, 0
-	s.mu.Unlock()
-	s.end(ErrClosed)
+	s.heard.clear()
+	s.heard.end(ErrClosed)
 }
 
 // add keeps m if it is one of those subscribed to, and reports whether it is.
@@ -208,32 +175,88 @@ func (s *Subscription) add(m *Message) bool {
 	if len(s.methods) > 0 && !s.methods[m.Method] {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.kept) >= s.most || s.size+len(m.Body) > mostUnheard {
-		s.dropped++
-		return true
-	}
-	kept := *m
-	kept.Body = bytes.Clone(m.Body)
-	s.kept, s.size = append(s.kept, kept), s.size+len(m.Body)
-	s.poke()
+	s.heard.add(m) // or counts it
 	return true
 }
 
-// end makes Next return err when nothing is left.
-func (s *Subscription) end(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = err
-	}
-	s.poke()
+// inbox holds messages for one who takes them in turn.
+type inbox struct {
+	most int           // messages that it holds
+	more chan struct{} // has an item when kept or err has changed
+
+	mu      sync.Mutex // guards what follows
+	kept    []Message
+	size    int // bytes of their bodies
+	dropped uint64
+	err     error // what next returns when nothing is left
 }
 
-func (s *Subscription) poke() {
+// mostUnread is how many bytes an inbox may hold.
+const mostUnread = MaxMessage
+
+func newInbox(most int) inbox { return inbox{most: most, more: make(chan struct{}, 1)} }
+
+// add keeps a copy of m, and reports whether there was room.
+func (b *inbox) add(m *Message) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.kept) >= b.most || b.size+len(m.Body) > mostUnread {
+		b.dropped++
+		return false
+	}
+	kept := *m
+	kept.Body = bytes.Clone(m.Body)
+	b.kept, b.size = append(b.kept, kept), b.size+len(m.Body)
+	poke(b.more)
+	return true
+}
+
+// next takes the next message. After the last it returns why there are no more, and
+// when ctx ends first its cause.
+func (b *inbox) next(ctx context.Context) (Message, error) {
+	for {
+		b.mu.Lock()
+		if len(b.kept) > 0 {
+			m := b.kept[0]
+			b.kept[0] = Message{}
+			b.kept, b.size = b.kept[1:], b.size-len(m.Body)
+			b.mu.Unlock()
+			return m, nil
+		}
+		err := b.err
+		b.mu.Unlock()
+		if err != nil {
+			return Message{}, err
+		}
+		select {
+		case <-b.more:
+		case <-ctx.Done():
+			return Message{}, context.Cause(ctx)
+		}
+	}
+}
+
+// end makes next return err when nothing is left. Only the first counts.
+func (b *inbox) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+	}
+	poke(b.more)
+}
+
+// clear lets go of what was not taken.
+func (b *inbox) clear() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kept, b.size = nil, 0
+}
+
+// poke puts an item into a channel that has room for one.
+func poke(c chan struct{}) {
 	select {
-	case s.more <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

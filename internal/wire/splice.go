@@ -3,6 +3,7 @@ package wire
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -65,26 +66,37 @@ func (items Items) Cut(drop func(i int) bool) []Edit {
 // Elements returns the elements of the array at s in line, which Read has
 // accepted. It fails when there is another value.
 func Elements(line []byte, s Span) (Items, error) {
+	var items Items
+	err := within(line, s, '[', func(w *walker) error {
+		value, err := w.dec.ReadValue()
+		if err != nil {
+			return faultOf(err)
+		}
+		end := s.Start + int(w.dec.InputOffset())
+		items = append(items, Span{end - len(value), end})
+		return nil
+	})
+	return items, err
+}
+
+// within calls read for every element or member of the array or object at s in line.
+func within(line []byte, s Span, open jsontext.Kind, read func(w *walker) error) error {
 	raw := s.Of(line)
-	if len(raw) == 0 || raw[0] != '[' {
-		return nil, errors.New("not an array")
+	if len(raw) == 0 || raw[0] != byte(open) {
+		return errors.New(map[jsontext.Kind]string{'[': "not an array", '{': "not an object"}[open])
 	}
 	w := walkers.Get().(*walker)
 	w.begin(raw, FromServer)
 	defer w.release(raw)
 	if _, err := w.dec.ReadToken(); err != nil {
-		return nil, faultOf(err)
+		return faultOf(err)
 	}
-	var items Items
-	for w.dec.PeekKind() != ']' {
-		value, err := w.dec.ReadValue()
-		if err != nil {
-			return nil, faultOf(err)
+	for w.dec.PeekKind() != open+2 { // in ASCII a bracket closes two places behind the one that opens
+		if err := read(w); err != nil {
+			return err
 		}
-		end := s.Start + int(w.dec.InputOffset())
-		items = append(items, Span{end - len(value), end})
 	}
-	return items, nil
+	return nil
 }
 
 // Members calls each for every member of the object at s in line, which Read
@@ -118,17 +130,7 @@ func CutMembers(line []byte, s Span, drop func(name []byte, value Span) bool) (e
 
 // eachMember is Members; whole is a member from its name on.
 func eachMember(line []byte, s Span, each func(name []byte, whole, value Span) error) error {
-	raw := s.Of(line)
-	if len(raw) == 0 || raw[0] != '{' {
-		return errors.New("not an object")
-	}
-	w := walkers.Get().(*walker)
-	w.begin(raw, FromServer)
-	defer w.release(raw)
-	if _, err := w.dec.ReadToken(); err != nil {
-		return faultOf(err)
-	}
-	for w.dec.PeekKind() != '}' {
+	return within(line, s, '{', func(w *walker) error {
 		quoted, err := w.dec.ReadValue()
 		if err != nil {
 			return faultOf(err)
@@ -141,11 +143,8 @@ func eachMember(line []byte, s Span, each func(name []byte, whole, value Span) e
 			return faultOf(err)
 		}
 		end := s.Start + int(w.dec.InputOffset())
-		if err := each(name, Span{start, end}, Span{end - len(value), end}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return each(name, Span{start, end}, Span{end - len(value), end})
+	})
 }
 
 // Member returns where the member of that name lies in the object at s; the
@@ -190,4 +189,93 @@ func Set(line []byte, s Span, name string, value []byte) (Edit, error) {
 		with = append(with, ',')
 	}
 	return Edit{Span{s.Start + 1, s.Start + 1}, with}, nil
+}
+
+// Element is one element of a list that a server gives: a tool, a prompt, a
+// resource, a template of resources, a skill.
+type Element struct {
+	Span     Span
+	Name     string // unescaped, as the others; empty when absent
+	URI      string
+	Template string // uriTemplate
+	ID       string // the one of these by which the element is asked for
+
+	// Bad reports an element that can't be told apart from others for certain:
+	// no object, no ID, or a member that some reader takes for another.
+	Bad bool
+
+	// Twice reports that another element has the same ID.
+	Twice bool
+}
+
+// List is a list within a result. Its members are parallel.
+type List struct {
+	Span     Span // the array; zero when the result has none
+	Items    Items
+	Elements []Element
+}
+
+var elementNames = names{"name", "uri", "uriTemplate"}
+
+// identity names, for the member of a result that holds a list, the member of
+// its elements by which they are asked for; an index in elementNames.
+var identity = map[string]int{"tools": 0, "prompts": 0, "resources": 1, "skills": 1, "resourceTemplates": 2}
+
+// ReadList reads the list member (tools, prompts, resources, resourceTemplates
+// or skills) in the result that line holds and e describes. A result without
+// the member, or with null there, has an empty list. It fails when something
+// else is there, or beside it a member that some reader takes for the list.
+func ReadList(line []byte, e *Envelope, member string) (List, error) {
+	by, ok := identity[member]
+	if !ok {
+		return List{}, fmt.Errorf("read list: %q is not one", member)
+	}
+	array, err := Member(line, e.Result, member)
+	if err != nil {
+		return List{}, fmt.Errorf("read %s: %w", member, err)
+	}
+	if raw := array.Of(line); raw == nil || string(raw) == "null" {
+		return List{}, nil
+	}
+	items, err := Elements(line, array)
+	if err != nil {
+		return List{}, fmt.Errorf("read %s: %w", member, err)
+	}
+	list := List{Span: array, Items: items, Elements: make([]Element, len(items))}
+	first := make(map[string]int, len(items))
+	for i, item := range items {
+		el := readElement(line, item, by)
+		if before, ok := first[el.ID]; ok && !el.Bad {
+			el.Twice, list.Elements[before].Twice = true, true
+		} else if !el.Bad {
+			first[el.ID] = i
+		}
+		list.Elements[i] = el
+	}
+	return list, nil
+}
+
+var errBadElement = errors.New("bad element")
+
+func readElement(line []byte, s Span, by int) Element {
+	el := Element{Span: s}
+	texts := []*string{&el.Name, &el.URI, &el.Template}
+	err := Members(line, s, func(name []byte, value Span) error {
+		index, twin := elementNames.find(name)
+		if twin {
+			return errBadElement
+		}
+		if index == unknown {
+			return nil
+		}
+		text, err := Unquote(value, line)
+		if err != nil && index == by {
+			return errBadElement
+		}
+		*texts[index] = text
+		return nil
+	})
+	el.ID = *texts[by]
+	el.Bad = err != nil || el.ID == ""
+	return el
 }

@@ -6,9 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // TypedJSON is the dialect of agents whose messages say what they are:
@@ -40,13 +37,8 @@ const (
 
 // Decode implements [Dialect].
 func (d TypedJSON) Decode(frame []byte, m *Message) error {
-	switch {
-	case len(frame) > MaxMessage:
-		return errTooLong.plain()
-	case !utf8.Valid(frame):
-		return errUTF8.plain()
-	case tooDeep(frame):
-		return errDepth.plain()
+	if fault := checkText(frame, FromServer); fault != nil {
+		return fault.plain()
 	}
 	whole, err := onlyObject(frame)
 	if err != nil {
@@ -179,23 +171,7 @@ func (d TypedJSON) Append(dst []byte, m *Message) ([]byte, error) {
 	if m.ID != "" {
 		dst = appendID(append(dst, `,"id":`...), m.ID)
 	}
-	switch m.Kind {
-	case Request, Notification:
-		var err error
-		if dst, err = jsontext.AppendQuote(append(dst, `,"method":`...), m.Method); err != nil {
-			return nil, fmt.Errorf("write method: %w", err)
-		}
-		if m.Body != nil {
-			dst = append(append(dst, `,"params":`...), m.Body...)
-		}
-	case Result:
-		dst = append(append(dst, `,"result":`...), orNull(m.Body)...)
-	case Part:
-		dst = append(append(dst, `,"delta":`...), orNull(m.Body)...)
-	case Error:
-		dst = appendFault(append(dst, `,"error":`...), m.Fault)
-	}
-	return append(dst, '}'), nil
+	return appendSaid(dst, m)
 }
 
 // NewID implements [Dialect]: req-1, req-2, req-3.

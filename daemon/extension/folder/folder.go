@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -227,7 +228,9 @@ func what(mode fs.FileMode) string {
 // file that is new, gone or altered. It is empty when they are equal.
 func Difference(before, now []byte) string {
 	old, cur := parse(before), parse(now)
-	for _, name := range slices.Sorted(keys(old, cur)) {
+	all := maps.Clone(old)
+	maps.Copy(all, cur)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		was, is := old[name], cur[name]
 		switch {
 		case was == is:
@@ -251,20 +254,6 @@ func parse(text []byte) map[string]string {
 		files[name] = said + mark
 	}
 	return files
-}
-
-func keys(maps ...map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		seen := map[string]bool{}
-		for _, m := range maps {
-			for key := range m {
-				if !seen[key] && !yield(key) {
-					return
-				}
-				seen[key] = true
-			}
-		}
-	}
 }
 
 // Runs reports whether there is a file at a path within the folder that may be

@@ -1,3 +1,17 @@
+// Package offer makes of an extension's tools an MCP server that agents can use.
+//
+// There is no process behind such a server: it stands in the daemon, and a shim
+// that was started for it has no child but joins it, as it would join a server
+// that sessions share. What an agent says to it has passed the gate like what is
+// said to any server, and its lists and results pass it on the way back.
+//
+//	server := offer.NewServer("notes", extension)
+//	member := server.Join(deliver)
+//	err := member.Write(ctx, line) // a line of the agent; what answers it is delivered
+//	member.Leave()
+//
+// It speaks the legacy revisions of MCP and the modern one, has tools and nothing
+// else, and tells its members when the tools are others than they were.
 package offer
 
 import (
@@ -5,9 +19,12 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/thoughtgate/thoughtgated/daemon/extension/protocol"
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
@@ -67,10 +84,7 @@ func (s *Server) Members() int {
 // it wants to know.
 func (s *Server) Changed() {
 	s.mu.Lock()
-	members := make([]*Member, 0, len(s.members))
-	for m := range s.members {
-		members = append(members, m)
-	}
+	members := slices.Collect(maps.Keys(s.members))
 	s.mu.Unlock()
 	for _, m := range members {
 		m.changed()
@@ -206,4 +220,56 @@ func Command(extension string) []string { return []string{"extension", extension
 // Launch is the launch of that server, in hex. It is none that a command has.
 func Launch(extension string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte("the tools of the extension "+extension)))
+}
+
+// Book keeps the servers of all extensions. Its methods are safe for concurrent
+// use.
+type Book struct {
+	find func(name string) (Extension, bool)
+
+	mu      sync.Mutex // guards what follows
+	servers map[string]*Server
+}
+
+// NewBook returns a book for the extensions that find knows.
+func NewBook(find func(name string) (Extension, bool)) *Book {
+	return &Book{find: find, servers: map[string]*Server{}}
+}
+
+// Join adds an agent to those of an extension, see [Server.Join]. It fails with
+// gate.ErrNotFound when there is no such extension.
+func (b *Book) Join(name string, deliver func(line []byte)) (*Member, error) {
+	extension, ok := b.find(name)
+	if !ok {
+		return nil, fmt.Errorf("the extension %q, whose tools these are, is not installed; see tgctl ext: %w", name, gate.ErrNotFound)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.servers[name]
+	if s == nil {
+		s = NewServer(name, extension)
+		b.servers[name] = s
+	}
+	return s.Join(deliver), nil
+}
+
+// Changed tells every agent that tools are others than they were.
+func (b *Book) Changed() {
+	b.mu.Lock()
+	servers := slices.Collect(maps.Values(b.servers))
+	b.mu.Unlock()
+	for _, s := range servers {
+		s.Changed()
+	}
+}
+
+// Members returns how many agents have joined the tools of an extension.
+func (b *Book) Members(name string) int {
+	b.mu.Lock()
+	s := b.servers[name]
+	b.mu.Unlock()
+	if s == nil {
+		return 0
+	}
+	return s.Members()
 }

@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
@@ -80,14 +81,8 @@ func (s *Shown) Params() []byte {
 		}
 		dst = wire.AppendQuote(append(wire.AppendQuote(dst, m.name), ':'), m.value)
 	}
-	dst = append(dst, `,"facts":[`...)
-	for i, fact := range s.Facts {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = wire.AppendQuote(dst, fact)
-	}
-	dst = append(dst, `],"arguments":`...)
+	dst = appendTexts(append(dst, `,"facts":`...), s.Facts)
+	dst = append(dst, `,"arguments":`...)
 	if s.Arguments == nil {
 		dst = append(dst, `{}`...)
 	}
@@ -96,4 +91,29 @@ func (s *Shown) Params() []byte {
 		dst = append(append(dst, `,"result":`...), s.Result...)
 	}
 	return append(dst, '}')
+}
+
+// CheckResult refuses what is not the result of a tool, and returns it in one line.
+func CheckResult(raw []byte) ([]byte, error) {
+	o := rawjson.Read(raw)
+	if o.True("isError"); o.Get("content").Kind() != '[' {
+		o.Fail("there is no content array in it")
+	}
+	if err := o.Err(); err != nil {
+		return nil, fmt.Errorf("the result of the tool: %w", err)
+	}
+	return OneLine(raw), nil
+}
+
+// StreamOf returns the request that a provider.stream.event names as its own; empty
+// where it names none.
+func StreamOf(params []byte) (string, error) {
+	o := rawjson.Read(params)
+	return o.OptionalText("request_id"), o.Err()
+}
+
+// WithRequest puts a request_id into params, which are an object with members.
+func WithRequest(params []byte, request string) []byte {
+	dst := append(wire.AppendQuote([]byte(`{"request_id":`), request), ',')
+	return append(dst, params[1:]...)
 }

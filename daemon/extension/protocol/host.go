@@ -94,14 +94,7 @@ func AppendRecords(dst []byte, namespace string, all []Remembered) []byte {
 		dst = wire.AppendQuote(append(dst, `{"namespace":`...), namespace)
 		dst = strconv.AppendInt(append(dst, `,"timestamp_ms":`...), r.Written.UnixMilli(), 10)
 		dst = wire.AppendQuote(append(dst, `,"content":`...), r.Content)
-		dst = append(dst, `,"tags":[`...)
-		for i, tag := range r.Tags {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = wire.AppendQuote(dst, tag)
-		}
-		dst = append(dst, ']')
+		dst = appendTexts(append(dst, `,"tags":`...), r.Tags)
 		if r.Meta != nil {
 			dst = append(append(dst, `,"meta":`...), r.Meta...)
 		}
@@ -160,12 +153,19 @@ func ToolParams(name string, input []byte) []byte {
 
 // CommandParams returns the params of command.invoke.
 func CommandParams(command string, args []string, request string) []byte {
-	dst := append(wire.AppendQuote([]byte(`{"command":`), command), `,"args":[`...)
-	for i, arg := range args {
+	dst := wire.AppendQuote([]byte(`{"command":`), command)
+	dst = appendTexts(append(dst, `,"args":`...), args)
+	return append(wire.AppendQuote(append(dst, `,"request_id":`...), request), '}')
+}
+
+// appendTexts appends an array of strings.
+func appendTexts(dst []byte, texts []string) []byte {
+	dst = append(dst, '[')
+	for i, text := range texts {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = wire.AppendQuote(dst, arg)
+		dst = wire.AppendQuote(dst, text)
 	}
-	return append(wire.AppendQuote(append(dst, `],"request_id":`...), request), '}')
+	return append(dst, ']')
 }

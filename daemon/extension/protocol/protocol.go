@@ -9,7 +9,14 @@
 // stream is passed over.
 package protocol
 
-import "time"
+import (
+	"bytes"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Version is the version of the protocol; both sides must speak the same one.
 const Version = 1
@@ -66,3 +73,24 @@ const (
 	CodeParams   = -32602 // also for a permission that is missing
 	CodeHost     = -32000
 )
+
+// OneLine returns valid JSON without line breaks: as it came if it has none.
+func OneLine(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return raw
+	}
+	value := jsontext.Value(bytes.Clone(raw))
+	if err := value.Compact(); err != nil {
+		return raw // it is no JSON, and nobody takes it for that
+	}
+	return value
+}
+
+// Plain returns text that an extension chose on one line, at most most bytes of it.
+func Plain(text string, most int) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

@@ -154,8 +154,9 @@ func TestDocumentedFrame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	framed, err := wire.Length32{}.AppendFrame(nil, frame)
-	if got, want := fmt.Sprintf("% x", framed), "00 00 00 08 08 8b 0a fa 01 02 08 01"; err != nil || got != want {
+	var framed bytes.Buffer
+	err = wire.NewWriter(&framed, wire.Length32{}).Write(frame)
+	if got, want := fmt.Sprintf("% x", framed.Bytes()), "00 00 00 08 08 8b 0a fa 01 02 08 01"; err != nil || got != want {
 		t.Errorf("%s, %v; the page says %s", got, err, want)
 	}
 }

@@ -74,6 +74,9 @@ func anyValue(t *rapid.T, field protoreflect.FieldDescriptor) protoreflect.Value
 	return protoreflect.Value{}
 }
 
+// answers reports whether number is the answer to a request.
+func answers(number protoreflect.FieldNumber) bool { return asks(number - answerTo) }
+
 // TestFramesComeBack is the property that whatever a frame says is read, and
 // written again as the same bytes.
 func TestFramesComeBack(t *testing.T) {

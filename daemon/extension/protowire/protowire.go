@@ -63,9 +63,6 @@ func asks(number protoreflect.FieldNumber) bool {
 	return methods[number] != "" && fields.ByNumber(number+answerTo) != nil
 }
 
-// answers reports whether number is the answer to a request.
-func answers(number protoreflect.FieldNumber) bool { return asks(number - answerTo) }
-
 // tells reports whether number is something that has no answer.
 func tells(number protoreflect.FieldNumber) bool {
 	return methods[number] != "" && !asks(number)

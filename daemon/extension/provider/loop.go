@@ -1,3 +1,19 @@
+// Package provider knows what a language model of an extension is asked and what
+// it answers, and lets it use tools.
+//
+// An extension with the permission `providers` has models. One completion is a
+// question (Params) and an answer (Result), whose content are blocks: text, or
+// the wish to have a tool called. A Loop has those tools called, gives the model
+// their results and asks again, until it wants no more of them:
+//
+//	loop := provider.Loop{Provider: p, Tools: tools}
+//	result, err := loop.Complete(ctx, provider.Params{Messages: ..., Tools: ...})
+//
+// What an extension writes is read strictly: a tool use without an id or a name,
+// or with anything but an object as its input, is an error and never a guess. The
+// package starts nothing and knows no registry; how a question reaches the
+// extension is the business of who implements Provider, and whether a tool may
+// be called that of who implements Tools.
 package provider
 
 import (
@@ -6,19 +22,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// Provider asks one extension's provider. Its methods are safe for concurrent
-// use, and return when ctx ends.
+// Provider asks one extension's provider. It is safe for concurrent use, and returns
+// when ctx ends.
 type Provider interface {
 	Complete(ctx context.Context, p Params) (Result, error)
-	// Stream does the same and gives events to sink as they come, one after the
-	// other, all before it returns.
-	Stream(ctx context.Context, p Params, sink func(Event)) (Result, error)
 }
 
 // Tools has tools called, each judged like any other call.
@@ -55,58 +67,6 @@ type Loop struct {
 	Output int
 }
 
-// Complete asks the model, and returns its last answer.
-func (l *Loop) Complete(ctx context.Context, p Params) (Result, error) {
-	return l.run(ctx, p, l.Provider.Complete)
-}
-
-// Stream does the same and gives sink what the model says as it comes, in order:
-// the text and tool uses of one answer before those of the next, and the end
-// once, when no more follows. After an error there is no end.
-func (l *Loop) Stream(ctx context.Context, p Params, sink func(Event)) (Result, error) {
-	r, err := l.run(ctx, p, func(ctx context.Context, p Params) (Result, error) {
-		var said []Event
-		r, err := l.Provider.Stream(ctx, p, func(e Event) {
-			if e.Kind == EventDone {
-				return // of this answer; another may follow
-			}
-			said = append(said, e)
-			sink(e)
-		})
-		if err == nil && len(r.Content) == 0 {
-			r.Content = contentOf(said)
-		}
-		return r, err
-	})
-	if err == nil {
-		sink(Event{Kind: EventDone})
-	}
-	return r, err
-}
-
-// contentOf makes content of an answer that came as events only.
-func contentOf(said []Event) []Block {
-	var content []Block
-	var text strings.Builder
-	flush := func() {
-		if text.Len() > 0 {
-			content = append(content, Block{Type: "text", Text: text.String(), Raw: TextBlock(text.String())})
-			text.Reset()
-		}
-	}
-	for _, e := range said {
-		switch e.Kind {
-		case EventText:
-			text.WriteString(e.Text)
-		case EventToolUse:
-			flush()
-			content = append(content, Block{Type: "tool_use", Use: e.Use, Raw: e.Use.Append(nil)})
-		}
-	}
-	flush()
-	return content
-}
-
 // Append appends u as a block.
 func (u *ToolUse) Append(dst []byte) []byte {
 	dst = wire.AppendQuote(append(dst, `{"type":"tool_use","id":`...), u.ID)
@@ -114,10 +74,11 @@ func (u *ToolUse) Append(dst []byte) []byte {
 	return append(append(append(dst, `,"input":`...), u.Input...), '}')
 }
 
-func (l *Loop) run(ctx context.Context, p Params, ask func(context.Context, Params) (Result, error)) (Result, error) {
+// Complete asks the model, and returns its last answer.
+func (l *Loop) Complete(ctx context.Context, p Params) (Result, error) {
 	most := max(1, cmp.Or(l.Iterations, DefaultIterations))
 	for i := 1; ; i++ {
-		r, err := ask(ctx, p)
+		r, err := l.Provider.Complete(ctx, p)
 		if err != nil {
 			return Result{}, err
 		}

@@ -11,10 +11,9 @@ import (
 
 // model is a provider that says what the test has written down for it.
 type model struct {
-	says   []string // results, one for each time that it is asked
-	events [][]string
-	err    error    // once it has nothing left to say
-	asked  []string // what it was asked, in raw JSON
+	says  []string // results, one for each time that it is asked
+	err   error    // once it has nothing left to say
+	asked []string // what it was asked, in raw JSON
 }
 
 func (m *model) Complete(ctx context.Context, p Params) (Result, error) {
@@ -26,17 +25,6 @@ func (m *model) Complete(ctx context.Context, p Params) (Result, error) {
 		return Result{}, m.err
 	}
 	return ReadStreamed([]byte(m.says[len(m.asked)-1]))
-}
-
-func (m *model) Stream(ctx context.Context, p Params, sink func(Event)) (Result, error) {
-	for _, raw := range m.events[len(m.asked)] {
-		e, err := ReadEvent([]byte(raw))
-		if err != nil {
-			return Result{}, err
-		}
-		sink(e)
-	}
-	return m.Complete(ctx, p)
 }
 
 // tools are functions by name; one that is not there refuses.
@@ -164,54 +152,5 @@ func TestLoopCancelled(t *testing.T) {
 	_, err := (&Loop{Provider: m, Tools: tools}).Complete(ctx, Params{Tools: append([]Tool{{Name: "stop"}}, offered...)})
 	if !errors.Is(err, gone) || len(m.asked) != 1 || called != 0 {
 		t.Errorf("error %v, asked %d times, %d tools called after the end; want %v, once, none", err, len(m.asked), called, gone)
-	}
-}
-
-func TestLoopStream(t *testing.T) {
-	const use = `{"type":"tool_use","id":"u1","name":"echo","input":{"n":1}}`
-	tests := []struct {
-		name   string
-		says   []string
-		events [][]string
-		want   string // events in short
-		answer string
-		err    string
-	}{
-		{"in order over turns", []string{uses("echo"), ends}, [][]string{
-			{`{"type":"thinking","delta":"hm"}`, use, `{"type":"done"}`},
-			{`{"event":{"type":"text","delta":"do"}}`, `{"type":"text","delta":"ne"}`, `{"type":"usage","n":1}`, `{"type":"done"}`},
-		}, `thinking:hm tool_use:u1 echo {"n":1} text:do text:ne usage:{"n":1} done:`, "text:done", ""},
-		{"all of it as events", []string{`{"content":[]}`, `{"content":[]}`}, [][]string{
-			{`{"type":"text","delta":"let me "}`, `{"type":"text","delta":"see"}`, use},
-			{`{"type":"text","delta":"so"}`},
-		}, `text:let me  text:see tool_use:u1 echo {"n":1} text:so done:`, "text:so", ""},
-		{"an error that is told", []string{ends}, [][]string{{`{"type":"error","message":"slow"}`}}, "error:slow done:", "text:done", ""},
-		{"an end that fails", nil, [][]string{{`{"type":"text","delta":"a"}`}}, "text:a", "", "the model is gone"},
-		{"a malformed event", []string{ends}, [][]string{{`{"type":"text","delta":"a"}`, `{"type":"wat"}`}}, "text:a", "", "wat"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			m := &model{says: test.says, events: test.events, err: errors.New("the model is gone")}
-			var got []string
-			r, err := (&Loop{Provider: m, Tools: echoes}).Stream(context.Background(), Params{Tools: offered}, func(e Event) { got = append(got, said(e)) })
-			if s := strings.Join(got, " "); s != test.want {
-				t.Errorf("events\n%s\nwant\n%s", s, test.want)
-			}
-			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Fatalf("error %v, want one with %q", err, test.err)
-				}
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := short(r.Content); got != test.answer {
-				t.Errorf("answer %q, want %q", got, test.answer)
-			}
-			if len(m.asked) == 2 && !strings.Contains(m.asked[1], `{"type":"tool_result","tool_use_id":"u1","content":"said {\"n\":1}"}`) {
-				t.Errorf("the second question is %s", m.asked[1])
-			}
-		})
 	}
 }

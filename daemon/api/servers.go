@@ -9,12 +9,40 @@ import (
 	"slices"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
+	"github.com/thoughtgate/thoughtgated/daemon/pin"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
+
+// serversService serves Servers.
+type serversService struct {
+	pb.UnimplementedServersServer
+	s *Server
+}
+
+func (v serversService) List(context.Context, *pb.ListServersRequest) (*pb.ListServersResponse, error) {
+	return &pb.ListServersResponse{Servers: each(v.s.Pins.Servers(), func(s pin.Server) *pb.Server {
+		return &pb.Server{
+			Id: s.ID, Launch: s.Launch, Command: s.Command, First: momentTo(s.First), Seen: momentTo(s.Seen),
+			Stranger: s.Stranger, Decider: s.Decider, Pins: uint32(s.Pins), Waiting: uint32(s.Waiting),
+		}
+	})}, nil
+}
+
+func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest) (*pb.AcceptServerResponse, error) {
+	ctx, who, err := v.s.decider(ctx, fmt.Sprintf("accepting the server %q", req.GetId()))
+	if err != nil {
+		return nil, err
+	}
+	n, err := v.s.Pins.AcceptServer(ctx, req.GetId(), req.GetLaunch(), pin.By{Decider: who, Surface: req.GetSurface()})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.AcceptServerResponse{Accepted: uint32(n)}, nil
+}
 
 // mayStart checks that the shim may start its server. Which environment that will see
 // is asked of the kernel.
@@ -73,11 +101,8 @@ func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.Look
 }
 
 func (v serversService) ListStarts(context.Context, *pb.ListStartsRequest) (*pb.ListStartsResponse, error) {
-	resp := &pb.ListStartsResponse{}
-	for _, k := range v.s.Trust.List() {
-		resp.Starts = append(resp.Starts, startTo(&k))
-	}
-	return resp, nil
+	starts := each(v.s.Trust.List(), func(k trust.Kept) *pb.ServerStart { return startTo(&k) })
+	return &pb.ListStartsResponse{Starts: starts}, nil
 }
 
 func (v serversService) AcceptStart(ctx context.Context, req *pb.AcceptStartRequest) (*pb.ServerStart, error) {
