@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"sync"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -19,18 +20,27 @@ const (
 type paced struct {
 	wire.Dialect
 	said func(*wire.Message) bool // reports what is passed on
-	over <-chan struct{}          // closed when nothing is waited for any more
 
 	latest int // bytes of the message decoded last, -1 when it is not counted; of the reading goroutine alone
 
 	mu    sync.Mutex // guards what follows
+	room  *sync.Cond // something was passed on, or nothing is waited for any more
+	over  bool
 	n     int
 	bytes int
-	room  chan struct{} // closed, and made anew, when something was passed on
 }
 
-func newPaced(d wire.Dialect, said func(*wire.Message) bool, over <-chan struct{}) *paced {
-	return &paced{Dialect: d, said: said, over: over, room: make(chan struct{})}
+// newPaced returns a dialect that waits for nothing any more when ctx has ended.
+func newPaced(ctx context.Context, d wire.Dialect, said func(*wire.Message) bool) *paced {
+	p := &paced{Dialect: d, said: said}
+	p.room = sync.NewCond(&p.mu)
+	context.AfterFunc(ctx, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.over = true
+		p.room.Broadcast()
+	})
+	return p
 }
 
 // Decode implements wire.Dialect.
@@ -40,29 +50,13 @@ func (p *paced) Decode(frame []byte, m *wire.Message) error {
 		return err
 	}
 	p.latest = len(m.Body)
-	p.take(p.latest)
-	return nil
-}
-
-func (p *paced) take(size int) {
-	for {
-		p.mu.Lock()
-		if p.n == 0 || p.n < mostSaid && p.bytes+size <= mostSaidBytes {
-			p.n, p.bytes = p.n+1, p.bytes+size
-			p.mu.Unlock()
-			return
-		}
-		room := p.room
-		p.mu.Unlock()
-		select {
-		case <-room:
-		case <-p.over:
-			p.mu.Lock()
-			p.n, p.bytes = p.n+1, p.bytes+size
-			p.mu.Unlock()
-			return
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for !p.over && p.n > 0 && (p.n >= mostSaid || p.bytes+p.latest > mostSaidBytes) {
+		p.room.Wait()
 	}
+	p.n, p.bytes = p.n+1, p.bytes+p.latest
+	return nil
 }
 
 // passed makes room for what was passed on, body.
@@ -72,8 +66,7 @@ func (p *paced) give(size int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.n, p.bytes = p.n-1, p.bytes-size
-	close(p.room)
-	p.room = make(chan struct{})
+	p.room.Broadcast()
 }
 
 // dropped makes room for the message decoded last, which nobody waits for. It is

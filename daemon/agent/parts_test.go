@@ -105,7 +105,7 @@ func TestOutput(t *testing.T) {
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over, end := context.WithCancel(t.Context())
-		p := newPaced(wire.TypedJSON{}, func(m *wire.Message) bool { return m.Kind == wire.Part }, over.Done())
+		p := newPaced(over, wire.TypedJSON{}, func(m *wire.Message) bool { return m.Kind == wire.Part })
 		read := 0
 		done := make(chan struct{})
 		frame := []byte(`{"type":"stream","id":"a","delta":"x"}`)

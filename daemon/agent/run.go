@@ -128,11 +128,11 @@ func (o *run) supervised() supervise.Options[*wire.Conn] {
 func (o *run) open(stdin io.WriteCloser, stdout io.ReadCloser) *wire.Conn {
 	options := wire.Options{Dropped: o.dropped}
 	if o.agent.Protocol == config.ProtocolTyped {
-		o.pace = newPaced(wire.TypedJSON{}, func(m *wire.Message) bool { return m.Kind == wire.Part }, o.ctx.Done())
+		o.pace = newPaced(o.ctx, wire.TypedJSON{}, func(m *wire.Message) bool { return m.Kind == wire.Part })
 	} else {
-		o.pace = newPaced(wire.JSONRPC{CancelMethod: "$/cancel_request"}, func(m *wire.Message) bool {
+		o.pace = newPaced(o.ctx, wire.JSONRPC{CancelMethod: "$/cancel_request"}, func(m *wire.Message) bool {
 			return m.Kind == wire.Notification && m.Method == methodUpdate
-		}, o.ctx.Done())
+		})
 		options.Handler = wire.HandlerFunc(o.handle)
 	}
 	options.Dialect = o.pace

@@ -1,7 +1,5 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
-
 // definition is one metric: its name, what kind it is of, what it tells, and its
 // labels. The page docs/metrics.md is made of these.
 type definition struct {
@@ -146,5 +144,3 @@ var (
 	quick = []float64{25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 10e-3, 50e-3, 250e-3, 1, 5}
 	slow  = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
 )
-
-func (d definition) desc() *prometheus.Desc { return prometheus.NewDesc(d.name, d.help, d.labels, nil) }

@@ -28,7 +28,6 @@ type Metrics struct {
 	process *prometheus.Registry // what the library tells of the process and of Go
 
 	servers, tools *names
-	ended          *endings
 
 	messages, framingErrors, orphans    *handles[prometheus.Counter]
 	decisions, verdicts                 *handles[prometheus.Counter]
@@ -39,6 +38,9 @@ type Metrics struct {
 
 	approvals    *handles[prometheus.Observer]
 	judge, write prometheus.Observer
+
+	mu    sync.Mutex            // guards ended
+	ended map[[2]string]float64 // processes that have ended, by server and state
 }
 
 // New returns metrics that have counted nothing. build is the daemon's version.
@@ -46,7 +48,7 @@ type Metrics struct {
 func New(build string, state func() State) *Metrics {
 	m := &Metrics{
 		ours: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
-		servers: newNames(mostServers, mostServers), tools: newNames(mostToolsPerServer, mostTools), ended: &endings{by: map[[2]string]float64{}},
+		servers: newNames(mostServers, mostServers), tools: newNames(mostToolsPerServer, mostTools), ended: map[[2]string]float64{},
 	}
 	m.messages, m.framingErrors = m.counts(messages), m.counts(framingErrors)
 	m.orphans = m.counts(orphans)
@@ -60,7 +62,7 @@ func New(build string, state func() State) *Metrics {
 	m.approvals = m.measures(approvalLatency, slow)
 	m.judge, m.write = m.measures(judgeDuration, quick).of(), m.measures(auditWrite, quick).of()
 
-	m.ours.MustRegister(&collector{build: clean(build), state: state, servers: m.servers, ended: m.ended})
+	m.ours.MustRegister(&collector{m, clean(build), state})
 	m.process.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -136,3 +138,19 @@ func (s meter) Messages(side wire.Side, method string, n uint64) {
 
 // Refused implements gate.Meter.
 func (s meter) Refused(kind string) { s.m.framingErrors.of(s.server, kind).Inc() }
+
+// Ending is how the process of a server has ended.
+type Ending string
+
+const (
+	Exited    Ending = "exited"
+	Signalled Ending = "signalled"
+	Failed    Ending = "failed" // it could not be started
+)
+
+// Ended counts a process of a server that has ended.
+func (m *Metrics) Ended(server string, how Ending) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended[[2]string{m.servers.of("", server), string(how)}]++
+}

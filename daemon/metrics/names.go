@@ -108,11 +108,3 @@ func among(known map[string]bool, value string) string {
 	}
 	return other
 }
-
-// orNone returns value, which is one of a few that are written in our code.
-func orNone(value string) string {
-	if value == "" {
-		return none
-	}
-	return value
-}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -40,7 +41,7 @@ func (m *Metrics) count(r *record.Record, took time.Duration, lost bool) {
 	case record.KindCall:
 		m.call(r, took, lost)
 	case record.KindOutcome:
-		m.outcomes.of(m.servers.of("", r.Server), orNone(r.Verdict)).Inc()
+		m.outcomes.of(m.servers.of("", r.Server), cmp.Or(r.Verdict, none)).Inc()
 	case record.KindOrphan:
 		m.orphans.of(m.servers.of("", r.Server), r.Direction, among(methods, r.Method)).Inc()
 	case record.KindDecision:
@@ -65,7 +66,7 @@ func (m *Metrics) count(r *record.Record, took time.Duration, lost bool) {
 
 // call counts a verdict. One that could not be recorded is a refusal.
 func (m *Metrics) call(r *record.Record, took time.Duration, lost bool) {
-	verdict, by := r.Verdict, orNone(r.Gate)
+	verdict, by := r.Verdict, cmp.Or(r.Gate, none)
 	decision := verdict
 	switch {
 	case lost:
@@ -74,7 +75,7 @@ func (m *Metrics) call(r *record.Record, took time.Duration, lost bool) {
 		decision = r.Would
 	}
 	server := m.servers.of("", r.Server)
-	m.decisions.of(server, decision, orNone(r.Profile)).Inc()
+	m.decisions.of(server, decision, cmp.Or(r.Profile, none)).Inc()
 	m.verdicts.of(by, verdict).Inc()
 	if r.Method == "tools/call" && r.Direction == fromAgent {
 		m.toolCalls.of(server, m.tools.of(server, r.Tool), decision).Inc()

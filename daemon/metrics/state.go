@@ -56,33 +56,14 @@ type Audit struct {
 
 // collector tells the State whenever somebody looks.
 type collector struct {
-	build   string
-	state   func() State
-	servers *names
-	ended   *endings
+	*Metrics
+	build string
+	state func() State
 }
 
-// standing are the metrics that a collector tells.
-var standing = []definition{
-	serverState, activeServers, setInfo, setSince, setRules, setPolicies, reloadFailed, questionsOpen, callsWaiting,
-	heldDefinitions, withheldStarts, auditUnsynced, auditLag, auditUnindexed, auditSize, auditFailing,
-	processes, restarts, shims, sessions, ungoverned, buildInfo,
-}
-
-var descs = func() map[string]*prometheus.Desc {
-	all := map[string]*prometheus.Desc{}
-	for _, d := range standing {
-		all[d.name] = d.desc()
-	}
-	return all
-}()
-
-// Describe implements prometheus.Collector.
-func (c *collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range descs {
-		to <- d
-	}
-}
+// Describe implements prometheus.Collector. It describes nothing: what is collected
+// is checked when it is.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(to chan<- prometheus.Metric) {
@@ -91,7 +72,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		if d.kind == counter {
 			kind = prometheus.CounterValue
 		}
-		to <- prometheus.MustNewConstMetric(descs[d.name], kind, value, labels...)
+		to <- prometheus.MustNewConstMetric(prometheus.NewDesc(d.name, d.help, d.labels, nil), kind, value, labels...)
 	}
 	s := c.state()
 	tell(buildInfo, 1, c.build, runtime.Version())
@@ -151,7 +132,11 @@ func (c *collector) processes(tell func(definition, float64, ...string), all []S
 	for k, n := range again {
 		tell(restarts, n, k[0], k[1])
 	}
-	c.ended.addTo(by)
+	c.mu.Lock()
+	for k, n := range c.ended {
+		by[k] += n
+	}
+	c.mu.Unlock()
 	for k, n := range by {
 		tell(serverState, n, k[0], k[1])
 	}

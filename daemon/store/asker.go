@@ -2,11 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
-
-	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
 // AskerState is what became of a call that asks.
@@ -28,29 +25,24 @@ type Asker struct {
 	State      AskerState
 }
 
+var askers = newTable("askers", func(a *Asker) []column {
+	return []column{
+		{"attachment", &a.Attachment}, {"seq", bits(&a.Seq)}, {"question", id{questionPrefix, &a.Question}},
+		{"since", stamp(&a.Since)}, {"state", &a.State},
+	}
+})
+
 // PutAsker writes down a call that has joined a question, or what became of it.
 func (db *DB) PutAsker(ctx context.Context, a *Asker) error {
-	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error { return putAsker(tx, a) })
-	if err != nil {
-		return fmt.Errorf("keep a call of question %s: %w", a.Question, err)
-	}
-	return nil
+	return db.exec(ctx, "keep a call of question "+a.Question, askers.replace(a))
 }
 
 // ParkAsker writes down that a call was told to repeat itself.
 func (db *DB) ParkAsker(ctx context.Context, a *Asker) error {
 	parked := *a
 	parked.State = AskerParked
-	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		if _, err := tx.Exec("UPDATE questions SET parked = 1 WHERE n = ?", int64(ParseID(a.Question))); err != nil {
-			return err
-		}
-		return putAsker(tx, &parked)
-	})
-	if err != nil {
-		return fmt.Errorf("park a call of question %s: %w", a.Question, err)
-	}
-	return nil
+	return db.exec(ctx, "park a call of question "+a.Question,
+		write("UPDATE questions SET parked = 1 WHERE n = ?", id{questionPrefix, &a.Question}), askers.replace(&parked))
 }
 
 // TakeAnswer gives the answer of a question that has ended to the call a, and to
@@ -58,55 +50,17 @@ func (db *DB) ParkAsker(ctx context.Context, a *Asker) error {
 func (db *DB) TakeAnswer(ctx context.Context, a *Asker) error {
 	taker := *a
 	taker.State = AskerTold
-	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		result, err := tx.Exec("UPDATE questions SET spent = 1, edit = NULL WHERE n = ? AND spent = 0 AND state <> ?", int64(ParseID(a.Question)), StateOpen)
-		if err := one(result, err); err != nil {
-			return err
-		}
-		return putAsker(tx, &taker)
-	})
-	if err != nil {
-		return fmt.Errorf("take the answer to question %s: %w", a.Question, err)
-	}
-	db.erased(context.WithoutCancel(ctx))
-	return nil
+	return db.erase(ctx, "take the answer to question "+a.Question,
+		update("UPDATE questions SET spent = 1, edit = NULL WHERE n = ? AND spent = 0 AND state <> ?", id{questionPrefix, &a.Question}, StateOpen),
+		askers.replace(&taker))
 }
 
 // AskerOf returns what is known of a call, or ErrNotFound.
 func (db *DB) AskerOf(ctx context.Context, attachment string, seq uint64) (Asker, error) {
-	found, err := db.askers(ctx, "WHERE attachment = ? AND seq = ?", attachment, int64(seq))
-	if err == nil && len(found) == 0 {
-		err = gate.ErrNotFound
-	}
-	if err != nil {
-		return Asker{}, fmt.Errorf("call %d of attachment %s: %w", seq, attachment, err)
-	}
-	return found[0], nil
+	return askers.one(ctx, db, fmt.Sprintf("call %d of attachment %s", seq, attachment), "WHERE attachment = ? AND seq = ?", attachment, bits(&seq))
 }
 
 // Askers returns the calls of a question, oldest first.
 func (db *DB) Askers(ctx context.Context, question string) ([]Asker, error) {
-	return db.askers(ctx, "WHERE question = ? ORDER BY since, attachment, seq", int64(ParseID(question)))
-}
-
-func (db *DB) askers(ctx context.Context, where string, args ...any) ([]Asker, error) {
-	var all []Asker
-	err := db.each(ctx, "SELECT attachment, seq, question, since, state FROM askers "+where, func(scan func(...any) error) error {
-		var a Asker
-		var seq, n, since int64
-		err := scan(&a.Attachment, &seq, &n, &since, &a.State)
-		a.Seq, a.Question, a.Since = uint64(seq), formatID(uint64(n)), fromMicros(since)
-		all = append(all, a)
-		return err
-	}, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read the calls of questions: %w", err)
-	}
-	return all, nil
-}
-
-func putAsker(tx *sql.Tx, a *Asker) error {
-	_, err := tx.Exec("INSERT OR REPLACE INTO askers (attachment, seq, question, since, state) VALUES (?, ?, ?, ?, ?)",
-		a.Attachment, int64(a.Seq), int64(ParseID(a.Question)), micros(a.Since), a.State)
-	return err
+	return askers.all(ctx, db, "read the calls of questions", "WHERE question = ? ORDER BY since, attachment, seq", id{questionPrefix, &question})
 }

@@ -20,104 +20,66 @@ type Extension struct {
 	Decider   string    // who agreed
 }
 
+var extensions = newTable("extensions", func(e *Extension) []column {
+	return []column{
+		{"name", &e.Name}, {"listing", &e.Listing}, {"manifest", &e.Manifest}, {"installed", stamp(&e.Installed)},
+		{"decider", &e.Decider},
+	}
+})
+
 // KeepExtension writes e in place of the one of that name.
 func (db *DB) KeepExtension(ctx context.Context, e *Extension) error {
-	_, _, err := db.change(ctx, `INSERT INTO extensions (name, listing, manifest, installed, decider) VALUES (?, ?, ?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET listing = excluded.listing, manifest = excluded.manifest,
-			installed = excluded.installed, decider = excluded.decider`,
-		e.Name, e.Listing, e.Manifest, micros(e.Installed), e.Decider)
-	if err != nil {
-		return fmt.Errorf("keep extension %s: %w", e.Name, err)
-	}
-	return nil
+	return db.exec(ctx, "keep extension "+e.Name, extensions.replace(e))
 }
 
 // DropExtension forgets that an extension is installed; one that is not is no error.
 // What it has kept stays, unless it is to be purged.
 func (db *DB) DropExtension(ctx context.Context, name string, purge bool) error {
-	ctx = context.WithoutCancel(ctx)
-	statements := []string{`DELETE FROM extensions WHERE name = ?`}
+	all := []statement{write(`DELETE FROM extensions WHERE name = ?`, name)}
 	if purge {
-		statements = append(statements, `DELETE FROM extension_values WHERE extension = ?`, `DELETE FROM extension_memory WHERE extension = ?`)
+		all = append(all, write(`DELETE FROM extension_values WHERE extension = ?`, name), write(`DELETE FROM extension_memory WHERE extension = ?`, name))
 	}
-	err := db.together(ctx, func(tx *sql.Tx) error {
-		for _, statement := range statements {
-			if _, err := tx.ExecContext(ctx, statement, name); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("erase extension %s: %w", name, err)
-	}
-	db.erased(ctx)
-	return nil
+	return db.erase(ctx, "erase extension "+name, all...)
 }
 
 // CountMemory returns how many records an extension has written down.
 func (db *DB) CountMemory(ctx context.Context, extension string) (n int, err error) {
 	err = db.sql.QueryRowContext(ctx, `SELECT count(*) FROM extension_memory WHERE extension = ?`, extension).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("read the memory of extension %s: %w", extension, err)
-	}
-	return n, nil
+	return n, while("read the memory of extension "+extension, err)
 }
 
 // Extensions returns every extension that is kept, by name.
 func (db *DB) Extensions(ctx context.Context) ([]Extension, error) {
-	var all []Extension
-	err := db.each(ctx, `SELECT name, listing, manifest, installed, decider FROM extensions ORDER BY name`, func(scan func(...any) error) error {
-		var e Extension
-		var installed int64
-		err := scan(&e.Name, &e.Listing, &e.Manifest, &installed, &e.Decider)
-		e.Installed = fromMicros(installed)
-		all = append(all, e)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read extensions: %w", err)
-	}
-	return all, nil
+	return extensions.all(ctx, db, "read extensions", "ORDER BY name")
 }
 
 // ExtensionValues returns what was set in an extension's own configuration.
 func (db *DB) ExtensionValues(ctx context.Context, extension string) (map[string]string, error) {
 	values := map[string]string{}
-	err := db.each(ctx, `SELECT key, value FROM extension_values WHERE extension = ?`, func(scan func(...any) error) error {
+	err := db.each(ctx, "read the configuration of extension "+extension, func(scan func(...any) error) error {
 		var key, value string
 		err := scan(&key, &value)
 		values[key] = value
 		return err
-	}, extension)
-	if err != nil {
-		return nil, fmt.Errorf("read the configuration of extension %s: %w", extension, err)
-	}
-	return values, nil
+	}, `SELECT key, value FROM extension_values WHERE extension = ?`, extension)
+	return values, err
 }
 
 // SetExtensionValue sets one value. One key more than most is gate.ErrTooLarge.
 func (db *DB) SetExtensionValue(ctx context.Context, extension, key, value string, most int) error {
 	ctx = context.WithoutCancel(ctx)
-	err := db.together(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO extension_values (extension, key, value) VALUES (?, ?, ?)
-			ON CONFLICT (extension, key) DO UPDATE SET value = excluded.value`, extension, key, value)
+	return while("configure extension "+extension, db.together(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO extension_values (extension, key, value) VALUES (?, ?, ?)`, extension, key, value)
 		if err != nil {
 			return err
 		}
 		var n int
-		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM extension_values WHERE extension = ?`, extension).Scan(&n); err != nil {
-			return err
+		err = tx.QueryRowContext(ctx, `SELECT count(*) FROM extension_values WHERE extension = ?`, extension).Scan(&n)
+		if err == nil && n > most {
+			err = fmt.Errorf("%w: at most %d values are kept", gate.ErrTooLarge, most)
 		}
-		if n > most {
-			return fmt.Errorf("%w: at most %d values are kept", gate.ErrTooLarge, most)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("configure extension %s: %w", extension, err)
-	}
-	return nil
+		return err
+	}))
 }
 
 // Memory is something that an extension has written down.
@@ -139,32 +101,23 @@ type MemoryBounds struct {
 func (db *DB) AppendMemory(ctx context.Context, extension string, m *Memory, bounds MemoryBounds) error {
 	tags, err := json.Marshal(m.Tags)
 	if err != nil {
-		return fmt.Errorf("write the memory of extension %s: %w", extension, err)
+		return while("write the memory of extension "+extension, err)
 	}
 	ctx = context.WithoutCancel(ctx)
-	size := len(m.Content) + len(tags) + len(m.Meta)
-	err = db.together(ctx, func(tx *sql.Tx) error {
+	return while("write the memory of extension "+extension, db.together(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO extension_memory (extension, written, content, tags, meta, size) VALUES (?, ?, ?, ?, ?, ?)`,
-			extension, m.Written.UnixMilli(), m.Content, string(tags), string(m.Meta), size)
-		if err != nil {
-			return err
-		}
-		for {
+			extension, m.Written.UnixMilli(), m.Content, string(tags), string(m.Meta), len(m.Content)+len(tags)+len(m.Meta))
+		for err == nil {
 			var n int
 			var bytes, oldest int64
-			err := tx.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(size), 0), coalesce(min(n), 0) FROM extension_memory WHERE extension = ?`, extension).Scan(&n, &bytes, &oldest)
+			err = tx.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(size), 0), coalesce(min(n), 0) FROM extension_memory WHERE extension = ?`, extension).Scan(&n, &bytes, &oldest)
 			if err != nil || n <= bounds.Records && bytes <= bounds.Bytes {
-				return err
+				break
 			}
-			if _, err := tx.ExecContext(ctx, `DELETE FROM extension_memory WHERE n = ?`, oldest); err != nil {
-				return err
-			}
+			_, err = tx.ExecContext(ctx, `DELETE FROM extension_memory WHERE n = ?`, oldest)
 		}
-	})
-	if err != nil {
-		return fmt.Errorf("write the memory of extension %s: %w", extension, err)
-	}
-	return nil
+		return err
+	}))
 }
 
 var errEnough = errors.New("enough")
@@ -179,28 +132,21 @@ func (db *DB) EachMemory(ctx context.Context, extension string, since, until tim
 	if !until.IsZero() {
 		to = until.UnixMilli()
 	}
-	err := db.each(ctx, `SELECT written, content, tags, meta FROM extension_memory
-		WHERE extension = ? AND written BETWEEN ? AND ? ORDER BY n DESC`, func(scan func(...any) error) error {
+	err := db.each(ctx, "read the memory of extension "+extension, func(scan func(...any) error) error {
 		var m Memory
 		var written int64
-		var tags, meta []byte
-		if err := scan(&written, &m.Content, &tags, &meta); err != nil {
+		if err := scan(&written, &m.Content, jsonText(&m.Tags), text(&m.Meta)); err != nil {
 			return err
 		}
-		if err := json.Unmarshal(tags, &m.Tags); err != nil {
-			return fmt.Errorf("tags: %w", err)
-		}
 		m.Written = time.UnixMilli(written).UTC()
-		if len(meta) > 0 {
-			m.Meta = meta
-		}
 		if !see(&m) {
 			return errEnough
 		}
 		return nil
-	}, extension, from, to)
-	if err != nil && !errors.Is(err, errEnough) {
-		return fmt.Errorf("read the memory of extension %s: %w", extension, err)
+	}, `SELECT written, content, tags, meta FROM extension_memory
+		WHERE extension = ? AND written BETWEEN ? AND ? ORDER BY n DESC`, extension, from, to)
+	if errors.Is(err, errEnough) {
+		return nil
 	}
-	return nil
+	return err
 }

@@ -2,11 +2,7 @@ package store
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -67,34 +63,28 @@ type Bounds struct {
 	Note     string
 }
 
-// ParseGrantID returns the number in the id of a grant, 0 for what is none.
-func ParseGrantID(id string) uint64 {
-	n, err := strconv.ParseUint(strings.TrimPrefix(id, "G-"), 10, 63)
-	if err != nil || formatGrantID(n) != id {
-		return 0
-	}
-	return n
-}
+const grantPrefix = "G-"
 
-func formatGrantID(n uint64) string { return fmt.Sprintf("G-%d", n) }
+// ParseGrantID returns the number in the id of a grant, 0 for what is none.
+func ParseGrantID(id string) uint64 { return uint64(parseID(grantPrefix, id)) }
+
+var grants = newTable("grants", func(g *Grant) []column {
+	return []column{
+		{"n", id{grantPrefix, &g.ID}}, {"created", stamp(&g.Created)}, {"expires", stamp(&g.Expires)},
+		{"boot", &g.Boot}, {"deadline", &g.Deadline}, {"times", bits(&g.Times)}, {"used", bits(&g.Used)},
+		{"ended", stamp(&g.Ended)}, {"end", &g.End}, {"uses", jsonText(&g.Uses)}, {"bounds", jsonText(&g.Bounds)},
+	}
+})
 
 // AddGrant keeps a grant and gives it its ID.
 func (db *DB) AddGrant(ctx context.Context, g *Grant) error {
-	bounds, err := json.Marshal(&g.Bounds)
+	added := *g
+	added.ID = ""
+	n, err := db.add(ctx, "keep grant", grants.insert(&added))
 	if err != nil {
-		return fmt.Errorf("keep grant: %w", err)
+		return err
 	}
-	_, result, err := db.change(ctx, `INSERT INTO grants (created, expires, boot, deadline, times, used, ended, end, bounds)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		micros(g.Created), micros(g.Expires), g.Boot, int64(g.Deadline), int64(g.Times), int64(g.Used), micros(g.Ended), g.End, string(bounds))
-	if err != nil {
-		return fmt.Errorf("keep grant: %w", err)
-	}
-	n, err := result.LastInsertId()
-	if err != nil {
-		return fmt.Errorf("keep grant: %w", err)
-	}
-	g.ID = formatGrantID(uint64(n))
+	g.ID = formatID(grantPrefix, n)
 	return nil
 }
 
@@ -103,17 +93,10 @@ func (db *DB) AddGrant(ctx context.Context, g *Grant) error {
 // g is as it was kept; its Used and Uses are changed when the error is nil.
 func (db *DB) UseGrant(ctx context.Context, g *Grant, u Use) error {
 	uses := append(slices.Clone(g.Uses[max(0, len(g.Uses)-lastUses+1):]), u)
-	text, err := json.Marshal(uses)
-	var n int64
-	if err == nil {
-		n, _, err = db.change(ctx, "UPDATE grants SET used = used + 1, uses = ? WHERE n = ? AND ended = 0 AND (times = 0 OR used < times)",
-			string(text), int64(ParseGrantID(g.ID)))
-	}
-	if err == nil && n == 0 {
-		err = gate.ErrDecided
-	}
+	err := db.exec(ctx, "use grant "+g.ID, update("UPDATE grants SET used = used + 1, uses = ? WHERE n = ? AND ended = 0 AND (times = 0 OR used < times)",
+		jsonText(uses), id{grantPrefix, &g.ID}))
 	if err != nil {
-		return fmt.Errorf("use grant %s: %w", g.ID, err)
+		return err
 	}
 	g.Used, g.Uses = g.Used+1, uses
 	return nil
@@ -122,62 +105,22 @@ func (db *DB) UseGrant(ctx context.Context, g *Grant, u Use) error {
 // EndGrant writes down that a grant has ended: its Ended and End. ErrDecided means
 // that it had before.
 func (db *DB) EndGrant(ctx context.Context, g *Grant) error {
-	n, _, err := db.change(ctx, "UPDATE grants SET ended = ?, end = ? WHERE n = ? AND ended = 0",
-		micros(g.Ended), g.End, int64(ParseGrantID(g.ID)))
-	if err == nil && n == 0 {
-		err = gate.ErrDecided
-	}
-	if err != nil {
-		return fmt.Errorf("end grant %s: %w", g.ID, err)
-	}
-	return nil
+	return db.exec(ctx, "end grant "+g.ID, update("UPDATE grants SET ended = ?, end = ? WHERE n = ? AND ended = 0",
+		stamp(&g.Ended), g.End, id{grantPrefix, &g.ID}))
 }
 
 // Grants returns those in force, oldest first.
 func (db *DB) Grants(ctx context.Context) ([]Grant, error) {
-	return db.grants(ctx, "WHERE ended = 0 ORDER BY n")
+	return grants.all(ctx, db, "read grants", "WHERE ended = 0 ORDER BY n")
 }
 
 // EndedGrants returns the newest that have ended, newest first, at most limit.
 func (db *DB) EndedGrants(ctx context.Context, limit int) ([]Grant, error) {
-	return db.grants(ctx, "WHERE ended <> 0 ORDER BY n DESC LIMIT ?", limit)
+	return grants.all(ctx, db, "read grants", "WHERE ended <> 0 ORDER BY n DESC LIMIT ?", limit)
 }
 
 // PruneGrants removes those that have ended but for the newest keep.
 func (db *DB) PruneGrants(ctx context.Context, keep int) error {
-	_, _, err := db.change(ctx, `DELETE FROM grants WHERE ended <> 0 AND n <=
-		(SELECT n FROM grants WHERE ended <> 0 ORDER BY n DESC LIMIT 1 OFFSET ?)`, keep)
-	if err != nil {
-		return fmt.Errorf("prune grants: %w", err)
-	}
-	return nil
-}
-
-func (db *DB) grants(ctx context.Context, where string, args ...any) ([]Grant, error) {
-	var all []Grant
-	const columns = "n, created, expires, boot, deadline, times, used, ended, end, uses, bounds"
-	err := db.each(ctx, "SELECT "+columns+" FROM grants "+where, func(scan func(...any) error) error {
-		var g Grant
-		var n, created, expires, deadline, times, used, ended int64
-		var uses, bounds []byte
-		if err := scan(&n, &created, &expires, &g.Boot, &deadline, &times, &used, &ended, &g.End, &uses, &bounds); err != nil {
-			return err
-		}
-		if len(uses) > 0 {
-			if err := json.Unmarshal(uses, &g.Uses); err != nil {
-				return fmt.Errorf("%s: %w", formatGrantID(uint64(n)), err)
-			}
-		}
-		g.ID, g.Deadline, g.Times, g.Used = formatGrantID(uint64(n)), time.Duration(deadline), uint64(times), uint64(used)
-		g.Created, g.Expires, g.Ended = fromMicros(created), fromMicros(expires), fromMicros(ended)
-		if err := json.Unmarshal(bounds, &g.Bounds); err != nil {
-			return fmt.Errorf("%s: %w", g.ID, err)
-		}
-		all = append(all, g)
-		return nil
-	}, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read grants: %w", err)
-	}
-	return all, nil
+	return db.exec(ctx, "prune grants", write(`DELETE FROM grants WHERE ended <> 0 AND n <=
+		(SELECT n FROM grants WHERE ended <> 0 ORDER BY n DESC LIMIT 1 OFFSET ?)`, keep))
 }

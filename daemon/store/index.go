@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -16,7 +15,7 @@ import (
 // anew from the log at any time, so that it is not kept safe as state.db is, and
 // is thrown away when it is broken or of another version. It holds no values of
 // arguments, only what the records themselves say.
-type Index struct{ DB }
+type Index struct{ *DB }
 
 // indexVersion is raised when the file or what is indexed changes.
 const indexVersion = 1
@@ -74,20 +73,14 @@ func openIndex(path string) (*Index, error) {
 	if err := claim(path); err != nil {
 		return nil, err
 	}
-	options := url.Values{
-		"_txlock": {"immediate"}, "_defensive": {"1"}, "_dqs": {"0"},
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(OFF)", "foreign_keys(ON)", "temp_store(MEMORY)", "trusted_schema(OFF)", "cache_size(-1024)"},
-	}
-	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: options.Encode()}
-	handle, err := sql.Open("sqlite", u.String())
+	db, err := connect(path, "synchronous(OFF)", "cache_size(-1024)")
 	if err != nil {
 		return nil, err
 	}
-	handle.SetMaxOpenConns(1)
-	x := &Index{DB{sql: handle}}
+	x := &Index{db}
 	if err := x.prepare(context.Background()); err != nil {
 		// The first error counts; what is in the file is thrown away.
-		_ = handle.Close()
+		_ = db.sql.Close()
 		return nil, err
 	}
 	return x, nil
@@ -110,43 +103,34 @@ func (x *Index) prepare(ctx context.Context) error {
 	})
 }
 
+var blocks = newTable("blocks", func(b *record.Block) []column {
+	return []column{
+		{"segment", &b.Segment}, {"start", &b.From}, {"finish", &b.To}, {"first", &b.First}, {"last", &b.Last},
+		{"since", stamp(&b.Since)}, {"until", stamp(&b.Until)},
+	}
+})
+
 // Blocks returns what is known of the log with the given id, in the order of the
 // log, and forgets what is known of any other.
 func (x *Index) Blocks(log string) ([]record.Block, error) {
+	const doing = "read the index of the audit log"
 	ctx := context.Background() // it is local
-	var blocks []record.Block
 	var known string
 	err := x.sql.QueryRowContext(ctx, "SELECT id FROM log").Scan(&known)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && known != log {
-		err = x.together(ctx, func(tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, "DELETE FROM postings; DELETE FROM blocks; INSERT OR REPLACE INTO log VALUES (1, ?)", log)
-			return err
-		})
-	}
-	if err == nil {
-		err = x.each(ctx, "SELECT segment, start, finish, first, last, since, until FROM blocks ORDER BY segment, start", func(scan func(...any) error) error {
-			var b record.Block
-			var since, until int64
-			if err := scan(&b.Segment, &b.From, &b.To, &b.First, &b.Last, &since, &until); err != nil {
-				return err
-			}
-			b.Since, b.Until = fromMicros(since), fromMicros(until)
-			blocks = append(blocks, b)
-			return nil
-		})
+		return nil, x.exec(ctx, doing, write("DELETE FROM postings"), write("DELETE FROM blocks"), write("INSERT OR REPLACE INTO log VALUES (1, ?)", log))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the index of the audit log: %w", err)
+		return nil, while(doing, err)
 	}
-	return blocks, nil
+	return blocks.all(ctx, x.DB, doing, "ORDER BY segment, start")
 }
 
 // Add remembers one more block.
 func (x *Index) Add(b record.Block, postings []record.Posting) error {
 	ctx := context.Background()
-	err := x.together(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", b.Segment, b.From, b.To, b.First, b.Last, micros(b.Since), micros(b.Until))
-		if err != nil {
+	return while("add to the index of the audit log", x.together(ctx, func(tx *sql.Tx) error {
+		if _, err := blocks.insert(&b).run(ctx, tx); err != nil {
 			return err
 		}
 		insert, err := tx.PrepareContext(ctx, "INSERT INTO postings VALUES (?, ?, ?, ?, ?)")
@@ -159,11 +143,7 @@ func (x *Index) Add(b record.Block, postings []record.Posting) error {
 			}
 		}
 		return insert.Close()
-	})
-	if err != nil {
-		return fmt.Errorf("add to the index of the audit log: %w", err)
-	}
-	return nil
+	}))
 }
 
 // Find returns the postings of a field in a block that have the word or none; all
@@ -174,14 +154,12 @@ func (x *Index) Find(ctx context.Context, b record.Block, field, word string) ([
 		query, args = query+" AND word IN ('', ?)", append(args, word)
 	}
 	var found []record.Posting
-	err := x.each(ctx, query, func(scan func(...any) error) error {
+	err := x.each(ctx, "search the index of the audit log", func(scan func(...any) error) error {
 		p := record.Posting{Field: field}
-		if err := scan(&p.Word, &p.Places); err != nil {
-			return err
-		}
+		err := scan(&p.Word, &p.Places)
 		found = append(found, p)
-		return nil
-	}, args...)
+		return err
+	}, query, args...)
 	return found, err
 }
 
@@ -192,8 +170,5 @@ func (x *Index) Forget(segment uint64) error { return x.forget("WHERE segment < 
 func (x *Index) Clear() error { return x.forget("") }
 
 func (x *Index) forget(which string, args ...any) error {
-	if _, _, err := x.change(context.Background(), "DELETE FROM blocks "+which, args...); err != nil {
-		return fmt.Errorf("forget a part of the index of the audit log: %w", err)
-	}
-	return nil
+	return x.exec(context.Background(), "forget a part of the index of the audit log", write("DELETE FROM blocks "+which, args...))
 }

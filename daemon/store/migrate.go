@@ -252,17 +252,3 @@ func (db *DB) migrate(ctx context.Context) error {
 		return err
 	})
 }
-
-// together runs do in one transaction: all of it is kept, or nothing.
-func (db *DB) together(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := db.sql.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := do(tx); err != nil {
-		// The error of do says what went wrong.
-		_ = tx.Rollback()
-		return err
-	}
-	return tx.Commit()
-}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -30,33 +29,24 @@ type Presence struct {
 	Recoverer string
 }
 
-// Presence returns what is kept; the zero value before there was anything.
-func (db *DB) Presence(ctx context.Context) (Presence, error) {
-	var p Presence
-	err := db.each(ctx, `SELECT enrolled, enroller, salt, passes, memory, threads, verifier, sealed, step,
-		failures, lock, boot, deadline, recovered, recoverer FROM presence`, func(scan func(...any) error) error {
-		var enrolled, recovered int64
-		err := scan(&enrolled, &p.Enroller, &p.Salt, &p.Passes, &p.Memory, &p.Threads, &p.Verifier, &p.Sealed, &p.Step,
-			&p.Failures, &p.Lock, &p.Boot, &p.Deadline, &recovered, &p.Recoverer)
-		p.Enrolled, p.Recovered = fromMicros(enrolled), fromMicros(recovered)
-		return err
-	})
-	if err != nil {
-		return Presence{}, fmt.Errorf("read presence: %w", err)
+var presences = newTable("presence", func(p *Presence) []column {
+	one := 1 // there is one row
+	return []column{
+		{"one", &one}, {"enrolled", stamp(&p.Enrolled)}, {"enroller", &p.Enroller}, {"salt", &p.Salt},
+		{"passes", &p.Passes}, {"memory", &p.Memory}, {"threads", &p.Threads}, {"verifier", &p.Verifier},
+		{"sealed", &p.Sealed}, {"step", &p.Step}, {"failures", &p.Failures}, {"lock", &p.Lock}, {"boot", &p.Boot},
+		{"deadline", &p.Deadline}, {"recovered", stamp(&p.Recovered)}, {"recoverer", &p.Recoverer},
 	}
-	return p, nil
+})
+
+// Presence returns what is kept; the zero value before there was anything.
+func (db *DB) Presence(ctx context.Context) (p Presence, err error) {
+	err = presences.each(ctx, db, "read presence", func(kept Presence) { p = kept }, "")
+	return p, err
 }
 
 // PutPresence keeps p in place of what was kept before. What it holds no more is
 // erased from the file.
 func (db *DB) PutPresence(ctx context.Context, p *Presence) error {
-	_, _, err := db.change(ctx, `INSERT OR REPLACE INTO presence (one, enrolled, enroller, salt, passes, memory, threads, verifier, sealed, step,
-		failures, lock, boot, deadline, recovered, recoverer) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		micros(p.Enrolled), p.Enroller, p.Salt, p.Passes, p.Memory, p.Threads, p.Verifier, p.Sealed, p.Step,
-		p.Failures, int64(p.Lock), p.Boot, int64(p.Deadline), micros(p.Recovered), p.Recoverer)
-	if err != nil {
-		return fmt.Errorf("keep presence: %w", err)
-	}
-	db.erased(context.WithoutCancel(ctx))
-	return nil
+	return db.erase(ctx, "keep presence", presences.replace(p))
 }

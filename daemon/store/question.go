@@ -2,12 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -81,178 +75,69 @@ type Question struct {
 	Approver string // who answered, as the surface said
 }
 
+const questionPrefix = "A-"
+
 // ParseID returns the number in the id of a question, 0 for what is none.
-func ParseID(id string) uint64 {
-	n, err := strconv.ParseUint(strings.TrimPrefix(id, "A-"), 10, 63)
-	if err != nil || formatID(n) != id {
-		return 0
+func ParseID(id string) uint64 { return uint64(parseID(questionPrefix, id)) }
+
+var questions = newTable("questions", func(q *Question) []column {
+	return []column{
+		{"n", id{questionPrefix, &q.ID}}, {"state", &q.State}, {"created", stamp(&q.Created)},
+		{"expires", stamp(&q.Expires)}, {"boot", &q.Boot}, {"deadline", &q.Deadline}, {"attachment", &q.Attachment},
+		{"seq", bits(&q.Seq)}, {"call", &q.Call}, {"session", &q.Session}, {"agent", &q.Agent}, {"project", &q.Project},
+		{"server", &q.Server}, {"launch", &q.Launch}, {"direction", &q.Direction}, {"method", &q.Method}, {"tool", &q.Tool},
+		{"profile", &q.Profile}, {"params", &q.Params}, {"subject", digests(&q.Subject)}, {"reason", &q.Reason},
+		{"rule", &q.Rule}, {"workflow", &q.Workflow}, {"facts", jsonText(&q.Facts)}, {"surfaces", jsonText(&q.Surfaces)},
+		{"decided", stamp(&q.Decided)}, {"decider", &q.Decider}, {"surface", &q.Surface}, {"note", &q.Note},
+		{"validity", &q.Validity}, {"parked", &q.Parked}, {"good", stamp(&q.Good)}, {"spent", &q.Spent},
+		{"definition", optionalDigests(&q.Definition)}, {"members", jsonText(&q.Members)}, {"edited", &q.Edited},
+		{"edit", &q.Edit}, {"basis", optionalDigests(&q.Basis.Rule, &q.Basis.Workflow)}, {"approver", &q.Approver},
+		{"level", &q.Level},
 	}
-	return n
-}
-
-func formatID(n uint64) string { return fmt.Sprintf("A-%d", n) }
-
-const questionColumns = `state, created, expires, boot, deadline, attachment, seq, call, session, agent, project, server,
-	launch, direction, method, tool, profile, params, subject, reason, rule, workflow, facts, surfaces, decided, decider, surface, note,
-	validity, parked, good, spent, definition, members, edited, edit, basis, approver, level`
+})
 
 // AddQuestion files an open question, of which its call is the first asker, and
 // gives it its ID.
 func (db *DB) AddQuestion(ctx context.Context, q *Question) error {
-	facts, surfaces, members, err := lists(q)
+	added := *q
+	added.ID = ""
+	n, err := db.add(ctx, "file question", questions.insert(&added),
+		write(`INSERT INTO askers (attachment, seq, question, since, state) VALUES (?, ?, last_insert_rowid(), ?, ?)`,
+			q.Attachment, bits(&q.Seq), stamp(&q.Created), AskerWaits))
 	if err != nil {
-		return fmt.Errorf("file question: %w", err)
+		return err
 	}
-	var n int64
-	err = db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		result, err := tx.Exec(`INSERT INTO questions (`+questionColumns+`) VALUES (?`+strings.Repeat(", ?", 38)+`)`,
-			q.State, micros(q.Created), micros(q.Expires), q.Boot, int64(q.Deadline), q.Attachment, int64(q.Seq), q.Call,
-			q.Session, q.Agent, q.Project, q.Server, q.Launch, q.Direction, q.Method, q.Tool, q.Profile, q.Params, q.Subject[:],
-			q.Reason, q.Rule, q.Workflow, facts, surfaces, micros(q.Decided), q.Decider, q.Surface, q.Note,
-			int64(q.Validity), q.Parked, micros(q.Good), q.Spent, digestOf(q.Definition), members, q.Edited, q.Edit, basisOf(q.Basis), q.Approver, q.Level)
-		if err != nil {
-			return err
-		}
-		if n, err = result.LastInsertId(); err != nil {
-			return err
-		}
-		return putAsker(tx, &Asker{
-			Attachment: q.Attachment, Seq: q.Seq, Question: formatID(uint64(n)), Since: q.Created, State: AskerWaits,
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("file question: %w", err)
-	}
-	q.ID = formatID(uint64(n))
+	q.ID = formatID(questionPrefix, n)
 	return nil
 }
 
-// digestOf is how a digest is kept that may not be known.
-func digestOf(digest [32]byte) []byte {
-	if digest == [32]byte{} {
-		return nil
-	}
-	return digest[:]
-}
-
-// basisOf is how a basis is kept: its two digests, one after the other.
-func basisOf(b gate.Basis) []byte {
-	if b == (gate.Basis{}) {
-		return nil
-	}
-	return slices.Concat(b.Rule[:], b.Workflow[:])
-}
-
-// lists are the members of a question that are kept as JSON.
-func lists(q *Question) (facts, surfaces, members string, err error) {
-	f, err := json.Marshal(q.Facts)
-	if err != nil {
-		return "", "", "", err
-	}
-	s, err := json.Marshal(q.Surfaces)
-	if err != nil || q.Members == nil {
-		return string(f), string(s), "", err
-	}
-	m, err := json.Marshal(q.Members)
-	return string(f), string(s), string(m), err
-}
+const readingQuestions = "read questions"
 
 // EachOpen calls f with each question that is open, oldest first, and holds none of
 // them: together their calls may be long.
 func (db *DB) EachOpen(ctx context.Context, f func(Question)) error {
-	return db.eachQuestion(ctx, f, "WHERE state = 'open' ORDER BY n")
+	return questions.each(ctx, db, readingQuestions, f, "WHERE state = 'open' ORDER BY n")
 }
 
 // ReadyQuestions returns those that have ended and whose answer waits for a call,
 // oldest first.
 func (db *DB) ReadyQuestions(ctx context.Context) ([]Question, error) {
-	return db.questions(ctx, "WHERE state <> 'open' AND spent = 0 AND good > 0 ORDER BY n")
+	return questions.all(ctx, db, readingQuestions, "WHERE state <> 'open' AND spent = 0 AND good > 0 ORDER BY n")
 }
 
 // EndedQuestions returns the newest questions that have ended, newest first, at
 // most limit.
 func (db *DB) EndedQuestions(ctx context.Context, limit int) ([]Question, error) {
-	return db.questions(ctx, "WHERE state <> 'open' ORDER BY n DESC LIMIT ?", limit)
+	return questions.all(ctx, db, readingQuestions, "WHERE state <> 'open' ORDER BY n DESC LIMIT ?", limit)
 }
 
 // Question returns the question with the given ID, or ErrNotFound.
 func (db *DB) Question(ctx context.Context, id string) (Question, error) {
-	return db.question(ctx, id, "WHERE n = ?", int64(ParseID(id)))
+	return questions.one(ctx, db, "question "+id, "WHERE n = ?", ParseID(id))
 }
 
 // PruneQuestions removes ended questions but for the newest keep.
 func (db *DB) PruneQuestions(ctx context.Context, keep int) error {
-	_, _, err := db.change(ctx, `DELETE FROM questions WHERE state <> 'open' AND n <=
-		(SELECT n FROM questions WHERE state <> 'open' ORDER BY n DESC LIMIT 1 OFFSET ?)`, keep)
-	if err != nil {
-		return fmt.Errorf("prune questions: %w", err)
-	}
-	return nil
-}
-
-func (db *DB) question(ctx context.Context, name, where string, args ...any) (Question, error) {
-	found, err := db.questions(ctx, where, args...)
-	if err == nil && len(found) == 0 {
-		err = gate.ErrNotFound
-	}
-	if err != nil {
-		return Question{}, fmt.Errorf("question %s: %w", name, err)
-	}
-	return found[0], nil
-}
-
-func (db *DB) questions(ctx context.Context, where string, args ...any) ([]Question, error) {
-	var all []Question
-	err := db.eachQuestion(ctx, func(q Question) { all = append(all, q) }, where, args...)
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-func (db *DB) eachQuestion(ctx context.Context, f func(Question), where string, args ...any) error {
-	err := db.each(ctx, `SELECT n, `+questionColumns+` FROM questions `+where, func(scan func(...any) error) error {
-		q, err := scanQuestion(scan)
-		if err == nil {
-			f(q)
-		}
-		return err
-	}, args...)
-	if err != nil {
-		return fmt.Errorf("read questions: %w", err)
-	}
-	return nil
-}
-
-func scanQuestion(scan func(...any) error) (Question, error) {
-	var q Question
-	var n, created, expires, deadline, seq, decided, good int64
-	var subject, facts, surfaces, definition, members, basis []byte
-	err := scan(&n, &q.State, &created, &expires, &q.Boot, &deadline, &q.Attachment, &seq, &q.Call, &q.Session,
-		&q.Agent, &q.Project, &q.Server, &q.Launch, &q.Direction, &q.Method, &q.Tool, &q.Profile, &q.Params, &subject,
-		&q.Reason, &q.Rule, &q.Workflow, &facts, &surfaces, &decided, &q.Decider, &q.Surface, &q.Note,
-		&q.Validity, &q.Parked, &good, &q.Spent, &definition, &members, &q.Edited, &q.Edit, &basis, &q.Approver, &q.Level)
-	if err != nil {
-		return q, err
-	}
-	q.ID, q.Seq, q.Deadline = formatID(uint64(n)), uint64(seq), time.Duration(deadline)
-	q.Created, q.Expires, q.Decided = fromMicros(created), fromMicros(expires), fromMicros(decided)
-	q.Good = fromMicros(good)
-	copy(q.Definition[:], definition)
-	copy(q.Basis.Workflow[:], basis[copy(q.Basis.Rule[:], basis):])
-	if copy(q.Subject[:], subject) != len(q.Subject) {
-		return q, fmt.Errorf("%s: the subject is cut: %w", q.ID, gate.ErrInvalid)
-	}
-	if err := json.Unmarshal(facts, &q.Facts); err != nil {
-		return q, fmt.Errorf("%s: facts: %w", q.ID, err)
-	}
-	if err := json.Unmarshal(surfaces, &q.Surfaces); err != nil {
-		return q, fmt.Errorf("%s: surfaces: %w", q.ID, err)
-	}
-	if len(members) > 0 {
-		if err := json.Unmarshal(members, &q.Members); err != nil {
-			return q, fmt.Errorf("%s: members: %w", q.ID, err)
-		}
-	}
-	return q, nil
+	return db.exec(ctx, "prune questions", write(`DELETE FROM questions WHERE state <> 'open' AND n <=
+		(SELECT n FROM questions WHERE state <> 'open' ORDER BY n DESC LIMIT 1 OFFSET ?)`, keep))
 }

@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"fmt"
 	"time"
 )
 
@@ -34,93 +31,56 @@ type File struct {
 	Journal []byte // internal/agentconf's own record of how to put it back
 }
 
+// sessionFile is a File as it is kept, with where it belongs.
+type sessionFile struct {
+	session string
+	place   int
+	File
+}
+
+var (
+	sessions = newTable("sessions", func(s *Session) []column {
+		return []column{
+			{"id", &s.ID}, {"agent", &s.Agent}, {"command", jsonText(&s.Command)}, {"project", &s.Project},
+			{"profile", &s.Profile}, {"keep", &s.Keep}, {"pid", &s.Wrap.PID}, {"started", bits(&s.Wrap.Start)},
+			{"opened", stamp(&s.Opened)}, {"state", &s.State},
+		}
+	})
+	sessionFiles = newTable("session_files", func(f *sessionFile) []column {
+		return []column{
+			{"session", &f.session}, {"place", &f.place}, {"path", &f.Path}, {"journal", blob(&f.Journal)},
+		}
+	})
+)
+
 // PutSession keeps s, in place of what was kept under its ID.
 func (db *DB) PutSession(ctx context.Context, s *Session) error {
-	command, err := json.Marshal(s.Command)
-	if err != nil {
-		return fmt.Errorf("keep session: %w", err)
+	all := []statement{sessions.replace(s), write(`DELETE FROM session_files WHERE session = ?`, s.ID)}
+	for i, f := range s.Files {
+		all = append(all, sessionFiles.insert(&sessionFile{s.ID, i, f}))
 	}
-	ctx = context.WithoutCancel(ctx)
-	err = db.together(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO sessions (id, agent, command, project, profile, keep, pid, started, opened, state)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			s.ID, s.Agent, string(command), s.Project, s.Profile, s.Keep, s.Wrap.PID, int64(s.Wrap.Start), micros(s.Opened), s.State)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM session_files WHERE session = ?`, s.ID); err != nil {
-			return err
-		}
-		for i, f := range s.Files {
-			_, err := tx.ExecContext(ctx, `INSERT INTO session_files (session, place, path, journal) VALUES (?, ?, ?, ?)`,
-				s.ID, i, f.Path, append([]byte{}, f.Journal...))
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("keep session %s: %w", s.ID, err)
-	}
-	return nil
+	return db.exec(ctx, "keep session "+s.ID, all...)
 }
 
 // DeleteSession erases a session; one that is not there is no error. A journal
 // may hold what a file held, so that it does not stay behind.
 func (db *DB) DeleteSession(ctx context.Context, id string) error {
-	ctx = context.WithoutCancel(ctx)
-	err := db.together(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM session_files WHERE session = ?`, id); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE id = ?`, id)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("erase session %s: %w", id, err)
-	}
-	db.erased(ctx)
-	return nil
+	return db.erase(ctx, "erase session "+id,
+		write(`DELETE FROM session_files WHERE session = ?`, id), write(`DELETE FROM sessions WHERE id = ?`, id))
 }
 
 // Sessions returns all sessions, oldest first.
 func (db *DB) Sessions(ctx context.Context) ([]Session, error) {
-	var all []Session
-	places := map[string]int{}
-	err := db.each(ctx, `SELECT id, agent, command, project, profile, keep, pid, started, opened, state FROM sessions ORDER BY opened, id`,
-		func(scan func(...any) error) error {
-			var s Session
-			var command []byte
-			var started, opened int64
-			err := scan(&s.ID, &s.Agent, &command, &s.Project, &s.Profile, &s.Keep, &s.Wrap.PID, &started, &opened, &s.State)
-			if err != nil {
-				return err
-			}
-			s.Wrap.Start, s.Opened = uint64(started), fromMicros(opened)
-			if err := json.Unmarshal(command, &s.Command); err != nil {
-				return fmt.Errorf("%s: command: %w", s.ID, err)
-			}
-			places[s.ID] = len(all)
-			all = append(all, s)
-			return nil
-		})
+	all, err := sessions.all(ctx, db, "read sessions", "ORDER BY opened, id")
 	if err != nil {
-		return nil, fmt.Errorf("read sessions: %w", err)
+		return nil, err
 	}
-	err = db.each(ctx, `SELECT session, path, journal FROM session_files ORDER BY session, place`, func(scan func(...any) error) error {
-		var id string
-		var f File
-		if err := scan(&id, &f.Path, &f.Journal); err != nil {
-			return err
-		}
-		if i, ok := places[id]; ok {
-			all[i].Files = append(all[i].Files, f)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read sessions: %w", err)
+	files := map[string][]File{}
+	err = sessionFiles.each(ctx, db, "read sessions", func(f sessionFile) {
+		files[f.session] = append(files[f.session], f.File)
+	}, "ORDER BY session, place")
+	for i := range all {
+		all[i].Files = files[all[i].ID]
 	}
-	return all, nil
+	return all, err
 }

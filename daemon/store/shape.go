@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -23,88 +21,69 @@ type Shape struct {
 	Fault string
 }
 
+// shape is a Shape as it is kept, with where it belongs.
+type shape struct {
+	server, launch string
+	Shape
+}
+
+var (
+	listings = newTable("listings", func(l *Listing) []column {
+		return []column{
+			{"server", &l.Server}, {"launch", &l.Launch}, {"listed", stamp(&l.Listed)},
+		}
+	})
+	shapes = newTable("shapes", func(s *shape) []column {
+		return []column{
+			{"server", &s.server}, {"launch", &s.launch}, {"tool", &s.Tool}, {"takes", &s.Takes}, {"fault", &s.Fault},
+		}
+	})
+)
+
 // KeepListing keeps l, in place of what was kept of its server and launch.
 func (db *DB) KeepListing(ctx context.Context, l *Listing) error {
-	ctx = context.WithoutCancel(ctx)
-	err := db.together(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `DELETE FROM listings WHERE server = ? AND launch = ?`, l.Server, l.Launch)
-		if err != nil {
-			return err
-		}
-		if _, err = tx.ExecContext(ctx, `INSERT INTO listings (server, launch, listed) VALUES (?, ?, ?)`, l.Server, l.Launch, micros(l.Listed)); err != nil {
-			return err
-		}
-		for _, t := range l.Tools {
-			_, err := tx.ExecContext(ctx, `INSERT INTO shapes (server, launch, tool, takes, fault) VALUES (?, ?, ?, ?, ?)`,
-				l.Server, l.Launch, t.Tool, t.Takes, t.Fault)
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("keep the tools of %q: %w", l.Server, err)
+	all := []statement{dropListing(l.Server, l.Launch), listings.insert(l)}
+	for _, t := range l.Tools {
+		all = append(all, shapes.insert(&shape{l.Server, l.Launch, t}))
 	}
-	return nil
+	return db.exec(ctx, fmt.Sprintf("keep the tools of %q", l.Server), all...)
 }
 
 // DropListing forgets what a server has listed; nothing kept is no error.
 func (db *DB) DropListing(ctx context.Context, server, launch string) error {
-	if _, _, err := db.change(ctx, `DELETE FROM listings WHERE server = ? AND launch = ?`, server, launch); err != nil {
-		return fmt.Errorf("forget the tools of %q: %w", server, err)
-	}
-	return nil
+	return db.exec(ctx, fmt.Sprintf("forget the tools of %q", server), dropListing(server, launch))
+}
+
+func dropListing(server, launch string) statement {
+	return write(`DELETE FROM listings WHERE server = ? AND launch = ?`, server, launch)
 }
 
 // Listings returns what all servers have listed, the last one first.
 func (db *DB) Listings(ctx context.Context) ([]Listing, error) {
-	var all []Listing
-	places := map[[2]string]int{}
-	err := db.each(ctx, `SELECT server, launch, listed FROM listings ORDER BY listed DESC, server, launch`, func(scan func(...any) error) error {
-		var l Listing
-		var listed int64
-		err := scan(&l.Server, &l.Launch, &listed)
-		l.Listed = fromMicros(listed)
-		places[[2]string{l.Server, l.Launch}] = len(all)
-		all = append(all, l)
-		return err
-	})
+	const doing = "read the tools of servers"
+	all, err := listings.all(ctx, db, doing, "ORDER BY listed DESC, server, launch")
 	if err != nil {
-		return nil, fmt.Errorf("read the tools of servers: %w", err)
+		return nil, err
 	}
-	err = db.each(ctx, `SELECT server, launch, tool, takes, fault FROM shapes ORDER BY tool`, func(scan func(...any) error) error {
-		var server, launch string
-		var t Shape
-		if err := scan(&server, &launch, &t.Tool, &t.Takes, &t.Fault); err != nil {
-			return err
-		}
-		if i, ok := places[[2]string{server, launch}]; ok {
-			all[i].Tools = append(all[i].Tools, t)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the tools of servers: %w", err)
+	tools := map[[2]string][]Shape{}
+	err = shapes.each(ctx, db, doing, func(s shape) {
+		of := [2]string{s.server, s.launch}
+		tools[of] = append(tools[of], s.Shape)
+	}, "ORDER BY tool")
+	for i, l := range all {
+		all[i].Tools = tools[[2]string{l.Server, l.Launch}]
 	}
-	return all, nil
+	return all, err
 }
 
 // KeepStanding keeps the digest of the policy set that is in force.
 func (db *DB) KeepStanding(ctx context.Context, digest string) error {
-	if _, _, err := db.change(ctx, `INSERT OR REPLACE INTO standing (one, digest) VALUES (1, ?)`, digest); err != nil {
-		return fmt.Errorf("keep which set is in force: %w", err)
-	}
-	return nil
+	return db.exec(ctx, "keep which set is in force", write(`INSERT OR REPLACE INTO standing (one, digest) VALUES (1, ?)`, digest))
 }
 
 // Standing returns the digest of the policy set that was in force last, empty
 // when none was.
-func (db *DB) Standing(ctx context.Context) (string, error) {
-	var digest string
-	err := db.sql.QueryRowContext(ctx, `SELECT digest FROM standing`).Scan(&digest)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return "", fmt.Errorf("read which set was in force: %w", err)
-	}
-	return digest, nil
+func (db *DB) Standing(ctx context.Context) (digest string, err error) {
+	err = db.each(ctx, "read which set was in force", func(scan func(...any) error) error { return scan(&digest) }, `SELECT digest FROM standing`)
+	return digest, err
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"fmt"
 	"time"
 )
 
@@ -24,49 +22,33 @@ type Start struct {
 	Decider  string    // who has
 }
 
+var starts = newTable("starts", func(s *Start) []column {
+	return []column{
+		{"project", &s.Project}, {"server", &s.Server}, {"digest", &s.Digest}, {"shown", text(&s.Shown)},
+		{"noticed", stamp(&s.Noticed)}, {"accepted", stamp(&s.Accepted)}, {"decider", &s.Decider},
+	}
+})
+
 // KeepStart writes a start in place of the one of the same name and forgets those
 // in gone: all of it, or nothing.
 func (db *DB) KeepStart(ctx context.Context, s *Start, gone []StartKey) error {
-	err := db.together(context.WithoutCancel(ctx), func(tx *sql.Tx) error {
-		for _, k := range gone {
-			if _, err := tx.ExecContext(ctx, dropStart, k.Project, k.Server, k.Digest); err != nil {
-				return err
-			}
-		}
-		_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO starts (project, server, digest, shown, noticed, accepted, decider)
-			VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			s.Project, s.Server, s.Digest, string(s.Shown), micros(s.Noticed), micros(s.Accepted), s.Decider)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("keep what may be started: %w", err)
+	var all []statement
+	for _, k := range gone {
+		all = append(all, k.drop())
 	}
-	return nil
+	return db.exec(ctx, "keep what may be started", append(all, starts.replace(s))...)
 }
 
-const dropStart = `DELETE FROM starts WHERE project = ? AND server = ? AND digest = ?`
+func (k StartKey) drop() statement {
+	return write(`DELETE FROM starts WHERE project = ? AND server = ? AND digest = ?`, k.Project, k.Server, k.Digest)
+}
 
 // DropStart forgets a start, if it is kept.
 func (db *DB) DropStart(ctx context.Context, k StartKey) error {
-	if _, _, err := db.change(ctx, dropStart, k.Project, k.Server, k.Digest); err != nil {
-		return fmt.Errorf("forget what may be started: %w", err)
-	}
-	return nil
+	return db.exec(ctx, "forget what may be started", k.drop())
 }
 
 // Starts returns every start that is kept.
 func (db *DB) Starts(ctx context.Context) ([]Start, error) {
-	var all []Start
-	err := db.each(ctx, `SELECT project, server, digest, shown, noticed, accepted, decider FROM starts`, func(scan func(...any) error) error {
-		var s Start
-		var noticed, accepted int64
-		err := scan(&s.Project, &s.Server, &s.Digest, &s.Shown, &noticed, &accepted, &s.Decider)
-		s.Noticed, s.Accepted = fromMicros(noticed), fromMicros(accepted)
-		all = append(all, s)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read what may be started: %w", err)
-	}
-	return all, nil
+	return starts.all(ctx, db, "read what may be started", "")
 }

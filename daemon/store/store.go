@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite" // registers the driver
@@ -44,21 +43,29 @@ func Open(path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	handle, err := sql.Open("sqlite", source(path))
+	db, err := connect(path, "synchronous(FULL)", "secure_delete(ON)", "cache_size(-512)")
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	// One connection: the driver has one lock anyway, and without readers
-	// beside it the write-ahead log can always be emptied.
-	handle.SetMaxOpenConns(1)
-	db := &DB{sql: handle, path: path, stale: true}
 	if err := db.migrate(ctx); err != nil {
 		// The first error counts; nothing was written.
-		_ = handle.Close()
+		_ = db.sql.Close()
 		return nil, fmt.Errorf("open state %s: %w%s", path, err, remedy(path, err))
 	}
-	db.empty(ctx) // what an earlier daemon erased just before it died
+	db.stale = true // an earlier daemon may have erased something just before it died
+	db.empty(ctx)
 	return db, nil
+}
+
+// connect opens a file for one connection: the driver has one lock anyway, and
+// without readers beside it the write-ahead log can always be emptied.
+func connect(path string, pragmas ...string) (*DB, error) {
+	handle, err := sql.Open("sqlite", source(path, pragmas...))
+	if err != nil {
+		return nil, err
+	}
+	handle.SetMaxOpenConns(1)
+	return &DB{sql: handle, path: path}, nil
 }
 
 // Explain adds to err what to do about it, where it comes from a file that is
@@ -110,15 +117,13 @@ func claim(path string) error {
 }
 
 // source names the file to the driver, and how it is kept.
-func source(path string) string {
+func source(path string, pragmas ...string) string {
 	options := url.Values{
 		"_txlock":    {"immediate"},
 		"_defensive": {"1"},
 		"_dqs":       {"0"},
-		"_pragma": {
-			"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(ON)",
-			"foreign_keys(ON)", "temp_store(MEMORY)", "trusted_schema(OFF)", "cache_size(-512)",
-		},
+		"_pragma": append([]string{"busy_timeout(5000)", "journal_mode(WAL)", "foreign_keys(ON)",
+			"temp_store(MEMORY)", "trusted_schema(OFF)"}, pragmas...),
 	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: options.Encode()}
 	return u.String()
@@ -127,19 +132,7 @@ func source(path string) string {
 // Close closes the file.
 func (db *DB) Close() error {
 	// Closing empties the write-ahead log by itself, unless someone else reads.
-	if err := db.sql.Close(); err != nil {
-		return fmt.Errorf("close state: %w", err)
-	}
-	return nil
-}
-
-// erased is called after a commit that erased something: the write-ahead log
-// holds pages as they were before, until it is emptied.
-func (db *DB) erased(ctx context.Context) {
-	db.mu.Lock()
-	db.stale = true
-	db.mu.Unlock()
-	db.empty(ctx)
+	return while("close state", db.sql.Close())
 }
 
 // empty empties the write-ahead log if something was erased. When that can't be
@@ -154,50 +147,4 @@ func (db *DB) empty(ctx context.Context) {
 	var busy, pages, done int
 	err := db.sql.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done)
 	db.stale = err != nil || busy != 0
-}
-
-// change runs one statement that writes and returns how many rows it changed.
-func (db *DB) change(ctx context.Context, statement string, args ...any) (int64, sql.Result, error) {
-	// Whether a statement took effect must be known: it is not left half-way
-	// because a caller has gone.
-	result, err := db.sql.ExecContext(context.WithoutCancel(ctx), statement, args...)
-	if err != nil {
-		return 0, nil, err
-	}
-	n, err := result.RowsAffected()
-	return n, result, err
-}
-
-// each calls see for every row of a query, with what reads its columns.
-func (db *DB) each(ctx context.Context, query string, see func(scan func(...any) error) error, args ...any) (err error) {
-	rows, err := db.sql.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if closing := rows.Close(); err == nil {
-			err = closing
-		}
-	}()
-	for rows.Next() {
-		if err := see(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// micros is how times are kept: microseconds of the Unix epoch, 0 for none.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
-func fromMicros(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(n).UTC()
 }

@@ -113,12 +113,6 @@ func (d *sender) collect() (batch []ended, more bool) {
 		select {
 		case e := <-d.queue:
 			batch = append(batch, e)
-			continue
-		default:
-		}
-		select {
-		case e := <-d.queue:
-			batch = append(batch, e)
 		case <-enough.C:
 			return batch, true
 		case <-d.stop:

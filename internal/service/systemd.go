@@ -185,7 +185,7 @@ func (s *systemd) Install(ctx context.Context, p Programs) ([]string, error) {
 		return nil, err
 	}
 	var wrote []string
-	for _, name := range append([]string{units.Service}, units.Sockets...) {
+	for _, name := range all {
 		path := s.path(name)
 		changed, err := put(path, "# "+mark+"; `tgctl daemon uninstall` removes it.\n"+texts[name])
 		if err != nil {
@@ -198,15 +198,9 @@ func (s *systemd) Install(ctx context.Context, p Programs) ([]string, error) {
 	return wrote, s.do(ctx, "daemon-reload")
 }
 
-// Enable implements Manager.
-func (s *systemd) Enable(ctx context.Context) error {
-	if err := s.reach(ctx); err != nil {
-		return err
-	}
-	// Each by its name: a socket that was stopped is not started by what is only
-	// enabled along with it.
-	return s.do(ctx, append([]string{"enable", "--now", units.Service}, units.Sockets...)...)
-}
+// Enable implements Manager. Each unit is named: a socket that was stopped is not
+// started by what is only enabled along with it.
+func (s *systemd) Enable(ctx context.Context) error { return s.reachAndDo(ctx, all, "enable", "--now") }
 
 // Uninstall implements Manager.
 func (s *systemd) Uninstall(ctx context.Context) ([]string, error) {
@@ -215,12 +209,12 @@ func (s *systemd) Uninstall(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	if st.Installed() {
-		if err := s.do(ctx, append([]string{"disable", "--now", units.Service}, units.Sockets...)...); err != nil {
+		if err := s.do(ctx, append([]string{"disable", "--now"}, all...)...); err != nil {
 			return nil, err
 		}
 	}
 	var paths []string
-	for _, name := range append([]string{units.Service}, units.Sockets...) {
+	for _, name := range all {
 		paths = append(paths, s.path(name))
 	}
 	removed, err := drop(paths...)
@@ -228,28 +222,27 @@ func (s *systemd) Uninstall(ctx context.Context) ([]string, error) {
 }
 
 // Start implements Manager.
-func (s *systemd) Start(ctx context.Context) error {
-	if err := s.reach(ctx); err != nil {
-		return err
-	}
-	return s.do(ctx, "start", units.Service)
-}
+func (s *systemd) Start(ctx context.Context) error { return s.reachAndDo(ctx, daemon, "start") }
 
 // Stop implements Manager. The sockets go with the daemon: whoever connected next
 // would start it again.
-func (s *systemd) Stop(ctx context.Context) error {
-	if err := s.reach(ctx); err != nil {
-		return err
-	}
-	return s.do(ctx, append([]string{"stop", units.Service}, units.Sockets...)...)
-}
+func (s *systemd) Stop(ctx context.Context) error { return s.reachAndDo(ctx, all, "stop") }
 
 // Restart implements Manager. systemd keeps the sockets.
-func (s *systemd) Restart(ctx context.Context) error {
+func (s *systemd) Restart(ctx context.Context) error { return s.reachAndDo(ctx, daemon, "restart") }
+
+// The units to tell of, without the daemon's sockets and with them.
+var (
+	daemon = []string{units.Service}
+	all    = append(daemon, units.Sockets...)
+)
+
+// reachAndDo runs a command for units, once it is known that there is a manager.
+func (s *systemd) reachAndDo(ctx context.Context, names []string, command ...string) error {
 	if err := s.reach(ctx); err != nil {
 		return err
 	}
-	return s.do(ctx, "restart", units.Service)
+	return s.do(ctx, append(command, names...)...)
 }
 
 // userName is what to call the user in a command that names them.
