@@ -7,17 +7,16 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // caller is what the kernel shows of the process at the other end of a call,
 // and of those above it.
 type caller struct {
-	sock.Process
-	line  []session.Process // itself, and its ancestors, nearest first
-	above []sock.Process
+	proc.Info
+	line  []proc.Process // itself, and its ancestors, nearest first
+	above []proc.Info
 	seen  *record.Peer // what goes on record
 	known bool         // it was looked at before on this connection, and may hide its memory since
 }
@@ -32,9 +31,9 @@ func look(ctx context.Context) (*caller, error) {
 	}
 	p := info.peer
 	c := &caller{
-		Process: sock.Process{PID: p.PID, Start: p.Start},
-		line:    []session.Process{{PID: p.PID, Start: p.Start}},
-		seen:    &record.Peer{UID: p.UID, PID: p.PID, Start: p.Start, Handle: p.Handled()},
+		Info: proc.Info{Process: p.Process},
+		line: []proc.Process{p.Process},
+		seen: &record.Peer{UID: p.UID, PID: p.PID, Start: p.Start, Handle: p.File() != nil},
 	}
 	err = c.read()
 	info.seen.mu.Lock()
@@ -53,26 +52,26 @@ func look(ctx context.Context) (*caller, error) {
 
 // read asks the system for all that goes on record.
 func (c *caller) read() error {
-	p, err := sock.ProcessOf(c.PID)
+	p, err := proc.Look(c.PID)
 	if err != nil {
 		return err
 	}
-	if p.Start != c.Start {
+	if p.Process != c.Process {
 		return errors.New("another process has its number now")
 	}
-	c.Process = p
+	c.Info = p
 	c.seen.Exe, c.seen.TTY = p.Exe, p.TTY
 	if p.Foreground != 0 {
 		c.seen.Foreground = named(p.Foreground)
 	}
-	if c.seen.Cgroup, err = sock.Cgroup(p.PID); err != nil {
+	if c.seen.Cgroup, err = proc.Cgroup(p.PID); err != nil {
 		return err
 	}
-	if c.above, err = sock.Ancestors(p.PID); err != nil {
+	if c.above, err = proc.Ancestors(p.PID); err != nil {
 		return err
 	}
 	for _, a := range c.above {
-		c.line = append(c.line, session.Process{PID: a.PID, Start: a.Start})
+		c.line = append(c.line, a.Process)
 		c.seen.Above = append(c.seen.Above, nameOfProcess(a))
 	}
 	return nil
@@ -81,7 +80,7 @@ func (c *caller) read() error {
 // named is how a process is called on record, by its pid and its program. One
 // that has ended has its pid only.
 func named(pid int32) string {
-	p, err := sock.ProcessOf(pid)
+	p, err := proc.Look(pid)
 	if err != nil {
 		return fmt.Sprint(pid)
 	}
@@ -90,7 +89,7 @@ func named(pid int32) string {
 
 // nameOfProcess names the program by its path where that may be seen, else as
 // the process calls itself.
-func nameOfProcess(p sock.Process) string {
+func nameOfProcess(p proc.Info) string {
 	name := p.Exe
 	if name == "" {
 		name = "(" + p.Name + ")"

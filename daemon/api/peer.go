@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -96,28 +96,28 @@ func peerOf(ctx context.Context) (*sock.Peer, error) {
 
 // lineOf returns the caller's process and its ancestors, nearest first. It is
 // an error when the caller has ended meanwhile: its pid proves nothing then.
-func lineOf(ctx context.Context) ([]session.Process, error) {
+func lineOf(ctx context.Context) ([]proc.Process, error) {
 	line, _, err := lineAndPrograms(ctx)
 	return line, err
 }
 
 // lineAndPrograms is lineOf with the program that each of them runs, empty for the
 // caller and where it may not be seen.
-func lineAndPrograms(ctx context.Context) ([]session.Process, []string, error) {
+func lineAndPrograms(ctx context.Context) ([]proc.Process, []string, error) {
 	p, err := peerOf(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	ancestors, err := sock.Ancestors(p.PID)
+	ancestors, err := proc.Ancestors(p.PID)
 	if err == nil && !p.Alive() {
 		err = errors.New("it has ended")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
 	}
-	line, programs := []session.Process{{PID: p.PID, Start: p.Start}}, []string{""}
+	line, programs := []proc.Process{p.Process}, []string{""}
 	for _, a := range ancestors {
-		line, programs = append(line, session.Process{PID: a.PID, Start: a.Start}), append(programs, a.Exe)
+		line, programs = append(line, a.Process), append(programs, a.Exe)
 	}
 	return line, programs, nil
 }

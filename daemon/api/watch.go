@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // What the level watch looks at. Each of these finds an agent, or what an agent
@@ -41,7 +41,7 @@ func (s *Server) below(c *caller, terminal bool) string {
 	if why := s.Sessions.Agent(c.line, terminal); why != "" {
 		return why
 	}
-	if slices.Contains(c.line[1:], session.Process{PID: s.self.PID, Start: s.self.Start}) {
+	if slices.Contains(c.line[1:], s.self.Process) {
 		return "the daemon itself has started it"
 	}
 	return marked(c)
@@ -51,7 +51,7 @@ func (s *Server) below(c *caller, terminal bool) string {
 // that an agent started it.
 func marked(c *caller) string {
 	if !c.known {
-		env, err := sock.Environ(c.PID)
+		env, err := proc.Environ(c.PID)
 		if err != nil {
 			return fmt.Sprintf("its environment can't be read (%v)", err)
 		}
@@ -61,7 +61,7 @@ func marked(c *caller) string {
 	}
 	for _, p := range c.above {
 		// What belongs to others, as the manager of sessions does, we may not see.
-		if env, err := sock.Environ(p.PID); err == nil {
+		if env, err := proc.Environ(p.PID); err == nil {
 			if mark := markIn(env); mark != "" {
 				return fmt.Sprintf("process %d above it carries %s in its environment", p.PID, mark)
 			}
@@ -83,7 +83,7 @@ func markIn(env []string) string {
 
 // elsewhere reports why the caller's own view of who it is can't be trusted.
 func elsewhere(pid int32) string {
-	same, err := sock.SameUserNamespace(pid)
+	same, err := proc.SameUserNamespace(pid)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("its user namespace can't be looked at (%v)", err)
@@ -137,8 +137,8 @@ func (s *Server) beside(c *caller) string {
 			}
 			continue
 		}
-		p, err := sock.ProcessOf(running.PID)
-		if err != nil || p.Start != running.Start {
+		p, err := proc.Look(running.PID)
+		if err != nil || p.Process != running.Process {
 			continue // it has ended
 		}
 		// Whatever an agent types into its terminal looks like its owner's, also
@@ -147,7 +147,7 @@ func (s *Server) beside(c *caller) string {
 		if p.TTY != "" && p.TTY == c.TTY && !above(p.PID, c) {
 			return fmt.Sprintf("it is on %s, the terminal of %s", c.TTY, running.What)
 		}
-		group, err := sock.Cgroup(p.PID)
+		group, err := proc.Cgroup(p.PID)
 		if err != nil || group == "" || group == "/" || group != c.seen.Cgroup {
 			continue
 		}
@@ -157,7 +157,7 @@ func (s *Server) beside(c *caller) string {
 		// The topmost of the caller's line in that group came after the agent, and
 		// whoever started it has ended.
 		top := c.topmost(group, cgroups)
-		if top.Start >= p.Start && reaper(top.PPID) && !above(p.PID, &caller{Process: top}) {
+		if top.Start >= p.Start && reaper(top.PPID) && !above(p.PID, &caller{Info: top}) {
 			return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, running.What)
 		}
 	}
@@ -186,15 +186,15 @@ func above(pid int32, c *caller) bool {
 	if pid == c.PID {
 		return true
 	}
-	ancestors, err := sock.Ancestors(pid)
-	return err == nil && slices.ContainsFunc(ancestors, func(a sock.Process) bool { return a.PID == c.PID && a.Start == c.Start })
+	ancestors, err := proc.Ancestors(pid)
+	return err == nil && slices.ContainsFunc(ancestors, func(a proc.Info) bool { return a.Process == c.Process })
 }
 
 // cgroups are the control groups of the caller and of each process above it.
 func (c *caller) cgroups() []string {
 	all := []string{c.seen.Cgroup}
 	for _, p := range c.above {
-		group, err := sock.Cgroup(p.PID)
+		group, err := proc.Cgroup(p.PID)
 		if err != nil {
 			group = "" // it has ended, and its children are another's
 		}
@@ -205,8 +205,8 @@ func (c *caller) cgroups() []string {
 
 // topmost is the last process of the caller's line before the first that is not
 // in group.
-func (c *caller) topmost(group string, cgroups []string) sock.Process {
-	top := c.Process
+func (c *caller) topmost(group string, cgroups []string) proc.Info {
+	top := c.Info
 	for i, p := range c.above {
 		if cgroups[i+1] != group {
 			break
@@ -222,6 +222,6 @@ func reaper(pid int32) bool {
 	if pid <= 1 {
 		return pid == 1
 	}
-	group, err := sock.Cgroup(pid)
+	group, err := proc.Cgroup(pid)
 	return err == nil && strings.HasSuffix(group, "/init.scope")
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // Known is what is known of the agent behind a shim: what the system says of its
@@ -81,7 +81,7 @@ func (r *Registry) behind(h *Hello) *agent {
 func (r *Registry) lookAt(parent Process, shim *gate.Shim, wrapped bool) *agent {
 	a := &agent{}
 	if parent.PID != 0 {
-		if p, err := sock.ProcessOf(parent.PID); err == nil && p.Start == parent.Start {
+		if p, err := proc.Look(parent.PID); err == nil && p.Process == parent {
 			a.executable, a.cwd, a.tty, a.program = p.Exe, p.Cwd, p.TTY, r.programs.of(p)
 		}
 	}

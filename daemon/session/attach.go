@@ -119,10 +119,6 @@ func (r *Registry) End(j *Joined, how, why string) {
 	}
 }
 
-// EndGroup ends what is left of a server's process group whose shim has ended: one that
-// was killed has not done it. When ctx ends, it kills at once.
-func (r *Registry) EndGroup(ctx context.Context, leader Process) { endGroup(ctx, leader, r.log) }
-
 // Attached describes one shim.
 type Attached struct {
 	Shim    gate.Shim

@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // member fills in what holds for a shim because of where it belongs. What it
@@ -105,11 +105,20 @@ func (h *Hello) whole(wrap Process) Process {
 		if p == wrap {
 			break
 		}
-		if sock.SameApplication(h.Programs[i+1], h.Programs[1]) {
+		if isSameApplication(h.Programs[i+1], h.Programs[1]) {
 			top = p
 		}
 	}
 	return top
+}
+
+// isSameApplication reports whether two programs are one application: the same file,
+// or for macOS two of one bundle, whose helpers are programs of their own. Programs
+// that can't be seen are none.
+func isSameApplication(a, b string) bool {
+	bundleA, _, isBundledA := strings.Cut(a, ".app/")
+	bundleB, _, isBundledB := strings.Cut(b, ".app/")
+	return a != "" && a == b || isBundledA && isBundledB && bundleA == bundleB
 }
 
 // agentOf is the process that counts for the agent behind a shim, with all below it:

@@ -45,7 +45,7 @@ func (s *Saved) wrap() string {
 // Rejoin takes a shim back in that was attached to an earlier daemon. It is called before
 // anybody can ask who is an agent.
 func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string)) (*Joined, error) {
-	if !Alive(s.Peer) {
+	if !s.Peer.Alive() {
 		return nil, fmt.Errorf("the shim of server %s has ended: %w", s.Shim.Server, gate.ErrNotRunning)
 	}
 	j := &Joined{

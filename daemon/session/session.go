@@ -15,8 +15,8 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // drainLimit is how long a session's shims may take to leave.
@@ -26,7 +26,7 @@ const drainLimit = 10 * time.Second
 const Reattach = 15 * time.Second
 
 // Process names a process beyond the reuse of its pid.
-type Process = store.Process
+type Process = proc.Process
 
 // File is one file that a session has rewritten; its journal is opaque here.
 type File = store.File
@@ -122,7 +122,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 	}
 	s := newSession(spec, wrap, opened)
 	s.terminal = terminalOf(wrap)
-	s.cgroup, _ = sock.Cgroup(wrap.PID)
+	s.cgroup, _ = proc.Cgroup(wrap.PID)
 	if err := r.save(ctx, s); err != nil {
 		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
 	}

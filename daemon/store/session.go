@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // Session is a wrapped run of an agent whose files may have to be put back.
@@ -23,10 +25,7 @@ type Session struct {
 }
 
 // Process names a process beyond the reuse of its number.
-type Process struct {
-	PID   int32
-	Start uint64 // when it was started, as the platform counts
-}
+type Process = proc.Process
 
 // File is one file that a session rewrites.
 type File struct {

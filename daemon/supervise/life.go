@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/child"
@@ -114,9 +113,6 @@ func (p *Process[T]) begin() (program, error) {
 	if spec.Mark == "" {
 		spec.Mark = "THOUGHTGATE_CHILD=" + rand.Text()
 	}
-	if spec.DeathSignal == 0 {
-		spec.DeathSignal = syscall.SIGTERM
-	}
 	return p.start(spec)
 }
 
@@ -200,24 +196,13 @@ func (p *Process[T]) finish(ctx context.Context, c program, conn T, polite bool,
 		exited = await(c.Done(), drainWait)
 	default:
 	}
-	stop, kill := context.WithCancel(context.WithoutCancel(ctx))
-	defer kill()
-	var watch sync.WaitGroup
-	defer watch.Wait()
-	watch.Go(func() {
-		select {
-		case <-p.kill:
-			kill()
-		case <-stop.Done():
-		}
-	})
+	ctx = context.WithoutCancel(ctx)
 	if polite && !exited && p.options.Farewell != nil {
-		bye, cancel := context.WithTimeout(stop, p.options.FarewellTimeout)
+		bye, cancel := context.WithTimeout(ctx, p.options.FarewellTimeout)
 		p.options.Farewell(bye, conn)
 		cancel()
 	}
-	c.Stop(stop, p.options.Grace)
-	kill() // the watch ends
+	c.Stop(ctx, p.options.Grace)
 	return exited
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,11 +154,11 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-func TestStopIsGracefulAndHastened(t *testing.T) {
+func TestStopIsGraceful(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := keep(t, func(o *Options[*talk], h *house) {
 			o.Farewell = func(ctx context.Context, c *talk) { c.ask(ctx, "bye") }
-			h.begin = func(_ int, f *fakeProgram) { f.leave = time.Hour }
+			h.begin = func(_ int, f *fakeProgram) { f.leave = 3 * time.Second }
 			h.script = func(f *fakeProgram, line string) {
 				if line != "bye" {
 					answering(f, line)
@@ -169,13 +169,12 @@ func TestStopIsGracefulAndHastened(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		time.AfterFunc(3*time.Second, h.Hasten)
 		h.close()
-		if took := time.Since(began); took != 3*time.Second {
-			t.Errorf("it took %v, want until it was hastened", took)
+		if took := time.Since(began); took != 3500*time.Millisecond {
+			t.Errorf("it took %v, want half a second for the farewell and until the program has left", took)
 		}
-		if got := h.life(1).state.Signal; got != syscall.SIGKILL {
-			t.Errorf("the program ended with %v", h.life(1).state)
+		if got := h.life(1); got.state != (child.State{}) || !slices.Equal(got.stops, []child.Grace{child.OurGrace}) {
+			t.Errorf("the program ended with %v, and was given %v", got.state, got.stops)
 		}
 	})
 }

@@ -75,7 +75,7 @@ type Options[T any] struct {
 	Logger *slog.Logger // nil for none
 
 	// Spec says what to start; it is asked before each life. A Mark is added
-	// where it has none, and SIGTERM as the DeathSignal.
+	// where it has none.
 	Spec func() (child.Spec, error)
 	// Open makes the conversation from the program's two pipes and returns at
 	// once. Both are closed when the life ends, if not before.
@@ -120,8 +120,6 @@ type Process[T any] struct {
 	options Options[T]
 	start   func(child.Spec) (program, error)
 	tail    *Tail
-	kill    chan struct{} // closed when there is no grace left
-	once    sync.Once     // for kill
 	again   chan struct{} // has an item when a restart was asked for
 
 	mu      sync.Mutex // guards what follows
@@ -170,7 +168,6 @@ func New[T any](o Options[T]) *Process[T] {
 		options: o,
 		start:   func(s child.Spec) (program, error) { return child.Start(s) },
 		tail:    newTail(),
-		kill:    make(chan struct{}),
 		again:   make(chan struct{}, 1),
 		status:  Status{Since: time.Now(), Budget: o.Policy.Restarts},
 		changed: make(chan struct{}),
@@ -186,7 +183,3 @@ func (p *Process[T]) Status() Status {
 	defer p.mu.Unlock()
 	return p.status
 }
-
-// Hasten takes away the grace that a program gets in which to leave, from now
-// on: one that is being stopped is killed.
-func (p *Process[T]) Hasten() { p.once.Do(func() { close(p.kill) }) }

@@ -1,18 +1,18 @@
 package child
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // BecomeSubreaper makes this process the parent of every descendant that loses
@@ -88,12 +88,14 @@ func reapOrphans() (left bool) {
 	if !anyExited() {
 		return false
 	}
-	for _, pid := range zombiesOf(os.Getpid()) {
-		if held(pid) {
+	for _, p := range processTable() {
+		switch {
+		case !p.Zombie || int(p.PPID) != os.Getpid():
+		case held(p.PID):
 			left = true
-			continue
+		default:
+			unix.Wait4(int(p.PID), nil, unix.WNOHANG, nil)
 		}
-		unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 	return left
 }
@@ -105,51 +107,9 @@ func anyExited() bool {
 	return err == nil && info[infoSigno] != 0
 }
 
-// zombiesOf returns the children of self that have ended.
-func zombiesOf(self int) []int {
-	var pids []int
-	if listsChildren() {
-		for _, pid := range childrenOf(self) {
-			if p, ok := readProc(pid); ok && p.zombie && p.ppid == self {
-				pids = append(pids, pid)
-			}
-		}
-		return pids
-	}
-	for _, p := range allProcesses() {
-		if p.zombie && p.ppid == self {
-			pids = append(pids, p.pid)
-		}
-	}
-	return pids
-}
-
 // held reports whether a part of this program has a pidfd of pid, those left
 // out by which this package watches what isn't its child.
-func held(pid int) bool {
-	dir, err := os.Open("/proc/self/fd")
-	if err != nil {
-		return true
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return true
-	}
-	want := []byte("\nPid:\t" + strconv.Itoa(pid) + "\n")
-	for _, name := range names {
-		fd, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		target, err := os.Readlink("/proc/self/fd/" + name)
-		if err != nil || !strings.Contains(target, "pidfd") {
-			continue
-		}
-		info, err := os.ReadFile("/proc/self/fdinfo/" + name)
-		if err == nil && bytes.Contains(info, want) && !family.isWatched(fd) {
-			return true
-		}
-	}
-	return false
+func held(pid int32) bool {
+	fds, err := proc.PidfdsOf(pid)
+	return err != nil || slices.ContainsFunc(fds, func(fd int) bool { return !family.isWatched(fd) })
 }

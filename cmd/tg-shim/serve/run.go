@@ -184,7 +184,7 @@ func (s *shim) start(w *attach.Welcome, escape bool) (*child.Child, error) {
 	}
 	spec := child.Spec{
 		Command: command[0], Args: command[1:], Env: child.ComposeEnv(os.Environ(), set, append(slices.Clone(w.Unset), "THOUGHTGATE_*")),
-		Mark: "THOUGHTGATE_SERVER=" + s.Hello.Attachment, DeathSignal: syscall.SIGTERM,
+		Mark:  "THOUGHTGATE_SERVER=" + s.Hello.Attachment,
 		Stdin: s.pipes.input.r, Stdout: s.pipes.output.w, Stderr: os.Stderr,
 	}
 	if escape {
