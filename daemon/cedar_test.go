@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -32,7 +32,7 @@ func (h *home) policy(t *testing.T, text string) {
 
 // Principals are what the system says of the process that started the shim.
 func TestPoliciesKnowWhoCalls(t *testing.T) {
-	agent, err := sock.ProcessOf(int32(os.Getppid()))
+	agent, err := proc.Look(int32(os.Getppid()))
 	if err != nil || agent.Exe == "" {
 		t.Skipf("nothing can be learned of our own parent here: %+v, %v", agent, err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/internal/beside"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // newRuns builds what starts agents headless.
@@ -47,13 +47,13 @@ const runPatience = 30 * 24 * time.Hour
 
 // openRun makes a headless run a session.
 func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, error) {
-	p, err := sock.ProcessOf(int32(s.PID))
+	p, err := proc.Look(int32(s.PID))
 	if err != nil {
 		return nil, fmt.Errorf("look at its process: %w", err)
 	}
 	var id [16]byte
 	rand.Read(id[:])
-	process := session.Process{PID: p.PID, Start: p.Start}
+	process := p.Process
 	opened, err := d.sessions.Open(ctx, process, session.Spec{ID: s.Session, Agent: s.Agent, Command: s.Command, Project: s.Cwd, Headless: true})
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (d *Daemon) openRun(ctx context.Context, s agent.Started) (agent.Session, e
 			Attachment: hex.EncodeToString(id[:]), Session: s.Session, Project: s.Cwd, Cwd: s.Cwd,
 			Server: s.Agent, Launch: s.Launch, Command: s.Command, Patience: runPatience, Host: true,
 		},
-		Build: d.options.Build, Peer: process, Parent: process, Line: []session.Process{process},
+		Build: d.options.Build, Peer: process, Parent: process, Line: []proc.Process{process},
 	}, s.Leave)
 	if err != nil {
 		d.sessions.Leave(opened)

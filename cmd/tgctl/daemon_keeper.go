@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -28,7 +29,7 @@ func (a *app) keeperPaths() (sock.Paths, error) {
 // It is for looking only: unlike a keeper's, its number may be another's by now.
 func namedBy(path string) int {
 	pid, _ := sock.Named(path)
-	if p, err := sock.ProcessOf(int32(pid)); pid == 0 || err != nil || p.Name != daemonName {
+	if p, err := proc.Look(int32(pid)); pid == 0 || err != nil || p.Name != daemonName {
 		return 0
 	}
 	return pid
@@ -60,7 +61,7 @@ func startedBy(daemon int32, ours int) bool {
 	if int(daemon) == ours {
 		return true
 	}
-	p, err := sock.ProcessOf(daemon)
+	p, err := proc.Look(daemon)
 	return err == nil && int(p.PPID) == ours
 }
 
@@ -105,14 +106,14 @@ func restartsSo(keeper int, paths sock.Paths, program string) bool {
 			return false
 		}
 	}
-	called := sock.CalledAs(int32(keeper))
-	return called == program || sameProgram(called, program)
+	args := proc.Args(int32(keeper))
+	return len(args) > 0 && (args[0] == program || sameProgram(args[0], program))
 }
 
 // tellOurs sends a signal to the process that holds the lock at path, if that is
 // thoughtgated.
 func tellOurs(pid int, signal unix.Signal, path string) error {
-	p, err := sock.ProcessOf(int32(pid))
+	p, err := proc.Look(int32(pid))
 	if err != nil {
 		return nil // it has ended meanwhile
 	}

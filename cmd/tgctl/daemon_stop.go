@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -166,15 +168,15 @@ func (a *app) stopDetached(ctx context.Context) error {
 
 // awaitEnd tells a process to end, and returns when it has.
 func awaitEnd(ctx context.Context, pid int, tell func() error) error {
-	exit, err := watchExit(pid)
-	if err != nil {
+	process, err := proc.Open(proc.Process{PID: int32(pid)})
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", daemonName, err)
 	}
-	defer exit.Close()
+	defer process.Close()
 	if err := tell(); err != nil {
 		return err
 	}
-	if err := exit.Wait(ctx); err != nil {
+	if err := process.Wait(ctx); err != nil {
 		return fmt.Errorf("stop %s: process %d was told to end and has not: %w", daemonName, pid, err)
 	}
 	return nil

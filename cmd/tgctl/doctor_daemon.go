@@ -12,8 +12,8 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // lookAtDaemon tells of the daemon itself, and of what it warns of that no other
@@ -65,7 +65,7 @@ func (x *examination) lookAtLock() {
 	case x.client != nil && pid != int(x.status.GetPid()):
 		x.find("daemon.lock", path, "pid %d answers, and the lock names pid %d: a second daemon could start, or has", x.status.GetPid(), pid)
 	case x.client == nil && err == nil && pid > 0:
-		if p, err := sock.ProcessOf(int32(pid)); err == nil && p.Name == daemonName {
+		if p, err := proc.Look(int32(pid)); err == nil && p.Name == daemonName {
 			x.findMend("daemon.lock", path, "kill "+strconv.Itoa(pid)+"; then: tgctl daemon start", "pid %d has the lock and does not answer", pid)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -40,40 +40,34 @@ type application struct {
 	shim      string
 	isProgram func(path string) bool // nil: nothing is known of that
 
-	processes map[processKey]bool // that are its
-	programs  map[string]bool     // of what the command has left
-	before    []int32             // instances that ran before
-	ours      map[processKey]bool // children that we had before, as a daemon that was started for this
-	found     bool                // a process of it was there once
-}
-
-// processKey names a process.
-type processKey struct {
-	pid   int32
-	start uint64
+	processes map[proc.Process]bool // that are its
+	programs  map[string]bool       // of what the command has left
+	before    []int32               // instances that ran before
+	ours      map[proc.Process]bool // children that we had before, as a daemon that was started for this
+	found     bool                  // a process of it was there once
 }
 
 // newApplication looks at what is there before the command is started.
 func newApplication(w *wrapping) *application {
-	a := &application{self: int32(os.Getpid()), shim: w.shim, processes: map[processKey]bool{}, programs: map[string]bool{}, ours: map[processKey]bool{}}
+	a := &application{self: int32(os.Getpid()), shim: w.shim, processes: map[proc.Process]bool{}, programs: map[string]bool{}, ours: map[proc.Process]bool{}}
 	if !w.outlasts() {
 		return a
 	}
 	if name := w.agent.Name(); agentconf.Windowed(name) {
 		a.isProgram = func(path string) bool { return agentconf.IsProgram(name, w.argv, path) }
 	}
-	all, err := sock.Processes()
+	all, err := proc.All()
 	if err != nil {
 		w.detail("look for an instance that runs: %v", err)
 	}
 	for _, p := range all {
 		if p.PPID == a.self {
-			a.ours[processKey{p.PID, p.Start}] = true
+			a.ours[p.Process] = true
 		}
 		if a.isProgram == nil {
 			continue
 		}
-		if full, err := sock.ProcessOf(p.PID); err == nil && a.isProgram(full.Exe) {
+		if full, err := proc.Look(p.PID); err == nil && a.isProgram(full.Exe) {
 			a.before = append(a.before, p.PID)
 		}
 	}
@@ -83,7 +77,7 @@ func newApplication(w *wrapping) *application {
 // serves notes the process that uses a server.
 func (a *application) serves(shim *pb.ShimEvent) {
 	if shim.GetPid() > 1 {
-		a.processes[processKey{shim.GetPid(), shim.GetStart()}], a.found = true, true
+		a.processes[proc.Process{PID: shim.GetPid(), Start: shim.GetStart()}], a.found = true, true
 	}
 }
 
@@ -91,7 +85,7 @@ func (a *application) serves(shim *pb.ShimEvent) {
 // a server has come. What can't be looked at is taken to run.
 func (a *application) runs(served bool) bool {
 	for is := range a.processes {
-		if p, err := sock.ProcessOf(is.pid); err == nil && p.Start == is.start {
+		if p, err := proc.Look(is.PID); err == nil && p.Process == is {
 			return true
 		}
 		delete(a.processes, is)
@@ -103,20 +97,20 @@ func (a *application) runs(served bool) bool {
 // look looks for the application among all processes: for what the command has left,
 // and for what runs a program that is known.
 func (a *application) look(served bool) (left, known bool, err error) {
-	all, err := sock.Processes()
+	all, err := proc.All()
 	if err != nil {
 		return false, false, err
 	}
 	for _, p := range all {
-		child := p.PPID == a.self && !a.ours[processKey{p.PID, p.Start}]
+		child := p.PPID == a.self && !a.ours[p.Process]
 		if p.PID == a.self || !child && a.isProgram == nil {
 			continue
 		}
-		full, err := sock.ProcessOf(p.PID)
+		full, err := proc.Look(p.PID)
 		switch {
 		case err != nil:
 		case child && full.Exe != a.shim && (!served || a.programs[full.Exe]):
-			a.processes[processKey{p.PID, p.Start}], a.programs[full.Exe] = true, true
+			a.processes[p.Process], a.programs[full.Exe] = true, true
 			left = true
 		case a.isProgram != nil && a.isProgram(full.Exe):
 			known = true
@@ -130,14 +124,14 @@ func (a *application) look(served bool) (left, known bool, err error) {
 // application has ended and the last server has left, or a person ends it. Where
 // neither was ever to be found it waits for a while.
 func (w *watch) outlast(how ended) {
-	if how.status.Signaled() && how.status.Signal() == unix.SIGINT {
+	if how.Signal == unix.SIGINT {
 		return // Ctrl-C
 	}
 	w.process.reap()
 	w.catchUp()
 	left, known, err := w.app.look(w.seen)
 	here := left || known || err != nil
-	if how.code() != 0 && !here && w.attached == 0 {
+	if how.ExitStatus() != 0 && !here && w.attached == 0 {
 		return
 	}
 	if here || w.attached > 0 {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -217,7 +217,7 @@ func (n *notifier) processOf(ctx context.Context, name string) []any {
 		return nil
 	}
 	args := []any{"pid", pid}
-	if p, err := sock.ProcessOf(int32(pid)); err == nil {
+	if p, err := proc.Look(int32(pid)); err == nil {
 		args = append(args, "program", string(display.Name(p.Exe)))
 	}
 	return args

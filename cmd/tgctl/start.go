@@ -16,6 +16,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/beside"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -103,7 +104,7 @@ func (a *app) daemonElsewhere() (what, hint string) {
 	if pid == 0 || socket == "" || socket == looked {
 		return "", ""
 	}
-	if p, err := sock.ProcessOf(int32(pid)); err != nil || p.Name != daemonName {
+	if p, err := proc.Look(int32(pid)); err != nil || p.Name != daemonName {
 		return "", "" // it has ended
 	}
 	return fmt.Sprintf("nobody listens at %s; the daemon that has %s, pid %d, listens at %s", looked, paths.State, pid, socket),

@@ -327,26 +327,6 @@ func TestSibling(t *testing.T) {
 	}
 }
 
-func TestWatchExit(t *testing.T) {
-	w, err := watchExit(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := w.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("we have ended: %v", err)
-	}
-	gone, err := watchExit(1<<22 + 7) // past the highest process number
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := gone.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 // Errors keep their kind on the way to the exit code.
 func TestExitCodes(t *testing.T) {
 	for _, test := range []struct {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/internal/child"
@@ -59,7 +58,7 @@ func (o *run) createTerminal(_ context.Context, p *permitted) ([]byte, string, e
 // toStart reads what is to be started. No shell reads it, unless the agent
 // names one.
 func (o *run) toStart(a rawjson.Object) (child.Spec, int, error) {
-	spec := child.Spec{Dir: o.request.Cwd, Env: o.env, DeathSignal: syscall.SIGTERM, Mark: "THOUGHTGATE_CHILD=" + rand.Text()}
+	spec := child.Spec{Dir: o.request.Cwd, Env: o.env, Mark: "THOUGHTGATE_CHILD=" + rand.Text()}
 	spec.Command, spec.Args = a.Text("command"), a.Texts("args")
 	if strings.ContainsRune(strings.Join(spec.Args, ""), 0) {
 		a.Fail("args holds what is no text")

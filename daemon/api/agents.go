@@ -13,7 +13,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/agent"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -22,8 +22,8 @@ type agentsService struct {
 	pb.UnimplementedAgentsServer
 	s *Server
 
-	mu      sync.Mutex                 // guards what follows
-	callers map[string]session.Process // of the runs under way, by id
+	mu      sync.Mutex              // guards what follows
+	callers map[string]proc.Process // of the runs under way, by id
 }
 
 // waitingEvents is how many events of a run wait for whoever reads them.
@@ -57,7 +57,7 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 	defer running.Wait()
 	var unsent error
 	id := "" // before the run has one, nothing is kept under it
-	defer func() { v.note(id, session.Process{}) }()
+	defer func() { v.note(id, proc.Process{}) }()
 	for e := range events {
 		if e.Kind == agent.KindStarted {
 			id = e.ID
@@ -81,10 +81,10 @@ func (v *agentsService) Run(req *pb.RunAgentRequest, stream grpc.ServerStreaming
 }
 
 // note keeps whose a run is; of nobody, that it is over.
-func (v *agentsService) note(id string, caller session.Process) {
+func (v *agentsService) note(id string, caller proc.Process) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if caller == (session.Process{}) {
+	if caller == (proc.Process{}) {
 		delete(v.callers, id)
 		return
 	}

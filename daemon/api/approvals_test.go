@@ -18,6 +18,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
@@ -139,7 +140,7 @@ func TestDenyFrom(t *testing.T) {
 func TestDenyFromBelowTheDaemon(t *testing.T) {
 	s, q, rec, c := answering(t, "files")
 	var err error
-	if s.self, err = sock.ProcessOf(int32(os.Getppid())); err != nil {
+	if s.self, err = proc.Look(int32(os.Getppid())); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := c.DenyFrom(t.Context(), &pb.DenyFromRequest{Server: "files", Surface: "terminal"})
@@ -154,11 +155,11 @@ func TestDenyFromBelowTheDaemon(t *testing.T) {
 		t.Errorf("on record is %s", got)
 	}
 	rec.said = nil
-	s.self = sock.Process{}
+	s.self = proc.Info{}
 	if _, err := c.DenyFrom(t.Context(), &pb.DenyFromRequest{Server: "files", Surface: "terminal"}); err != nil {
 		t.Fatal(err)
 	}
-	self, err := sock.ProcessOf(int32(os.Getpid()))
+	self, err := proc.Look(int32(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -98,28 +98,28 @@ func peerOf(ctx context.Context) (*sock.Peer, error) {
 
 // lineOf returns the caller's process and its ancestors, nearest first. It is
 // an error when the caller has ended meanwhile: its pid proves nothing then.
-func lineOf(ctx context.Context) ([]session.Process, error) {
+func lineOf(ctx context.Context) ([]proc.Process, error) {
 	line, _, err := lineAndPrograms(ctx)
 	return line, err
 }
 
 // lineAndPrograms is lineOf with the program that each of them runs, empty for the
 // caller and where it may not be seen.
-func lineAndPrograms(ctx context.Context) ([]session.Process, []string, error) {
+func lineAndPrograms(ctx context.Context) ([]proc.Process, []string, error) {
 	p, err := peerOf(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	ancestors, err := sock.Ancestors(p.PID)
+	ancestors, err := proc.Ancestors(p.PID)
 	if err == nil && !p.Alive() {
 		err = errors.New("it has ended")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("look at the calling process %d: %w: %w", p.PID, err, gate.ErrForbidden)
 	}
-	line, programs := []session.Process{{PID: p.PID, Start: p.Start}}, []string{""}
+	line, programs := []proc.Process{p.Process}, []string{""}
 	for _, a := range ancestors {
-		line, programs = append(line, session.Process{PID: a.PID, Start: a.Start}), append(programs, a.Exe)
+		line, programs = append(line, a.Process), append(programs, a.Exe)
 	}
 	return line, programs, nil
 }
@@ -127,9 +127,9 @@ func lineAndPrograms(ctx context.Context) ([]session.Process, []string, error) {
 // caller is what the kernel shows of the process at the other end of a call,
 // and of those above it.
 type caller struct {
-	sock.Process
-	line   []session.Process // itself, and its ancestors, nearest first
-	above  []sock.Process
+	proc.Info
+	line   []proc.Process // itself, and its ancestors, nearest first
+	above  []proc.Info
 	groups []string     // see cgroups; nil before they were asked for
 	seen   *record.Peer // what goes on record
 	known  bool         // it was looked at before on this connection, and may hide its memory since
@@ -145,9 +145,9 @@ func look(ctx context.Context) (*caller, error) {
 	}
 	p := info.peer
 	c := &caller{
-		Process: sock.Process{PID: p.PID, Start: p.Start},
-		line:    []session.Process{{PID: p.PID, Start: p.Start}},
-		seen:    &record.Peer{UID: p.UID, PID: p.PID, Start: p.Start, Handle: p.Handled()},
+		Info: proc.Info{Process: p.Process},
+		line: []proc.Process{p.Process},
+		seen: &record.Peer{UID: p.UID, PID: p.PID, Start: p.Start, Handle: p.File() != nil},
 	}
 	err = c.read()
 	info.seen.mu.Lock()
@@ -166,26 +166,26 @@ func look(ctx context.Context) (*caller, error) {
 
 // read asks the system for all that goes on record.
 func (c *caller) read() error {
-	p, err := sock.ProcessOf(c.PID)
+	p, err := proc.Look(c.PID)
 	if err != nil {
 		return err
 	}
-	if p.Start != c.Start {
+	if p.Process != c.Process {
 		return errors.New("another process has its number now")
 	}
-	c.Process = p
+	c.Info = p
 	c.seen.Exe, c.seen.TTY = p.Exe, p.TTY
 	if p.Foreground != 0 {
 		c.seen.Foreground = named(p.Foreground)
 	}
-	if c.seen.Cgroup, err = sock.Cgroup(p.PID); err != nil {
+	if c.seen.Cgroup, err = proc.Cgroup(p.PID); err != nil {
 		return err
 	}
-	if c.above, err = sock.Ancestors(p.PID); err != nil {
+	if c.above, err = proc.Ancestors(p.PID); err != nil {
 		return err
 	}
 	for _, a := range c.above {
-		c.line = append(c.line, session.Process{PID: a.PID, Start: a.Start})
+		c.line = append(c.line, a.Process)
 		c.seen.Above = append(c.seen.Above, nameOfProcess(a))
 	}
 	return nil
@@ -194,7 +194,7 @@ func (c *caller) read() error {
 // named is how a process is called on record, by its pid and its program. One
 // that has ended has its pid only.
 func named(pid int32) string {
-	p, err := sock.ProcessOf(pid)
+	p, err := proc.Look(pid)
 	if err != nil {
 		return fmt.Sprint(pid)
 	}
@@ -203,7 +203,7 @@ func named(pid int32) string {
 
 // nameOfProcess names the program by its path where that may be seen, else as
 // the process calls itself.
-func nameOfProcess(p sock.Process) string {
+func nameOfProcess(p proc.Info) string {
 	name := p.Exe
 	if name == "" {
 		name = "(" + p.Name + ")"

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -31,7 +31,7 @@ const maxArrivals = 8
 type arrivals struct {
 	timeout time.Duration
 	mu      sync.Mutex
-	of      map[session.Process]*turns
+	of      map[proc.Process]*turns
 }
 
 // turns are those of one process.
@@ -41,13 +41,13 @@ type turns struct {
 }
 
 func newArrivals(timeout time.Duration) *arrivals {
-	return &arrivals{timeout: timeout, of: map[session.Process]*turns{}}
+	return &arrivals{timeout: timeout, of: map[proc.Process]*turns{}}
 }
 
 // receive waits for the first byte of c and takes in the descriptors that came with
 // it, nil for none.
 func (a *arrivals) receive(c *sock.Conn) (*sock.Passed, error) {
-	who := session.Process{PID: c.Peer().PID, Start: c.Peer().Start}
+	who := c.Peer().Process
 	a.mu.Lock()
 	t := a.of[who]
 	if t == nil {

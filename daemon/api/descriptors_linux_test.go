@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -277,11 +277,11 @@ func TestManySilentConnections(t *testing.T) {
 	}
 
 	full := &turns{taken: make(chan struct{}), users: 1}
-	self, err := sock.ProcessOf(int32(os.Getpid()))
+	self, err := proc.Look(int32(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	me := session.Process{PID: self.PID, Start: self.Start}
+	me := self.Process
 	a = newArrivals(time.Millisecond)
 	a.of[me] = full
 	arrive()

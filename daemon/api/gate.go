@@ -15,6 +15,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/handover"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -160,12 +161,12 @@ func (g gateService) Ended(ctx context.Context, req *pb.EndedRequest) (*pb.Ended
 }
 
 // callerOf is the process that calls.
-func callerOf(ctx context.Context) (session.Process, error) {
+func callerOf(ctx context.Context) (proc.Process, error) {
 	p, err := peerOf(ctx)
 	if err != nil {
-		return session.Process{}, err
+		return proc.Process{}, err
 	}
-	return session.Process{PID: p.PID, Start: p.Start}, nil
+	return p.Process, nil
 }
 
 func profileOf(p pb.Profile) gate.Profile {

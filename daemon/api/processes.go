@@ -16,8 +16,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
-	"github.com/thoughtgate/thoughtgated/internal/child"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -152,9 +151,9 @@ func (s *Server) attachedTo(a session.Attached) *pb.Process {
 }
 
 // lives reports whether a process is there, as far as the system tells.
-func lives(p session.Process) bool {
-	now, err := sock.ProcessOf(p.PID)
-	return err == nil && now.Start == p.Start || err != nil && !errors.Is(err, os.ErrProcessDone)
+func lives(p proc.Process) bool {
+	now, err := proc.Look(p.PID)
+	return err == nil && now.Process == p || err != nil && !errors.Is(err, os.ErrProcessDone)
 }
 
 // keptTo tells of a program that the daemon keeps.
@@ -172,14 +171,14 @@ func keptTo(i supervise.Info) *pb.Process {
 
 // weigh fills in how much memory each takes.
 func weigh(all []*pb.Process) {
-	var pids []int
+	var pids []int32
 	var of []*pb.Process
 	for _, p := range all {
 		if p.GetPid() != 0 {
-			pids, of = append(pids, int(p.GetPid())), append(of, p)
+			pids, of = append(pids, p.GetPid()), append(of, p)
 		}
 	}
-	for i, m := range child.MemoryOf(pids...) {
+	for i, m := range proc.MemoryOf(pids...) {
 		of[i].Memory, of[i].SharedTwice = m.Bytes, m.Twice
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -176,11 +176,11 @@ func TestRunsAreListedOnce(t *testing.T) {
 
 // A server behind a shim is what its attachment and the system say of it.
 func TestAttachedProcesses(t *testing.T) {
-	now, err := sock.ProcessOf(int32(os.Getpid()))
+	now, err := proc.Look(int32(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, gone := session.Process{PID: now.PID, Start: now.Start}, session.Process{PID: now.PID, Start: now.Start + 1}
+	self, gone := now.Process, proc.Process{PID: now.PID, Start: now.Start + 1}
 	s := New(Config{Fleets: []supervise.Fleet{&fakeFleet{list: []supervise.Info{
 		{Kind: supervise.KindBackend, Name: "shared", Status: supervise.Status{State: supervise.Degraded}},
 		{Kind: supervise.KindExtension, Name: "tools", Status: supervise.Status{State: supervise.Failed}},
@@ -203,7 +203,7 @@ func TestAttachedProcesses(t *testing.T) {
 		t.Errorf("a shim with a server of that name: %v", p)
 	}
 	for want, a := range map[string]session.Attached{
-		"running": {Server: self}, "starting": {}, "stopped": {Server: gone},
+		"running": {Saved: session.Saved{Server: self}}, "starting": {}, "stopped": {Saved: session.Saved{Server: gone}},
 	} {
 		a.Shim.Server = "notes"
 		if p := s.attachedTo(a); p.GetState() != want || p.GetKind() != "server" || p.GetName() != "notes" || (p.GetPid() != 0) != (want == "running") {

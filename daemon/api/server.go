@@ -43,7 +43,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -82,7 +82,7 @@ type Server struct {
 	control, shim *grpc.Server
 	health        *health.Server
 
-	self   sock.Process // this one
+	self   proc.Info // this one
 	cgroup string
 	uid    int
 
@@ -143,8 +143,8 @@ func New(c Config) *Server {
 	s := &Server{Config: c, health: health.NewServer(), uid: os.Getuid()}
 	s.ending, s.end = context.WithCancel(context.Background()) // a lifetime: until Close
 	pid := int32(os.Getpid())
-	s.self, _ = sock.ProcessOf(pid) // where it can't be told, nobody is mistaken for a child of ours
-	s.cgroup, _ = sock.Cgroup(pid)
+	s.self, _ = proc.Look(pid) // where it can't be told, nobody is mistaken for a child of ours
+	s.cgroup, _ = proc.Cgroup(pid)
 	options := append(s.options(), grpc.MaxConcurrentStreams(64), grpc.ConnectionTimeout(newConnection))
 	s.shim = grpc.NewServer(append(slices.Clip(options), grpc.Creds(peerCredentials{arrivals: newArrivals(newConnection)}))...)
 	pb.RegisterGateServer(s.shim, gateService{s: s})
@@ -159,7 +159,7 @@ func New(c Config) *Server {
 	pb.RegisterAuditServer(s.control, auditService{s: s})
 	pb.RegisterProcessesServer(s.control, processesService{s: s})
 	pb.RegisterExtensionsServer(s.control, extensionsService{s: s})
-	pb.RegisterAgentsServer(s.control, &agentsService{s: s, callers: map[string]session.Process{}})
+	pb.RegisterAgentsServer(s.control, &agentsService{s: s, callers: map[string]proc.Process{}})
 	pb.RegisterDaemonServer(s.control, daemonService{s: s})
 	grpc_health_v1.RegisterHealthServer(s.control, s.health)
 	return s

@@ -10,10 +10,9 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/child"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -46,8 +45,8 @@ func (v serversService) Accept(ctx context.Context, req *pb.AcceptServerRequest)
 
 // mayStart checks that the shim may start its server. Which environment that will see
 // is asked of the kernel.
-func (g gateService) mayStart(ctx context.Context, req *pb.AttachRequest, shim session.Process) error {
-	env, err := sock.Environ(shim.PID)
+func (g gateService) mayStart(ctx context.Context, req *pb.AttachRequest, shim proc.Process) error {
+	env, err := proc.Environ(shim.PID)
 	if err != nil {
 		return fmt.Errorf("look at the environment of the shim: %w: %w", err, gate.ErrForbidden)
 	}
@@ -82,7 +81,7 @@ func (v serversService) Look(ctx context.Context, req *pb.LookRequest) (*pb.Look
 	if err != nil {
 		return nil, err
 	}
-	own, err := sock.Environ(p.PID)
+	own, err := proc.Environ(p.PID)
 	if err != nil {
 		return nil, fmt.Errorf("look at the environment of the caller: %w: %w", err, gate.ErrForbidden)
 	}

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/thoughtgate/thoughtgated/daemon/session"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // What the level watch looks at. Each of these finds an agent, or what an agent
@@ -41,7 +40,7 @@ func (s *Server) below(c *caller, terminal bool) string {
 	if why := s.Sessions.Agent(c.line, terminal); why != "" {
 		return why
 	}
-	if slices.Contains(c.line[1:], session.Process{PID: s.self.PID, Start: s.self.Start}) {
+	if slices.Contains(c.line[1:], s.self.Process) {
 		return "the daemon itself has started it"
 	}
 	return marked(c)
@@ -51,7 +50,7 @@ func (s *Server) below(c *caller, terminal bool) string {
 // that an agent started it.
 func marked(c *caller) string {
 	if !c.known {
-		env, err := sock.Environ(c.PID)
+		env, err := proc.Environ(c.PID)
 		if err != nil {
 			return fmt.Sprintf("its environment can't be read (%v)", err)
 		}
@@ -61,7 +60,7 @@ func marked(c *caller) string {
 	}
 	for _, p := range c.above {
 		// What belongs to others, as the manager of sessions does, we may not see.
-		if env, err := sock.Environ(p.PID); err == nil {
+		if env, err := proc.Environ(p.PID); err == nil {
 			if mark := markIn(env); mark != "" {
 				return fmt.Sprintf("process %d above it carries %s in its environment", p.PID, mark)
 			}
@@ -83,7 +82,7 @@ func markIn(env []string) string {
 
 // elsewhere reports why the caller's own view of who it is can't be trusted.
 func elsewhere(pid int32) string {
-	same, err := sock.SameUserNamespace(pid)
+	same, err := proc.SameUserNamespace(pid)
 	switch {
 	case err != nil:
 		return fmt.Sprintf("its user namespace can't be looked at (%v)", err)
@@ -130,7 +129,7 @@ func transient(cgroup string, uid int) string {
 // group.
 func (s *Server) beside(c *caller) string {
 	for _, running := range s.Sessions.Agents() {
-		left := func(top sock.Process) string {
+		left := func(top proc.Info) string {
 			return fmt.Sprintf("process %d was left behind in the control group of %s", top.PID, running.What)
 		}
 		if running.Ended != 0 { // a wrap that was killed: what was left behind began while it lived
@@ -139,8 +138,8 @@ func (s *Server) beside(c *caller) string {
 			}
 			continue
 		}
-		p, err := sock.ProcessOf(running.PID)
-		if err != nil || p.Start != running.Start {
+		p, err := proc.Look(running.PID)
+		if err != nil || p.Process != running.Process {
 			continue // it has ended
 		}
 		// Whatever an agent types into its terminal looks like its owner's, also
@@ -149,11 +148,11 @@ func (s *Server) beside(c *caller) string {
 		if p.TTY != "" && p.TTY == c.TTY && !above(p.PID, c) {
 			return fmt.Sprintf("it is on %s, the terminal of %s", c.TTY, running.What)
 		}
-		group, err := sock.Cgroup(p.PID)
+		group, err := proc.Cgroup(p.PID)
 		if err != nil {
 			continue
 		}
-		if top, ok := c.leftIn(group); ok && top.Start >= p.Start && !above(p.PID, &caller{Process: top}) {
+		if top, ok := c.leftIn(group); ok && top.Start >= p.Start && !above(p.PID, &caller{Info: top}) {
 			return left(top)
 		}
 	}
@@ -162,9 +161,9 @@ func (s *Server) beside(c *caller) string {
 
 // leftIn returns the topmost process of the caller's line in a control group that is its
 // own, if whoever has started it has ended.
-func (c *caller) leftIn(group string) (top sock.Process, left bool) {
+func (c *caller) leftIn(group string) (top proc.Info, left bool) {
 	if group == "" || group == "/" || group != c.seen.Cgroup {
-		return sock.Process{}, false
+		return proc.Info{}, false
 	}
 	if c.groups == nil {
 		c.groups = c.cgroups()
@@ -178,15 +177,15 @@ func above(pid int32, c *caller) bool {
 	if pid == c.PID {
 		return true
 	}
-	ancestors, err := sock.Ancestors(pid)
-	return err == nil && slices.ContainsFunc(ancestors, func(a sock.Process) bool { return a.PID == c.PID && a.Start == c.Start })
+	ancestors, err := proc.Ancestors(pid)
+	return err == nil && slices.ContainsFunc(ancestors, func(a proc.Info) bool { return a.Process == c.Process })
 }
 
 // cgroups are the control groups of the caller and of each process above it.
 func (c *caller) cgroups() []string {
 	all := []string{c.seen.Cgroup}
 	for _, p := range c.above {
-		group, err := sock.Cgroup(p.PID)
+		group, err := proc.Cgroup(p.PID)
 		if err != nil {
 			group = "" // it has ended, and its children are another's
 		}
@@ -197,8 +196,8 @@ func (c *caller) cgroups() []string {
 
 // topmost is the last process of the caller's line before the first that is not
 // in group.
-func (c *caller) topmost(group string, cgroups []string) sock.Process {
-	top := c.Process
+func (c *caller) topmost(group string, cgroups []string) proc.Info {
+	top := c.Info
 	for i, p := range c.above {
 		if cgroups[i+1] != group {
 			break
@@ -214,6 +213,6 @@ func reaper(pid int32) bool {
 	if pid <= 1 {
 		return pid == 1
 	}
-	group, err := sock.Cgroup(pid)
+	group, err := proc.Cgroup(pid)
 	return err == nil && strings.HasSuffix(group, "/init.scope")
 }

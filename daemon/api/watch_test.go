@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 func TestTransientUnits(t *testing.T) {
@@ -53,15 +53,15 @@ func TestMarkedAbove(t *testing.T) {
 	defer cmd.Wait()
 	defer in.Close()
 	pid := waitForPID(t, filepath.Join(dir, "pid"))
-	p, err := sock.ProcessOf(pid)
+	p, err := proc.Look(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &caller{Process: p, seen: &record.Peer{}}
+	c := &caller{Info: p, seen: &record.Peer{}}
 	if got := marked(c); got != "" {
 		t.Errorf("alone: %q", got)
 	}
-	if c.above, err = sock.Ancestors(pid); err != nil {
+	if c.above, err = proc.Ancestors(pid); err != nil {
 		t.Fatal(err)
 	}
 	if got := marked(c); !strings.Contains(got, "above it carries THOUGHTGATE_ACTIVE") {
@@ -70,7 +70,10 @@ func TestMarkedAbove(t *testing.T) {
 }
 
 func TestTopmostInGroup(t *testing.T) {
-	c := &caller{Process: sock.Process{PID: 9}, above: []sock.Process{{PID: 8}, {PID: 7}, {PID: 6}, {PID: 5}}}
+	c := &caller{Info: proc.Info{Process: proc.Process{PID: 9}}}
+	for pid := int32(8); pid >= 5; pid-- {
+		c.above = append(c.above, proc.Info{Process: proc.Process{PID: pid}})
+	}
 	for _, test := range []struct {
 		groups []string
 		want   int32

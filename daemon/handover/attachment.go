@@ -17,7 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 const (
@@ -40,9 +40,9 @@ type about struct {
 type attachment struct {
 	book   *Book
 	id     string
-	name   string          // under which its descriptors are kept
-	server string          // its id
-	peer   session.Process // the shim
+	name   string       // under which its descriptors are kept
+	server string       // its id
+	peer   proc.Process // the shim
 
 	ctx     context.Context // of watchShim
 	unwatch context.CancelFunc
@@ -115,7 +115,7 @@ func (a *about) findCommand() error {
 	if len(a.Shim.Command) > 0 {
 		return nil
 	}
-	args := sock.Args(a.Peer.PID)
+	args := proc.Args(a.Peer.PID)
 	at := slices.Index(args, "--")
 	if at < 0 || at+1 == len(args) {
 		return fmt.Errorf("%w: its shim names no command", mapping.ErrDamaged)
@@ -134,11 +134,11 @@ func (a *about) findCommand() error {
 // watchShim waits for the shim's end. One that ends before it has said what became of
 // its server ends the attachment; one that does so later has been killed, or has left in
 // order.
-func (a *attachment) watchShim(shim *process) {
+func (a *attachment) watchShim(shim *proc.Handle) {
 	defer a.unwatch()
-	defer shim.close()
+	defer func() { _ = shim.Close() }() // nothing was written
 	defer a.book.remove(a)
-	if !shim.awaitEnd(a.ctx) {
+	if shim.Wait(a.ctx) != nil {
 		return
 	}
 	a.turn.Lock()
@@ -182,14 +182,14 @@ func (a *attachment) serverEnd(pid int, reason string) (relay.Server, error) {
 		a.book.ServerEnded(a.server, nil)
 		return a.refusal(), nil
 	}
-	p, err := sock.ChildOf(a.peer.PID, int32(pid))
+	p, err := proc.ChildOf(a.peer.PID, int32(pid))
 	switch {
-	case errors.Is(err, sock.ErrNoChild):
+	case errors.Is(err, proc.ErrNoChild):
 		return nil, fmt.Errorf("process %d is no child of the shim: %w", pid, gate.ErrForbidden)
 	case err == nil:
-		a.book.Sessions.Started(a.joined, session.Process{PID: p.PID, Start: p.Start})
+		a.book.Sessions.Started(a.joined, p.Process)
 	}
-	return a.pipes(session.Process{PID: int32(pid), Start: p.Start}), nil
+	return a.pipes(p.Process), nil
 }
 
 // dropServer closes what leads to a server that was not started.
@@ -208,10 +208,12 @@ func (a *attachment) refusal() *relay.Refusal {
 }
 
 // pipes is the server's end that leads to a process, which may have ended by now.
-func (a *attachment) pipes(p session.Process) *relay.Pipes {
-	process, err := relay.OpenProcess(int(p.PID), int(a.peer.PID), p.Start)
+func (a *attachment) pipes(p proc.Process) *relay.Pipes {
+	process, err := proc.Open(p)
 	if err != nil {
 		a.book.Logger.Debug("the server's process can't be watched; the end of what it writes is its end", "server_id", a.server, "err", err)
+	}
+	if process.File() == nil { // there a server is known to have ended by the end of its output, and tg-shim ends it
 		process = nil
 	}
 	return &relay.Pipes{Pair: relay.Pair{From: a.files.ServerOutput, To: a.files.ServerInput}, Staging: a.files.toServer, Process: process}
@@ -221,7 +223,7 @@ func (a *attachment) pipes(p session.Process) *relay.Pipes {
 func (a *attachment) shared() *relay.Shared {
 	l, pid := a.about.Launch, a.peer.PID
 	return &relay.Shared{Join: func(ctx context.Context, c relay.Client) (relay.Member, error) {
-		return a.book.Join(ctx, l, func() ([]string, error) { return sock.Environ(pid) }, c)
+		return a.book.Join(ctx, l, func() ([]string, error) { return proc.Environ(pid) }, c)
 	}}
 }
 

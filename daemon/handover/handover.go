@@ -22,6 +22,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/session"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/child"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // DescriptorsPerSession is how many descriptors the daemon has open for a session: those
@@ -112,10 +113,10 @@ func (b *Book) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, 
 		f.Close()
 		return nil, err
 	}
-	shim, err := openProcess(h.Peer)
+	shim, err := proc.Open(h.Peer)
 	if err == nil {
 		if err = a.attach(ctx, h); err != nil {
-			shim.close()
+			_ = shim.Close() // nothing was written
 		}
 	}
 	if err != nil {
@@ -126,7 +127,7 @@ func (b *Book) Attach(ctx context.Context, h *Hello, f Files) (*session.Joined, 
 	return a.joined, nil
 }
 
-func (b *Book) newAttachment(id, server string, peer session.Process) *attachment {
+func (b *Book) newAttachment(id, server string, peer proc.Process) *attachment {
 	a := &attachment{book: b, id: id, name: nameOf(id), server: server, peer: peer, left: make(chan struct{})}
 	a.ctx, a.unwatch = context.WithCancel(b.ctx)
 	return a
@@ -166,7 +167,7 @@ func (b *Book) enter(h *Hello, a *attachment) error {
 }
 
 // of returns an attachment of the shim peer. It is nil where its session has ended.
-func (b *Book) of(id string, peer session.Process) (*attachment, error) {
+func (b *Book) of(id string, peer proc.Process) (*attachment, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.all[id]
@@ -187,7 +188,7 @@ func (b *Book) remove(a *attachment) {
 // Started says that the descriptors are the daemon's alone, and that the shim peer has
 // started the server as process pid, or with 0 that it could not, for a reason, or was
 // not to.
-func (b *Book) Started(ctx context.Context, peer session.Process, id string, pid int, reason string) error {
+func (b *Book) Started(ctx context.Context, peer proc.Process, id string, pid int, reason string) error {
 	a, err := b.of(id, peer)
 	if a == nil || err != nil {
 		return err
@@ -202,7 +203,7 @@ func (b *Book) Started(ctx context.Context, peer session.Process, id string, pid
 
 // Signal says that the shim has got a signal: the first one ends its session in order,
 // each later one skips a step.
-func (b *Book) Signal(peer session.Process, id string) error {
+func (b *Book) Signal(peer proc.Process, id string) error {
 	a, err := b.of(id, peer)
 	if a != nil {
 		a.signal()
@@ -211,7 +212,7 @@ func (b *Book) Signal(peer session.Process, id string) error {
 }
 
 // Ended says how the server has ended.
-func (b *Book) Ended(peer session.Process, id string, how child.State) error {
+func (b *Book) Ended(peer proc.Process, id string, how child.State) error {
 	a, err := b.of(id, peer)
 	if a != nil {
 		a.serverEnded(how)

@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
 	"github.com/thoughtgate/thoughtgated/daemon/relay"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/mapping"
-	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // Restore goes on with the sessions of an earlier daemon. Who attached is known when it
@@ -64,7 +64,7 @@ func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
 	b.mu.Lock()
 	b.all[a.id] = a
 	b.mu.Unlock()
-	shim, err := openProcess(a.peer)
+	shim, err := proc.Open(a.peer)
 	if err == nil {
 		defer b.wait.Go(func() { a.watchShim(shim) })
 	}
@@ -81,7 +81,7 @@ func (b *Book) restore(ctx context.Context, k *keep.Session, what *about) {
 // endLeftBehind ends the server of a shim that has ended while no daemon was there. One
 // that lives does that itself.
 func (b *Book) endLeftBehind(what *about) {
-	if !session.Alive(what.Peer) {
+	if !what.Peer.Alive() {
 		b.wait.Go(func() { b.Sessions.EndGroup(b.ctx, what.Server) })
 
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +67,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", pause)
 		default:
 			status := l.wait(signals)
-			code = exitCode(status)
+			code = status.ExitStatus()
 			if l.again {
 				k.renew()
 				continue
@@ -78,7 +76,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 				return code, nil
 			}
 			pause = l.pause(pause, time.Since(began), status)
-			p.Log.Error("the daemon has ended and is started again", "status", describe(status), "descriptors", len(k.held), "pause", pause)
+			p.Log.Error("the daemon has ended and is started again", "status", status, "descriptors", len(k.held), "pause", pause)
 		}
 		switch rest(pause, signals) {
 		case nil:
@@ -88,21 +86,6 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 			return code, nil
 		}
 	}
-}
-
-// exitCode is what a shell would say.
-func exitCode(status syscall.WaitStatus) int {
-	if status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return status.ExitStatus()
-}
-
-func describe(status syscall.WaitStatus) string {
-	if status.Signaled() {
-		return "signal: " + status.Signal().String()
-	}
-	return "exit code " + strconv.Itoa(status.ExitStatus())
 }
 
 // Again is the signal with which a keeper is asked to end its daemon and to start what

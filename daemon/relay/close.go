@@ -131,7 +131,10 @@ func (s *Session) release() {
 func (s *Session) watch() {
 	fds := []unix.PollFd{
 		{Fd: int32(s.ends.Agent.To.Fd())}, // errors only
-		{Fd: s.ends.Server.process().fd(), Events: unix.POLLIN},
+		{Fd: -1, Events: unix.POLLIN},
+	}
+	if h := s.ends.Server.handle(); h != nil {
+		fds[1].Fd = int32(h.Fd())
 	}
 	for {
 		if err := s.wake.Watch(fds); err != nil {

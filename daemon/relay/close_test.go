@@ -16,6 +16,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
@@ -171,7 +172,7 @@ func TestRefusal(t *testing.T) {
 
 // process starts a program, and returns it as a session knows it once it has said
 // something.
-func process(t *testing.T, script string) (*exec.Cmd, *Process) {
+func process(t *testing.T, script string) (*exec.Cmd, *proc.Handle) {
 	t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", script)
 	said, err := cmd.StdoutPipe()
@@ -184,7 +185,7 @@ func process(t *testing.T, script string) (*exec.Cmd, *Process) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := OpenProcess(cmd.Process.Pid, os.Getpid(), 0)
+	p, err := proc.Open(proc.Process{PID: int32(cmd.Process.Pid)})
 	if err != nil {
 		t.Fatal(err)
 	}

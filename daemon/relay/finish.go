@@ -76,7 +76,7 @@ func (s *Session) serverGone() bool {
 	if s.inputs[fromServer] == nil || s.ending.exited {
 		return true
 	}
-	return s.ended[fromServer] && s.ends.Server.process().fd() < 0
+	return s.ended[fromServer] && s.ends.Server.handle() == nil
 }
 
 // stopServer tells the server to go, in three steps, of which each gives it time.

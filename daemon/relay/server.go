@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/thoughtgate/thoughtgated/daemon/relay/pipe"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // Server is the server's end of a session: [Pipes], [Shared] or [Refusal]. It is the
@@ -21,8 +22,9 @@ type Server interface {
 	hangUp(letGo func(*os.File))
 	terminate()
 	kill()
-	// process is the one to be waited for, nil where the end of its lines is its end.
-	process() *Process
+	// handle is that of the process to be waited for, nil where the end of its lines is its
+	// end.
+	handle() *os.File
 	// failure is what the agent is told once there is no server any more, nil for that it
 	// has ended.
 	failure() *Refusal
@@ -36,7 +38,7 @@ type Server interface {
 type Pipes struct {
 	Pair
 	Staging *pipe.Staging // what it reads is written through that; nil where the system has none
-	Process *Process      // nil where it has no handle
+	Process *proc.Handle  // nil where the system has no handles of processes
 
 	wake *pipe.Waker
 }
@@ -64,20 +66,18 @@ func (p *Pipes) hangUp(letGo func(*os.File)) {
 }
 
 func (p *Pipes) terminate() {
-	p.Process.signal(syscall.SIGTERM)
-	p.Process.signal(syscall.SIGCONT) // one that is stopped could not hear it
+	_ = p.Process.Signal(syscall.SIGTERM) // one that has ended takes none
+	_ = p.Process.Signal(syscall.SIGCONT) // one that is stopped could not hear it
 }
 
-func (p *Pipes) kill()             { p.Process.signal(syscall.SIGKILL) }
-func (p *Pipes) process() *Process { return p.Process }
+func (p *Pipes) kill()            { _ = p.Process.Signal(syscall.SIGKILL) } // likewise
+func (p *Pipes) handle() *os.File { return p.Process.File() }
 
 func (p *Pipes) close(letGo func(*os.File)) {
 	p.hangUp(letGo)
 	letGo(p.From)
 	letGo(p.Staging.File())
-	if p.Process != nil {
-		letGo(p.Process.handle)
-	}
+	letGo(p.Process.File())
 }
 
 // Refusal is no server: the agent's requests are answered with an error that says why,
@@ -99,5 +99,5 @@ func (r *Refusal) status() int           { return 0 }
 func (r *Refusal) hangUp(func(*os.File)) {}
 func (r *Refusal) terminate()            {}
 func (r *Refusal) kill()                 {}
-func (r *Refusal) process() *Process     { return nil }
+func (r *Refusal) handle() *os.File      { return nil }
 func (r *Refusal) close(func(*os.File))  {}

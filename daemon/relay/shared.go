@@ -172,7 +172,7 @@ func (m *Shared) hangUp(func(*os.File)) {
 
 func (m *Shared) terminate()                   {}
 func (m *Shared) kill()                        {}
-func (m *Shared) process() *Process            { return nil }
+func (m *Shared) handle() *os.File             { return nil }
 func (m *Shared) close(letGo func(f *os.File)) { m.hangUp(letGo) }
 
 // failure is what the agent is told of a server that serves it no more.

@@ -13,14 +13,14 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
 // us is this process, as the kernel names it.
 func us(t *testing.T) Process {
 	t.Helper()
-	p, err := sock.ProcessOf(int32(os.Getpid()))
+	p, err := proc.Look(int32(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestProgramOnDisk(t *testing.T) {
 		if err := os.Rename(path+".new", path); err != nil { // while it runs
 			t.Fatal(err)
 		}
-		p, err := sock.ProcessOf(int32(cmd.Process.Pid))
+		p, err := proc.Look(int32(cmd.Process.Pid))
 		if err != nil {
 			t.Fatal(err)
 		}

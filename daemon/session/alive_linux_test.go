@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // headless is set for a process whose first thread is to end, and no other.
@@ -43,17 +43,17 @@ func TestAliveWithoutItsFirstThread(t *testing.T) {
 	}()
 	first := newWorld()
 	first.eventually(t, "its first thread has ended", func() bool {
-		s, ok := readStat(cmd.Process.Pid)
-		return ok && s.state == 'Z'
+		s, err := proc.Read(int32(cmd.Process.Pid))
+		return err == nil && s.Zombie
 	})
-	s, _ := readStat(cmd.Process.Pid)
-	p := Process{PID: int32(cmd.Process.Pid), Start: s.start}
-	if !Alive(p) {
+	s, _ := proc.Read(int32(cmd.Process.Pid))
+	p := s.Process
+	if !p.Alive() {
 		t.Error("it lives, and is taken for dead")
 	}
 	in.Close() // and the last one ends
-	first.eventually(t, "the process ends", func() bool { return !Alive(p) })
-	if _, err := sock.ProcessOf(p.PID); err == nil {
+	first.eventually(t, "the process ends", func() bool { return !p.Alive() })
+	if _, err := proc.Look(p.PID); err == nil {
 		t.Error("it is a zombie, and described")
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // A wrap that is over knows its agent no more: whoever descended from it has another
@@ -24,7 +24,7 @@ func (r *Registry) vanish(s *Session) {
 		return
 	}
 	r.remember(store.Gone{
-		Session: s.Spec.ID, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Ended: sock.Now(), Left: slices.Clone(s.apps),
+		Session: s.Spec.ID, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Ended: proc.Now(), Left: slices.Clone(s.apps),
 	})
 }
 
@@ -37,17 +37,13 @@ func (r *Registry) leaves(id string) {
 	if s == nil {
 		return
 	}
-	all, err := sock.Processes()
+	all, err := proc.All()
 	if err != nil {
 		r.log.Error("look at what a wrap leaves", "session", id, "err", err)
 	}
-	below := sock.Below(all, r.self)
 	var left []Process
-	for _, p := range sock.Below(all, s.Wrap.PID) {
-		if p.PID == r.self || slices.ContainsFunc(below, func(b sock.Process) bool { return b.PID == p.PID }) {
-			continue
-		}
-		left = append(left, Process{PID: p.PID, Start: p.Start})
+	for _, p := range proc.Below(all, r.self, map[int32]bool{s.Wrap.PID: true}, nil) {
+		left = append(left, p.Process)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,11 +52,11 @@ func (r *Registry) leaves(id string) {
 			left = append(left, p)
 		}
 	}
-	if err != nil || !s.present || !Alive(s.Wrap) { // what was its child may be another's by now
+	if err != nil || !s.present || !s.Wrap.Alive() { // what was its child may be another's by now
 		return
 	}
 	s.settled = true
-	if left = slices.DeleteFunc(left, func(p Process) bool { return !Alive(p) }); len(left) > 0 {
+	if left = slices.DeleteFunc(left, func(p Process) bool { return !p.Alive() }); len(left) > 0 {
 		r.remember(store.Gone{Session: id, Agent: s.Spec.Agent, Wrap: s.Wrap, Cgroup: s.cgroup, Left: left})
 	}
 }
@@ -89,7 +85,7 @@ func (r *Registry) isBack(id string) {
 // agent's: a person has one. r.mu is held.
 func (r *Registry) leftBy(line []Process, terminal bool) (store.Gone, Process, bool) {
 	for id, g := range r.gone {
-		if g.Ended == 0 && !slices.ContainsFunc(g.Left, Alive) {
+		if g.Ended == 0 && !slices.ContainsFunc(g.Left, Process.Alive) {
 			r.isBack(id) // nothing is left of it
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // A wrap that vanished leaves its lifetime behind: what began within it, and what is
@@ -19,7 +19,7 @@ func TestVanishedWrap(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	s := open(t, r, Process{PID: 1000001, Start: 7})
-	now, after := sock.Now(), sock.Now()+1e9
+	now, after := proc.Now(), proc.Now()+1e9
 	r.Leave(s)
 	w.eventually(t, "restore", func() bool { return len(w.saved) == 0 })
 	check := func(r *Registry) {
@@ -54,7 +54,7 @@ func TestVanishedWithTheDaemon(t *testing.T) {
 	w := newWorld()
 	r := w.registry(t)
 	open(t, r, Process{PID: 1000001, Start: 7})
-	now := sock.Now()
+	now := proc.Now()
 	r.Close()
 	next := w.registry(t)
 	defer next.Close()
@@ -78,7 +78,7 @@ func TestWrapEndsInOrder(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := sock.ProcessOf(int32(child.Process.Pid))
+	p, err := proc.Look(int32(child.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestWrapEndsInOrder(t *testing.T) {
 	s := open(t, r, us(t)) // this process is the wrap, and left its child
 	r.Leave(s)
 	s = open(t, r, us(t))
-	if why := r.Agent([]Process{{PID: 50, Start: sock.Now() - 1}}, false); why != "" {
+	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() - 1}}, false); why != "" {
 		t.Errorf("of a wrap that came back: %s", why)
 	}
 	if _, _, err := r.Drain(context.Background(), anID, true); err != nil {
@@ -102,15 +102,15 @@ func TestWrapEndsInOrder(t *testing.T) {
 		t.Error("the session is open still")
 	}
 	r.Leave(s)
-	if why := r.Agent([]Process{{PID: 50, Start: sock.Now() + 1}, left}, true); !strings.Contains(why, "left behind by the wrapped agent custom, whose wrap is over") {
+	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() + 1}, left}, true); !strings.Contains(why, "left behind by the wrapped agent custom, whose wrap is over") {
 		t.Errorf("below what it left: %q", why)
 	}
-	if why := r.Agent([]Process{{PID: 50, Start: sock.Now() - 1}}, false); why != "" {
+	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() - 1}}, false); why != "" {
 		t.Errorf("what it has not left: %s", why)
 	}
 	in.Close()
 	_ = child.Wait()
-	if why := r.Agent([]Process{{PID: 50, Start: sock.Now() + 1}, left}, true); why != "" || len(w.gone) != 0 {
+	if why := r.Agent([]Process{{PID: 50, Start: proc.Now() + 1}, left}, true); why != "" || len(w.gone) != 0 {
 		t.Errorf("when all has ended: %q, %v", why, w.gone)
 	}
 }
@@ -184,8 +184,8 @@ func TestClaimed(t *testing.T) {
 		j := enter(t, r, "attachment-of-files-1", anID, "files", Process{PID: 1000010, Start: 9}, host)
 		if outlasting {
 			e := <-s.Events()
-			if !j.shim.Claimed || j.shim.Agent != "custom" || j.shim.Project != "/wrapped" || j.shim.Limit != "" || j.shim.Session == "" || j.shim.Session == anID {
-				t.Errorf("got %+v", j.shim)
+			if !j.Shim.Claimed || j.Shim.Agent != "custom" || j.Shim.Project != "/wrapped" || j.Shim.Limit != "" || j.Shim.Session == "" || j.Shim.Session == anID {
+				t.Errorf("got %+v", j.Shim)
 			}
 			if e.Attached != 1 || e.Agent != host || !e.Claimed || r.Served(anID) != 1 {
 				t.Errorf("the wrap hears %+v, served %d", e, r.Served(anID))
@@ -193,8 +193,8 @@ func TestClaimed(t *testing.T) {
 			if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); why == "" {
 				t.Error("its agent may decide")
 			}
-		} else if j.shim.Session != "" || j.shim.Agent != "" || r.Served(anID) != 0 {
-			t.Errorf("of a wrap that ends with its command: %+v", j.shim)
+		} else if j.Shim.Session != "" || j.Shim.Agent != "" || r.Served(anID) != 0 {
+			t.Errorf("of a wrap that ends with its command: %+v", j.Shim)
 		}
 		r.End(j, "left", "")
 		if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); (why != "") != outlasting {
@@ -212,7 +212,7 @@ func TestWhatIsRememberedOfAWrap(t *testing.T) {
 	r := w.registry(t)
 	defer r.Close()
 	r.self = -1 // this process plays the agent
-	dead, alive, now := Process{PID: 1000050, Start: 5}, us(t), sock.Now()
+	dead, alive, now := Process{PID: 1000050, Start: 5}, us(t), proc.Now()
 	r.mu.Lock()
 	r.remember(store.Gone{Session: anID, Wrap: aWrap, Left: []Process{dead, alive}})
 	_, _, known := r.leftBy([]Process{{PID: 50, Start: now}, alive}, true)

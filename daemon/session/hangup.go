@@ -1,9 +1,12 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // A wrap that is killed takes its agent with it, as a terminal does that is
@@ -18,7 +21,7 @@ const hangUpWithin = 2 * time.Second
 // hangUp hangs up on what a killed wrap has left of its agent. A wrap that lives,
 // or that has closed its session, is left alone.
 func (r *Registry) hangUp(s *Session) {
-	for over := time.Now().Add(hangUpWithin); Alive(s.Wrap); {
+	for over := time.Now().Add(hangUpWithin); s.Wrap.Alive(); {
 		if r.keepsAgent(s) || time.Now().After(over) || !r.pause(look) {
 			return
 		}
@@ -26,13 +29,23 @@ func (r *Registry) hangUp(s *Session) {
 	if r.keepsAgent(s) || s.terminal == noTerminal {
 		return
 	}
-	shims := map[int]bool{} // which are asked to leave
+	shims := map[Process]bool{} // which are asked to leave
 	r.mu.Lock()
 	for _, j := range r.of(s.Spec.ID) {
-		shims[int(j.peer.PID)] = true
+		shims[j.Peer] = true
 	}
 	r.mu.Unlock()
-	if n := hangUpMarked(s.Spec.ID, s.terminal, shims); n > 0 {
+	// What has left the terminal was meant to outlast it, and what ignores the signal
+	// likewise. Where sessions of processes can't be seen, nothing is hung up on; the
+	// agent's servers end all the same, with their shims.
+	n := proc.SignalAll(unix.SIGHUP, func(p proc.Info) bool {
+		if shims[p.Process] || int(p.Session) != s.terminal {
+			return false
+		}
+		env, err := proc.Environ(p.PID)
+		return err == nil && slices.Contains(env, "THOUGHTGATE_SESSION="+s.Spec.ID)
+	})
+	if n > 0 {
 		r.log.Warn("hung up on what a killed wrap left of its agent", "session", s.Spec.ID, "processes", n)
 	}
 }
@@ -55,7 +68,7 @@ const noTerminal = -1
 // has gone.
 func terminalOf(p Process) int {
 	sid, err := unix.Getsid(int(p.PID))
-	if err != nil || !Alive(p) {
+	if err != nil || !p.Alive() {
 		return noTerminal
 	}
 	return sid

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // foreignSession is set in a test whose session is one from outside its container.
@@ -33,19 +33,19 @@ func wrapOf(t *testing.T, script string) (wrap Process, dir string, kill func())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := sock.ProcessOf(int32(cmd.Process.Pid))
+	p, err := proc.Look(int32(cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"inside", "outside", "other"} {
 		pid := awaitPID(t, cmd.Dir+"/"+name)
 		t.Cleanup(func() {
-			if s, ok := readStat(pid); ok && s.state != 'Z' {
+			if p, ok := statOf(pid); ok && p.Alive() {
 				_ = unix.Kill(pid, unix.SIGKILL)
 			}
 		})
 	}
-	return Process{PID: p.PID, Start: p.Start}, cmd.Dir, func() {
+	return p.Process, cmd.Dir, func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		in.Close()
@@ -92,8 +92,8 @@ func TestHangUp(t *testing.T) {
 		w.eventually(t, "the files are restored", func() bool { return len(w.saved) == 0 })
 		r.hangUps.Wait()
 		lives := func(name string) bool {
-			s, ok := readStat(awaitPID(t, dir+"/"+name))
-			return ok && s.state != 'Z'
+			p, ok := statOf(awaitPID(t, dir+"/"+name))
+			return ok && p.Alive()
 		}
 		for over := time.Now().Add(20 * time.Second); !closed && lives("inside"); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(over) {

@@ -30,7 +30,7 @@ func (r *Registry) leaveToWrap(s *Session) bool {
 	if !s.Spec.Keep && len(s.Spec.Files) > 0 {
 		return true
 	}
-	for since := time.Now(); Alive(s.Wrap) && time.Since(since) < comeBack; {
+	for since := time.Now(); s.Wrap.Alive() && time.Since(since) < comeBack; {
 		r.mu.Lock()
 		taken := r.sessions[s.Spec.ID] != s
 		r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 const (
@@ -80,8 +80,8 @@ func newPrograms(ctx context.Context) *programs {
 
 // of returns the program that a process runs, nil when it can't be looked at.
 // What is hashed is what runs, also when another file has taken its name.
-func (ps *programs) of(p sock.Process) *program {
-	f, err := openProgram(p)
+func (ps *programs) of(p proc.Info) *program {
+	f, err := proc.OpenProgram(p)
 	if err != nil {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (ps *programs) of(p sock.Process) *program {
 		_ = f.Close() // nothing was written
 		return nil
 	}
-	key := file{p.Exe, uint64(stat.Dev), uint64(stat.Ino), stat.Size, modified(&stat), changed(&stat)}
+	key := file{p.Exe, uint64(stat.Dev), uint64(stat.Ino), stat.Size, stat.Mtim, stat.Ctim}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if known := ps.seen[key]; known != nil || ps.closed {

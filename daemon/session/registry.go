@@ -13,8 +13,8 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // Registry is the one list of sessions and attachments. It is safe for
@@ -110,8 +110,8 @@ func New(o Options) (*Registry, error) {
 			Profile: gate.Profile(old.Profile), Files: old.Files, Keep: old.Keep,
 		}, old.Wrap, old.Opened)
 		r.sessions[s.Spec.ID] = s
-		s.cgroup, _ = sock.Cgroup(s.Wrap.PID)
-		if !Alive(s.Wrap) {
+		s.cgroup, _ = proc.Cgroup(s.Wrap.PID)
+		if !s.Wrap.Alive() {
 			r.vanish(s)
 		}
 		r.wait.Go(func() {

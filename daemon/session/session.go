@@ -15,8 +15,8 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // drainLimit is how long a session's shims may take to leave.
@@ -26,7 +26,7 @@ const drainLimit = 10 * time.Second
 const Reattach = 15 * time.Second
 
 // Process names a process beyond the reuse of its pid.
-type Process = store.Process
+type Process = proc.Process
 
 // File is one file that a session has rewritten; its journal is opaque here.
 type File = store.File
@@ -122,7 +122,7 @@ func (r *Registry) Open(ctx context.Context, wrap Process, spec Spec) (*Session,
 	}
 	s := newSession(spec, wrap, opened)
 	s.terminal = terminalOf(wrap)
-	s.cgroup, _ = sock.Cgroup(wrap.PID)
+	s.cgroup, _ = proc.Cgroup(wrap.PID)
 	if err := r.save(ctx, s); err != nil {
 		return nil, fmt.Errorf("open session %s: %w", spec.ID, err)
 	}
@@ -227,12 +227,12 @@ func (r *Registry) of(session string) []*Joined {
 }
 
 // of reports whether a shim is of a session, or counts for it.
-func (j *Joined) of(session string) bool { return j.shim.Session == session || j.claims == session }
+func (j *Joined) of(session string) bool { return j.Shim.Session == session || j.Claims == session }
 
 // drains are the attachments of a session that end with it. What a protection's line
 // started that does not descend from the wrap goes on without. r.mu is held.
 func (r *Registry) drains(session string) []*Joined {
-	return slices.DeleteFunc(r.of(session), func(j *Joined) bool { return j.claims == session && j.lasts != "" })
+	return slices.DeleteFunc(r.of(session), func(j *Joined) bool { return j.Claims == session && j.Lasts != "" })
 }
 
 // until waits until count is zero or ctx ends, and returns it.

@@ -16,8 +16,8 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/store"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/record"
-	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // world is what a registry stands on, in memory.
@@ -300,7 +300,7 @@ func TestKeep(t *testing.T) {
 // A session without a lock is its wrap's as long as that runs: what was asked in it
 // and granted to it outlives the daemon.
 func TestKeepOverRestart(t *testing.T) {
-	me, err := sock.ProcessOf(int32(os.Getpid()))
+	me, err := proc.Look(int32(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,8 +309,8 @@ func TestKeepOverRestart(t *testing.T) {
 		wrap  Process
 		stays bool
 	}{
-		"files that stay, and its wrap runs":    {func(s *Spec) { s.Keep = true }, Process{PID: me.PID, Start: me.Start}, true},
-		"no files, and its wrap runs":           {func(s *Spec) { s.Files = nil }, Process{PID: me.PID, Start: me.Start}, true},
+		"files that stay, and its wrap runs":    {func(s *Spec) { s.Keep = true }, me.Process, true},
+		"no files, and its wrap runs":           {func(s *Spec) { s.Files = nil }, me.Process, true},
 		"files that stay, and its wrap is gone": {func(s *Spec) { s.Keep = true }, aWrap, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,7 +362,7 @@ func TestMembership(t *testing.T) {
 	open(t, r, aWrap)
 	shim := Process{PID: 1000002, Start: 8}
 	j, _ := join(t, r, shim, Process{PID: 9, Start: 9}, aWrap)
-	if got := j.shim; got.Session != anID || got.Agent != "custom" || got.Project != "/p" {
+	if got := j.Shim; got.Session != anID || got.Agent != "custom" || got.Project != "/p" {
 		t.Errorf("a shim below the wrap: got %+v", got)
 	}
 	for line, want := range map[*[]Process]bool{
@@ -380,7 +380,7 @@ func TestMembership(t *testing.T) {
 	r.End(j, "left", "")
 
 	stray, _ := join(t, r, shim, Process{PID: 77, Start: 1})
-	if stray.shim.Session != "" {
+	if stray.Shim.Session != "" {
 		t.Error("a shim that only claims the session belongs to it")
 	}
 	r.End(stray, "left", "")

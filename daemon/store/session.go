@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // Session is a wrapped run of an agent whose files may have to be put back.
@@ -20,10 +22,7 @@ type Session struct {
 }
 
 // Process names a process beyond the reuse of its number.
-type Process struct {
-	PID   int32
-	Start uint64 // when it was started, as the platform counts
-}
+type Process = proc.Process
 
 // File is one file that a session rewrites.
 type File struct {

@@ -225,7 +225,7 @@ func TestSessions(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	one := &Session{
 		ID: "one", Agent: "claude-code", Command: []string{"claude", "-p"}, Project: "/p", Profile: "production",
-		Wrap: Process{17, 1 << 63}, Opened: at, State: "open",
+		Wrap: Process{PID: 17, Start: 1 << 63}, Opened: at, State: "open",
 		Files: []File{{"/b", []byte(secret)}, {"/a", []byte{}}},
 	}
 	two := &Session{ID: "two", Opened: at.Add(-time.Second), Keep: true}

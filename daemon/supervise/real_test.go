@@ -21,13 +21,9 @@ import (
 // The tests in this file run real programs under the real clock.
 
 func TestMain(m *testing.M) {
-	child.BecomeSubreaper() // without it orphans go unnoticed here, as they do on macOS
-	ctx, cancel := context.WithCancel(context.Background())
-	var reaper sync.WaitGroup
-	reaper.Go(func() { child.ReapOrphans(ctx) })
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
 	code := m.Run()
-	cancel()
-	reaper.Wait()
+	stop()
 	if left, _ := exec.Command("pgrep", "-f", leftBehind).Output(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes are left: %s", left)
 		code = 1
@@ -104,15 +100,15 @@ func TestRealProgramIsKilledAgainAndAgain(t *testing.T) {
 	p := supervise.New(o)
 	keep(t, p)
 	for range 5 {
-		if err := p.Do(t.Context(), supervise.Call{Name: "ping", Timeout: time.Minute}, ping); err != nil {
+		if err := p.Do(t.Context(), "ping", time.Minute, ping); err != nil {
 			t.Fatal(err)
 		}
 		before := p.Status()
 		if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		// A call that may be made twice hides the death.
-		if err := p.Do(t.Context(), supervise.Call{Name: "ping", Timeout: time.Minute, Idempotent: true}, ping); err != nil {
+		// A call hides the death.
+		if err := p.Do(t.Context(), "ping", time.Minute, ping); err != nil {
 			t.Fatal(err)
 		}
 		deadline := time.Now().Add(time.Minute)
@@ -154,13 +150,12 @@ func TestRealProgramThatComplains(t *testing.T) {
 
 func TestRealProgramThatDoesNotLeave(t *testing.T) {
 	o := server("sh", "-c", "trap '' TERM; : "+leftBehind+"; cat; while :; do sleep 0.05; done")
-	o.Grace = child.Grace{Stdin: time.Minute, Term: time.Minute}
+	o.Grace = child.Grace{Stdin: 100 * time.Millisecond, Term: 100 * time.Millisecond}
 	p := supervise.New(o)
-	keep(t, p) // its end is hastened before the test's
+	keep(t, p)
 	if _, err := p.Conn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p.Hasten()
 }
 
 // One program, many calls at the same time.
@@ -174,8 +169,7 @@ func Example() {
 	answers := make([]string, 100)
 	for i := range answers {
 		calls.Go(func() {
-			call := supervise.Call{Name: "square", Timeout: time.Minute}
-			err := p.Do(ctx, call, func(ctx context.Context, conn *wire.Conn) error {
+			err := p.Do(ctx, "square", time.Minute, func(ctx context.Context, conn *wire.Conn) error {
 				answer, err := conn.Call(ctx, "square", fmt.Appendf(nil, `{"of":%d}`, i*i))
 				answers[i] = string(answer)
 				return err

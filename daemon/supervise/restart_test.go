@@ -3,10 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
-	"sync/atomic"
-	"syscall"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,56 +106,11 @@ func TestRestartDuringTheHandshake(t *testing.T) {
 	})
 }
 
-func TestHealth(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var well atomic.Bool
-		well.Store(true)
-		h := keep(t, func(o *Options[*talk], h *house) {
-			o.Health.Check = func(ctx context.Context, c *talk) error {
-				_, err := c.ask(ctx, "how are you")
-				return err
-			}
-			o.Health.Every, o.Health.Timeout, o.Health.Failures = 10*time.Second, time.Second, 3
-			h.script = func(f *fakeProgram, line string) {
-				if line == "hello" || well.Load() {
-					answering(f, line)
-				}
-			}
-		})
-		at := func(d time.Duration, state State, says string) {
-			t.Helper()
-			time.Sleep(d)
-			s := h.Status()
-			if s.State != state || !strings.Contains(fmt.Sprint(s.Err), says) {
-				t.Errorf("%v, %v; want %v, %q", s.State, s.Err, state, says)
-			}
-		}
-		at(35*time.Second, Running, "")
-		well.Store(false)
-		at(10*time.Second, Degraded, "does not pass its health check: no answer in 1s")
-		well.Store(true)
-		at(10*time.Second, Running, "")
-		well.Store(false)
-		at(20*time.Second, Degraded, "health check")
-		if h.count() != 1 {
-			t.Fatalf("%d lives after two failures", h.count())
-		}
-		// The third ends the life. Failing checks are no stable life.
-		at(10*time.Second, Degraded, "health check")
-		if h.count() != 2 || h.Status().Budget != 2 {
-			t.Errorf("%d lives, status %+v", h.count(), h.Status())
-		}
-		well.Store(true)
-		at(65*time.Second, Running, "")
-		h.close()
-	})
-}
-
-func TestStopIsGracefulAndHastened(t *testing.T) {
+func TestStopIsGraceful(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := keep(t, func(o *Options[*talk], h *house) {
 			o.Farewell = func(ctx context.Context, c *talk) { c.ask(ctx, "bye") }
-			h.begin = func(_ int, f *fakeProgram) { f.leave = time.Hour }
+			h.begin = func(_ int, f *fakeProgram) { f.leave = 3 * time.Second }
 			h.script = func(f *fakeProgram, line string) {
 				if line != "bye" {
 					answering(f, line)
@@ -169,13 +121,12 @@ func TestStopIsGracefulAndHastened(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		time.AfterFunc(3*time.Second, h.Hasten)
 		h.close()
-		if took := time.Since(began); took != 3*time.Second {
-			t.Errorf("it took %v, want until it was hastened", took)
+		if took := time.Since(began); took != 3500*time.Millisecond {
+			t.Errorf("it took %v, want half a second for the farewell and until the program has left", took)
 		}
-		if got := h.life(1).state.Signal; got != syscall.SIGKILL {
-			t.Errorf("the program ended with %v", h.life(1).state)
+		if got := h.life(1); got.state != (child.State{}) || !slices.Equal(got.stops, []child.Grace{child.OurGrace}) {
+			t.Errorf("the program ended with %v, and was given %v", got.state, got.stops)
 		}
 	})
 }

@@ -39,7 +39,7 @@ var (
 type State uint8
 
 // The states. Running and Degraded have a conversation; Degraded means that the
-// program ended not long ago or does not pass its health check.
+// program ended not long ago.
 const (
 	Starting State = iota
 	Running
@@ -66,7 +66,7 @@ type Status struct {
 	Restarts int       // since the process was made
 	Budget   int       // restarts left before it fails
 	Next     time.Time // when it is started again, in Restarting
-	Err      error     // why the last life ended, or the last health check failed
+	Err      error     // why the last life ended
 }
 
 // Options say what to keep running and how. T is the conversation.
@@ -75,7 +75,7 @@ type Options[T any] struct {
 	Logger *slog.Logger // nil for none
 
 	// Spec says what to start; it is asked before each life. A Mark is added
-	// where it has none, and SIGTERM as the DeathSignal.
+	// where it has none.
 	Spec func() (child.Spec, error)
 	// Open makes the conversation from the program's two pipes and returns at
 	// once. Both are closed when the life ends, if not before.
@@ -88,8 +88,6 @@ type Options[T any] struct {
 	Handshake func(ctx context.Context, conn T) error
 	// Farewell, when set, asks the program to leave before its stdin is closed.
 	Farewell func(ctx context.Context, conn T)
-	// Health, when its Check is set, is asked again and again.
-	Health Health[T]
 	// Lost reports whether an error of a call means that the conversation is
 	// over. A call that fails after its life has ended is lost in any case.
 	Lost func(error) bool
@@ -106,30 +104,18 @@ type Options[T any] struct {
 	Grace            child.Grace   // child.OurGrace when zero
 }
 
-// Health is how a program is asked whether it is well.
-type Health[T any] struct {
-	Check    func(ctx context.Context, conn T) error
-	Every    time.Duration // 30 s when zero
-	Timeout  time.Duration // 5 s when zero
-	Failures int           // in a row, after which the life is ended; 3 when zero
-}
-
 // Process is a program that is kept running. Its methods may be called by any
 // number of goroutines.
 type Process[T any] struct {
 	options Options[T]
 	start   func(child.Spec) (program, error)
 	tail    *Tail
-	kill    chan struct{} // closed when there is no grace left
-	once    sync.Once     // for kill
 	again   chan struct{} // has an item when a restart was asked for
 
 	mu      sync.Mutex // guards what follows
 	status  Status
 	lives   int           // that have begun
 	life    *life[T]      // the one that can be talked to, or nil
-	sick    bool          // its last health check failed
-	fell    error         // why the life before ended, until this one is stable
 	changed chan struct{} // closed and replaced with each status
 	run     bool          // Run was called
 	left    bool          // Run has returned
@@ -155,11 +141,6 @@ func New[T any](o Options[T]) *Process[T] {
 	}
 	fallback(&o.HandshakeTimeout, 10*time.Second)
 	fallback(&o.FarewellTimeout, 500*time.Millisecond)
-	fallback(&o.Health.Every, 30*time.Second)
-	fallback(&o.Health.Timeout, 5*time.Second)
-	if o.Health.Failures <= 0 {
-		o.Health.Failures = 3
-	}
 	if o.Grace == (child.Grace{}) {
 		o.Grace = child.OurGrace
 	}
@@ -170,7 +151,6 @@ func New[T any](o Options[T]) *Process[T] {
 		options: o,
 		start:   func(s child.Spec) (program, error) { return child.Start(s) },
 		tail:    newTail(),
-		kill:    make(chan struct{}),
 		again:   make(chan struct{}, 1),
 		status:  Status{Since: time.Now(), Budget: o.Policy.Restarts},
 		changed: make(chan struct{}),
@@ -186,7 +166,3 @@ func (p *Process[T]) Status() Status {
 	defer p.mu.Unlock()
 	return p.status
 }
-
-// Hasten takes away the grace that a program gets in which to leave, from now
-// on: one that is being stopped is killed.
-func (p *Process[T]) Hasten() { p.once.Do(func() { close(p.kill) }) }

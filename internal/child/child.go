@@ -11,7 +11,7 @@
 //     [Child.Stop] has ended its group: while the entry stands in the process
 //     table, neither its pid nor its group's number can be given to a stranger,
 //     so a signal to the group always reaches the right one.
-//   - What left the group is found by descent. With [BecomeSubreaper] (Linux) a
+//   - What left the group is found by descent. With [AdoptOrphans] (Linux) a
 //     process that loses its parent becomes ours instead of init's, however
 //     often it forked and whatever session it made.
 //   - Single processes are signalled through a pidfd where the kernel has them,
@@ -29,10 +29,13 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // Spec says what to start. Nothing is taken over from this process but its
-// user, its limits and, when Dir is empty, its directory.
+// user, its limits and, when Dir is empty, its directory. On Linux, the program (not
+// what it started) gets SIGTERM when this process dies without having stopped it.
 type Spec struct {
 	// Command is a path, or a name to be looked up in the PATH of Env. No
 	// shell reads it. The program sees it unchanged as its own name.
@@ -50,9 +53,6 @@ type Spec struct {
 	// carries it is known as this child's; without a mark, orphans are told
 	// apart only while a single child is running.
 	Mark string
-	// DeathSignal is sent to the program (not to what it started) when this
-	// process dies without having stopped it. Zero means none. Linux only.
-	DeathSignal syscall.Signal
 	// Stdin, Stdout and Stderr, where they are set, are what the program gets in
 	// place of a pipe. They stay the caller's, who need not keep them open once Start
 	// has returned. Nothing can be read or written at the method of the same name then.
@@ -67,7 +67,7 @@ type Child struct {
 	command string
 	mark    string
 	process *os.Process
-	leader  proc
+	leader  proc.Info
 
 	stdin  *writeEnd
 	stdout *outEnd
@@ -132,10 +132,8 @@ func Start(spec Spec) (*Child, error) {
 // on one thread, since the kernel counts a death signal by the thread that
 // forked and not by the process.
 func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
-	if spec.DeathSignal != 0 {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	env := spec.Env
 	if env == nil {
 		env = []string{} // nil would mean our own
@@ -148,7 +146,7 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 		Dir:   spec.Dir,
 		Env:   env,
 		Files: []*os.File{cmp.Or(spec.Stdin, p.stdinRead), cmp.Or(spec.Stdout, p.stdoutWrite), cmp.Or(spec.Stderr, p.stderrWrite)},
-		Sys:   sysProcAttr(spec),
+		Sys:   sysProcAttr,
 	})
 	if err != nil {
 		family.end()
@@ -156,7 +154,10 @@ func (c *Child) live(path string, spec Spec, p *pipes, started chan<- error) {
 		return
 	}
 	c.process = process
-	c.leader = leaderOf(process.Pid)
+	// It was not waited for, so that its number is still its own.
+	if c.leader, err = proc.Read(int32(process.Pid)); err != nil {
+		c.leader = proc.Info{Process: proc.Process{PID: int32(process.Pid)}, Group: int32(process.Pid)}
+	}
 	family.began(c.leader)
 	started <- nil
 

@@ -169,7 +169,7 @@ func TestReaperLeavesOthersAlone(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a zombie", func() string { p, _ := readProc(cmd.Process.Pid); return fmt.Sprint(p.zombie) }, "true")
+		eventually(t, "a zombie", func() string { p, _ := readProc(cmd.Process.Pid); return fmt.Sprint(p.Zombie) }, "true")
 		reapOrphans()
 		if err := cmd.Wait(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 7 {
 			t.Fatalf("os/exec's child was taken away: %v", err)

@@ -1,6 +1,10 @@
 package child
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
+)
 
 // family is shared by all children of this process, because the kernel keeps
 // one list of children for the whole of it: an orphan that comes to us doesn't
@@ -24,11 +28,11 @@ func (f *clan) begin() {
 
 // began says when it was. The first one sets what counts as an orphan: what is
 // older was a child of ours before we started anything.
-func (f *clan) began(leader proc) {
+func (f *clan) began(leader proc.Info) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.first == 0 || leader.start < f.first {
-		f.first = leader.start
+	if f.first == 0 || leader.Start < f.first {
+		f.first = leader.Start
 	}
 }
 

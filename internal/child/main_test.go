@@ -2,7 +2,6 @@ package child
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
@@ -32,6 +32,7 @@ var roles = map[string]func(){
 	"wander":    wander,
 	"plain":     plain,
 	"deserted":  deserted,
+	"obedient":  obedient,
 }
 
 func TestMain(m *testing.M) {
@@ -39,21 +40,15 @@ func TestMain(m *testing.M) {
 		roles[role]()
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	reaped := make(chan struct{})
-	if err := BecomeSubreaper(); err != nil && runtime.GOOS == "linux" {
+	stop, err := AdoptOrphans()
+	if err != nil && runtime.GOOS == "linux" {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	go func() {
-		defer close(reaped)
-		ReapOrphans(ctx)
-	}()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // the goroutine behind signals is there to stay
 	rig.HeedHangUps()
 	code := m.Run()
-	cancel()
-	<-reaped
+	stop()
 	os.Exit(code)
 }
 
@@ -62,6 +57,12 @@ func stubborn() {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	fmt.Println("ready", os.Getpid())
 	time.Sleep(time.Hour) // not select: the runtime would call that a deadlock
+}
+
+// obedient leaves when asked to.
+func obedient() {
+	fmt.Println("ready", os.Getpid())
+	time.Sleep(time.Hour)
 }
 
 // daemonize starts a stubborn process by way of one that makes a session of
@@ -156,8 +157,8 @@ func noneLeft(t *testing.T) {
 func tagged(t *testing.T) []int {
 	var pids []int
 	for _, p := range everyProcess() {
-		if !p.zombie && environHas(p.pid, tagEnv+"="+tagOf(t)) {
-			pids = append(pids, p.pid)
+		if env, _ := proc.Environ(p.PID); !p.Zombie && slices.Contains(env, tagEnv+"="+tagOf(t)) {
+			pids = append(pids, int(p.PID))
 		}
 	}
 	return pids
@@ -167,8 +168,8 @@ func tagged(t *testing.T) []int {
 func ownChildren() []int {
 	var pids []int
 	for _, p := range everyProcess() {
-		if p.ppid == os.Getpid() {
-			pids = append(pids, p.pid)
+		if int(p.PPID) == os.Getpid() {
+			pids = append(pids, int(p.PID))
 		}
 	}
 	return pids
@@ -252,7 +253,17 @@ func readyPID(t *testing.T, in *bufio.Reader) int {
 
 func lives(pid int) bool {
 	p, ok := readProc(pid)
-	return ok && !p.zombie
+	return ok && !p.Zombie
 }
 
 func sorted(s []string) []string { s = slices.Clone(s); slices.Sort(s); return s }
+
+func readProc(pid int) (proc.Info, bool) {
+	p, err := proc.Read(int32(pid))
+	return p, err == nil
+}
+
+func everyProcess() []proc.Info {
+	all, _ := proc.All()
+	return all
+}

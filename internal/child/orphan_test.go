@@ -23,7 +23,7 @@ func TestOrphansOfTwo(t *testing.T) {
 		spec.Mark = mark
 		c := start(t, spec)
 		pid := readyPID(t, bufio.NewReader(c.Stdout()))
-		eventually(t, "adopted", func() string { p, _ := readProc(pid); return fmt.Sprint(p.ppid) }, fmt.Sprint(os.Getpid()))
+		eventually(t, "adopted", func() string { p, _ := readProc(pid); return fmt.Sprint(p.PPID) }, fmt.Sprint(os.Getpid()))
 		return c, pid
 	}
 	t.Run("marked: each its own", func(t *testing.T) {
@@ -92,7 +92,7 @@ func plain() {
 	for p, ok := readProc(pid); ok; p, ok = readProc(pid) {
 		// Its parent, which made the session, has gone and was waited for: while it is
 		// seen, even dead, it shows whose the session is.
-		if _, there := readProc(p.sid); !there {
+		if _, there := readProc(int(p.Session)); !there {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -122,7 +122,7 @@ func TestWithoutSubreaper(t *testing.T) {
 
 // deserted is a program that is killed before it could stop its child.
 func deserted() {
-	c, err := Start(Spec{Command: os.Args[0], Env: ComposeEnv(os.Environ(), map[string]string{roleEnv: "stubborn"}, nil), DeathSignal: syscall.SIGKILL})
+	c, err := Start(Spec{Command: os.Args[0], Env: ComposeEnv(os.Environ(), map[string]string{roleEnv: "obedient"}, nil)})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,53 +1,61 @@
 package child
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// BecomeSubreaper makes this process the parent of every descendant that loses
-// its own, in place of init. It holds until the process ends and is not
-// inherited. Call it before the first Start, and let [ReapOrphans] run.
+// AdoptOrphans makes this process the parent of every descendant that loses its own, in
+// place of init, and waits for those that end until stop is called. The first holds until
+// the process ends and is not inherited. Call it before the first Start.
 //
 // A program that was started elsewhere in this process and then let go of, with
 // os.Process.Release, looks like an orphan from then on, and the last Stop ends
 // it as one.
 //
 // It needs Linux 5.4: without pidfds an orphan can't be told from a child that
-// some other part of the program is going to wait for.
-func BecomeSubreaper() error {
+// some other part of the program is going to wait for. Where it fails, stop does nothing.
+func AdoptOrphans() (stop func(), err error) {
 	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		defer self.Release()
+		if self.WithHandle(func(uintptr) {}) != nil {
+			err = fmt.Errorf("%w: it needs Linux 5.4", errors.ErrUnsupported)
+		}
+	}
+	if err == nil {
+		err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	}
 	if err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
-	}
-	defer self.Release()
-	if err := self.WithHandle(func(uintptr) {}); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w: it needs Linux 5.4", errors.ErrUnsupported)
-	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
+		return func() {}, fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	family.mu.Lock()
-	defer family.mu.Unlock()
 	family.subreaper = true
-	return nil
+	family.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background()) // a lifetime: until stop
+	var reaping sync.WaitGroup
+	reaping.Go(func() { keepReaping(ctx) })
+	return func() {
+		cancel()
+		reaping.Wait()
+	}, nil
 }
 
-// ReapOrphans waits for adopted processes as they end, until ctx does. A
+// keepReaping waits for adopted processes as they end, until ctx does. A
 // process that anybody in this program has started and not yet waited for is
 // left to them, whether it was started by this package, by os/exec or by
 // os.StartProcess: its pidfd is open, and an orphan has none.
-func ReapOrphans(ctx context.Context) {
+func keepReaping(ctx context.Context) {
 	exits := make(chan os.Signal, 1)
 	signal.Notify(exits, unix.SIGCHLD)
 	defer signal.Stop(exits)
@@ -88,12 +96,14 @@ func reapOrphans() (left bool) {
 	if !anyExited() {
 		return false
 	}
-	for _, pid := range zombiesOf(os.Getpid()) {
-		if held(pid) {
+	for _, p := range processTable() {
+		switch {
+		case !p.Zombie || int(p.PPID) != os.Getpid():
+		case held(p.PID):
 			left = true
-			continue
+		default:
+			unix.Wait4(int(p.PID), nil, unix.WNOHANG, nil)
 		}
-		unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	}
 	return left
 }
@@ -105,51 +115,9 @@ func anyExited() bool {
 	return err == nil && info[infoSigno] != 0
 }
 
-// zombiesOf returns the children of self that have ended.
-func zombiesOf(self int) []int {
-	var pids []int
-	if listsChildren() {
-		for _, pid := range childrenOf(self) {
-			if p, ok := readProc(pid); ok && p.zombie && p.ppid == self {
-				pids = append(pids, pid)
-			}
-		}
-		return pids
-	}
-	for _, p := range allProcesses() {
-		if p.zombie && p.ppid == self {
-			pids = append(pids, p.pid)
-		}
-	}
-	return pids
-}
-
 // held reports whether a part of this program has a pidfd of pid, those left
 // out by which this package watches what isn't its child.
-func held(pid int) bool {
-	dir, err := os.Open("/proc/self/fd")
-	if err != nil {
-		return true
-	}
-	defer dir.Close()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return true
-	}
-	want := []byte("\nPid:\t" + strconv.Itoa(pid) + "\n")
-	for _, name := range names {
-		fd, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		target, err := os.Readlink("/proc/self/fd/" + name)
-		if err != nil || !strings.Contains(target, "pidfd") {
-			continue
-		}
-		info, err := os.ReadFile("/proc/self/fdinfo/" + name)
-		if err == nil && bytes.Contains(info, want) && !family.isWatched(fd) {
-			return true
-		}
-	}
-	return false
+func held(pid int32) bool {
+	fds, err := proc.PidfdsOf(pid)
+	return err != nil || slices.ContainsFunc(fds, func(fd int) bool { return !family.isWatched(fd) })
 }

@@ -155,8 +155,8 @@ func TestGrandchildren(t *testing.T) {
 		needsOrphans(t)
 		c := start(t, role(t, "daemonize"))
 		pid := readyPID(t, bufio.NewReader(c.Stdout()))
-		eventually(t, "adopted", func() string { p, _ := readProc(pid); return fmt.Sprint(p.ppid) }, fmt.Sprint(os.Getpid()))
-		if p, _ := readProc(pid); p.pgid == c.PID() || p.sid == c.leader.sid {
+		eventually(t, "adopted", func() string { p, _ := readProc(pid); return fmt.Sprint(p.PPID) }, fmt.Sprint(os.Getpid()))
+		if p, _ := readProc(pid); int(p.Group) == c.PID() || p.Session == c.leader.Session {
 			t.Fatalf("the daemon is still in the group or session: %+v", p)
 		}
 		c.Stop(t.Context(), short)

@@ -1,47 +1,66 @@
 package child
 
 import (
+	"errors"
 	"os"
+	"slices"
 	"syscall"
-)
 
-// proc is one line of the process table.
-type proc struct {
-	pid, ppid int
-	pgid, sid int    // sid is zero where the platform doesn't tell
-	start     uint64 // when it started; only compared, in the platform's unit
-	zombie    bool
-}
+	"github.com/thoughtgate/thoughtgated/internal/proc"
+)
 
 // tree is what one child has started, as far as it was found.
 type tree struct {
 	child   *Child
-	ended   bool            // the child no longer counts among the living
-	known   map[int]uint64  // every process ever found to belong to it: pid to start
-	members map[int]*member // those that may still live
-	strange map[int]uint64  // those that were seen not to carry the mark
+	ended   bool              // the child no longer counts among the living
+	known   map[int32]uint64  // every process ever found to belong to it: pid to start
+	members map[int32]*member // those that may still live
+	strange map[int32]uint64  // those that were seen not to carry the mark
 }
 
 type member struct {
-	proc
-	handle handle
+	*proc.Handle
+	group  int32
 	exempt bool // not ours to signal
 }
 
 func newTree(c *Child) *tree {
 	return &tree{
 		child:   c,
-		known:   map[int]uint64{c.leader.pid: c.leader.start},
-		members: make(map[int]*member),
-		strange: make(map[int]uint64),
+		known:   map[int32]uint64{c.leader.PID: c.leader.Start},
+		members: make(map[int32]*member),
+		strange: make(map[int32]uint64),
 	}
 }
 
 func (t *tree) close() {
-	for pid, m := range t.members {
-		m.handle.close()
-		delete(t.members, pid)
+	for pid := range t.members {
+		t.drop(pid)
 	}
+}
+
+// drop lets go of a member.
+func (t *tree) drop(pid int32) {
+	m := t.members[pid]
+	delete(t.members, pid)
+	if f := m.File(); f != nil {
+		family.unwatch(int(f.Fd()))
+	}
+	_ = m.Close() // nothing was written
+}
+
+// add holds on to a process that may live.
+func (t *tree) add(p proc.Info) {
+	h, err := proc.Open(p.Process)
+	switch {
+	case errors.Is(err, os.ErrProcessDone):
+		return
+	case err != nil: // there is no descriptor left for it
+		h = &proc.Handle{Process: p.Process}
+	case h.File() != nil:
+		family.watch(int(h.File().Fd()))
+	}
+	t.members[p.PID] = &member{Handle: h, group: p.Group}
 }
 
 // look finds what has been started since, forgets what has gone, and reports
@@ -49,26 +68,23 @@ func (t *tree) close() {
 func (t *tree) look() bool {
 	table := processTable()
 	alone := family.alone(t.ended) // after the table: see there
-	adopted := func(p proc) bool { return t.adopted(p, alone) }
-	for _, p := range kin(table, os.Getpid(), t.child.leader, t.known, adopted) {
-		t.known[p.pid] = p.start
-		if m := t.members[p.pid]; m != nil {
-			if m.start == p.start {
-				m.proc = p
-				continue
-			}
-			m.handle.close()
-			delete(t.members, p.pid)
-		}
-		if h, ok := openHandle(p); ok {
-			t.members[p.pid] = &member{proc: p, handle: h}
+	adopted := func(p proc.Info) bool { return t.adopted(p, alone) }
+	for _, p := range proc.Kin(table, int32(os.Getpid()), t.child.leader.Process, t.known, adopted) {
+		t.known[p.PID] = p.Start
+		switch m := t.members[p.PID]; {
+		case m == nil:
+			t.add(p)
+		case m.Process != p.Process:
+			t.drop(p.PID)
+			t.add(p)
+		default:
+			m.group = p.Group
 		}
 	}
 	left := false
 	for pid, m := range t.members {
-		if !m.handle.alive() {
-			m.handle.close()
-			delete(t.members, pid)
+		if !m.Alive() {
+			t.drop(pid)
 		} else if !m.exempt {
 			left = true
 		}
@@ -76,21 +92,34 @@ func (t *tree) look() bool {
 	return left
 }
 
+// processTable returns the processes among which a child's may be. Where
+// orphans come to us these are our own descendants, if the kernel lists them;
+// otherwise it is all there are.
+func processTable() []proc.Info {
+	if subreaper, _ := family.origin(); subreaper {
+		if table, ok := proc.Descendants(); ok {
+			return table
+		}
+	}
+	table, _ := proc.All() // what can't be seen can't be ended
+	return table
+}
+
 // adopted reports whether p, with whose parents nothing is to be shown any
 // more, belongs to this child: it carries the mark, or it has become our own
 // child and nobody else can have brought it here.
-func (t *tree) adopted(p proc, alone bool) bool {
+func (t *tree) adopted(p proc.Info, alone bool) bool {
 	subreaper, first := family.origin()
-	if p.start < first || (subreaper && p.ppid != os.Getpid()) {
+	if p.Start < first || (subreaper && int(p.PPID) != os.Getpid()) {
 		return false
 	}
-	if t.child.mark != "" && t.strange[p.pid] != p.start {
-		if environHas(p.pid, t.child.mark) {
+	if t.child.mark != "" && t.strange[p.PID] != p.Start {
+		if env, err := proc.Environ(p.PID); err == nil && slices.Contains(env, t.child.mark) {
 			return true
 		}
-		t.strange[p.pid] = p.start
+		t.strange[p.PID] = p.Start
 	}
-	return subreaper && alone && !held(p.pid)
+	return subreaper && alone && !held(p.PID)
 }
 
 // signal sends sig to the group, and to each process outside of it.
@@ -98,18 +127,18 @@ func (t *tree) signal(sig syscall.Signal) {
 	leader := t.child.leader
 	group := t.child.Signal(sig) == nil
 	// A leader can't found a session, but it can move to another group.
-	if now, ok := readProc(leader.pid); !group || (ok && now.start == leader.start && now.pgid != leader.pgid) {
+	if now, err := proc.Read(leader.PID); !group || (err == nil && now.Process == leader.Process && now.Group != leader.Group) {
 		t.child.signalLeader(sig)
 	}
 	for _, m := range t.members {
-		if !group || m.pgid != leader.pgid {
+		if !group || m.group != leader.Group {
 			m.signal(sig)
 		}
 	}
 }
 
 func (m *member) signal(sig syscall.Signal) {
-	if m.handle.signal(sig) == syscall.EPERM {
+	if m.Signal(sig) == syscall.EPERM {
 		m.exempt = true
 	}
 }
@@ -137,58 +166,11 @@ func (t *tree) kill() {
 func (t *tree) alive() []int {
 	var pids []int
 	for pid, m := range t.members {
-		if m.handle.alive() {
-			pids = append(pids, pid)
+		if m.Alive() {
+			pids = append(pids, int(pid))
 		}
 	}
 	t.close()
 	reapOrphans()
 	return pids
-}
-
-// kin returns the processes of table that belong to the leader, itself and
-// zombies left out: its descendants, the members of its group, those of groups
-// and sessions that a known process founded, and their descendants in turn.
-// known holds what was found before, by pid and start, the leader included;
-// adopted decides on processes for which none of this holds.
-func kin(table []proc, self int, leader proc, known map[int]uint64, adopted func(proc) bool) []proc {
-	found := make(map[int]bool, len(known))
-	now := make(map[int]uint64, len(table)) // pid to start
-	for _, p := range table {
-		now[p.pid] = p.start
-		if start, ok := known[p.pid]; ok && start == p.start {
-			found[p.pid] = true
-		}
-	}
-	// founded reports whether the group or session id was made by one of ours:
-	// it was once the pid of one, and is not now the pid of somebody else.
-	founded := func(id int) bool {
-		if found[id] {
-			return true
-		}
-		start, was := known[id]
-		current, taken := now[id]
-		return was && (!taken || current == start)
-	}
-	for changed := true; changed; {
-		changed = false
-		for _, p := range table {
-			if found[p.pid] || p.pid == self || p.pid <= 1 {
-				continue
-			}
-			// Nobody joins a group or session before it was founded.
-			joined := p.start >= leader.start && (founded(p.pgid) || founded(p.sid))
-			if found[p.ppid] || joined || adopted(p) {
-				found[p.pid] = true
-				changed = true
-			}
-		}
-	}
-	var ours []proc
-	for _, p := range table {
-		if found[p.pid] && !p.zombie && p.pid != leader.pid {
-			ours = append(ours, p)
-		}
-	}
-	return ours
 }

@@ -1,7 +1,6 @@
 package child
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -10,10 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysProcAttr leaves DeathSignal out: macOS has no such thing.
-func sysProcAttr(Spec) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
-}
+// On macOS there is neither a subreaper nor a pidfd, so the promise of Stop is
+// weaker there in two ways.
+//
+//   - A process that forked twice, left the group and lost its parent belongs
+//     to launchd. It is found only if the child was started with a Mark and the
+//     system lets us read its environment, which it doesn't for programs of
+//     Apple's.
+//   - A process is signalled by its number, which could change hands between the look
+//     at its start and the signal.
+
+// sysProcAttr is the same for all children. That one is told of our death macOS can't do.
+var sysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 
 // blockUntilExit returns when the leader has exited, and leaves its entry. The
 // waitid of macOS also returns for a child that was only stopped, hence the
@@ -22,7 +29,7 @@ func (c *Child) blockUntilExit() {
 	if c.awaitEvent() {
 		return
 	}
-	for handle := (handle{c.leader}); handle.alive(); {
+	for c.leader.Alive() {
 		time.Sleep(lastLook)
 	}
 }
@@ -59,23 +66,15 @@ func (c *Child) exitedLocked() (State, bool) {
 	if err != nil {
 		return State{Code: ExitOurs}, true
 	}
-	status := state.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return State{Signal: status.Signal()}, true
-	}
-	return State{Code: status.ExitStatus()}, true
+	return StateOf(state.Sys().(syscall.WaitStatus)), true
 }
 
-// BecomeSubreaper fails: macOS gives orphans to launchd. See the limits at the
-// head of this package's file for the platform.
-func BecomeSubreaper() error {
-	return fmt.Errorf("become the parent of orphans: %w on macOS", errors.ErrUnsupported)
+// AdoptOrphans fails: macOS gives orphans to launchd. stop does nothing.
+func AdoptOrphans() (stop func(), err error) {
+	return func() {}, fmt.Errorf("become the parent of orphans: %w on macOS", errors.ErrUnsupported)
 }
-
-// ReapOrphans waits for ctx to end: no orphans come to us.
-func ReapOrphans(ctx context.Context) { <-ctx.Done() }
 
 func reapOrphans() bool { return false }
 
 // held is not asked where orphans don't come to us.
-func held(int) bool { return true }
+func held(int32) bool { return true }

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func sysProcAttr(spec Spec) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: spec.DeathSignal}
-}
+// sysProcAttr is the same for all children.
+var sysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 
 // blockUntilExit returns when the leader has exited. It leaves the entry in
 // the process table.

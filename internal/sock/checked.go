@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // PerProcess is how many connections one process may hold at a time, unless
@@ -28,12 +30,7 @@ type Listener struct {
 	made  fs.FileInfo // the socket's file, nil when it was not there
 
 	mu    sync.Mutex
-	count map[owner]int
-}
-
-type owner struct {
-	pid   int32
-	start uint64
+	count map[proc.Process]int
 }
 
 // Checked puts the check before what l accepts. The Listener owns l from then on.
@@ -44,7 +41,7 @@ func Checked(l *net.UnixListener) *Listener {
 		made:       made,
 		inner:      l,
 		uid:        uint32(os.Geteuid()),
-		count:      make(map[owner]int),
+		count:      make(map[proc.Process]int),
 	}
 }
 
@@ -81,21 +78,19 @@ func (l *Listener) admit(c *net.UnixConn) (*Conn, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	who := owner{peer.PID, peer.Start}
-	if l.count[who] >= l.PerProcess {
+	if l.count[peer.Process] >= l.PerProcess {
 		peer.Close()
 		return nil, fmt.Errorf("process %d holds %d connections already: %w", peer.PID, l.PerProcess, ErrInUse)
 	}
-	l.count[who]++
+	l.count[peer.Process]++
 	return &Conn{UnixConn: c, listener: l, peer: peer}, nil
 }
 
 func (l *Listener) leave(p *Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	who := owner{p.PID, p.Start}
-	if l.count[who]--; l.count[who] == 0 {
-		delete(l.count, who)
+	if l.count[p.Process]--; l.count[p.Process] == 0 {
+		delete(l.count, p.Process)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 const roleEnv = "SOCK_TEST_ROLE"
 
 var roles = map[string]func(args []string){
-	"wait": func([]string) { fmt.Println("ready"); io.Copy(io.Discard, os.Stdin) },
 	// connect says what became of its connection.
 	"connect": func(args []string) {
 		c, err := net.Dial("unix", args[0])
@@ -56,17 +55,6 @@ var roles = map[string]func(args []string){
 			f.Close()
 		}
 	},
-	// fork starts itself once more for the next of its arguments and exits
-	// without waiting, in a session of its own.
-	"fork": func(args []string) {
-		cmd := again(args[0], args[1:]...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		cmd.Stdin, cmd.Stdout = os.Stdin, os.Stdout
-		if err := cmd.Start(); err != nil {
-			fmt.Println("start:", err)
-		}
-	},
-	"pid": func([]string) { fmt.Println("pid", os.Getpid()); io.Copy(io.Discard, os.Stdin) },
 }
 
 func TestMain(m *testing.M) {

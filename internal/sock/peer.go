@@ -3,9 +3,8 @@ package sock
 import (
 	"fmt"
 	"net"
-	"os"
-	"sync"
-	"syscall"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // Peer is the process that made a connection, as the kernel names it. Its
@@ -13,11 +12,7 @@ import (
 // is what Alive tells. Its methods may be called by any number of goroutines.
 type Peer struct {
 	UID, GID uint32
-	PID      int32
-	Start    uint64 // when it started, in the platform's unit, only to be compared
-
-	mu    sync.RWMutex // guards pidfd against being closed while it is asked
-	pidfd int          // -1 where there is none
+	*proc.Handle
 }
 
 // PeerOf asks the kernel who is at the other end of c. The error is
@@ -27,62 +22,37 @@ type Peer struct {
 // Whatever is read about a pid should be read first and Alive asked afterwards:
 // if it still lives then, it was what was read about.
 func PeerOf(c *net.UnixConn) (*Peer, error) {
-	var p *Peer
+	var is credentials
+	pidfd := -1
 	err := control(c, func(fd int) (err error) {
-		p, err = peerOf(fd)
+		if is, err = credentialsOf(fd); err == nil && is.pid <= 0 {
+			err = fmt.Errorf("%w, or is in another pid namespace and can't be seen from here", ErrPeerGone)
+		}
+		if err == nil {
+			pidfd, err = pidfdOf(fd)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look at the peer: %w", err)
 	}
-	process, err := readProcess(p.PID)
-	if err == nil {
-		p.Start = process.Start
+	handle, err := proc.HandleOf(is.pid, pidfd)
+	if err != nil {
+		return nil, fmt.Errorf("look at the peer, pid %d: %w", is.pid, ErrPeerGone)
 	}
-	if err != nil || !p.Alive() {
-		p.Close()
-		return nil, fmt.Errorf("look at the peer, pid %d: %w", p.PID, ErrPeerGone)
-	}
-	return p, nil
+	return &Peer{is.uid, is.gid, handle}, nil
 }
 
-// Handled reports whether the kernel gave a handle of the process, so that its
-// pid can't be taken for another's. It is false after Close.
-func (p *Peer) Handled() bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.pidfd >= 0
-}
-
-// Close lets go of the process.
-func (p *Peer) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.pidfd < 0 {
-		return nil
-	}
-	fd := p.pidfd
-	p.pidfd = -1
-	return os.NewSyscallError("close", syscall.Close(fd))
-}
-
-// Alive reports whether the process still runs. A zombie doesn't: what it was
-// can't be read any more. Where the kernel has given us a descriptor of the
-// process that is certain; otherwise, and after Close, it rests on the pid and
-// the time of its start.
-func (p *Peer) Alive() bool {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if p.pidfd >= 0 {
-		return running(p.pidfd)
-	}
-	now, err := readProcess(p.PID)
-	return err == nil && now.Start == p.Start && !now.zombie
+// credentials are what the kernel says of the other end; pid is 0 where it can't be told.
+type credentials struct {
+	uid, gid uint32
+	pid      int32
 }
 
 func peerUID(c *net.UnixConn) (uid uint32, err error) {
-	err = control(c, func(fd int) (err error) {
-		uid, err = credentials(fd)
+	err = control(c, func(fd int) error {
+		is, err := credentialsOf(fd)
+		uid = is.uid
 		return err
 	})
 	return uid, err

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 func checked(t *testing.T) (*Listener, string, chan error) {
@@ -36,7 +38,7 @@ func TestPeer(t *testing.T) {
 	if int(p.PID) != client.Process.Pid || int(p.UID) != os.Getuid() || int(p.GID) != os.Getgid() {
 		t.Errorf("peer is pid %d uid %d gid %d, want %d %d %d", p.PID, p.UID, p.GID, client.Process.Pid, os.Getuid(), os.Getgid())
 	}
-	process, err := ProcessOf(p.PID)
+	process, err := proc.Look(p.PID)
 	if err != nil || process.Start != p.Start || p.Start == 0 || int(process.PPID) != os.Getpid() {
 		t.Errorf("process %+v, %v; want start %d and us for its parent", process, err, p.Start)
 	}
@@ -48,10 +50,10 @@ func TestPeer(t *testing.T) {
 	}
 	client.Process.Kill()
 	eventually(t, "the zombie is no living peer", func() bool { return !p.Alive() })
-	if _, err := ProcessOf(p.PID); !errors.Is(err, os.ErrProcessDone) {
+	if _, err := proc.Look(p.PID); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("look at a zombie: %v, want os.ErrProcessDone", err)
 	}
-	if env, err := Environ(p.PID); !errors.Is(err, os.ErrProcessDone) {
+	if env, err := proc.Environ(p.PID); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("environment of a zombie: %q, %v; want os.ErrProcessDone", env, err)
 	}
 	client.end()

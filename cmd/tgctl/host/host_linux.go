@@ -1,7 +1,6 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -9,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/thoughtgate/thoughtgated/internal/sock"
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // LookAtKernel tries what the kernel can do.
@@ -19,9 +18,9 @@ func LookAtKernel() Kernel {
 	if unix.Uname(&name) == nil {
 		k.Name += " " + unix.ByteSliceToString(name.Release[:])
 	}
-	if fd, err := unix.PidfdOpen(os.Getpid(), 0); err == nil {
-		k.PIDFD = true
-		_ = unix.Close(fd) // nothing was written to it
+	if self, err := proc.Open(proc.Process{PID: int32(os.Getpid())}); err == nil {
+		k.PIDFD = self.File() != nil
+		_ = self.Close() // nothing was written to it
 	}
 	k.PeerPIDFD = peerPIDFD()
 	if text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil {
@@ -56,13 +55,9 @@ const hertz = 100
 // Age is for how long a process has run, by a clock that nobody sets and that goes
 // on while the machine sleeps.
 func Age(pid int32) (time.Duration, error) {
-	p, err := sock.ProcessOf(pid)
+	p, err := proc.Look(pid)
 	if err != nil {
 		return 0, err
 	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return 0, fmt.Errorf("read the clock since boot: %w", err)
-	}
-	return time.Duration(now.Nano()) - time.Duration(p.Start)*(time.Second/hertz), nil
+	return time.Duration(int64(proc.Now())-int64(p.Start)) * (time.Second / hertz), nil
 }

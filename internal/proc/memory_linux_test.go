@@ -1,4 +1,4 @@
-package child
+package proc
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ func TestMemoryOf(t *testing.T) {
 	if err := ended.Run(); err != nil {
 		t.Fatal(err)
 	}
-	all := MemoryOf(pair, ended.Process.Pid)
+	all := MemoryOf(pair, int32(ended.Process.Pid))
 	if all[0].Bytes < large || all[1].Bytes != 0 {
 		t.Errorf("%+v: want at least %d of the first, nothing of the second", all, large)
 	}
@@ -24,7 +24,7 @@ func TestMemoryOf(t *testing.T) {
 }
 
 // waiting starts a shell that says when it is ready, and returns its pid.
-func waiting(t *testing.T, script string) int {
+func waiting(t *testing.T, script string) int32 {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", script)
 	in, err := cmd.StdinPipe()
@@ -45,7 +45,7 @@ func waiting(t *testing.T, script string) int {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
-	return cmd.Process.Pid
+	return int32(cmd.Process.Pid)
 }
 
 func TestParseMemory(t *testing.T) {

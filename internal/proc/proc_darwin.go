@@ -1,37 +1,61 @@
-package sock
+package proc
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// zombieStat is SZOMB of sys/proc.h.
-const zombieStat = 5
-
-func readProcess(pid int32) (Process, error) {
+// Read returns what the system says of a process, also of one that has ended and was not
+// waited for. Its program is left out, which [Look] returns.
+func Read(pid int32) (Info, error) {
 	k, err := unix.SysctlKinfoProc("kern.proc.pid", int(pid))
 	// For a pid that is not in use the answer is empty.
 	if errors.Is(err, unix.EIO) || (err == nil && k.Proc.P_pid != pid) {
 		err = os.ErrProcessDone
 	}
 	if err != nil {
-		return Process{}, err
+		return Info{}, err
 	}
+	return infoOf(k), nil
+}
+
+// zombieStat is SZOMB of sys/proc.h.
+const zombieStat = 5
+
+func infoOf(k *unix.KinfoProc) Info {
 	start := k.Proc.P_starttime
 	name, _, _ := bytes.Cut(k.Proc.P_comm[:], []byte{0})
-	return Process{
-		PID: pid, PPID: k.Eproc.Ppid,
-		Start: uint64(start.Sec)*1e6 + uint64(start.Usec),
-		Name:  string(name),
-		TTY:   ttyName(uint32(k.Eproc.Tdev)), Foreground: max(k.Eproc.Tpgid, 0),
-		zombie: k.Proc.P_stat == zombieStat,
-	}, nil
+	return Info{
+		Process: Process{k.Proc.P_pid, uint64(start.Sec)*1e6 + uint64(start.Usec)},
+		PPID:    k.Eproc.Ppid, Group: k.Eproc.Pgid,
+		Name: string(name),
+		TTY:  ttyName(uint32(k.Eproc.Tdev)), Foreground: max(k.Eproc.Tpgid, 0),
+		Zombie: k.Proc.P_stat == zombieStat,
+	}
 }
+
+// All returns every process, in no order, without its program. One that comes or goes
+// meanwhile may be missing, or still be there.
+func All() ([]Info, error) {
+	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	table := make([]Info, len(all))
+	for i := range all {
+		table[i] = infoOf(&all[i])
+	}
+	return table, nil
+}
+
+// Descendants returns false: the system does not list them.
+func Descendants() ([]Info, bool) { return nil, false }
 
 // ttyName turns a device number into the name of a terminal.
 func ttyName(dev uint32) string {
@@ -48,18 +72,10 @@ func ttyName(dev uint32) string {
 
 // describe adds the program. The directory of another process can't be had
 // without libproc.
-func describe(p *Process) {
+func describe(p *Info) {
 	if raw, err := unix.SysctlRaw("kern.procargs2", int(p.PID)); err == nil {
 		p.Exe, _, _, _ = parseProcArgs(raw)
 	}
-}
-
-// CalledAs returns the path by which a process was started, which may be a link to its
-// program; empty where there is none.
-func CalledAs(pid int32) string {
-	raw, _ := unix.SysctlRaw("kern.procargs2", int(pid)) // of one that has ended there is none
-	path, _, _, _ := parseProcArgs(raw)
-	return path
 }
 
 // Args returns the arguments that a process was started with; a claim, and none of one
@@ -93,21 +109,23 @@ func Cgroup(int32) (string, error) { return "", nil }
 // SameUserNamespace is always so: macOS has no user namespaces.
 func SameUserNamespace(int32) (bool, error) { return true, nil }
 
-// listProcesses returns the numbers of all processes.
-func listProcesses() ([]int32, error) {
-	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
-	if err != nil {
-		return nil, err
-	}
-	pids := make([]int32, len(all))
-	for i, k := range all {
-		pids[i] = k.Proc.P_pid
-	}
-	return pids, nil
-}
-
 // Now is this moment as [Process].Start counts: in microseconds of the clock.
 func Now() uint64 { return uint64(time.Now().UnixMicro()) }
 
 // innerChild returns false: there are no PID namespaces.
 func innerChild(_, _ int32) (child int32, inside bool) { return 0, false }
+
+// OpenProgram opens the file that the process was started from. There is no
+// other way to what it runs here, so that a file which has taken its name since
+// is taken for it.
+func OpenProgram(p Info) (*os.File, error) { return os.Open(p.Exe) }
+
+// openPidfd returns -1: there are no pidfds. Between the look at a process's start and
+// the signal to its number, the number could change hands. The system gives numbers out
+// in turn, so that would take a whole round of them in a few microseconds.
+func openPidfd(int32) (int, error) { return -1, nil }
+
+// signalPidfd is not called.
+func signalPidfd(int, syscall.Signal) error { return unix.ENOSYS }
+
+func memoryOf(int32) (size uint64, shared bool) { return 0, false }

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
 // statOf identifies a living process.
 func statOf(pid int) (Process, bool) {
-	s, ok := readStat(pid)
-	return Process{PID: int32(pid), Start: s.start}, ok
+	s, err := proc.Read(int32(pid))
+	return s.Process, err == nil
 }
 
 // groupLives reports whether the group has a member that is no zombie: whoever

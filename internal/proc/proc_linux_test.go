@@ -1,4 +1,4 @@
-package sock
+package proc
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ func TestAncestorsOfADaemonUnderASubreaper(t *testing.T) {
 	defer unix.Wait4(int(pid), nil, 0, nil)
 	defer launcher.in.Close()
 	eventually(t, "the daemon is adopted", func() bool {
-		p, err := ProcessOf(pid)
+		p, err := Look(pid)
 		return err == nil && int(p.PPID) == os.Getpid()
 	})
 	if sid, err := unix.Getsid(int(pid)); err != nil || sid != int(pid) {
@@ -90,7 +90,7 @@ func TestNameWithParentheses(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	p, err := ProcessOf(int32(cmd.Process.Pid))
+	p, err := Look(int32(cmd.Process.Pid))
 	if err != nil || p.Name != "a) R 1 (b" || int(p.PPID) != os.Getpid() {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -193,7 +193,7 @@ func TestChildOf(t *testing.T) {
 	}
 	for _, e := range entries {
 		if n, err := strconv.Atoi(e.Name()); err == nil {
-			if p, err := readProcess(int32(n)); err == nil && int(p.PPID) == sandbox.Process.Pid {
+			if p, err := Read(int32(n)); err == nil && int(p.PPID) == sandbox.Process.Pid {
 				shell = p.PID
 			}
 		}
@@ -216,4 +216,27 @@ func start(t *testing.T, cmd *exec.Cmd) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+}
+
+func TestParseStat(t *testing.T) {
+	const rest = " 12 34 56 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 1 0 117869 3133440"
+	for _, test := range []struct {
+		stat string
+		ok   bool
+		want Info
+	}{
+		{"7 (cat) S" + rest, true, Info{Process: Process{7, 117869}, PPID: 12, Group: 34, Session: 56, threads: 1}},
+		{"7 (cat) Z" + rest, true, Info{Process: Process{7, 117869}, PPID: 12, Group: 34, Session: 56, threads: 1, Zombie: true}},
+		{"7 (x) Z 1 1 1 (y) S" + rest, true, Info{Process: Process{7, 117869}, PPID: 12, Group: 34, Session: 56, threads: 1}},
+		{"7 (a\nb) R" + rest, true, Info{Process: Process{7, 117869}, PPID: 12, Group: 34, Session: 56, threads: 1}},
+		{"7 (cat) S 12 34", false, Info{}},
+		{"7 cat S" + rest, false, Info{}},
+		{"", false, Info{}},
+	} {
+		got, err := parseStat(7, []byte(test.stat))
+		test.want.Name = got.Name
+		if err == nil != test.ok || got != test.want {
+			t.Errorf("%q: %+v, %v; want %+v, %v", test.stat, got, err, test.want, test.ok)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package sock
+package proc
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/creack/pty"
 )
 
-func TestProcessOfSelf(t *testing.T) {
-	p, err := ProcessOf(int32(os.Getpid()))
+func TestLookAtSelf(t *testing.T) {
+	p, err := Look(int32(os.Getpid()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,18 +23,18 @@ func TestProcessOfSelf(t *testing.T) {
 	}
 }
 
-func TestCalledAs(t *testing.T) {
-	if name := CalledAs(int32(os.Getpid())); name != os.Args[0] {
-		t.Errorf("got %q, want %q", name, os.Args[0])
+func TestArgs(t *testing.T) {
+	if args := Args(int32(os.Getpid())); !slices.Equal(args, os.Args) {
+		t.Errorf("got %q, want %q", args, os.Args)
 	}
-	if name := CalledAs(math.MaxInt32); name != "" {
-		t.Errorf("a process that there is not: %q", name)
+	if args := Args(math.MaxInt32); args != nil {
+		t.Errorf("a process that there is not: %q", args)
 	}
 }
 
 func TestProcessThatIsNone(t *testing.T) {
 	for _, pid := range []int32{-1, 0, 1 << 30} {
-		if p, err := ProcessOf(pid); !errors.Is(err, os.ErrProcessDone) {
+		if p, err := Look(pid); !errors.Is(err, os.ErrProcessDone) {
 			t.Errorf("pid %d: %+v, %v", pid, p, err)
 		}
 		if line, err := Ancestors(pid); err == nil {
@@ -55,7 +55,7 @@ func TestTerminal(t *testing.T) {
 	defer cmd.Wait()
 	defer master.Close()
 	defer cmd.Process.Kill()
-	p, err := ProcessOf(int32(cmd.Process.Pid))
+	p, err := Look(int32(cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}

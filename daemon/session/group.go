@@ -1,0 +1,47 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/proc"
+)
+
+// termGrace is how long a process may take to end after SIGTERM.
+const termGrace = 2 * time.Second
+
+// EndGroup ends what is left of a server's process group whose shim has ended, whether or
+// not its leader lives: a shim that was killed has not done it. When ctx ends, it kills at
+// once.
+func (r *Registry) EndGroup(ctx context.Context, leader Process) {
+	if leader.PID == 0 {
+		return
+	}
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		over := time.Now().Add(termGrace)
+		n := signalGroup(leader, sig)
+		if n == 0 {
+			return
+		}
+		r.log.Warn("ending what a shim left behind", "group", leader.PID, "signal", unix.SignalName(sig), "processes", n)
+		for time.Now().Before(over) && ctx.Err() == nil {
+			if signalGroup(leader, 0) == 0 {
+				return
+			}
+			time.Sleep(look)
+		}
+	}
+}
+
+// signalGroup signals the living members of the group and returns how many there are.
+// Members are younger than the leader; a group of the same number with an older member
+// is another one.
+func signalGroup(leader Process, sig unix.Signal) int {
+	// Most groups have gone with their leaders, and then nobody else is looked at.
+	if unix.Kill(-int(leader.PID), 0) == unix.ESRCH {
+		return 0
+	}
+	return proc.SignalAll(sig, func(p proc.Info) bool { return p.Group == leader.PID && p.Start >= leader.Start })
+}

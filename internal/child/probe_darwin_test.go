@@ -1,3 +1,0 @@
-package child
-
-func everyProcess() []proc { return processTable() }

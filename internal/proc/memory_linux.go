@@ -1,0 +1,45 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+)
+
+// memoryOf returns the bytes of one process: its fair share of what it has in
+// memory, or where that may not be seen all of it, and reports which. A process
+// that has ended has none.
+func memoryOf(pid int32) (size uint64, shared bool) {
+	if b, err := readFile(pid, "smaps_rollup"); err == nil {
+		if size, ok := parsePSS(b); ok {
+			return size, false
+		}
+	}
+	b, err := readFile(pid, "statm")
+	if err != nil {
+		return 0, false
+	}
+	return parseRSS(b) * uint64(os.Getpagesize()), true
+}
+
+// parsePSS finds the line "Pss: 1234 kB".
+func parsePSS(b []byte) (uint64, bool) {
+	for line := range bytes.Lines(b) {
+		f := bytes.Fields(line)
+		if len(f) == 3 && string(f[0]) == "Pss:" {
+			n, err := strconv.ParseUint(string(f[1]), 10, 54)
+			return n << 10, err == nil
+		}
+	}
+	return 0, false
+}
+
+// parseRSS returns the second number of statm, in pages.
+func parseRSS(b []byte) uint64 {
+	f := bytes.Fields(b)
+	if len(f) < 2 {
+		return 0
+	}
+	n, _ := strconv.ParseUint(string(f[1]), 10, 48) // what is no number is no memory
+	return n
+}

@@ -1,0 +1,355 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func procFile(pid int32, name string) string {
+	return "/proc/" + strconv.Itoa(int(pid)) + "/" + name
+}
+
+// readFile reads a file of a process, and says so when that has gone. It is not
+// os.ReadFile, since nothing waits for what the kernel makes up: the poller need not be
+// asked whether it may. Many such files are read whenever a child ends.
+func readFile(pid int32, name string) ([]byte, error) {
+	fd, err := retry(func() (int, error) { return unix.Open(procFile(pid, name), unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	b := make([]byte, 0, 512)
+	for n := 1; err == nil && n > 0; {
+		b = slices.Grow(b, 512)
+		n, err = retry(func() (int, error) { return unix.Read(fd, b[len(b):cap(b)]) })
+		b = b[:len(b)+max(n, 0)]
+	}
+	if err == unix.ENOENT || err == unix.ESRCH {
+		err = os.ErrProcessDone
+	}
+	return b, err
+}
+
+func retry(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); err != unix.EINTR {
+			return n, err
+		}
+	}
+}
+
+// Read returns what /proc/PID/stat says of a process, also of one that has ended and was
+// not waited for. Its program and its directory are left out, which [Look] returns.
+func Read(pid int32) (Info, error) {
+	b, err := readFile(pid, "stat")
+	if err != nil {
+		return Info{}, err
+	}
+	return parseStat(pid, b)
+}
+
+// parseStat parses /proc/PID/stat. The name stands in parentheses and may hold
+// blanks and parentheses itself, so it ends with the last one.
+func parseStat(pid int32, b []byte) (Info, error) {
+	begin, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if begin < 0 || end < begin {
+		return Info{}, fmt.Errorf("malformed /proc/%d/stat", pid)
+	}
+	f := strings.Fields(string(b[end+1:]))
+	if len(f) < 20 {
+		return Info{}, fmt.Errorf("malformed /proc/%d/stat", pid)
+	}
+	var bad error
+	number := func(field int) int32 {
+		n, err := strconv.ParseInt(f[field], 10, 32)
+		bad = errors.Join(bad, err)
+		return int32(n)
+	}
+	p := Info{
+		PPID: number(1), Group: number(2), Session: number(3), TTY: ttyName(uint32(number(4))), Foreground: max(number(5), 0),
+		Name: string(b[begin+1 : end]), Zombie: f[0] == "Z" || f[0] == "X", threads: int(number(17)),
+	}
+	start, err := strconv.ParseUint(f[19], 10, 64)
+	if err := errors.Join(bad, err); err != nil {
+		return Info{}, fmt.Errorf("malformed /proc/%d/stat: %w", pid, err)
+	}
+	p.Process = Process{pid, start}
+	return p, nil
+}
+
+// ttyName turns a device number into the name of a terminal.
+func ttyName(dev uint32) string {
+	major, minor := dev>>8&0xfff, dev&0xff|dev>>12&0xfff00
+	switch {
+	case dev == 0:
+		return ""
+	case major >= 136 && major < 144:
+		return fmt.Sprintf("/dev/pts/%d", (major-136)<<20|minor)
+	case major == 4 && minor < 64:
+		return fmt.Sprintf("/dev/tty%d", minor)
+	case major == 4:
+		return fmt.Sprintf("/dev/ttyS%d", minor-64)
+	}
+	return fmt.Sprintf("device %d:%d", major, minor)
+}
+
+// describe adds what may be hidden from us.
+func describe(p *Info) {
+	p.Exe, _ = os.Readlink(procFile(p.PID, "exe"))
+	p.Cwd, _ = os.Readlink(procFile(p.PID, "cwd"))
+}
+
+// Args returns the arguments that a process was started with; a claim, since it can have
+// written over them, and none of one that has ended.
+func Args(pid int32) []string {
+	b, _ := readFile(pid, "cmdline")
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
+// Environ returns the environment that a process was started with. The process
+// can have written over it since. A process that has ended has none to show,
+// which is an error and not an empty one.
+func Environ(pid int32) ([]string, error) {
+	b, err := readFile(pid, "environ")
+	if len(b) == 0 {
+		// Of a zombie the kernel shows nothing, or refuses to.
+		if p, gone := Read(pid); gone != nil || p.Zombie {
+			err = os.ErrProcessDone
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the environment of process %d: %w", pid, err)
+	}
+	if len(b) == 0 {
+		return nil, nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00"), nil
+}
+
+// Cgroup returns the control group of a process, as
+// /user.slice/user-1000.slice/…; empty where there are none.
+func Cgroup(pid int32) (string, error) {
+	b, err := readFile(pid, "cgroup")
+	if err != nil {
+		return "", fmt.Errorf("read the control group of process %d: %w", pid, err)
+	}
+	var named string
+	for line := range strings.Lines(string(b)) {
+		// hierarchy:controllers:path; the one hierarchy of version 2 is 0 and
+		// names none, and systemd's own of version 1 is called so.
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		switch {
+		case len(parts) != 3:
+		case parts[0] == "0" && parts[1] == "":
+			return parts[2], nil
+		case parts[1] == "name=systemd":
+			named = parts[2]
+		}
+	}
+	return named, nil
+}
+
+// SameUserNamespace reports whether a process is in our user namespace. In
+// another one it can be root over things that only look like ours.
+func SameUserNamespace(pid int32) (bool, error) {
+	theirs, err := os.Stat(procFile(pid, "ns/user"))
+	if err != nil {
+		return false, fmt.Errorf("look at the user namespace of process %d: %w", pid, err)
+	}
+	ours, err := os.Stat("/proc/self/ns/user")
+	if err != nil {
+		return false, fmt.Errorf("look at our user namespace: %w", err)
+	}
+	return os.SameFile(theirs, ours), nil
+}
+
+// All returns every process that can be seen, in no order, without its program and
+// directory. One that comes or goes meanwhile may be missing, or still be there.
+func All() ([]Info, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("list the processes: %w", err)
+	}
+	all := make([]Info, 0, len(names))
+	for _, name := range names {
+		all = appendInfo(all, name)
+	}
+	return all, nil
+}
+
+// appendInfo adds the process whose pid is name to all, if there is one.
+func appendInfo(all []Info, name string) []Info {
+	if pid, err := strconv.ParseInt(name, 10, 32); err == nil {
+		if p, err := Read(int32(pid)); err == nil {
+			return append(all, p)
+		}
+	}
+	return all
+}
+
+// listsChildren reports whether the kernel was built with the lists of children in
+// /proc.
+var listsChildren = sync.OnceValue(func() bool {
+	pid := int32(os.Getpid())
+	_, err := readFile(pid, "task/"+strconv.Itoa(int(pid))+"/children")
+	return err == nil
+})
+
+// Descendants returns what we and our descendants have started, without a look at any
+// other process. It is false where the system does not list them.
+func Descendants() ([]Info, bool) {
+	if !listsChildren() {
+		return nil, false
+	}
+	var table []Info
+	self, seen := int32(os.Getpid()), map[string]bool{}
+	// What loses its parent meanwhile moves to us, so our list is read again until
+	// nothing new stands in it.
+	for queue := unseenChildren(self, seen); len(queue) > 0; queue = unseenChildren(self, seen) {
+		for len(queue) > 0 {
+			p := queue[0]
+			table = append(table, p)
+			queue = append(queue[1:], unseenChildren(p.PID, seen)...)
+		}
+	}
+	return table, true
+}
+
+// unseenChildren returns the children of all threads of a process that are not in seen,
+// and adds them to it.
+func unseenChildren(of int32, seen map[string]bool) []Info {
+	dir, err := os.Open(procFile(of, "task"))
+	if err != nil {
+		return nil
+	}
+	threads, _ := dir.Readdirnames(-1)
+	dir.Close()
+	var children []Info
+	for _, thread := range threads {
+		b, _ := readFile(of, "task/"+thread+"/children") // of one that has ended there are none
+		for _, pid := range strings.Fields(string(b)) {
+			if !seen[pid] {
+				seen[pid] = true
+				children = appendInfo(children, pid)
+			}
+		}
+	}
+	return children
+}
+
+// Now is this moment as [Process].Start counts: in hundredths of a second since the
+// system was started.
+func Now() uint64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0
+	}
+	return uint64(t.Nano() / 1e7)
+}
+
+// innerChild returns the child of parent that is pid in parent's PID namespace, 0 for
+// none, and whether that namespace is another one than ours.
+func innerChild(parent, pid int32) (child int32, inside bool) {
+	depth, name := len(numbers(parent)), strconv.Itoa(int(pid))
+	if depth < 2 {
+		return 0, false
+	}
+	all, _ := All() // what can't be read has no child to show
+	for _, p := range all {
+		if p.PPID != parent {
+			continue
+		}
+		// A child may be in a namespace further down, where it is another number still.
+		if all := numbers(p.PID); len(all) >= depth && all[depth-1] == name {
+			return p.PID, true
+		}
+	}
+	return 0, true
+}
+
+// numbers returns the pid of a process in each PID namespace that it is in, from
+// ours inwards.
+func numbers(pid int32) []string {
+	b, err := readFile(pid, "status")
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(b)) {
+		if all, ok := strings.CutPrefix(line, "NSpid:"); ok {
+			return strings.Fields(all)
+		}
+	}
+	return nil
+}
+
+// OpenProgram opens what a process runs, even if the file was removed since.
+func OpenProgram(p Info) (*os.File, error) {
+	f, err := os.Open(procFile(p.PID, "exe"))
+	if err != nil {
+		return nil, err
+	}
+	if is, err := Read(p.PID); err != nil || is.Start != p.Start {
+		_ = f.Close() // nothing was written
+		return nil, os.ErrProcessDone
+	}
+	return f, nil
+}
+
+// openPidfd returns the pidfd of a process, -1 where the system has none.
+func openPidfd(pid int32) (int, error) {
+	fd, err := unix.PidfdOpen(int(pid), 0)
+	switch err {
+	case nil:
+		return fd, nil
+	case unix.ESRCH, unix.EINVAL:
+		return -1, os.ErrProcessDone
+	case unix.ENOSYS, unix.EPERM:
+		return -1, nil
+	}
+	return -1, os.NewSyscallError("pidfd_open", err)
+}
+
+func signalPidfd(fd int, sig syscall.Signal) error { return unix.PidfdSendSignal(fd, sig, nil, 0) }
+
+// PidfdsOf returns the pidfds that this process has open of another one.
+func PidfdsOf(pid int32) ([]int, error) {
+	self := int32(os.Getpid())
+	dir, err := os.Open(procFile(self, "fd"))
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	want := []byte("\nPid:\t" + strconv.Itoa(int(pid)) + "\n")
+	var fds []int
+	for _, name := range names {
+		target, err := os.Readlink(procFile(self, "fd/"+name))
+		if err != nil || !strings.Contains(target, "pidfd") {
+			continue
+		}
+		info, _ := readFile(self, "fdinfo/"+name) // of one that was closed meanwhile there is none
+		if fd, err := strconv.Atoi(name); err == nil && bytes.Contains(info, want) {
+			fds = append(fds, fd)
+		}
+	}
+	return fds, nil
+}
