@@ -1,9 +1,6 @@
 package edit
 
-import (
-	"slices"
-	"strconv"
-)
+import "slices"
 
 // Doubt is a value that its readers may take in different ways, as an object that
 // has a name twice, or that some of them refuse.
@@ -22,12 +19,8 @@ func (n Node) doubts(path []string, found []Doubt) []Doubt {
 	if n.v.Unsure != nil {
 		found = append(found, Doubt{path, n, n.v.Unsure})
 	}
-	for i, kid := range n.v.Kids {
-		step := strconv.Itoa(i)
-		if n.v.Kind == Object {
-			step = n.v.Names[i].Text
-		}
-		found = Node{n.d, kid}.doubts(append(slices.Clip(path), step), found)
+	for step, kid := range n.Children() {
+		found = kid.doubts(append(slices.Clip(path), step), found)
 	}
 	return found
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strconv"
 )
 
 // prove parses the result of an edit and holds it against what was there before.
@@ -92,38 +91,20 @@ func (p *proof) compareChanged(before, after Node, path []string, ops []Op) erro
 // descend compares what two values hold, one by one, where nothing may have been
 // added or taken away.
 func (p *proof) descend(before, after Node, path []string) error {
-	old, now := before.children(), after.children()
-	if before.Kind() != after.Kind() || len(old) != len(now) {
+	sameName := func(a, b *Value) bool { return a.Text == b.Text }
+	if before.Kind() != after.Kind() || len(before.v.Kids) != len(after.v.Kids) || !slices.EqualFunc(before.v.Names, after.v.Names, sameName) {
 		return tooMuch(path)
 	}
-	for i := range old {
-		if old[i].step != now[i].step {
-			return tooMuch(path)
-		}
-		if err := p.compare(old[i].node, now[i].node, append(slices.Clip(path), old[i].step)); err != nil {
+	i := 0
+	for step, kid := range before.Children() {
+		if err := p.compare(kid, Node{after.d, after.v.Kids[i]}, append(slices.Clip(path), step)); err != nil {
 			return err
 		}
+		i++
 	}
 	return nil
 }
 
 func tooMuch(path []string) error {
 	return fmt.Errorf("the edit would change more than it should, at %s", display(path))
-}
-
-// child is a value and how one gets to it from the one that holds it.
-type child struct {
-	step string
-	node Node
-}
-
-func (n Node) children() []child {
-	var out []child
-	for i, item := range n.Items() {
-		out = append(out, child{strconv.Itoa(i), item})
-	}
-	for name, value := range n.Members() {
-		out = append(out, child{name.Text(), value})
-	}
-	return out
 }

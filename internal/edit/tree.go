@@ -16,18 +16,14 @@ type tree struct {
 
 func (n Node) tree() *tree {
 	t := &tree{kind: n.Kind()}
-	switch t.kind {
-	case Object:
-		for name, value := range n.Members() {
-			t.names = append(t.names, name.Text())
-			t.kids = append(t.kids, value.tree())
-		}
-	case Array:
-		for _, item := range n.Items() {
-			t.kids = append(t.kids, item.tree())
-		}
-	default:
+	if t.kind != Object && t.kind != Array {
 		t.text = n.Text()
+	}
+	for step, kid := range n.Children() {
+		if t.kind == Object {
+			t.names = append(t.names, step)
+		}
+		t.kids = append(t.kids, kid.tree())
 	}
 	return t
 }

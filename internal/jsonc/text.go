@@ -19,33 +19,12 @@ func (Syntax) List(values []string) string { return "[" + strings.Join(values, "
 
 // Table implements [edit.Syntax].
 func (Syntax) Table(members []edit.Member) string {
-	texts := make([]string, len(members))
-	for i, m := range members {
-		texts[i] = Quote(m.Name) + ": " + m.Value
-	}
-	return "{" + strings.Join(texts, ", ") + "}"
+	return "{" + edit.Members(members, Quote, ": ") + "}"
 }
 
 // Quote writes s as a JSON string. Bytes that are not UTF-8 stay as they are.
 func Quote(s string) string {
-	const hex = "0123456789abcdef"
-	var b strings.Builder
-	b.WriteByte('"')
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c < ' ':
-			b.WriteString(`\u00`)
-			b.WriteByte(hex[c>>4])
-			b.WriteByte(hex[c&15])
-		default:
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	return edit.Quoted(s, func(r rune) bool { return r < ' ' })
 }
 
 // unquote returns what a JSON string, known to be well formed, stands for.

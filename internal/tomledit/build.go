@@ -272,7 +272,7 @@ func (b *builder) skip(at int, blanks string) int {
 		case slices.Contains([]byte(blanks), b.src[at]):
 			at++
 		case b.src[at] == '#' && blanks == listBlanks:
-			at = commentEnd(b.src, at)
+			at = edit.HashComment(b.src, at)
 		default:
 			return at
 		}

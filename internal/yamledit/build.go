@@ -175,7 +175,7 @@ func (b *builder) skip(at int, more string) int {
 		case strings.IndexByte(edit.Blanks+more, c) >= 0:
 			at++
 		case c == '#' && (at == b.doc.Base() || strings.IndexByte(edit.Blanks+more, b.src[at-1]) >= 0):
-			at = commentEnd(b.src, at)
+			at = edit.HashComment(b.src, at)
 		default:
 			return at
 		}
