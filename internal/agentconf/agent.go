@@ -67,6 +67,7 @@ type Found struct {
 
 	order     []*Entry // the strongest first, for agents that can be pointed elsewhere
 	unreached string   // what a rewrite of files would not govern; empty when there is nothing
+	err       error    // the first file that could not be read
 }
 
 // Source is one configuration file.
@@ -135,21 +136,23 @@ func agents() []Agent {
 	}
 }
 
-// known are the agents that can be told by their command, whether or not they
-// can be wrapped yet.
-var known = []struct{ name, commands string }{
-	{"claude-code", "claude claude-code"},
-	{"claude-desktop", "claude-desktop"},
-	{"cursor", "cursor cursor-agent"},
-	{"vscode", "code code-insiders code-oss codium codium-insiders"},
-	{"windsurf", "windsurf windsurf-next"},
-	{"zed", "zed zeditor zed-editor zed-preview zed-nightly zed-dev"},
-	{"gemini", "gemini"},
-	{"opencode", "opencode"},
-	{"copilot-cli", "copilot"},
-	{"cline", "cline"},
-	{"codex", "codex"},
-	{"goose", "goose"},
+// known are the agents that can be told by their command. Those that are
+// applications with windows have the names of their programs as well: their
+// commands are launchers, which return at once, and what they started, or an
+// instance that ran before, starts the servers.
+var known = []struct{ name, commands, programs string }{
+	{"claude-code", "claude claude-code", ""},
+	{"claude-desktop", "claude-desktop", "claude-desktop"},
+	{"cursor", "cursor cursor-agent", "cursor"},
+	{"vscode", "code code-insiders code-oss codium codium-insiders", "code code-insiders code-oss codium codium-insiders"},
+	{"windsurf", "windsurf windsurf-next", "windsurf windsurf-next"},
+	{"zed", "zed zeditor zed-editor zed-preview zed-nightly zed-dev", "zed-editor zed zeditor"},
+	{"gemini", "gemini", ""},
+	{"opencode", "opencode", ""},
+	{"copilot-cli", "copilot", ""},
+	{"cline", "cline", ""},
+	{"codex", "codex", ""},
+	{"goose", "goose", ""},
 }
 
 // Names returns the types that can be wrapped.
@@ -207,7 +210,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Path: path, vars: shellVariables}
+	s := &Source{Path: path}
 	if s.file, err = readFile(target); err != nil {
 		return nil, err
 	}
@@ -240,6 +243,13 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 		}
 	}
 	return s.Entries[from:]
+}
+
+// enter makes e what stands in a member of its entry.
+func (e *Entry) enter(f form, member string, node edit.Node) {
+	inner := f.read(node)
+	e.form, e.Path, e.inner = f, append(e.Path, member), true
+	e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
 }
 
 // readEntry reads a server of the usual form: a command, arguments, and an

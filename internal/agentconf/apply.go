@@ -220,8 +220,8 @@ func (p *Plan) readBack(f *planned, text []byte) error {
 func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 	doc, settled, err := parseSettled(now, f.syntax(), settleFor)
 	*now = *settled
-	if err == nil {
-		doc, err = p.withoutOurs(f, doc)
+	if err == nil && f.clean != nil {
+		doc, _, err = p.without(f, doc)
 	}
 	if err != nil {
 		return nil, err
@@ -266,6 +266,5 @@ func (p *Plan) Restore() ([]Report, error) {
 
 // discard removes the backup of a file that was never touched.
 func (p *Plan) discard(f *planned) error {
-	r := &restorer{step: p.step, j: &fileJournal{Path: f.path, Target: f.file.path, Backup: f.backup, Original: digest(f.file.data), Notes: p.notes()}}
-	return r.dropBackup()
+	return p.notes().dropCopy(f.file.path, f.backup, digest(f.file.data))
 }

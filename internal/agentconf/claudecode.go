@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
 )
 
 // claudeCode knows the files of Claude Code.
@@ -36,34 +34,31 @@ const (
 
 const projectFile = ".mcp.json"
 
+// claudeFormat is that of files that hold nothing but servers.
+var claudeFormat = format{syntax: strict, vars: shellVariables, lists: mcpServers}
+
 func (claudeCode) Name() string { return "claude-code" }
 
 func (c claudeCode) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	files := []string{c.stateFile(env)}
-	for _, dir := range upwards(realDir(env.Cwd)) {
+	for _, dir := range upwards(realPath(env.Cwd)) {
 		files = append(files, filepath.Join(dir, projectFile))
 	}
-	return files
+	return env.files(files...)
 }
 
 // folder is where Claude Code keeps its settings.
 func (claudeCode) folder(env Env) string {
-	if dir, _ := env.LookupEnv("CLAUDE_CONFIG_DIR"); dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	return filepath.Join(env.Home, ".claude")
+	return env.path("CLAUDE_CONFIG_DIR", filepath.Join(env.Home, ".claude"))
 }
 
 // stateFile is the file that holds the user's and the projects' servers. An old
 // one takes its place as long as there is no new one.
 func (c claudeCode) stateFile(env Env) string {
-	path := filepath.Join(env.Home, ".claude.json")
-	if dir, _ := env.LookupEnv("CLAUDE_CONFIG_DIR"); dir != "" {
-		path = filepath.Join(c.folder(env), ".claude.json")
+	if env.Config != "" {
+		return env.Config
 	}
+	path := filepath.Join(env.path("CLAUDE_CONFIG_DIR", env.Home), ".claude.json")
 	old := filepath.Join(c.folder(env), ".config.json")
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if info, err := os.Stat(old); err == nil && info.Size() > 0 {
@@ -75,10 +70,7 @@ func (c claudeCode) stateFile(env Env) string {
 
 // system is the folder of an administrator's files.
 func (claudeCode) system(env Env) string {
-	if env.System != "" {
-		return env.System
-	}
-	return claudeSystemFolder
+	return env.managed("/etc/claude-code", "/Library/Application Support/ClaudeCode")
 }
 
 func (c claudeCode) Find(env Env) (*Found, error) {
@@ -93,16 +85,10 @@ func (c claudeCode) Find(env Env) (*Found, error) {
 	}
 	var order []*Entry // strongest first
 	for _, path := range flags.files {
-		entries, err := found.addFile(path, scopeFlag)
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, entries...)
+		order = append(order, found.add(path, scopeFlag, claudeFormat)...)
 	}
 	if !flags.strict {
-		if order, err = c.findFiles(env, found, order); err != nil {
-			return nil, err
-		}
+		order = append(order, c.findFiles(env, found)...)
 	}
 	rules := readClaudeRules(c, env, found)
 	for _, e := range order {
@@ -111,48 +97,26 @@ func (c claudeCode) Find(env Env) (*Found, error) {
 	c.warnOfSubagents(env, found)
 	// A project's server that isn't approved leaves the name to others.
 	shadow(slices.DeleteFunc(order, func(e *Entry) bool { return e.Scope == scopeProject && e.Off != Starts }))
-	return found, nil
+	return found.result()
 }
 
 // findFiles adds what stands in the files that Claude Code reads by itself.
-func (c claudeCode) findFiles(env Env, found *Found, order []*Entry) ([]*Entry, error) {
+func (c claudeCode) findFiles(env Env, found *Found) []*Entry {
 	path := c.stateFile(env)
-	if env.Config != "" {
-		path = env.Config
-	}
-	state, err := load(path, jsonc.Syntax{})
-	if err != nil {
-		return nil, err
-	}
-	var user []*Entry
-	if state != nil {
+	var order, user []*Entry
+	if state := found.load(path, strict, shellVariables); state != nil {
 		state.AgentLocks = lockFolders(path, state.file.path)
-		found.Sources = append(found.Sources, state)
 		for _, key := range projectKeys(env.Cwd) {
 			order = append(order, state.addServers(scopeLocal, []string{"projects", key, "mcpServers"})...)
 		}
 		user = state.addServers(scopeUser, []string{"mcpServers"})
 	}
 	if env.Config == "" {
-		for _, dir := range upwards(realDir(env.Cwd)) {
-			entries, err := found.addFile(filepath.Join(dir, projectFile), scopeProject)
-			if err != nil {
-				return nil, err
-			}
-			order = append(order, entries...)
+		for _, dir := range upwards(realPath(env.Cwd)) {
+			order = append(order, found.add(filepath.Join(dir, projectFile), scopeProject, claudeFormat)...)
 		}
 	}
-	return append(order, user...), nil
-}
-
-// addFile adds a file that holds nothing but servers, if it is there.
-func (f *Found) addFile(path, scope string) ([]*Entry, error) {
-	s, err := load(path, jsonc.Syntax{})
-	if s == nil || err != nil {
-		return nil, err
-	}
-	f.Sources = append(f.Sources, s)
-	return s.addServers(scope, []string{"mcpServers"}), nil
+	return append(order, user...)
 }
 
 // lockFolders are the folders that an agent which locks so makes while it writes
@@ -175,7 +139,7 @@ func knownLocks(path, target string) []string {
 // projectKeys are the names under which the state file knows a folder: that of
 // the repository, and its own.
 func projectKeys(cwd string) []string {
-	here := realDir(cwd)
+	here := realPath(cwd)
 	if root, ok := repository(here); ok && root != here {
 		return []string{root, here}
 	}
@@ -192,7 +156,7 @@ func upwards(dir string) []string {
 	return dirs
 }
 
-func realDir(dir string) string {
+func realPath(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		return real
 	}
@@ -218,13 +182,9 @@ type claudeFlags struct {
 func mcpConfigFlags(env Env) (claudeFlags, error) {
 	var flags claudeFlags
 	taking := false
-	for i, word := range env.Command {
+	for _, word := range env.words() {
 		value, direct := strings.CutPrefix(word, scopeFlag+"=")
 		switch {
-		case i == 0:
-			continue
-		case word == "--":
-			return flags, nil
 		case word == "--strict-mcp-config":
 			flags.strict, taking = true, false
 			continue

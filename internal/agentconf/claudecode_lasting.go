@@ -1,19 +1,11 @@
 package agentconf
 
-import (
-	"path/filepath"
-
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
-)
+import "path/filepath"
 
 // Folders returns the folders for which the state file names servers of their
 // own.
 func (c claudeCode) Folders(env Env) ([]string, error) {
-	path := c.stateFile(env)
-	if env.Config != "" {
-		path = env.Config
-	}
-	state, err := load(path, jsonc.Syntax{})
+	state, err := load(c.stateFile(env), strict)
 	if state == nil || err != nil {
 		return nil, err
 	}

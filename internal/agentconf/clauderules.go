@@ -1,7 +1,6 @@
 package agentconf
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,7 @@ type claudeRules struct {
 	rejected []string // disabledMcpjsonServers: project scope, by name
 	approved []string // enabledMcpjsonServers
 	all      bool     // enableAllProjectMcpServers
-	prints   bool     // nothing has to be approved in this run
+	prints   bool     // an answer, and leaves: then what waits for approval is started
 	lists    serverLists
 	managed  bool // allowManagedMcpServersOnly: of what is allowed, only an administrator's list counts
 }
@@ -28,35 +27,33 @@ type claudeRules struct {
 // counts for nothing until the person has said that the folder is to be trusted.
 // What they reject counts anyway.
 func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
-	rules := &claudeRules{prints: prints(env)}
+	rules := &claudeRules{prints: slices.ContainsFunc(env.words(), func(word string) bool { return word == "-p" || word == "--print" })}
 	trusted := false
 	var remembered []edit.Node
 	for _, s := range found.Sources {
 		for _, key := range projectKeys(env.Cwd) {
 			remembered = append(remembered, s.doc.At([]string{"projects", key}))
 		}
-		for _, dir := range upwards(realDir(env.Cwd)) { // trust is for all below
+		for _, dir := range upwards(realPath(env.Cwd)) { // trust is for all below
 			trusted = trusted || s.doc.At([]string{"projects", dir, "hasTrustDialogAccepted"}).IsTrue()
 		}
 	}
 	for _, project := range remembered {
 		rules.add(project, trusted)
 	}
-	read := func(path string, approves bool) {
-		settings, err := readSettings(path)
+	read := func(path string, approves bool) edit.Node {
+		settings, err := lookAt(path, lenient)
 		if err != nil {
-			found.Warnings = append(found.Warnings, fmt.Sprintf("the rules of %s are not known: %v", path, err))
-			return
+			found.warn("the rules of %s are not known: %v", path, err)
 		}
 		rules.add(settings, approves)
 		rules.addLists(settings, path)
 		warnOfPlugins(settings, found)
+		return settings
 	}
 	managed, _ := filepath.Glob(filepath.Join(escapeGlob(c.system(env)), "managed-settings.d", "*.json"))
 	for _, path := range append([]string{filepath.Join(c.system(env), "managed-settings.json")}, managed...) {
-		read(path, true)
-		settings, _ := readSettings(path) // what is wrong with it was told
-		rules.managed = rules.managed || settings.Member("allowManagedMcpServersOnly").IsTrue()
+		rules.managed = read(path, true).Member("allowManagedMcpServersOnly").IsTrue() || rules.managed
 	}
 	administrators := rules.lists
 	for _, name := range []string{"settings.json", "settings.local.json"} {
@@ -69,26 +66,6 @@ func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
 		rules.lists.allowed, rules.lists.listed = administrators.allowed, administrators.listed
 	}
 	return rules
-}
-
-// prints reports whether the command is told to print an answer and leave: then
-// Claude Code asks for no approval, and starts what waits for one.
-func prints(env Env) bool {
-	for i, word := range env.Command {
-		if word == "--" {
-			return false
-		}
-		if i > 0 && (word == "-p" || word == "--print") {
-			return true
-		}
-	}
-	return false
-}
-
-// readSettings reads a settings file; the node does not exist when there is
-// none.
-func readSettings(path string) (edit.Node, error) {
-	return lookAt(path, lenient)
 }
 
 // add adds the rules of one file. approves says whether its approvals count.
@@ -125,9 +102,7 @@ func warnOfPlugins(settings edit.Node, found *Found) {
 			names = append(names, name.Text())
 		}
 	}
-	if len(names) > 0 {
-		found.Warnings = append(found.Warnings, "servers that plugins bring along are not governed: "+strings.Join(names, ", "))
-	}
+	found.warnOf("servers that plugins bring along are not governed", names)
 }
 
 // warnOfSubagents tells of servers that stand in the files of subagents, or in
@@ -146,17 +121,13 @@ func (c claudeCode) warnOfSubagents(env Env, found *Found) {
 			}
 			head, _, _ := strings.Cut(strings.TrimPrefix(string(f.data), "---\n"), "\n---")
 			if strings.Contains("\n"+head, "\nmcpServers:") {
-				found.Warnings = append(found.Warnings, "servers of the subagent in "+path+" are not governed")
+				found.warn("servers of the subagent in %s are not governed", path)
 			}
 		}
 	}
-	for i, word := range env.Command {
-		value, direct := strings.CutPrefix(word, "--agents=")
-		if word == "--agents" && i+1 < len(env.Command) {
-			value, direct = env.Command[i+1], true
-		}
-		if direct && strings.Contains(value, `"mcpServers"`) {
-			found.Warnings = append(found.Warnings, "servers of the subagents in --agents are not governed")
+	for _, value := range env.flags("--agents") {
+		if strings.Contains(value, `"mcpServers"`) {
+			found.warn("servers of the subagents in --agents are not governed")
 		}
 	}
 }
@@ -183,8 +154,8 @@ func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
 		// names it in another way holds for the rewritten one too.
 		e.Ungoverned = "claude-code's own rules deny its command; it stays as it is, so that they do"
 	case e.Off == Starts && r.lists.exactly(c):
-		found.Warnings = append(found.Warnings, fmt.Sprintf("claude-code allows %s by its exact command (allowedMcpServers), and will not start it through %s: "+
-			"ask for it to be allowed by its name, or start the agent without a wrap", e.ID, shimName))
+		found.warn("claude-code allows %s by its exact command (allowedMcpServers), and will not start it through %s: "+
+			"ask for it to be allowed by its name, or start the agent without a wrap", e.ID, shimName)
 	}
 }
 

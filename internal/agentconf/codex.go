@@ -53,7 +53,7 @@ func (c codex) layers(env Env) []codexLayer {
 	for _, name := range env.flags("-p", "--profile") {
 		layers = append(layers, codexLayer{filepath.Join(folder, name+"."+codexFile), scopeCodexProfile})
 	}
-	for _, dir := range slices.Backward(upwards(realDir(c.cwd(env)))) {
+	for _, dir := range slices.Backward(upwards(realPath(c.cwd(env)))) {
 		if path := filepath.Join(dir, ".codex", codexFile); path != layers[0].path {
 			layers = append(layers, codexLayer{path, scopeProject})
 		}
@@ -63,10 +63,7 @@ func (c codex) layers(env Env) []codexLayer {
 
 // folder is where Codex keeps its settings.
 func (codex) folder(env Env) string {
-	if dir := env.variable("CODEX_HOME"); dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	return filepath.Join(env.Home, ".codex")
+	return env.path("CODEX_HOME", filepath.Join(env.Home, ".codex"))
 }
 
 // cwd is the folder in which Codex will work.
@@ -87,10 +84,7 @@ func (c codex) Find(env Env) (*Found, error) {
 	}
 	found, servers := &Found{}, codexServers{}
 	if env.Config == "" {
-		path := filepath.Join(c.system(env), codexFile)
-		if _, err := found.addManaged(path, scopeSystem, tomledit.Syntax{}, []string{codexKey}); err != nil {
-			return nil, err
-		}
+		found.addManaged(filepath.Join(c.system(env), codexFile), scopeSystem, format{syntax: tomledit.Syntax{}, lists: [][]string{{codexKey}}})
 		for _, s := range found.Sources {
 			servers.below(s)
 		}
@@ -98,26 +92,26 @@ func (c codex) Find(env Env) (*Found, error) {
 	var user edit.Node
 	for _, l := range c.layers(env) {
 		s, err := load(l.path, tomledit.Syntax{})
-		if err != nil {
-			return nil, err
-		}
+		found.fail(err)
 		if s == nil || slices.ContainsFunc(found.Sources, func(have *Source) bool { return have.file.path == s.file.path }) {
 			continue
 		}
 		found.Sources = append(found.Sources, s)
-		s.vars = variables{}
 		if l.scope == scopeUser {
 			user = s.doc.Root()
 		}
 		pending := l.scope == scopeProject && !c.trusts(user, filepath.Dir(filepath.Dir(l.path)), env)
 		servers.add(s, l.scope, pending)
 		if pending && len(s.Entries) > 0 {
-			found.Warnings = append(found.Warnings, "codex does not trust this project yet, and starts none of the servers of "+l.path+" until you tell it to")
+			found.warn("codex does not trust this project yet, and starts none of the servers of %s until you tell it to", l.path)
 		}
 	}
 	servers.settle()
 	found.order = servers.order()
-	return found, c.judge(env, found, servers)
+	if env.Config == "" {
+		c.judge(env, found, servers)
+	}
+	return found.result()
 }
 
 // trusts reports whether the person trusts what a project's file in dir says:
@@ -125,9 +119,9 @@ func (c codex) Find(env Env) (*Found, error) {
 func (c codex) trusts(user edit.Node, dir string, env Env) bool {
 	levels := map[string]string{}
 	for key, project := range user.Member("projects").Members() {
-		levels[realDir(key.Text())] = project.Member("trust_level").Text()
+		levels[realPath(key.Text())] = project.Member("trust_level").Text()
 	}
-	for _, key := range append([]string{realDir(dir)}, projectKeys(c.cwd(env))...) {
+	for _, key := range append([]string{realPath(dir)}, projectKeys(c.cwd(env))...) {
 		if level, said := levels[key]; said {
 			return level == "trusted"
 		}
@@ -152,19 +146,14 @@ func (codex) refuseSpelledOut(env Env) error {
 }
 
 // judge applies what an administrator says of servers that other files name.
-func (c codex) judge(env Env, found *Found, servers codexServers) error {
-	if env.Config != "" {
-		return nil
-	}
+func (c codex) judge(env Env, found *Found, servers codexServers) {
 	path := filepath.Join(c.system(env), "managed_config.toml")
 	managed, err := lookAt(path, tomledit.Syntax{})
-	if err != nil {
-		return err
-	}
+	found.fail(err)
 	for name, value := range managed.Member(codexKey).Members() {
 		told := value.Member("command").Exists() || value.Member("args").Exists() || value.Member("url").Exists()
 		if told {
-			found.Warnings = append(found.Warnings, fmt.Sprintf("server %s is not governed: %s, which is an administrator's, says how it is started", name.Text(), path))
+			found.warn("server %s is not governed: %s, which is an administrator's, says how it is started", name.Text(), path)
 		}
 		for _, e := range servers.of(name.Text()).entries {
 			if told && e.Ungoverned == "" {
@@ -175,20 +164,18 @@ func (c codex) judge(env Env, found *Found, servers codexServers) error {
 			}
 		}
 	}
-	return c.require(filepath.Join(c.system(env), "requirements.toml"), found, servers)
+	c.require(filepath.Join(c.system(env), "requirements.toml"), found, servers)
 }
 
 // require applies an administrator's list of servers, each with the one command
 // that it may be started by. What is not allowed stays as it is, so that Codex
 // goes on refusing it.
-func (codex) require(path string, found *Found, servers codexServers) error {
+func (codex) require(path string, found *Found, servers codexServers) {
 	requirements, err := lookAt(path, tomledit.Syntax{})
-	if err != nil {
-		return err
-	}
+	found.fail(err)
 	list := requirements.Member(codexKey)
 	if !list.Exists() {
-		return nil
+		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		allowed := list.Member(name).Member("identity").Member("command")
@@ -203,9 +190,7 @@ func (codex) require(path string, found *Found, servers codexServers) error {
 			starts = starts || e.Ungoverned == "" && e.Off == Starts
 		}
 		if starts {
-			found.Warnings = append(found.Warnings,
-				fmt.Sprintf("%s allows servers by their exact command, and codex may not start %s, which is started through %s now", path, name, shimName))
+			found.warn("%s allows servers by their exact command, and codex may not start %s, which is started through %s now", path, name, shimName)
 		}
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package agentconf
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +34,8 @@ func (c codex) unfaithful(env Env, found *Found) string {
 
 func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 	syntax, out := tomledit.Syntax{}, &pointed{}
+	strongestFirst := slices.Clone(found.Sources)
+	slices.Reverse(strongestFirst)
 	for _, e := range found.strongest {
 		if e.Ungoverned != "" {
 			continue
@@ -52,20 +53,9 @@ func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
 			set("env."+member.Name, member.Value)
 		}
 		// Not those of the entry, which reckon with files that are rewritten below it.
-		for _, l := range tooLow(upward(found.Sources), e.Path, limits[codex{}.Name()]) {
+		for _, l := range tooLow(strongestFirst, e.Path, limits[codex{}.Name()]) {
 			set(l.key, strconv.Itoa(l.least))
 		}
 	}
 	return out, nil
-}
-
-// upward yields sources from the last to the first.
-func upward(sources []*Source) iter.Seq[*Source] {
-	return func(yield func(*Source) bool) {
-		for _, s := range slices.Backward(sources) {
-			if !yield(s) {
-				return
-			}
-		}
-	}
 }

@@ -18,10 +18,7 @@ const mostOfCopies = 64 << 20
 // that the agent reads, which are looked at as such. What a protection wrote is
 // right in a copy too for as long as it lasts, and is not told of.
 func copiesOf(path string, own []string, lasting []*Protection) []Leftover {
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
-	}
+	target := realPath(path)
 	dir, base := filepath.Dir(target), filepath.Base(target)
 	stem := strings.TrimSuffix(base, filepath.Ext(base))
 	if stem == "" {

@@ -62,13 +62,10 @@ func (t *taker) doubt() error {
 
 // mentionsUs reports whether our variables or our program are named anywhere in n.
 func mentionsUs(n edit.Node) bool {
-	for name, value := range n.Members() {
-		if name.Text() == envSocket || name.Text() == envSession || mentionsUs(value) {
+	for step, kid := range n.Children() {
+		if step == envSocket || step == envSession || mentionsUs(kid) {
 			return true
 		}
-	}
-	if n.Kind() == edit.Array {
-		return slices.ContainsFunc(n.Items(), mentionsUs)
 	}
 	return n.Kind() == edit.String && filepath.Base(n.Text()) == shimName
 }

@@ -63,14 +63,20 @@ func readAt(dir int, name, path string) (*file, error) {
 	if err := ownRegular(&st); err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := readAll(f, path)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
-	}
 	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid), identityOf(&st)}, nil
+}
+
+// readAll reads an open file that is not too large.
+func readAll(f *os.File, path string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
+	}
+	return data, err
 }
 
 // ownRegular refuses what is no regular file, and what belongs to another user:

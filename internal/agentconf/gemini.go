@@ -1,13 +1,11 @@
 package agentconf
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/thoughtgate/thoughtgated/internal/edit"
 	"github.com/thoughtgate/thoughtgated/internal/jsonc"
 )
 
@@ -29,20 +27,14 @@ const (
 	scopeExtension = "extension"
 )
 
-var (
-	geminiServers = []string{"mcpServers"}
-	geminiRemote  = []string{"httpUrl", "url", "tcp"}
-)
-
 // geminiSyntax: a trailing comma ends Gemini CLI before it begins.
 var geminiSyntax = jsonc.Syntax{Comments: true}
+
+var geminiFormat = format{syntax: geminiSyntax, vars: dollarVariables, lists: mcpServers, remote: []string{"httpUrl", "url", "tcp"}}
 
 func (gemini) Name() string { return "gemini" }
 
 func (g gemini) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	files := []string{filepath.Join(g.folder(env), "settings.json")}
 	if path := g.projectFile(env); path != "" {
 		files = append(files, path)
@@ -50,22 +42,22 @@ func (g gemini) Files(env Env) []string {
 	for _, x := range g.extensions(env) {
 		files = append(files, x.path)
 	}
-	return files
+	return env.files(files...)
 }
 
 // home is what Gemini CLI takes for the person's home.
-func (gemini) home(env Env) string {
-	if dir := env.variable("GEMINI_CLI_HOME"); dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	return env.Home
+func (gemini) home(env Env) string { return env.path("GEMINI_CLI_HOME", env.Home) }
+
+// userFile is where the user's settings are.
+func (g gemini) userFile(env Env) string {
+	return env.files(filepath.Join(g.folder(env), "settings.json"))[0]
 }
 
 func (g gemini) folder(env Env) string { return filepath.Join(g.home(env), ".gemini") }
 
 // projectFile is empty in the home folder, where it would be the user's.
 func (g gemini) projectFile(env Env) string {
-	if realDir(env.Cwd) == realDir(g.home(env)) {
+	if realPath(env.Cwd) == realPath(g.home(env)) {
 		return ""
 	}
 	return filepath.Join(env.Cwd, ".gemini", "settings.json")
@@ -74,47 +66,20 @@ func (g gemini) projectFile(env Env) string {
 // systemFiles are an administrator's settings: those that beat all others, and
 // those that any other beats.
 func (gemini) systemFiles(env Env) (settings, defaults string) {
-	settings = filepath.Join(env.managed("/etc/gemini-cli", "/Library/Application Support/GeminiCli"), "settings.json")
-	if path := env.variable("GEMINI_CLI_SYSTEM_SETTINGS_PATH"); path != "" {
-		settings = absolute(path, env.Cwd)
-	}
-	defaults = filepath.Join(filepath.Dir(settings), "system-defaults.json")
-	if path := env.variable("GEMINI_CLI_SYSTEM_DEFAULTS_PATH"); path != "" {
-		defaults = absolute(path, env.Cwd)
-	}
-	return settings, defaults
+	dir := env.managed("/etc/gemini-cli", "/Library/Application Support/GeminiCli")
+	settings = env.path("GEMINI_CLI_SYSTEM_SETTINGS_PATH", filepath.Join(dir, "settings.json"))
+	return settings, env.path("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", filepath.Join(filepath.Dir(settings), "system-defaults.json"))
 }
 
 func (g gemini) Find(env Env) (*Found, error) {
 	found := &Found{}
 	system, defaults := g.systemFiles(env)
-	order, err := found.addManaged(system, scopeSystem, geminiSyntax, geminiServers, geminiRemote...)
-	if err != nil {
-		return nil, err
+	order := found.addManaged(system, scopeSystem, geminiFormat)
+	if path := g.projectFile(env); path != "" && env.Config == "" {
+		order = append(order, found.add(path, scopeProject, geminiFormat)...)
 	}
-	for _, at := range []struct{ path, scope string }{
-		{g.projectFile(env), scopeProject}, {filepath.Join(g.folder(env), "settings.json"), scopeUser},
-	} {
-		if env.Config != "" {
-			if at.scope == scopeProject {
-				continue
-			}
-			at.path = env.Config
-		}
-		if at.path == "" {
-			continue
-		}
-		entries, err := g.add(found, at.path, at.scope, geminiSyntax)
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, entries...)
-	}
-	weakest, err := found.addManaged(defaults, scopeDefaults, geminiSyntax, geminiServers, geminiRemote...)
-	if err != nil {
-		return nil, err
-	}
-	order = append(order, weakest...)
+	order = append(order, found.add(g.userFile(env), scopeUser, geminiFormat)...)
+	order = append(order, found.addManaged(defaults, scopeDefaults, geminiFormat)...)
 	if env.Config == "" {
 		order = append(order, g.addExtensions(env, found)...)
 	}
@@ -123,20 +88,7 @@ func (g gemini) Find(env Env) (*Found, error) {
 		rules.judge(e)
 	}
 	shadow(order)
-	return found, nil
-}
-
-// add adds the servers of one file, if it is there.
-func (gemini) add(found *Found, path, scope string, syntax edit.Syntax) ([]*Entry, error) {
-	s, err := load(path, syntax)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	found.Sources = append(found.Sources, s)
-	s.vars = dollarVariables
-	entries := s.addServers(scope, geminiServers)
-	s.leaveRemote(entries, geminiRemote...)
-	return entries, nil
+	return found.result()
 }
 
 // geminiExtension is an extension as it is installed.
@@ -177,11 +129,14 @@ func (g gemini) addExtensions(env Env, found *Found) []*Entry {
 	chosen := env.flags("-e", "--extensions")
 	var order []*Entry
 	for _, x := range g.extensions(env) {
-		entries, err := g.add(found, x.path, scopeExtension, strict)
-		if err != nil {
-			found.Warnings = append(found.Warnings, fmt.Sprintf("the servers of the extension %s are not governed: %v", x.name, err))
+		its, how := &Found{}, geminiFormat
+		how.syntax = strict
+		entries := its.add(x.path, scopeExtension, how)
+		if its.err != nil {
+			found.warn("the servers of the extension %s are not governed: %v", x.name, its.err)
 			continue
 		}
+		found.Sources = append(found.Sources, its.Sources...)
 		on := geminiEnabled(texts(switches.Member(x.name).Member("overrides")), env.Cwd)
 		if len(chosen) > 0 {
 			on = slices.ContainsFunc(chosen, func(name string) bool { return strings.EqualFold(name, x.name) })

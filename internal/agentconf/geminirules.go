@@ -19,13 +19,9 @@ type geminiRules struct {
 // rules gathers what every settings file says.
 func (g gemini) rules(env Env, found *Found) *geminiRules {
 	system, defaults := g.systemFiles(env)
-	user := filepath.Join(g.folder(env), "settings.json")
-	if env.Config != "" {
-		user = env.Config
-	}
 	r := &geminiRules{}
 	trust := true // of folders: whether it is asked for
-	for _, path := range []string{defaults, user, system, g.projectFile(env)} {
+	for _, path := range []string{defaults, g.userFile(env), system, g.projectFile(env)} {
 		settings, err := lookAt(path, geminiSyntax)
 		if err != nil || path == "" {
 			continue // what there is to say of it was said when its servers were read
@@ -36,7 +32,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 		}
 		r.excluded = append(r.excluded, texts(mcp.Member("excluded"))...)
 		if mcp.Member("serverCommand").Kind() == edit.String {
-			found.Warnings = append(found.Warnings, "the server that mcp.serverCommand of "+path+" names is not governed")
+			found.warn("the server that mcp.serverCommand of %s names is not governed", path)
 		}
 		if asked := settings.Member("security").Member("folderTrust").Member("enabled"); path != g.projectFile(env) && asked.Exists() {
 			trust = !asked.IsFalse()
@@ -48,7 +44,7 @@ func (g gemini) rules(env Env, found *Found) *geminiRules {
 	r.switches, _ = lookAt(filepath.Join(g.folder(env), "mcp-server-enablement.json"), strict)
 	r.trusted = g.trusted(env, trust)
 	if !r.trusted {
-		found.Warnings = append(found.Warnings, "gemini does not trust this folder yet, and starts no servers until you tell it to")
+		found.warn("gemini does not trust this folder yet, and starts no servers until you tell it to")
 	}
 	return r
 }
@@ -87,21 +83,17 @@ func (g gemini) trusted(env Env, asked bool) bool {
 	case said == "true", !asked, env.hasFlag("--skip-trust"):
 		return true
 	}
-	path := filepath.Join(g.folder(env), "trustedFolders.json")
-	if other := env.variable("GEMINI_CLI_TRUSTED_FOLDERS_PATH"); other != "" {
-		path = absolute(other, env.Cwd)
-	}
-	folders, err := lookAt(path, geminiSyntax)
+	folders, err := lookAt(env.path("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(g.folder(env), "trustedFolders.json")), geminiSyntax)
 	if err != nil {
 		return false
 	}
-	here, longest, trusted := realDir(env.Cwd), -1, false
+	here, longest, trusted := realPath(env.Cwd), -1, false
 	for name, level := range folders.Members() {
 		dir := name.Text()
 		if level.Text() == "TRUST_PARENT" {
 			dir = filepath.Dir(dir)
 		}
-		if len(name.Text()) > longest && slices.Contains(upwards(here), realDir(dir)) {
+		if len(name.Text()) > longest && slices.Contains(upwards(here), realPath(dir)) {
 			longest, trusted = len(name.Text()), level.Text() == "TRUST_FOLDER" || level.Text() == "TRUST_PARENT"
 		}
 	}

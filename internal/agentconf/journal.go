@@ -170,20 +170,31 @@ func (w envWas) whole() bool { return strings.HasPrefix(string(w), "{") }
 // restoring. Otherwise the caller calls unlock when it is done, which removes
 // the lock file too. Where nothing is left to do, no lock is taken.
 func TryLock(journal []byte) (unlock func(), held bool, err error) {
-	if p, err := parsePointed(journal); err != nil {
-		return nil, false, err
-	} else if p != nil {
-		return p.tryLock()
-	}
-	j, err := parseJournal(journal)
+	j, err := parseAny(journal)
 	if err != nil {
 		return nil, false, err
 	}
-	for {
-		if j.settled() {
-			return func() {}, false, nil
-		}
-		l, err := takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true, notes: j.Notes})
+	return tryLock(j)
+}
+
+// undoing is what there is to undo: a [fileJournal] or a [pointJournal].
+type undoing interface {
+	settled() bool // nothing is left to do
+	take() (*fileLock, error)
+	restore(step func(string)) (Report, error)
+	paths() []string
+}
+
+func parseAny(journal []byte) (undoing, error) {
+	if p, err := parsePointed(journal); p != nil || err != nil {
+		return p, err
+	}
+	return parseJournal(journal)
+}
+
+func tryLock(j undoing) (unlock func(), held bool, err error) {
+	for !j.settled() {
+		l, err := j.take()
 		var locked *LockedError
 		switch {
 		case errors.As(err, &locked):
@@ -197,6 +208,23 @@ func TryLock(journal []byte) (unlock func(), held bool, err error) {
 		}
 		return l.release, false, nil
 	}
+	return func() {}, false, nil
+}
+
+// JournalPaths returns every file that a journal is about: the configuration
+// as the agent knows it and where its links lead, the backup, and the lock.
+func JournalPaths(journal []byte) ([]string, error) {
+	j, err := parseAny(journal)
+	if err != nil {
+		return nil, err
+	}
+	return j.paths(), nil
+}
+
+func (j *fileJournal) paths() []string { return []string{j.Path, j.Target, j.Backup, j.Lock} }
+
+func (j *fileJournal) take() (*fileLock, error) {
+	return takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true, notes: j.Notes})
 }
 
 // settled reports whether the session of a journal is over and done with, so

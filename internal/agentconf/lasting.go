@@ -159,7 +159,7 @@ func (p *Protection) Backups() []string {
 func (p *Protection) Files() []string {
 	var paths []string
 	for _, j := range p.journals() {
-		paths = append(paths, j.Path, j.Target, j.Backup, j.Lock)
+		paths = append(paths, j.paths()...)
 	}
 	return paths
 }
@@ -179,14 +179,7 @@ func (p *Protection) Watched(lookup func(string) (string, bool)) []string {
 }
 
 // Covers reports whether server is one of those whose entries are rewritten.
-func (p *Protection) Covers(server string) bool {
-	for _, j := range p.journals() {
-		if slices.ContainsFunc(j.Entries, func(w entryWas) bool { return w.ID == server }) {
-			return true
-		}
-	}
-	return false
-}
+func (p *Protection) Covers(server string) bool { return slices.Contains(p.Servers(), server) }
 
 // Busy reports whether somebody is rewriting one of the files, or putting it back,
 // at this moment: what stands in them is about to change.

@@ -55,8 +55,9 @@ type fileLock struct {
 	f      *os.File
 	path   string
 	holder holder
-	made   note // which locks of agents are ours
-	theirs bool // the file is somebody else's: it is neither written to nor removed
+	made   note   // which locks of agents are ours
+	theirs bool   // the file is somebody else's: it is neither written to nor removed
+	folder string // that was made for the lock, and goes with it; empty for none
 }
 
 // holder is what a lock file says, for people and for whoever holds it next.
@@ -239,6 +240,9 @@ func (l *fileLock) release() {
 		_ = os.Remove(l.path)
 	}
 	_ = l.f.Close()
+	if l.folder != "" {
+		_ = os.Remove(l.folder)
+	}
 }
 
 // lockPath returns where the lock of a configuration lies.

@@ -3,7 +3,6 @@ package agentconf
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -60,25 +59,102 @@ func readAnybodys(path string) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
-	}
+	data, err := readAll(f, path)
 	return &file{path: path, data: data}, err
 }
 
-// addManaged adds a file that an administrator placed: its servers count, and
-// stay as they are. remote are members that only servers have which are reached
-// over a network.
-func (f *Found) addManaged(path, scope string, syntax edit.Syntax, list []string, remote ...string) ([]*Entry, error) {
-	doc, err := lookAtFile(path, syntax)
-	if doc == nil || err != nil {
-		return nil, err
+// format is how an agent writes a file that names servers.
+type format struct {
+	syntax edit.Syntax
+	vars   variables
+	lists  [][]string // where servers stand in it
+	types  []string   // what it calls servers that it starts, besides stdio
+	remote []string   // members that only servers have which are reached over a network
+}
+
+var mcpServers = [][]string{{"mcpServers"}}
+
+// add adds a file, if it is there, and returns its servers. An error is kept for
+// [Found.result].
+func (f *Found) add(path, scope string, how format) []*Entry {
+	s := f.load(path, how.syntax, how.vars)
+	if s == nil {
+		return nil
 	}
-	s := &Source{Path: path, file: &file{path: path}, doc: doc}
-	entries := s.addServers(scope, list)
-	s.leaveRemote(entries, remote...)
-	return f.leaveManaged(s, entries), nil
+	return how.read(s, scope)
+}
+
+// read adds the servers of a file to it.
+func (how format) read(s *Source, scope string) []*Entry {
+	for _, list := range how.lists {
+		s.addServers(scope, list, how.types...)
+	}
+	for _, e := range s.Entries {
+		if slices.ContainsFunc(how.remote, func(name string) bool { return s.doc.At(e.Path).Member(name).Exists() }) {
+			e.Ungoverned = "a remote server" // whatever else it has
+		}
+	}
+	return s.Entries
+}
+
+// load is add without looking for servers. It returns nil when there is no file, or
+// one that can't be read.
+func (f *Found) load(path string, syntax edit.Syntax, vars variables) *Source {
+	s, err := load(path, syntax)
+	f.fail(err)
+	if s == nil || err != nil {
+		return nil
+	}
+	s.vars = vars
+	f.Sources = append(f.Sources, s)
+	return s
+}
+
+// fail keeps the first error.
+func (f *Found) fail(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// result is what Find returns.
+func (f *Found) result() (*Found, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f, nil
+}
+
+func (f *Found) warn(format string, args ...any) {
+	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
+}
+
+// warnOf warns of servers, or of what brings servers along, unless there is none.
+func (f *Found) warnOf(what string, names []string) {
+	if len(names) > 0 {
+		f.warn("%s: %s", what, strings.Join(names, ", "))
+	}
+}
+
+// addManaged adds a file that an administrator placed: its servers count, and
+// stay as they are.
+func (f *Found) addManaged(path, scope string, how format) []*Entry {
+	s := f.lookAt(path, how.syntax)
+	if s == nil {
+		return nil
+	}
+	return f.leaveManaged(s, how.read(s, scope))
+}
+
+// lookAt returns a file that is only looked at, nil when it is not there or can't be
+// read.
+func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
+	doc, err := lookAtFile(path, syntax)
+	f.fail(err)
+	if doc == nil || err != nil {
+		return nil
+	}
+	return &Source{Path: path, file: &file{path: path}, doc: doc}
 }
 
 // leaveManaged adds a source that is an administrator's, whose entries these are.
@@ -93,9 +169,7 @@ func (f *Found) leaveManaged(s *Source, entries []*Entry) []*Entry {
 	if len(entries) > 0 {
 		f.Sources = append(f.Sources, s)
 	}
-	if len(names) > 0 {
-		f.Warnings = append(f.Warnings, "servers from "+s.Path+", which is an administrator's, are not governed: "+strings.Join(names, ", "))
-	}
+	f.warnOf("servers from "+s.Path+", which is an administrator's, are not governed", names)
 	return entries
 }
 
@@ -116,24 +190,43 @@ func (env Env) variable(name string) string {
 	return value
 }
 
+// path is what a variable names, or other where it is not set.
+func (env Env) path(variable, other string) string {
+	if path := env.variable(variable); path != "" {
+		return absolute(path, env.Cwd)
+	}
+	return other
+}
+
+// files are paths, or the one file that is named in their place.
+func (env Env) files(paths ...string) []string {
+	if env.Config != "" {
+		return []string{env.Config}
+	}
+	return paths
+}
+
+// words are the arguments of the command line up to `--`.
+func (env Env) words() []string {
+	words := env.Command[min(1, len(env.Command)):]
+	if end := slices.Index(words, "--"); end >= 0 {
+		words = words[:end]
+	}
+	return words
+}
+
 // flags returns the values that a command line gives to a flag, as `name value`
 // or `name=value`, in their order. Words past `--` are not looked at.
 func (env Env) flags(names ...string) []string {
 	var values []string
-	for i, word := range env.Command {
-		if i == 0 {
-			continue
-		}
-		if word == "--" {
-			break
-		}
+	for i, word := range env.words() {
 		name, value, direct := strings.Cut(word, "=")
 		switch {
 		case !slices.Contains(names, name):
 		case direct:
 			values = append(values, value)
-		case i+1 < len(env.Command):
-			values = append(values, env.Command[i+1])
+		case i+2 < len(env.Command):
+			values = append(values, env.Command[i+2])
 		}
 	}
 	return values
@@ -148,25 +241,10 @@ func (env Env) hasFlag(names ...string) bool {
 // without a value behind it, and is empty where there is none. Words past `--` are
 // not looked at.
 func (env Env) first(words []string) string {
-	for i, word := range env.Command {
-		if word == "--" {
-			break
-		}
-		if name, _, _ := strings.Cut(word, "="); i > 0 && slices.Contains(words, name) {
+	for _, word := range env.words() {
+		if name, _, _ := strings.Cut(word, "="); slices.Contains(words, name) {
 			return name
 		}
 	}
 	return ""
-}
-
-// leaveRemote marks the entries that have one of the given members as servers
-// that are reached over a network, whatever else they have.
-func (s *Source) leaveRemote(entries []*Entry, members ...string) {
-	for _, e := range entries {
-		for _, name := range members {
-			if s.doc.At(e.Path).Member(name).Exists() {
-				e.Ungoverned = "a remote server"
-			}
-		}
-	}
 }

@@ -177,11 +177,8 @@ func (t *taker) strays(n edit.Node, path []string) {
 	if t.stray(n, path) {
 		return
 	}
-	for i, item := range n.Items() {
-		t.strays(item, append(slices.Clone(path), fmt.Sprint(i)))
-	}
-	for name, value := range n.Members() {
-		t.strays(value, append(slices.Clone(path), name.Text()))
+	for step, kid := range n.Children() {
+		t.strays(kid, append(slices.Clone(path), step))
 	}
 }
 

@@ -1,10 +1,5 @@
 package agentconf
 
-import (
-	"os"
-	"path/filepath"
-)
-
 // A person can give an agent the tools of an extension by an entry that starts the
 // shim itself, with --extension and no server behind it. What is asked of them is
 // judged already, so such an entry is left as it is; it must be one beyond doubt,
@@ -28,7 +23,7 @@ func markOffered(found *Found, env Env) {
 // nothing else: another program of the name, or another daemon's socket, could be
 // anything, and so could our shim with variables that change what a program does.
 func (e *Entry) offered(n server, env Env) bool {
-	if len(e.Args) != 2 || e.Args[0] != "--extension" || e.Args[1] == "" || !isThis(e.vars.word(e.Command, env), env.Shim) {
+	if len(e.Args) != 2 || e.Args[0] != "--extension" || e.Args[1] == "" || !sameFile(e.vars.word(e.Command, env), env.Shim) {
 		return false
 	}
 	for name, value := range n.env().Members() {
@@ -42,16 +37,3 @@ func (e *Entry) offered(n server, env Env) bool {
 // Offers reports whether the entry starts the tools of an extension: it is left as
 // it is, and governed all the same.
 func (e *Entry) Offers() bool { return e.offers }
-
-// isThis reports whether command is the shim by its path, or leads to the very file.
-func isThis(command, shim string) bool {
-	if shim == "" || !filepath.IsAbs(command) {
-		return false
-	}
-	there, err := os.Stat(command)
-	if err != nil {
-		return false
-	}
-	ours, err := os.Stat(shim)
-	return err == nil && os.SameFile(there, ours)
-}

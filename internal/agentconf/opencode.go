@@ -28,7 +28,10 @@ const (
 	scopeVariable = "OPENCODE_CONFIG"
 )
 
-var opencodeServers = []string{"mcp"}
+var (
+	opencodeServers = []string{"mcp"}
+	opencodeNames   = []string{"opencode.jsonc", "opencode.json"} // of files, the strongest first
+)
 
 // inVariable is why a rewrite leaves an entry alone that stands in no file.
 const inVariable = "spelled out in a variable"
@@ -52,31 +55,31 @@ func (o opencode) places(env Env) []opencodePlace {
 		return []opencodePlace{{env.Config, scopeUser}}
 	}
 	var all []opencodePlace
-	in := func(dir, scope string, names ...string) {
-		for _, name := range names {
+	in := func(dir, scope string, more ...string) {
+		for _, name := range append(slices.Clip(opencodeNames), more...) {
 			all = append(all, opencodePlace{filepath.Join(dir, name), scope})
 		}
 	}
-	if dir := env.variable("OPENCODE_CONFIG_DIR"); dir != "" {
-		in(absolute(dir, env.Cwd), scopeDir, "opencode.jsonc", "opencode.json")
+	if dir := env.path("OPENCODE_CONFIG_DIR", ""); dir != "" {
+		in(dir, scopeDir)
 	}
-	home := realDir(env.Home)
-	in(filepath.Join(home, ".opencode"), scopeUser, "opencode.jsonc", "opencode.json")
+	home := realPath(env.Home)
+	in(filepath.Join(home, ".opencode"), scopeUser)
 	if off := env.variable("OPENCODE_DISABLE_PROJECT_CONFIG"); off != "1" && !strings.EqualFold(off, "true") {
 		dirs := o.projectDirs(env)
 		for _, dir := range slices.Backward(dirs) { // unlike the files beside it, the farthest first
 			if dir != home {
-				in(filepath.Join(dir, ".opencode"), scopeFolder, "opencode.jsonc", "opencode.json")
+				in(filepath.Join(dir, ".opencode"), scopeFolder)
 			}
 		}
 		for _, dir := range dirs {
-			in(dir, scopeProject, "opencode.jsonc", "opencode.json")
+			in(dir, scopeProject)
 		}
 	}
-	if path := env.variable("OPENCODE_CONFIG"); path != "" {
-		all = append(all, opencodePlace{absolute(path, env.Cwd), scopeVariable})
+	if path := env.path("OPENCODE_CONFIG", ""); path != "" {
+		all = append(all, opencodePlace{path, scopeVariable})
 	}
-	in(o.folder(env), scopeUser, "opencode.jsonc", "opencode.json", "config.json")
+	in(o.folder(env), scopeUser, "config.json")
 	return all
 }
 
@@ -102,7 +105,7 @@ func (opencode) cwd(env Env) string {
 // projectDirs are the folders of the project, the nearest first: up to the one
 // that holds the repository.
 func (o opencode) projectDirs(env Env) []string {
-	all := upwards(realDir(o.cwd(env)))
+	all := upwards(realPath(o.cwd(env)))
 	for i, dir := range all {
 		git := filepath.Join(dir, ".git")
 		_, head := os.Stat(filepath.Join(git, "HEAD"))
@@ -117,13 +120,10 @@ func (o opencode) Find(env Env) (*Found, error) {
 	found := &Found{}
 	m := &opencodeMerge{enabled: map[string]bool{}, kind: map[string]string{}}
 	dir := env.managed("/etc/opencode", "/Library/Application Support/opencode")
-	for _, name := range []string{"opencode.jsonc", "opencode.json"} {
-		doc, err := lookAtFile(filepath.Join(dir, name), lenient)
-		if err != nil {
-			return nil, err
-		}
-		if doc != nil {
-			m.add(&Source{Path: filepath.Join(dir, name), file: &file{path: filepath.Join(dir, name)}, doc: doc}, scopeManaged)
+	for _, name := range opencodeNames {
+		if s := found.lookAt(filepath.Join(dir, name), lenient); s != nil {
+			found.Sources = append(found.Sources, s)
+			m.add(s, scopeManaged)
 		}
 	}
 	if text := env.variable(scopeContent); text != "" && env.Config == "" {
@@ -131,31 +131,27 @@ func (o opencode) Find(env Env) (*Found, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the variable %s: %w", scopeContent, err)
 		}
-		m.add(&Source{Path: scopeContent, file: &file{path: scopeContent}, doc: doc}, scopeContent)
+		s := &Source{Path: scopeContent, file: &file{path: scopeContent}, doc: doc}
+		found.Sources = append(found.Sources, s)
+		m.add(s, scopeContent)
 	}
 	for _, at := range o.places(env) {
-		s, err := load(at.path, lenient)
-		if err != nil {
-			return nil, err
-		}
-		if s != nil {
+		if s := found.load(at.path, lenient, braceVariables); s != nil {
 			m.add(s, at.scope)
 		}
 	}
 	m.settle(found)
-	return found, nil
+	return found.result()
 }
 
 // opencodeMerge gathers what the files say, the strongest first.
 type opencodeMerge struct {
-	sources []*Source
 	order   []*Entry
 	enabled map[string]bool   // what the strongest says that says anything
 	kind    map[string]string // likewise
 }
 
 func (m *opencodeMerge) add(s *Source, scope string) {
-	m.sources = append(m.sources, s)
 	for name, n := range s.doc.At(opencodeServers).Members() {
 		id := name.Text()
 		certain := n.Fixed() == ""
@@ -201,13 +197,11 @@ func (m *opencodeMerge) settle(found *Found) {
 			spelt = append(spelt, e.ID)
 		}
 	}
-	if len(managed) > 0 {
-		found.Warnings = append(found.Warnings, "servers that an administrator placed are not governed: "+strings.Join(managed, ", "))
-	}
+	found.warnOf("servers that an administrator placed are not governed", managed)
 	if len(spelt) > 0 {
 		found.unreached = fmt.Sprintf("the variable %s spells out servers (%s)", scopeContent, strings.Join(spelt, ", "))
 	}
-	found.Sources, found.order = m.sources, m.order
+	found.order = m.order
 }
 
 // readArrayEntry reads a server whose command is a list: the program and its

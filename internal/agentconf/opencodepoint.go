@@ -28,7 +28,7 @@ func (o opencode) unfaithful(env Env, found *Found) string {
 		return "with " + word + " it works in other folders than this one"
 	}
 	for s, e := range found.strongest {
-		beside := filepath.Dir(s.Path) == realDir(o.cwd(env)) || e.Scope == scopeContent
+		beside := filepath.Dir(s.Path) == realPath(o.cwd(env)) || e.Scope == scopeContent
 		if !beside && fileReference.MatchString(s.doc.At(e.Path).Member("command").Raw()) {
 			return "the command of " + e.ID + " names a file beside " + s.Path
 		}
@@ -61,7 +61,7 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 			n = empty
 		}
 		more, members := opencodeOnto(n, at, opencodeCommand(s.doc.At(e.Path), e, line), line)
-		for _, l := range tooLow(slices.Values(found.Sources), e.Path, e.limits) {
+		for _, l := range tooLow(found.Sources, e.Path, e.limits) {
 			if !n.Member(l.key).Exists() { // what the variable says of it itself stays
 				members = append(members, edit.Member{Name: l.key, Value: strconv.Itoa(l.least)})
 			}

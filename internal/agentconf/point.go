@@ -126,6 +126,7 @@ func (p *Pointing) Lock(session string) error {
 		_ = os.Remove(p.folder)
 		return err
 	}
+	p.lock.folder = p.folder
 	p.step("locked")
 	return nil
 }
@@ -137,7 +138,6 @@ func (p *Pointing) Unlock() {
 	}
 	p.lock.release()
 	p.lock = nil
-	_ = os.Remove(p.folder)
 	p.step("unlocked")
 }
 

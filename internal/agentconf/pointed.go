@@ -2,7 +2,6 @@ package agentconf
 
 import (
 	"errors"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -83,11 +82,11 @@ func (f *Found) strongest(yield func(*Source, *Entry) bool) {
 
 // tooLow are those limits that have to be raised for the server at path: as the
 // strongest of the files has them that has them at all, and those that none has.
-func tooLow(strongestFirst iter.Seq[*Source], path []string, limits []limit) []limit {
+func tooLow(strongestFirst []*Source, path []string, limits []limit) []limit {
 	var out []limit
 	for _, l := range limits {
 		setting := edit.Node{}
-		for s := range strongestFirst {
+		for _, s := range strongestFirst {
 			if n := s.doc.At(path); n.Member(l.key).Exists() {
 				setting = n
 				break

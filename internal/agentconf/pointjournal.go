@@ -46,27 +46,26 @@ func parsePointed(text []byte) (*pointJournal, error) {
 
 func (j *pointJournal) lockPath() string { return filepath.Join(j.Folder, pointLockName) }
 
-// tryLock is [TryLock] for such a journal. Giving up the lock removes the folder.
-func (j *pointJournal) tryLock() (unlock func(), held bool, err error) {
-	for {
-		if _, err := os.Lstat(j.Folder); errors.Is(err, fs.ErrNotExist) {
-			return func() {}, false, nil
-		}
-		l, err := takeLockOnce(j.lockPath(), j.Folder, holder{Session: j.Session, Brief: true})
-		var locked *LockedError
-		switch {
-		case errors.As(err, &locked):
-			return nil, true, nil
-		case errors.Is(err, errVanished), errors.Is(err, fs.ErrNotExist):
-			continue
-		case err != nil:
-			return nil, false, err
-		}
-		return func() {
-			l.release()
-			_ = os.Remove(j.Folder)
-		}, false, nil
+func (j *pointJournal) paths() []string {
+	return []string{j.Path, j.Folder, filepath.Join(j.Folder, copyName)}
+}
+
+func (j *pointJournal) settled() bool {
+	_, err := os.Lstat(j.Folder)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// take takes the lock. Giving it up removes the folder.
+func (j *pointJournal) take() (*fileLock, error) {
+	l, err := takeLockOnce(j.lockPath(), j.Folder, holder{Session: j.Session, Brief: true})
+	if err == nil {
+		l.folder = j.Folder
 	}
+	return l, err
+}
+
+func (j *pointJournal) restore(func(string)) (Report, error) {
+	return Report{State: Untouched}, removeCopy(j.Folder)
 }
 
 // removeCopy removes the copy from a session's folder, and nothing else.
@@ -86,7 +85,7 @@ func SweepPointed(parent string) (removed []string) {
 		if _, err := os.Lstat(j.lockPath()); err != nil {
 			continue // it is just being made
 		}
-		unlock, held, err := j.tryLock()
+		unlock, held, err := tryLock(j)
 		if err != nil || held {
 			continue
 		}

@@ -166,11 +166,7 @@ func (p *Plan) cleanOurs() error {
 		if !mine && len(p.wasIn(f)) == 0 {
 			continue
 		}
-		doc := f.sources[0].doc
-		out, err := takeBack(doc, p.wasIn(f), p.env.Renew, p.shim)
-		if err == nil {
-			doc, err = f.syntax().Read(out.text)
-		}
+		doc, out, err := p.without(f, f.sources[0].doc)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
@@ -180,6 +176,15 @@ func (p *Plan) cleanOurs() error {
 		f.clean = &cleaned{&at, doc, out.altered}
 	}
 	return nil
+}
+
+// without takes the lines out of doc that are made again.
+func (p *Plan) without(f *planned, doc *edit.Document) (*edit.Document, taken, error) {
+	out, err := takeBack(doc, p.wasIn(f), p.env.Renew, p.shim)
+	if err == nil {
+		doc, err = f.syntax().Read(out.text)
+	}
+	return doc, out, err
 }
 
 // lasting returns the rewrite that lasts to which a line belongs, nil for none.
@@ -229,18 +234,6 @@ func (p *Plan) journalOf(f *planned) *fileJournal {
 		}
 	}
 	return nil
-}
-
-// withoutOurs is doc without the lines that are made again.
-func (p *Plan) withoutOurs(f *planned, doc *edit.Document) (*edit.Document, error) {
-	if f.clean == nil {
-		return doc, nil
-	}
-	out, err := takeBack(doc, p.wasIn(f), p.env.Renew, p.shim)
-	if err != nil {
-		return nil, err
-	}
-	return f.syntax().Read(out.text)
 }
 
 // holdsLasting reports whether the file holds lines that last, and that are not

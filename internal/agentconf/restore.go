@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
@@ -69,16 +70,14 @@ func Restore(journal []byte) (Report, error) {
 }
 
 func restore(journal []byte, step func(string)) (Report, error) {
-	if p, err := parsePointed(journal); p != nil || err != nil {
-		if err == nil {
-			err = removeCopy(p.Folder)
-		}
-		return Report{State: Untouched}, err
-	}
-	j, err := parseJournal(journal)
+	j, err := parseAny(journal)
 	if err != nil {
 		return Report{}, err
 	}
+	return j.restore(step)
+}
+
+func (j *fileJournal) restore(step func(string)) (Report, error) {
 	r := &restorer{j: j, step: step, report: Report{Path: j.Path, State: Untouched}}
 	if j.settled() {
 		return r.report, nil
@@ -244,21 +243,15 @@ func (r *restorer) dropBackup() error {
 		r.report.Notes = union(r.report.Notes, []string{r.j.Backup + " is not the backup that was made, and stays"})
 		return nil
 	}
-	if err := os.Remove(r.j.Backup); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove the backup: %w", err)
-	}
+	err = r.j.Notes.removeCopy(r.j.Target, r.j.Backup)
 	r.step("backup removed")
-	return errors.Join(r.j.Notes.forget(r.j.Target, r.j.Backup), syncFolder(filepath.Dir(r.j.Backup)))
+	return err
 }
 
 // union appends what is not there yet: a file may be gone over more than once.
 func union(notes, more []string) []string {
 	for _, note := range more {
-		found := false
-		for _, have := range notes {
-			found = found || have == note
-		}
-		if !found {
+		if !slices.Contains(notes, note) {
 			notes = append(notes, note)
 		}
 	}

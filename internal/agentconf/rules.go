@@ -113,13 +113,7 @@ func (l serverLists) fitting(c candidate) []serverRule {
 	if !slices.ContainsFunc(l.allowed, exact) {
 		return l.allowed
 	}
-	var fitting []serverRule
-	for _, r := range l.allowed {
-		if exact(r) {
-			fitting = append(fitting, r)
-		}
-	}
-	return fitting
+	return slices.DeleteFunc(slices.Clone(l.allowed), func(r serverRule) bool { return !exact(r) })
 }
 
 // exactly reports whether a server is allowed for its command alone: rewritten, it

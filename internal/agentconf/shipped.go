@@ -137,7 +137,7 @@ func shareWith(sources []*Source, id, from string, env edit.Node) {
 // above it, and not in the user's home.
 func (s *Source) inProject(env Env) bool {
 	project := projectOf(s.Path)
-	return slices.Contains(upwards(realDir(env.Cwd)), realDir(project)) && !slices.Contains(upwards(realDir(env.Home)), realDir(project))
+	return slices.Contains(upwards(realPath(env.Cwd)), realPath(project)) && !slices.Contains(upwards(realPath(env.Home)), realPath(project))
 }
 
 // projectOf is the folder that a project's file is for.
@@ -156,8 +156,8 @@ func (s *Source) isShipped(scope string, env Env) bool {
 	if strings.HasPrefix(scope, scopeProject) || strings.HasPrefix(scope, scopeWorkspace) {
 		return true
 	}
-	root, ok := repository(realDir(env.Cwd))
-	if !ok || slices.Contains(upwards(realDir(env.Home)), root) { // what lies in the home is the user's own
+	root, ok := repository(realPath(env.Cwd))
+	if !ok || slices.Contains(upwards(realPath(env.Home)), root) { // what lies in the home is the user's own
 		return false
 	}
 	return strings.HasPrefix(s.file.path, root+"/")

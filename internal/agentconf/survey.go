@@ -135,12 +135,8 @@ func governedBy(s *Source, e *Entry, env Env) Governed {
 // leftBeside finds what of ours lies beside a configuration. While somebody has
 // the file it is in use.
 func leftBeside(path string, lasting []*Protection) []Leftover {
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
-	}
-	lock := lockPath(target)
-	if isLocked(lock, path) != nil {
+	target := realPath(path)
+	if isLocked(lockPath(target), path) != nil {
 		return nil
 	}
 	var needed []string

@@ -54,10 +54,7 @@ func unwrap(path string, notes notebook, step func(string)) (Report, error) {
 // Concerned reports whether Unwrap would find anything to do at path: lines of
 // ours, a backup, or what a killed process left.
 func Concerned(path string) bool {
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
-	}
+	target := realPath(path)
 	if now, err := readFile(target); err == nil && (bytes.Contains(now.data, []byte(envSession)) || bytes.Contains(now.data, []byte(shimName))) {
 		return true
 	}
@@ -175,17 +172,13 @@ func entriesOf(doc *edit.Document, backup *file) []entryWas {
 
 // linesIn returns the paths of all entries that hold a whole line of ours.
 func linesIn(n edit.Node, path []string) [][]string {
-	var out [][]string
-	for i, item := range n.Items() {
-		out = append(out, linesIn(item, append(slices.Clone(path), fmt.Sprint(i)))...)
-	}
 	s := formed(n)
-	words, _ := shimWords(s.behind())
-	if words > 0 && (&taker{}).starts(s) {
-		return append(out, path)
+	if words, _ := shimWords(s.behind()); words > 0 && (&taker{}).starts(s) {
+		return [][]string{path}
 	}
-	for name, value := range n.Members() {
-		out = append(out, linesIn(value, append(slices.Clone(path), name.Text()))...)
+	var out [][]string
+	for step, kid := range n.Children() {
+		out = append(out, linesIn(kid, append(slices.Clone(path), step))...)
 	}
 	return out
 }

@@ -34,7 +34,6 @@ const portableType = "local"
 // Where the list of servers stands in a file.
 var (
 	vscodeList     = [][]string{{"servers"}}
-	portableList   = [][]string{{"mcpServers"}}
 	settingsLists  = [][]string{{"mcp", "servers"}, {"mcp.servers"}}
 	workspaceLists = [][]string{{"settings", "mcp", "servers"}, {"settings", "mcp.servers"}}
 )
@@ -53,9 +52,6 @@ type vscodeFile struct {
 func (vscode) Name() string { return "vscode" }
 
 func (v vscode) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	in := invoked(env)
 	paths := make([]string, 0, 16)
 	for _, f := range v.workspace(env, in) {
@@ -66,7 +62,7 @@ func (v vscode) Files(env Env) []string {
 			paths = append(paths, f.path)
 		}
 	}
-	return paths
+	return env.files(paths...)
 }
 
 // workspace are the files of what is opened, the strongest first.
@@ -75,7 +71,7 @@ func (v vscode) workspace(env Env, in invocation) []vscodeFile {
 	for _, dir := range v.folders(env, in) {
 		files = append(files,
 			vscodeFile{path: filepath.Join(dir, ".vscode", "mcp.json"), scope: scopeWorkspace, lists: vscodeList, folder: dir},
-			vscodeFile{path: filepath.Join(dir, projectFile), scope: scopeWorkspace + " root", lists: portableList, folder: dir},
+			vscodeFile{path: filepath.Join(dir, projectFile), scope: scopeWorkspace + " root", lists: mcpServers, folder: dir},
 			vscodeFile{path: filepath.Join(dir, ".vscode", "settings.json"), scope: scopeWorkspace + " settings", lists: settingsLists, folder: dir, settings: true})
 	}
 	for _, path := range in.workspaces {
@@ -118,9 +114,5 @@ func (v vscode) user(env Env, in invocation, dir string) []vscodeFile {
 	if env.OwnOnly {
 		return files
 	}
-	copilot := filepath.Join(env.Home, ".copilot")
-	if home, _ := env.LookupEnv("COPILOT_HOME"); home != "" {
-		copilot = absolute(home, env.Cwd)
-	}
-	return append(files, vscodeFile{path: filepath.Join(copilot, "mcp-config.json"), scope: scopeUser + " copilot", lists: portableList, folder: env.Home})
+	return append(files, vscodeFile{path: filepath.Join(copilot{}.folder(env), "mcp-config.json"), scope: scopeUser + " copilot", lists: mcpServers, folder: env.Home})
 }

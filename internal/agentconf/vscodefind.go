@@ -1,7 +1,6 @@
 package agentconf
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,74 +11,57 @@ import (
 func (v vscode) Find(env Env) (*Found, error) {
 	found := &Found{}
 	if env.Config != "" {
-		_, err := found.addVSCode(env, vscodeFile{path: env.Config, scope: scopeUser, folder: env.Cwd,
-			lists: slices.Concat(vscodeList, portableList, settingsLists, workspaceLists)})
-		return found, err
+		found.addVSCode(env, vscodeFile{path: env.Config, scope: scopeUser, folder: env.Cwd,
+			lists: slices.Concat(vscodeList, mcpServers, settingsLists, workspaceLists)})
+		return found.result()
 	}
 	in := invoked(env)
 	if in.elsewhere {
-		found.Warnings = append(found.Warnings, elsewhereWarning)
+		found.warn(elsewhereWarning)
 	}
 	workspace := v.workspace(env, in)
-	opened, err := found.addAllVSCode(env, workspace)
-	if err != nil {
-		return nil, err
-	}
+	opened := found.addVSCode(env, workspace...)
 	for _, dir := range vscodeUserData(env, in) {
 		files := v.user(env, in, dir)
-		user, err := found.addAllVSCode(env, files)
-		if err != nil {
-			return nil, err
-		}
+		user := found.addVSCode(env, files...)
 		found.heed(slices.Concat(workspace, files), slices.Concat(opened, user))
 	}
 	for _, dir := range v.folders(env, in) {
 		found.warnOfContainer(dir)
 	}
-	return found, nil
+	return found.result()
 }
 
-// addAllVSCode adds the servers of files, and returns them in the order of these.
-func (f *Found) addAllVSCode(env Env, files []vscodeFile) ([]*Entry, error) {
-	var order []*Entry
+// addVSCode adds the servers of files that are there and have any, and returns them
+// in the order of these.
+func (f *Found) addVSCode(env Env, files ...vscodeFile) (order []*Entry) {
 	for _, file := range files {
-		entries, err := f.addVSCode(env, file)
-		if err != nil {
-			return nil, err
+		s, err := load(file.path, lenient)
+		if err != nil && !(file.settings && !canHaveServers(file.path)) {
+			f.fail(err)
 		}
-		order = append(order, entries...)
-	}
-	return order, nil
-}
-
-// addVSCode adds the servers of one file, if it is there and has any.
-func (f *Found) addVSCode(env Env, file vscodeFile) ([]*Entry, error) {
-	s, err := load(file.path, lenient)
-	if err != nil && file.settings && !canHaveServers(file.path) {
-		return nil, nil
-	}
-	if s == nil || err != nil {
-		return nil, err
-	}
-	s.vars = editorVariables(env, file.folder)
-	s.vars.tilde = true
-	for _, list := range file.lists {
-		s.addServers(file.scope, list, portableType)
-	}
-	if filepath.Base(file.path) == projectFile && !s.doc.Root().Member("mcpServers").Exists() {
-		s.addFlat(file.scope)
-	}
-	if file.settings && len(s.Entries) == 0 && (len(s.doc.Doubts()) == 0 || !canHaveServers(file.path)) {
-		return nil, nil
-	}
-	f.Sources = append(f.Sources, s)
-	for _, e := range s.Entries {
-		if file.inactive {
-			e.Off = Inactive
+		if s == nil || err != nil {
+			continue
 		}
-		f.warnOfVSCode(e, s.doc.At(e.Path))
+		s.vars = editorVariables(env, file.folder)
+		s.vars.tilde = true
+		format{lists: file.lists, types: []string{portableType}}.read(s, file.scope)
+		if filepath.Base(file.path) == projectFile && !s.doc.Root().Member("mcpServers").Exists() {
+			s.addFlat(file.scope)
+		}
+		if file.settings && len(s.Entries) == 0 && (len(s.doc.Doubts()) == 0 || !canHaveServers(file.path)) {
+			continue
+		}
+		f.Sources = append(f.Sources, s)
+		for _, e := range s.Entries {
+			if file.inactive {
+				e.Off = Inactive
+			}
+			f.warnOfVSCode(e, s.doc.At(e.Path))
+		}
+		order = append(order, s.Entries...)
 	}
-	return s.Entries, nil
+	return order
 }
 
 // addFlat adds the servers of a file that is the list of servers as a whole. What
@@ -106,10 +88,10 @@ func (f *Found) warnOfVSCode(e *Entry, n edit.Node) {
 		return
 	}
 	if n.Member("dev").Member("debug").Exists() {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("the debugger that server %s asks for (dev.debug) would meet %s instead", e.ID, shimName))
+		f.warn("the debugger that server %s asks for (dev.debug) would meet %s instead", e.ID, shimName)
 	}
 	if n.Member("sandboxEnabled").IsTrue() {
-		f.Warnings = append(f.Warnings, fmt.Sprintf("server %s runs in the editor's sandbox (sandboxEnabled), which may keep %s from the daemon", e.ID, shimName))
+		f.warn("server %s runs in the editor's sandbox (sandboxEnabled), which may keep %s from the daemon", e.ID, shimName)
 	}
 }
 
@@ -122,8 +104,8 @@ func (f *Found) heed(files []vscodeFile, order []*Entry) {
 				continue
 			}
 			// One that does not parse would have been an error if it mattered.
-			root, err := readSettings(file.path)
-			if n := root.Member(name); err == nil && n.Exists() {
+			root, _ := lookAt(file.path, lenient)
+			if n := root.Member(name); n.Exists() {
 				return n
 			}
 		}
@@ -145,7 +127,7 @@ func (f *Found) heed(files []vscodeFile, order []*Entry) {
 		on = on || agent.IsTrue()
 	}
 	if on {
-		f.Warnings = append(f.Warnings, "servers that the editor takes from the files of other agents ("+discovery+") are not governed")
+		f.warn("servers that the editor takes from the files of other agents (%s) are not governed", discovery)
 	}
 }
 
@@ -158,12 +140,9 @@ func (f *Found) warnOfContainer(dir string) {
 	for _, pattern := range devcontainers {
 		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
 		for _, path := range paths {
-			root, err := readSettings(path)
-			if err != nil {
-				continue // for whoever makes the container of it
-			}
+			root, _ := lookAt(path, lenient) // a broken one is for whoever makes the container of it
 			for name := range root.Member("customizations").Member("vscode").Member("mcp").Member("servers").Members() {
-				f.Warnings = append(f.Warnings, fmt.Sprintf("server %s of %s is started in the container, and is not governed", name.Text(), path))
+				f.warn("server %s of %s is started in the container, and is not governed", name.Text(), path)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package agentconf
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,12 +26,11 @@ func vscodeUserData(env Env, in invocation) []string {
 	if dir := portable(env); dir != "" {
 		return []string{filepath.Join(dir, "user-data")}
 	}
-	base := env.appData()
-	if dir, _ := env.LookupEnv("VSCODE_APPDATA"); dir != "" {
-		base = absolute(dir, env.Cwd)
-	} else if dir := in.options["user-data-dir"]; dir != "" {
+	base := env.path("VSCODE_APPDATA", "")
+	if dir := in.options["user-data-dir"]; base == "" && dir != "" {
 		return []string{absolute(dir, env.Cwd)}
 	}
+	base = cmp.Or(base, env.appData())
 	var dirs []string
 	for _, p := range products {
 		if startsProduct(env, p.commands, p.bundle) {
@@ -59,8 +59,8 @@ func startsProduct(env Env, command, bundle string) bool {
 // portable is the folder of an editor that was unpacked together with its data,
 // empty when it was not.
 func portable(env Env) string {
-	if dir, _ := env.LookupEnv("VSCODE_PORTABLE"); dir != "" {
-		return absolute(dir, env.Cwd)
+	if dir := env.path("VSCODE_PORTABLE", ""); dir != "" {
+		return dir
 	}
 	path := launcher(env)
 	if path == "" {
@@ -96,10 +96,7 @@ func activeProfile(env Env, in invocation, user string) string {
 	if _, temporary := in.options["profile-temp"]; temporary {
 		return temporaryProfile
 	}
-	root, err := readSettings(filepath.Join(user, "globalStorage", "storage.json"))
-	if err != nil {
-		return ""
-	}
+	root, _ := lookAt(filepath.Join(user, "globalStorage", "storage.json"), lenient)
 	id := ""
 	if name, named := in.options["profile"]; named {
 		for _, p := range root.Member("userDataProfiles").Items() {
