@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
 	"time"
@@ -27,27 +26,27 @@ func (g *Guard) look(id string) {
 	}
 	if k.ending {
 		if _, err := g.end(g.ctx, k, ""); err != nil {
-			g.found(k, nil, k.drift, err.Error())
+			g.found(k, "", k.drift, err.Error())
 		}
 		return
 	}
 	if k.is.Busy() {
 		return
 	}
-	now := stamps(append(k.is.Watched(g.Lookup), k.is.Line.Shim))
-	if k.seen != nil && maps.Equal(now, k.seen) {
+	now := agentconf.Stamp(append(k.is.Watched(g.Lookup), k.is.Line.Shim))
+	if now == k.seen {
 		return
 	}
 	drift, problem, again := g.check(k)
 	if again {
-		now = nil
+		now = ""
 	}
 	g.found(k, now, drift, problem)
 }
 
 // found notes what a look has found, and writes down what is new: on record when
 // servers may run ungoverned, else in the log.
-func (g *Guard) found(k *kept, seen map[string]stamp, drift agentconf.Decay, problem string) {
+func (g *Guard) found(k *kept, seen string, drift agentconf.Decay, problem string) {
 	g.mu.Lock()
 	news := problem != "" && problem != k.problem
 	k.seen, k.drift, k.problem, k.checked = seen, drift, problem, time.Now()
@@ -208,7 +207,7 @@ func (g *Guard) markEnding(ctx context.Context, k *kept, ending bool) error {
 		return fmt.Errorf("unprotect: %w", err)
 	}
 	g.mu.Lock()
-	k.ending, k.seen = ending, nil
+	k.ending, k.seen = ending, ""
 	g.mu.Unlock()
 	return nil
 }

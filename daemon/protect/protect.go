@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -74,7 +73,7 @@ type kept struct {
 	files   []string // that is about
 	since   time.Time
 	ending  bool
-	seen    map[string]stamp // of what is watched, when it was looked at; nil to look again
+	seen    string // the stamp of what is watched, when it was looked at; empty to look again
 	drift   agentconf.Decay
 	problem string
 	repairs []time.Time // that were tried within the last repairSpan
@@ -181,7 +180,7 @@ func (g *Guard) put(ctx context.Context, p *agentconf.Protection, since time.Tim
 		k = &kept{since: since}
 		g.kept[p.ID] = k
 	}
-	k.is, k.files, k.seen, k.ending = p, p.Files(), nil, false
+	k.is, k.files, k.seen, k.ending = p, p.Files(), "", false
 	g.files = nil
 	return nil
 }
@@ -249,21 +248,4 @@ func (g *Guard) note(ctx context.Context, p *agentconf.Protection, verdict, who,
 	return g.Recorder.Record(context.WithoutCancel(ctx), &record.Record{
 		Kind: record.KindSession, Session: p.ID, Agent: p.Agent, Verdict: verdict, Decider: who, Reason: reason,
 	}, nil, nil)
-}
-
-// stamp tells whether a file is what it was without reading it.
-type stamp struct {
-	size    int64
-	changed time.Time
-	mode    os.FileMode
-}
-
-func stamps(paths []string) map[string]stamp {
-	all := map[string]stamp{}
-	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil {
-			all[path] = stamp{info.Size(), info.ModTime(), info.Mode()}
-		}
-	}
-	return all
 }

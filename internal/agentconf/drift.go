@@ -65,15 +65,18 @@ func (p *Plan) shownFixed(now *Source, e *Entry) bool {
 
 // Stamp is a short text that changes whenever a file of the agent does: with it,
 // looking often costs next to nothing.
-func (p *Plan) Stamp() string {
+func (p *Plan) Stamp() string { return Stamp(slices.Concat(p.agent.Files(p.env), p.Paths())) }
+
+// Stamp is a short text that changes whenever one of the files at paths does.
+func Stamp(paths []string) string {
 	var b strings.Builder
-	for _, path := range slices.Concat(p.agent.Files(p.env), p.Paths()) {
+	for _, path := range paths {
 		var st unix.Stat_t
 		if err := unix.Stat(path, &st); err != nil {
 			b.WriteString("-\n")
 			continue
 		}
-		fmt.Fprintln(&b, st.Dev, st.Ino, st.Size, st.Mtim.Nano(), changeTime(&st))
+		fmt.Fprintln(&b, st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
 	}
 	return b.String()
 }

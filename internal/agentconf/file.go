@@ -22,6 +22,9 @@ const maxFile = 64 << 20
 // errChanged says that a file is not what it was when it was read last.
 var errChanged = errors.New("the file was changed by someone else meanwhile")
 
+// errNoSwap says that the file system cannot swap two files in one step.
+var errNoSwap = errors.New("no swap here")
+
 // file is a configuration as it was read: no link, what it held, and what is to
 // be kept of it.
 type file struct {

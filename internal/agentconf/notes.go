@@ -53,7 +53,7 @@ type identity struct {
 }
 
 func identityOf(st *unix.Stat_t) identity {
-	return identity{uint64(st.Dev), st.Ino, changeTime(st)}
+	return identity{uint64(st.Dev), st.Ino, st.Ctim.Nano()}
 }
 
 func (id identity) sameFile(other identity) bool { return id.Dev == other.Dev && id.Ino == other.Ino }
