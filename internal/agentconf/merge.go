@@ -92,60 +92,43 @@ func (t *taker) unwrap(n server, path []string, w *entryWas) bool {
 	if !t.starts(n) || words == 0 {
 		return false
 	}
-	var gone []string
+	c := &changes{entry: n.Node, path: path}
 	if n.form.isList() { // the shim goes, and our words but the program that follows them
-		t.ops = append(t.ops, edit.DropItems(append(slices.Clone(path), n.form.Command), words))
+		c.do(edit.DropItems(c.at(n.form.Command), words))
 	} else {
-		gone = t.moveBack(n, path, words, w)
+		t.moveBack(c, n, words, w)
 	}
-	if w != nil {
-		gone = append(gone, t.lower(n, path, w)...)
-	}
-	t.dropMembers(path, append(gone, t.clearEnv(n, path, w)...))
+	t.clear(c, n, w)
 	t.out.lines++
 	return true
 }
 
 // moveBack makes the last of our words the command again, and takes out the
-// others. It returns the members that should go.
-func (t *taker) moveBack(n server, path []string, words int, w *entryWas) (gone []string) {
-	at := func(name string) []string { return append(slices.Clone(path), name) }
+// others.
+func (t *taker) moveBack(c *changes, n server, words int, w *entryWas) {
 	items := n.args().Items()
-	command := items[words-1]
-	switch {
-	case w != nil && w.Command == "":
-		gone = append(gone, n.form.Command)
-	case w != nil && t.same(command, w.Command): // the agent may spell the same string in another way
-		t.ops = append(t.ops, edit.Set(at(n.form.Command), w.Command))
-	default:
-		t.ops = append(t.ops, edit.Set(at(n.form.Command), command.Written()))
+	command := items[words-1].Written()
+	if w != nil && (w.Command == "" || t.same(items[words-1], w.Command)) { // the agent may spell the same string in another way
+		command = w.Command
 	}
-	switch {
-	case w == nil || !slices.EqualFunc(items[words:], w.Inherited, isText):
-		t.ops = append(t.ops, edit.DropItems(at(n.form.Args), words))
-	case w.Args == "":
-		gone = append(gone, n.form.Args)
-	case isNull(w.Args, t.doc.Syntax()):
-		t.ops = append(t.ops, edit.Set(at(n.form.Args), w.Args))
-	default:
-		t.ops = append(t.ops, edit.DropItems(at(n.form.Args), words))
+	c.put(n.form.Command, command)
+	if w != nil && (w.Args == "" || isNull(w.Args, t.doc.Syntax())) && slices.EqualFunc(items[words:], w.Inherited, isText) {
+		c.put(n.form.Args, w.Args)
+	} else {
+		c.do(edit.DropItems(c.at(n.form.Args), words))
 	}
-	return gone
 }
 
 func isText(n edit.Node, text string) bool { return n.Kind() == edit.String && n.Text() == text }
 
-// lower puts limits back that were raised in n. It returns the members that
-// should go.
-func (t *taker) lower(n server, path []string, w *entryWas) []string {
-	ops, gone := lower(n.Node, path, w.Limits)
-	t.ops = append(t.ops, ops...)
-	return gone
-}
-
-// clearEnv takes our variables out of the environment of n. It returns its name
-// when it should go as a whole.
-func (t *taker) clearEnv(n server, path []string, w *entryWas) []string {
+// clear puts limits back that were raised in n, takes our variables out of its
+// environment, and takes up these changes and those in c.
+func (t *taker) clear(c *changes, n server, w *entryWas) {
+	if w != nil {
+		for _, l := range unchanged(n.Node, w.Limits) {
+			c.put(l.Key, l.Was)
+		}
+	}
 	var ours []string
 	others := 0
 	for name := range n.env().Members() {
@@ -155,21 +138,18 @@ func (t *taker) clearEnv(n server, path []string, w *entryWas) []string {
 			others++
 		}
 	}
-	at := append(slices.Clone(path), n.form.Env)
 	switch {
 	case len(ours) == 0:
 	case w != nil && w.Env.whole():
-		t.ops = append(t.ops, edit.Set(at, string(w.Env)))
+		c.put(n.form.Env, string(w.Env))
 	case others == 0 && n.env().Implied():
-		return []string{n.form.Env}
+		c.put(n.form.Env, "")
 	case others > 0 || w == nil || w.Env == envObject:
-		t.ops = append(t.ops, edit.DropMembers(at, ours...))
-	case w.Env != envAbsent:
-		t.ops = append(t.ops, edit.Set(at, string(w.Env)))
+		c.do(edit.DropMembers(c.at(n.form.Env), ours...))
 	default:
-		return []string{n.form.Env}
+		c.put(n.form.Env, string(w.Env))
 	}
-	return nil
+	t.ops = append(t.ops, c.all()...)
 }
 
 // strays looks everywhere else for lines of ours.
@@ -207,12 +187,6 @@ func (t *taker) stray(n edit.Node, path []string) bool {
 		t.note("a copy of our line at %s was taken back too", edit.Pointer(path))
 	}
 	return true
-}
-
-func (t *taker) dropMembers(path, names []string) {
-	if len(names) > 0 {
-		t.ops = append(t.ops, edit.DropMembers(path, names...))
-	}
 }
 
 func (t *taker) note(format string, args ...any) {

@@ -60,19 +60,17 @@ func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, e
 		if !n.Exists() {
 			n = empty
 		}
-		more, members := opencodeOnto(n, at, opencodeCommand(s.doc.At(e.Path), e, line), line)
+		c := &changes{entry: n, path: at}
+		opencodeOnto(c, opencodeCommand(s.doc.At(e.Path), e, line), line)
 		for _, l := range tooLow(found.Sources, e.Path, e.limits) {
 			if !n.Member(l.key).Exists() { // what the variable says of it itself stays
-				members = append(members, edit.Member{Name: l.key, Value: strconv.Itoa(l.least)})
+				c.put(l.key, strconv.Itoa(l.least))
 			}
 		}
-		switch {
-		case n == empty:
-			fresh = append(fresh, edit.Member{Name: e.ID, Value: lenient.Table(members)})
-		case len(members) > 0:
-			ops = append(append(ops, more...), edit.Add(at, members...))
-		default:
-			ops = append(ops, more...)
+		if n == empty {
+			fresh = append(fresh, edit.Member{Name: e.ID, Value: lenient.Table(c.added)})
+		} else {
+			ops = append(ops, c.all()...)
 		}
 	}
 	switch mcp := doc.At(opencodeServers); {
@@ -100,22 +98,15 @@ func opencodeCommand(n edit.Node, e *Entry, line Line) string {
 	return lenient.List(words)
 }
 
-// opencodeOnto puts a command onto what the variable says of a server already. It
-// returns what is to be changed there, and what to be added.
-func opencodeOnto(n edit.Node, at []string, command string, line Line) (ops []edit.Op, missing []edit.Member) {
-	below := func(name string) []string { return append(slices.Clone(at), name) }
-	if !n.Member("type").Exists() {
-		missing = append(missing, edit.Member{Name: "type", Value: lenient.Quote("local")})
+// opencodeOnto puts a command onto what the variable says of a server already.
+func opencodeOnto(c *changes, command string, line Line) {
+	if !c.entry.Member("type").Exists() {
+		c.put("type", lenient.Quote("local"))
 	}
-	if n.Member("command").Exists() {
-		ops = append(ops, edit.Set(below("command"), command))
+	c.put("command", command)
+	if c.entry.Member("environment").Kind() == edit.Object {
+		c.do(edit.Add(c.at("environment"), line.env(lenient)...))
 	} else {
-		missing = append(missing, edit.Member{Name: "command", Value: command})
+		c.put("environment", lenient.Table(line.env(lenient)))
 	}
-	if n.Member("environment").Kind() == edit.Object {
-		ops = append(ops, edit.Add(below("environment"), line.env(lenient)...))
-	} else {
-		missing = append(missing, edit.Member{Name: "environment", Value: lenient.Table(line.env(lenient))})
-	}
-	return ops, missing
 }

@@ -1,10 +1,6 @@
 package agentconf
 
-import (
-	"slices"
-
-	"github.com/thoughtgate/thoughtgated/internal/edit"
-)
+import "github.com/thoughtgate/thoughtgated/internal/edit"
 
 // putBack makes an entry whose line somebody damaged what it was. What was
 // there instead stays out of the note, which is logged: it may hold secrets.
@@ -16,17 +12,10 @@ func (t *taker) putBack(n server, w entryWas) {
 		t.ops = append(t.ops, edit.Set(w.Path, t.rebuilt(n, w)))
 		return
 	}
-	var gone []string
-	for _, part := range []struct{ name, was string }{{n.form.Command, w.Command}, {n.form.Args, w.Args}} {
-		switch {
-		case part.was != "":
-			t.ops = append(t.ops, edit.Set(append(slices.Clone(w.Path), part.name), part.was))
-		case n.Member(part.name).Exists():
-			gone = append(gone, part.name)
-		}
-	}
-	gone = append(gone, t.lower(n, w.Path, &w)...)
-	t.dropMembers(w.Path, append(gone, t.clearEnv(n, w.Path, &w)...))
+	c := &changes{entry: n.Node, path: w.Path}
+	c.put(n.form.Command, w.Command)
+	c.put(n.form.Args, w.Args)
+	t.clear(c, n, &w)
 }
 
 // rebuilt is the text of an entry that has lost a member: command and arguments
@@ -41,12 +30,8 @@ func (t *taker) rebuilt(n server, w entryWas) string {
 	add(n.form.Command, w.Command)
 	add(n.form.Args, w.Args)
 	lowered := map[string]string{} // empty for what goes
-	ops, gone := lower(n.Node, nil, w.Limits)
-	for _, op := range ops {
-		lowered[op.Path[0]] = op.Text
-	}
-	for _, name := range gone {
-		lowered[name] = ""
+	for _, l := range unchanged(n.Node, w.Limits) {
+		lowered[l.Key] = l.Was
 	}
 	for name, value := range n.Members() {
 		was, low := lowered[name.Text()]
@@ -55,25 +40,12 @@ func (t *taker) rebuilt(n server, w entryWas) string {
 		case low:
 			add(name.Text(), was)
 		case name.Text() == n.form.Env:
-			add(name.Text(), t.rebuiltEnv(value, w))
+			if env := theirs(n); len(env) > 0 || w.Env == envObject {
+				add(name.Text(), t.doc.Syntax().Table(env))
+			}
 		default:
 			add(name.Text(), value.Written())
 		}
 	}
 	return t.doc.Syntax().Table(members)
-}
-
-// rebuiltEnv is the text of an environment without our variables, empty when it
-// should go.
-func (t *taker) rebuiltEnv(env edit.Node, w entryWas) string {
-	var rest []edit.Member
-	for name, value := range env.Members() {
-		if name.Text() != envSocket && name.Text() != envSession {
-			rest = append(rest, edit.Member{Name: name.Text(), Value: value.Written()})
-		}
-	}
-	if len(rest) == 0 && w.Env != envObject {
-		return ""
-	}
-	return t.doc.Syntax().Table(rest)
 }
