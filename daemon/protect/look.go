@@ -18,9 +18,7 @@ import (
 func (g *Guard) look(id string) {
 	g.work.Lock()
 	defer g.work.Unlock()
-	g.mu.Lock()
-	k := g.kept[id]
-	g.mu.Unlock()
+	k := g.of(id)
 	if k == nil {
 		return
 	}
@@ -103,21 +101,11 @@ func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again boo
 
 // plan is the rewrite as it should be.
 func (g *Guard) plan(k *kept) (*agentconf.Plan, error) {
-	agent, err := agentconf.AgentFor(k.is.Agent, nil)
-	if err != nil {
-		return nil, err
+	var all []*agentconf.Protection
+	for _, state := range g.List() {
+		all = append(all, state.Protection)
 	}
-	env := k.is.Env(g.Lookup)
-	for _, other := range g.List() {
-		if other.Protection.ID != k.is.ID {
-			env.Lasting = append(env.Lasting, other.Protection)
-		}
-	}
-	plan, err := agentconf.NewPlan(agent, env, k.is.Line.Shim)
-	if err != nil {
-		return nil, err
-	}
-	return plan, plan.Prepare(k.is.Line)
+	return k.is.Plan(k.is.Line, g.Lookup, all)
 }
 
 // describe says what has drifted, for people.
@@ -180,9 +168,7 @@ func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
 func (g *Guard) End(ctx context.Context, who, id string) ([]agentconf.Report, error) {
 	g.work.Lock()
 	defer g.work.Unlock()
-	g.mu.Lock()
-	k := g.kept[id]
-	g.mu.Unlock()
+	k := g.of(id)
 	if k == nil {
 		return nil, fmt.Errorf("unprotect: there is no protection %s: %w", id, gate.ErrNotFound)
 	}

@@ -153,11 +153,9 @@ func (g *Guard) Put(ctx context.Context, who, id string, text []byte) error {
 	g.work.Lock()
 	defer g.work.Unlock()
 	since, verdict := time.Now(), "protected"
-	g.mu.Lock()
-	if old := g.kept[id]; old != nil {
+	if old := g.of(id); old != nil {
 		since, verdict = old.since, "protected again"
 	}
-	g.mu.Unlock()
 	if err := g.note(ctx, p, verdict, who, fmt.Sprintf("rewrites %q", p.Paths())); err != nil {
 		return err
 	}
@@ -183,6 +181,13 @@ func (g *Guard) put(ctx context.Context, p *agentconf.Protection, since time.Tim
 	k.is, k.files, k.seen, k.ending = p, p.Files(), "", false
 	g.files = nil
 	return nil
+}
+
+// of returns a protection, nil when there is none of that id.
+func (g *Guard) of(id string) *kept {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.kept[id]
 }
 
 // Of returns the agent that a shim belongs to which names a protection and one of

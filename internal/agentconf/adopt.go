@@ -55,12 +55,7 @@ func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error 
 	}
 	return f.lock.withAgentLocks(f.agentLocks(), func() error {
 		p.step("agent locked")
-		for range applyTries {
-			if err := p.adoptInto(f, sources, commit); !errors.Is(err, errChanged) {
-				return err
-			}
-		}
-		return fmt.Errorf("%w, %d times over", errChanged, applyTries)
+		return outrun(applyTries, func() error { return p.adoptInto(f, sources, commit) })
 	})
 }
 

@@ -161,8 +161,20 @@ func (p *Plan) write(f *planned) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w, %d times over", errChanged, applyTries)
+	return outrunBy(applyTries)
 }
+
+// outrun does what do does, against whoever writes to the file meanwhile.
+func outrun(tries int, do func() error) error {
+	for range tries {
+		if err := do(); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return outrunBy(tries)
+}
+
+func outrunBy(tries int) error { return fmt.Errorf("%w, %d times over", errChanged, tries) }
 
 // asShown makes sure that the files name the servers that they named when the plan
 // was made, and no others: a person may have agreed to those.

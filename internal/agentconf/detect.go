@@ -52,16 +52,7 @@ func Detect(command []string) (string, bool) {
 // identifier of one. Programs in it, such as the `code` that Cursor brings
 // along, are the application's whatever they are called.
 func detectBundle(path string) (string, bool) {
-	for _, b := range bundles {
-		if path == b.id {
-			return b.agent, true
-		}
-	}
-	for _, part := range strings.Split(path, "/") {
-		app, is := strings.CutSuffix(part, ".app")
-		if !is {
-			continue
-		}
+	for _, app := range appsIn(path) {
 		for _, b := range bundles {
 			if strings.EqualFold(app, b.name) {
 				return b.agent, true
@@ -72,6 +63,23 @@ func detectBundle(path string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// appsIn are the names of the applications that a path lies in, or the one whose
+// identifier it is.
+func appsIn(path string) []string {
+	var apps []string
+	for _, b := range bundles {
+		if path == b.id {
+			apps = append(apps, b.name)
+		}
+	}
+	for _, part := range strings.Split(path, "/") {
+		if app, is := strings.CutSuffix(part, ".app"); is {
+			apps = append(apps, app)
+		}
+	}
+	return apps
 }
 
 // appImage returns the program that the name of an AppImage begins with:

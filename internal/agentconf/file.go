@@ -140,18 +140,17 @@ func (f *file) exchange(dir int, temp, base string, next []byte, step func(strin
 	}
 	step("compared")
 	err := swap(dir, temp, base)
-	if errors.Is(err, errNoSwap) {
+	swapped := !errors.Is(err, errNoSwap)
+	if !swapped {
 		err = unix.Renameat(dir, temp, dir, base)
-		if err != nil {
-			return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
-		}
-		return nil
 	}
-	if errors.Is(err, unix.ENOENT) {
+	switch {
+	case swapped && errors.Is(err, unix.ENOENT):
 		return errChanged
-	}
-	if err != nil {
+	case err != nil:
 		return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
+	case !swapped:
+		return nil
 	}
 	step("swapped")
 	if f.unchanged(dir, temp) == nil {
@@ -264,7 +263,8 @@ func syncFolder(path string) error {
 	return syncOpen(dir, path)
 }
 
-func randomName() string {
+// NewID returns an id that nothing else has: of a session, a protection or a file.
+func NewID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])

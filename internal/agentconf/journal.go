@@ -109,15 +109,12 @@ func (w *entryWas) UnmarshalJSON(text []byte) error {
 	return failed
 }
 
-// envWas is what an entry's environment was, without what was in it: one of
-// these, or the text of a null. Only of one that sets our own variables, which we
+// envWas is what an entry's environment was, without what was in it: empty for none,
+// envObject, or the text of a null. Only of one that sets our own variables, which we
 // put ours in the place of, is it the whole text.
 type envWas string
 
-const (
-	envAbsent envWas = ""
-	envObject envWas = "object"
-)
+const envObject envWas = "object"
 
 func (j *fileJournal) syntax() edit.Syntax { return syntaxNamed(j.Syntax) }
 

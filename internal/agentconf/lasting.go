@@ -120,6 +120,26 @@ func (p *Protection) Env(lookup func(string) (string, bool)) Env {
 	}
 }
 
+// Plan is the rewrite as it should be, prepared, with line in each entry. Of all
+// protections the others' lines are left alone.
+func (p *Protection) Plan(line Line, lookup func(string) (string, bool), all []*Protection) (*Plan, error) {
+	agent, err := AgentFor(p.Agent, nil)
+	if err != nil {
+		return nil, err
+	}
+	env := p.Env(lookup)
+	for _, other := range all {
+		if other.ID != p.ID {
+			env.Lasting = append(env.Lasting, other)
+		}
+	}
+	plan, err := NewPlan(agent, env, line.Shim)
+	if err == nil {
+		err = plan.Prepare(line)
+	}
+	return plan, err
+}
+
 // Paths returns the files that are rewritten, as the agent knows them.
 func (p *Protection) Paths() []string {
 	var paths []string

@@ -70,7 +70,7 @@ func (b notebook) put(n *note) {
 		return
 	}
 	if n.file == "" {
-		n.file = filepath.Join(string(b), randomName()+noteSuffix)
+		n.file = filepath.Join(string(b), NewID()+noteSuffix)
 	}
 	text, err := json.Marshal(n)
 	if err != nil {

@@ -174,7 +174,7 @@ func (r *restorer) file(path string) error {
 		// Once more from the top: that reads it back, and sees whether somebody
 		// who still had our lines in mind wrote them again.
 	}
-	return fmt.Errorf("restore %s: %w, %d times over", path, errChanged, restoreTries)
+	return fmt.Errorf("restore %s: %w", path, outrunBy(restoreTries))
 }
 
 // undo works out what the file should hold.

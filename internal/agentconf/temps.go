@@ -26,7 +26,7 @@ const (
 // make beside it.
 const Infix = ".thoughtgate-"
 
-func tempName(base string) string { return base + tempSuffix + randomName() }
+func tempName(base string) string { return base + tempSuffix + NewID() }
 
 // sweepTemps removes what a killed writer left beside path, and returns what a
 // person should know of. The caller holds the lock of path.

@@ -43,7 +43,7 @@ func unwrap(path string, notes notebook, step func(string)) (Report, error) {
 	defer lock.release()
 	u.note(sweepTemps(target, notes)...)
 	rewrote := len(notes.of(noteBackup, target)) > 0
-	err = lock.regardless(knownLocks(path, target), u.run)
+	err = lock.regardless(knownLocks(path, target), func() error { return outrun(restoreTries, u.once) })
 	if rewrote {
 		notes.rememberCopies(path, target)
 	}
@@ -70,16 +70,6 @@ type unwrapper struct {
 	step   func(string)
 	notes  notebook
 	report Report
-}
-
-func (u *unwrapper) run() error {
-	for range restoreTries {
-		err := u.once()
-		if !errors.Is(err, errChanged) {
-			return err
-		}
-	}
-	return fmt.Errorf("unwrap %s: %w, %d times over", u.target, errChanged, restoreTries)
 }
 
 func (u *unwrapper) once() error {

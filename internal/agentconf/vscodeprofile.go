@@ -42,18 +42,10 @@ func vscodeUserData(env Env, in invocation) []string {
 }
 
 func startsProduct(env Env, command, bundle string) bool {
-	name := launcher(env)
-	for _, b := range bundles {
-		if b.name == bundle && b.id == name {
-			return true
-		}
+	if apps := appsIn(launcher(env)); len(apps) > 0 {
+		return strings.EqualFold(apps[0], bundle)
 	}
-	for _, part := range strings.Split(name, "/") {
-		if app, is := strings.CutSuffix(part, ".app"); is {
-			return strings.EqualFold(app, bundle)
-		}
-	}
-	return filepath.Base(name) == command
+	return filepath.Base(launcher(env)) == command
 }
 
 // portable is the folder of an editor that was unpacked together with its data,
