@@ -157,14 +157,12 @@ func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) 
 			entries = append(entries, e)
 		}
 	}
-	for _, s := range sources {
-		for _, e := range s.Entries {
-			n := base.At(e.Path)
-			twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
-			// What may was judged by what was read of it: it must be the same still.
-			if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
-				entries = append(entries, e)
-			}
+	for s, e := range each(sources) {
+		n := base.At(e.Path)
+		twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
+		// What may was judged by what was read of it: it must be the same still.
+		if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
+			entries = append(entries, e)
 		}
 	}
 	return entries

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,6 +163,19 @@ func Names() []string {
 		names = append(names, a.Name())
 	}
 	return names
+}
+
+// each yields the entries of sources, each with its own.
+func each(sources []*Source) iter.Seq2[*Source, *Entry] {
+	return func(yield func(*Source, *Entry) bool) {
+		for _, s := range sources {
+			for _, e := range s.Entries {
+				if !yield(s, e) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // AgentFor returns the agent of the given type; an empty one is told by the

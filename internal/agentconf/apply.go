@@ -181,17 +181,13 @@ func outrunBy(tries int) error { return fmt.Errorf("%w, %d times over", errChang
 func (p *Plan) asShown(shown []*Source) error {
 	type key struct{ file, path string }
 	before := map[key]*Entry{}
-	for _, s := range shown {
-		for _, e := range s.Entries {
-			before[key{s.file.path, edit.Pointer(e.Path)}] = e
-		}
+	for s, e := range each(shown) {
+		before[key{s.file.path, edit.Pointer(e.Path)}] = e
 	}
-	for _, s := range p.found {
-		for _, e := range s.Entries {
-			was := before[key{s.file.path, edit.Pointer(e.Path)}]
-			if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
-				return fmt.Errorf("%w: server %s in %s is not what it was when it was looked at first; nothing was rewritten, look again", errChanged, e.ID, s.Path)
-			}
+	for s, e := range each(p.found) {
+		was := before[key{s.file.path, edit.Pointer(e.Path)}]
+		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
+			return fmt.Errorf("%w: server %s in %s is not what it was when it was looked at first; nothing was rewritten, look again", errChanged, e.ID, s.Path)
 		}
 	}
 	return nil

@@ -22,11 +22,9 @@ func (c codex) unfaithful(env Env, found *Found) string {
 	if word := env.first(unsteady); word != "" {
 		return "with " + word + " other files may count than those here"
 	}
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			if e.Off == Pending {
-				return "this project is not trusted yet: a flag would start " + e.ID + " without being asked"
-			}
+	for _, e := range each(found.Sources) {
+		if e.Off == Pending {
+			return "this project is not trusted yet: a flag would start " + e.ID + " without being asked"
 		}
 	}
 	return ""

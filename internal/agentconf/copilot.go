@@ -87,14 +87,12 @@ func (c copilot) judge(order []*Entry, env Env, found *Found) {
 	}
 	off = append(off, texts(settings.Member("disabledMcpServers"))...)
 	trusted := c.trusted(env)
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			switch {
-			case slices.Contains(off, e.ID), s.doc.At(e.Path).Member("disabled").IsTrue():
-				e.Off = Disabled
-			case e.Scope == scopeProject && !trusted:
-				e.Off, e.Because = Pending, "copilot does not trust this folder"
-			}
+	for s, e := range each(found.Sources) {
+		switch {
+		case slices.Contains(off, e.ID), s.doc.At(e.Path).Member("disabled").IsTrue():
+			e.Off = Disabled
+		case e.Scope == scopeProject && !trusted:
+			e.Off, e.Because = Pending, "copilot does not trust this folder"
 		}
 	}
 	if !trusted && slices.ContainsFunc(order, func(e *Entry) bool { return e.Scope == scopeProject }) {

@@ -20,11 +20,9 @@ func (f *Found) doubt() error {
 	for _, s := range f.Sources {
 		for _, d := range s.doc.Doubts() {
 			found := false
-			for _, other := range f.Sources {
-				for _, e := range other.Entries {
-					if other.file.path == s.file.path && e.holds(d.Path) && e.ours == nil && !mentionsUs(s.doc.At(e.Path)) {
-						e.fixed, e.Ungoverned, found = cmp.Or(e.fixed, d.Err.Error()), "", true
-					}
+			for other, e := range each(f.Sources) {
+				if other.file.path == s.file.path && e.holds(d.Path) && e.ours == nil && !mentionsUs(s.doc.At(e.Path)) {
+					e.fixed, e.Ungoverned, found = cmp.Or(e.fixed, d.Err.Error()), "", true
 				}
 			}
 			if !found {

@@ -34,17 +34,15 @@ func (p *Plan) Drift() ([]Drift, error) {
 		return nil, err
 	}
 	var out []Drift
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			switch n := s.doc.At(e.Path); {
-			case p.starts(n):
-			case p.rewrote(s.file.path, e.Path):
-				out = append(out, Drift{e.ID, s.Path, Changed})
-			case e.fixed != "" && !p.shownFixed(s, e):
-				out = append(out, Drift{e.ID, s.Path, Added})
-			case e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
-				out = append(out, Drift{e.ID, s.Path, Added})
-			}
+	for s, e := range each(found.Sources) {
+		switch n := s.doc.At(e.Path); {
+		case p.starts(n):
+		case p.rewrote(s.file.path, e.Path):
+			out = append(out, Drift{e.ID, s.Path, Changed})
+		case e.fixed != "" && !p.shownFixed(s, e):
+			out = append(out, Drift{e.ID, s.Path, Added})
+		case e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
+			out = append(out, Drift{e.ID, s.Path, Added})
 		}
 	}
 	return out, nil
@@ -53,11 +51,9 @@ func (p *Plan) Drift() ([]Drift, error) {
 // shownFixed reports whether an entry that can't be changed is one of those that a
 // person was warned of.
 func (p *Plan) shownFixed(now *Source, e *Entry) bool {
-	for _, s := range p.found {
-		for _, was := range s.Entries {
-			if s.file.path == now.file.path && slices.Equal(was.Path, e.Path) && was.fixed != "" {
-				return edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
-			}
+	for s, was := range each(p.found) {
+		if s.file.path == now.file.path && slices.Equal(was.Path, e.Path) && was.fixed != "" {
+			return edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
 		}
 	}
 	return false

@@ -10,11 +10,9 @@ const offersTools = "the tools of an extension: calls of them are judged all the
 
 // markOffered marks the entries that are the tools of extensions.
 func markOffered(found *Found, env Env) {
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			if e.Ungoverned == "" && e.offered(e.form.of(s.doc.At(e.Path)), env) {
-				e.Ungoverned, e.offers = offersTools, true
-			}
+	for s, e := range each(found.Sources) {
+		if e.Ungoverned == "" && e.offered(e.form.of(s.doc.At(e.Path)), env) {
+			e.Ungoverned, e.offers = offersTools, true
 		}
 	}
 }

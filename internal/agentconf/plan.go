@@ -142,13 +142,12 @@ func (p *Plan) find() (*Found, error) {
 
 // add joins sources that are the same file.
 func (p *Plan) add(s *Source) {
-	for _, f := range p.files {
-		if f.file.path == s.file.path {
-			f.sources = append(f.sources, s)
-			return
-		}
+	f := p.fileAt(s.file.path)
+	if f == nil {
+		f = &planned{path: s.Path, file: s.file}
+		p.files = append(p.files, f)
 	}
-	p.files = append(p.files, &planned{path: s.Path, file: s.file, sources: []*Source{s}})
+	f.sources = append(f.sources, s)
 }
 
 // refuseWrapped finds entries that start the shim.

@@ -24,12 +24,10 @@ type planned struct {
 // governed are the entries of a file that are rewritten, each once.
 func (f *planned) governed() []*Entry {
 	var out []*Entry
-	for _, s := range f.sources {
-		for _, e := range s.Entries {
-			twice := slices.ContainsFunc(out, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
-			if e.Ungoverned == "" && !twice && !e.Protected {
-				out = append(out, e)
-			}
+	for _, e := range each(f.sources) {
+		twice := slices.ContainsFunc(out, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
+		if e.Ungoverned == "" && !twice && !e.Protected {
+			out = append(out, e)
 		}
 	}
 	return out

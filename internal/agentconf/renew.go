@@ -55,10 +55,8 @@ func lookWith(agent Agent, env Env) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			e.seeThrough(e.form.of(s.doc.At(e.Path)))
-		}
+	for s, e := range each(found.Sources) {
+		e.seeThrough(e.form.of(s.doc.At(e.Path)))
 	}
 	markOffered(found, env)
 	return found, nil
@@ -85,17 +83,13 @@ func (p *Plan) lookAround() (*Found, error) {
 	}
 	left := map[string]string{}
 	key := func(s *Source, e *Entry) string { return s.file.path + "\x00" + edit.Pointer(e.Path) }
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			if e.Ungoverned != "" {
-				left[key(s, e)] = e.Ungoverned
-			}
+	for s, e := range each(found.Sources) {
+		if e.Ungoverned != "" {
+			left[key(s, e)] = e.Ungoverned
 		}
 	}
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			e.Ungoverned = left[key(s, e)]
-		}
+	for s, e := range each(found.Sources) {
+		e.Ungoverned = left[key(s, e)]
 	}
 	return found, nil
 }
@@ -153,15 +147,13 @@ func (f *planned) doc() *edit.Document {
 func (p *Plan) cleanOurs() error {
 	for _, f := range p.files {
 		mine := false
-		for _, s := range f.sources {
-			for _, e := range s.Entries {
-				if p.env.lasting(e.ours, p.shim) == nil {
-					continue
-				}
-				e.ours.renewed = e.ours.session == p.env.Renew
-				e.Protected = !e.ours.renewed
-				mine = mine || e.ours.renewed
+		for _, e := range each(f.sources) {
+			if p.env.lasting(e.ours, p.shim) == nil {
+				continue
 			}
+			e.ours.renewed = e.ours.session == p.env.Renew
+			e.Protected = !e.ours.renewed
+			mine = mine || e.ours.renewed
 		}
 		if !mine && len(p.wasIn(f)) == 0 {
 			continue

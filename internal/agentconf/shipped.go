@@ -27,21 +27,19 @@ type Shipped struct {
 func (p *Plan) Shipped() []Shipped {
 	var out []Shipped
 	for _, f := range p.files {
-		for _, s := range f.sources {
-			for _, e := range s.Entries {
-				if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
-					continue
-				}
-				one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
-				for _, word := range append([]string{e.Command}, e.Args...) {
-					one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
-				}
-				for name, value := range e.sets {
-					one.Sets[strings.ToValidUTF8(name, "\ufffd")] = strings.ToValidUTF8(e.vars.expand(value, p.env), "\ufffd")
-				}
-				one.Later = e.vars.later(one.Command)
-				out = append(out, one)
+		for s, e := range each(f.sources) {
+			if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
+				continue
 			}
+			one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
+			for _, word := range append([]string{e.Command}, e.Args...) {
+				one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
+			}
+			for name, value := range e.sets {
+				one.Sets[strings.ToValidUTF8(name, "\ufffd")] = strings.ToValidUTF8(e.vars.expand(value, p.env), "\ufffd")
+			}
+			one.Later = e.vars.later(one.Command)
+			out = append(out, one)
 		}
 	}
 	return out
@@ -120,16 +118,14 @@ func (p *Plan) shareShipped(sources []*Source) {
 // shareWith notes that a project's file says something of a server, and sets these
 // variables for it.
 func shareWith(sources []*Source, id, from string, env edit.Node) {
-	for _, s := range sources {
-		for _, e := range s.Entries {
-			if e.ID != id {
-				continue
-			}
-			if e.From = cmp.Or(e.From, from); e.sets == nil {
-				e.sets = setFor{}
-			}
-			e.sets.add(env)
+	for _, e := range each(sources) {
+		if e.ID != id {
+			continue
 		}
+		if e.From = cmp.Or(e.From, from); e.sets == nil {
+			e.sets = setFor{}
+		}
+		e.sets.add(env)
 	}
 }
 

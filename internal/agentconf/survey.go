@@ -102,17 +102,15 @@ func look(agent Agent, env Env) Survey {
 	s.Warnings = found.Warnings
 	env.Cwd = anywhere
 	own := agent.Files(env)
-	for _, source := range found.Sources {
-		for _, e := range source.Entries {
-			why := e.Ungoverned
-			if e.offers {
-				why = ""
-			}
-			s.Servers = append(s.Servers, Server{
-				ID: e.ID, Scope: e.Scope, Path: source.Path, Off: e.Off, Because: e.Because, Why: why, Governed: governedBy(source, e, env),
-				Project: !slices.Contains(own, source.Path),
-			})
+	for source, e := range each(found.Sources) {
+		why := e.Ungoverned
+		if e.offers {
+			why = ""
 		}
+		s.Servers = append(s.Servers, Server{
+			ID: e.ID, Scope: e.Scope, Path: source.Path, Off: e.Off, Because: e.Because, Why: why, Governed: governedBy(source, e, env),
+			Project: !slices.Contains(own, source.Path),
+		})
 	}
 	return s
 }

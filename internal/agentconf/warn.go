@@ -8,14 +8,12 @@ import (
 // leaveFixed leaves the user's own entries alone that are written in a way that
 // cannot be rewritten, and names them.
 func (f *Found) leaveFixed() {
-	for _, s := range f.Sources {
-		for _, e := range s.Entries {
-			if e.fixed == "" || e.From != "" || e.Ungoverned != "" {
-				continue
-			}
-			e.Ungoverned = "written in a way that can't be changed: " + e.fixed
-			f.Warnings = append(f.Warnings, fmt.Sprintf("server %s in %s is not governed: it is %s", e.ID, s.Path, e.Ungoverned))
+	for s, e := range each(f.Sources) {
+		if e.fixed == "" || e.From != "" || e.Ungoverned != "" {
+			continue
 		}
+		e.Ungoverned = "written in a way that can't be changed: " + e.fixed
+		f.Warnings = append(f.Warnings, fmt.Sprintf("server %s in %s is not governed: it is %s", e.ID, s.Path, e.Ungoverned))
 	}
 }
 
@@ -40,11 +38,9 @@ func (p *Plan) warnOurs() {
 // as they are: whoever expands them is told the same by them.
 func (p *Plan) warnUnset() {
 	for _, f := range p.files {
-		for _, s := range f.sources {
-			for _, e := range s.Entries {
-				if names := e.unset(s.doc.At(e.Path), p.env); e.Ungoverned == "" && e.Off == Starts && len(names) > 0 {
-					p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s refers to %s, which is not set; left as written", e.ID, s.Path, strings.Join(names, ", ")))
-				}
+		for s, e := range each(f.sources) {
+			if names := e.unset(s.doc.At(e.Path), p.env); e.Ungoverned == "" && e.Off == Starts && len(names) > 0 {
+				p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s refers to %s, which is not set; left as written", e.ID, s.Path, strings.Join(names, ", ")))
 			}
 		}
 	}
