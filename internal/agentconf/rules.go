@@ -147,3 +147,22 @@ var asksAgain = map[string]string{
 	"vscode": "VS Code trusts a server by what its entry says: it asks whether to trust each one anew when its entry is rewritten, and once more when it is put back",
 	"cursor": "Cursor approves a server by what its entry says: it shows each one as new, or as switched off, until you approve it, when its entry is rewritten and once more when it is put back (cursor-agent: `mcp enable NAME`)",
 }
+
+// shadow marks the entries of the same name as one that counts for more.
+// Entries come strongest first.
+func shadow(strongestFirst []*Entry) {
+	shadowBy(func(name string) string { return name }, strongestFirst)
+}
+
+// shadowBy is shadow for an agent that takes names for the same whose key is.
+func shadowBy(key func(string) string, strongestFirst []*Entry) {
+	seen := map[string]bool{}
+	for _, e := range strongestFirst {
+		if seen[key(e.ID)] && e.Off == Starts {
+			e.Off = Shadowed
+		}
+		if e.Off != Inactive {
+			seen[key(e.ID)] = true
+		}
+	}
+}
