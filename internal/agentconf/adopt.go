@@ -185,25 +185,22 @@ func (f *planned) setEntries(entries []*Entry) {
 // amend makes the journal of f tell how the entries of the file are before it is
 // written with our line in each, and has it stored.
 func (f *planned) amend(before []entryWas, commit func([]Journal) error) error {
-	j, err := parseJournal(f.journal)
-	if err != nil {
-		return err
-	}
-	journal := f.journal
+	j := *f.j
 	if !slices.EqualFunc(j.Entries, before, sameWas) {
 		// The backup holds the file as it was at first. Only as long as nobody else
 		// has written to it can that be told from what it holds.
 		j.Entries, j.Written = before, ""
-		if journal, err = j.journalText(); err != nil {
+	}
+	text, err := j.journalText()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(text, f.stored) {
+		if err := commit([]Journal{{f.display(), text}}); err != nil {
 			return err
 		}
 	}
-	if !bytes.Equal(journal, f.stored) {
-		if err := commit([]Journal{{f.display(), journal}}); err != nil {
-			return err
-		}
-	}
-	f.journal, f.stored, f.before = journal, journal, before
+	f.j, f.stored, f.before = &j, text, before
 	return nil
 }
 

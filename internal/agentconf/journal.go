@@ -123,13 +123,17 @@ func parseJournal(text []byte) (*fileJournal, error) {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
+	return &j, j.check()
+}
+
+func (j *fileJournal) check() error {
 	if j.Version < 1 || j.Version > journalVersion {
-		return nil, fmt.Errorf("read journal: it has version %d, and this program knows those up to %d", j.Version, journalVersion)
+		return fmt.Errorf("read journal: it has version %d, and this program knows those up to %d", j.Version, journalVersion)
 	}
 	if j.Target == "" || j.Lock == "" || j.Line.Session == "" {
-		return nil, fmt.Errorf("read journal: it names no file, lock or session")
+		return fmt.Errorf("read journal: it names no file, lock or session")
 	}
-	return &j, nil
+	return nil
 }
 
 // was reads how an entry is before it is rewritten.

@@ -286,7 +286,7 @@ type planned struct {
 	backup  string
 	text    []byte // what is to be written
 	before  []entryWas
-	journal []byte
+	j       *fileJournal
 	stored  []byte   // the journal that was given out last
 	clean   *cleaned // the file without the lines that are made again, nil when there are none
 }
@@ -426,14 +426,13 @@ func (p *Plan) prepare(f *planned, line Line) error {
 		return err
 	}
 	f.text, f.before = text, before
-	j := &fileJournal{
+	f.j = &fileJournal{
 		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
 		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks(),
 		Original: digest(f.base().data), Written: digest(text), Line: line, Entries: before,
 		Notes: p.notes(), Beside: f.holdsLasting(), Superseded: p.superseded(f),
 	}
-	f.journal, err = j.journalText()
-	return err
+	return nil
 }
 
 // Journals returns how each file is put back. They must be safe on disk before
@@ -441,11 +440,14 @@ func (p *Plan) prepare(f *planned, line Line) error {
 func (p *Plan) Journals() ([]Journal, error) {
 	var out []Journal
 	for _, f := range p.files {
-		if f.backup == "" || f.journal == nil {
+		if f.backup == "" || f.j == nil {
 			return nil, fmt.Errorf("%s is not backed up or not prepared", f.path)
 		}
-		f.stored = f.journal
-		out = append(out, Journal{f.display(), f.journal})
+		var err error
+		if f.stored, err = f.j.journalText(); err != nil {
+			return nil, err
+		}
+		out = append(out, Journal{f.display(), f.stored})
 	}
 	return out, nil
 }
@@ -467,7 +469,7 @@ func (p *Plan) Apply() error {
 			return err // what is made again is better half done than undone
 		}
 		for _, done := range p.files[:i+1] {
-			if _, undo := restore(done.journal, p.step); undo != nil {
+			if _, undo := done.j.restore(p.step); undo != nil {
 				err = errors.Join(err, undo)
 			}
 		}
@@ -576,11 +578,7 @@ func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 			return nil, fmt.Errorf("%w, and server %s with it; try again", errChanged, w.ID)
 		}
 	}
-	j, err := parseJournal(f.journal)
-	if err != nil {
-		return nil, err
-	}
-	text, _, err := rewrite(doc, f.governed(), j.Line)
+	text, _, err := rewrite(doc, f.governed(), f.j.Line)
 	return text, errors.Join(err, p.unplanned())
 }
 
@@ -593,11 +591,11 @@ func (p *Plan) Restore() ([]Report, error) {
 		if f.backup == "" {
 			continue
 		}
-		if f.journal == nil {
+		if f.j == nil {
 			failed = append(failed, p.discard(f))
 			continue
 		}
-		report, err := restore(f.journal, p.step)
+		report, err := f.j.restore(p.step)
 		if err != nil {
 			err = fmt.Errorf("put %s back: %w; the original is %s, and `tgctl unwrap %s` tries again", f.path, err, f.backup, f.path)
 		}

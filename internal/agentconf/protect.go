@@ -67,7 +67,7 @@ func (p *Plan) Protect(l *Protection, keep func(*Protection) error) (*Protection
 		return nil, err
 	}
 	if p.unlockFinished(); len(p.files) == 0 {
-		return l, dropSuperseded(l.journals())
+		return l, dropSuperseded(l.Journal)
 	}
 	next, err := p.secure(l, keep)
 	if err != nil {
@@ -77,7 +77,7 @@ func (p *Plan) Protect(l *Protection, keep func(*Protection) error) (*Protection
 	if err := p.Apply(); err != nil {
 		return next, err
 	}
-	return next, dropSuperseded(next.journals())
+	return next, dropSuperseded(next.Journal)
 }
 
 // secure does all that has to be done before a file is written.
@@ -124,13 +124,13 @@ func (p *Plan) keepAltered() error {
 func (p *Plan) renewed(l *Protection) *Protection {
 	next := *l
 	next.Journal = nil
-	for i, j := range l.journals() {
+	for _, j := range l.Journal {
 		if !slices.ContainsFunc(p.files, func(f *planned) bool { return f.file.path == j.Target }) {
-			next.Journal = append(next.Journal, l.Journal[i])
+			next.Journal = append(next.Journal, j)
 		}
 	}
 	for _, f := range p.files {
-		next.Journal = append(next.Journal, f.journal)
+		next.Journal = append(next.Journal, f.j)
 	}
 	return &next
 }
@@ -197,13 +197,13 @@ const protectionVersion = 1
 // the agent have dropped our lines, and what undoes it. It holds commands and
 // arguments of servers, which may be secret.
 type Protection struct {
-	Version int               `json:"v"`
-	ID      string            `json:"id"` // what the lines say in the place of a session
-	Agent   string            `json:"agent"`
-	Where   Where             `json:"where"`
-	Line    Line              `json:"line"`
-	Repair  bool              `json:"repair"` // the person agreed that lost lines are put back
-	Journal []json.RawMessage `json:"files"`  // of each file that is rewritten
+	Version int            `json:"v"`
+	ID      string         `json:"id"` // what the lines say in the place of a session
+	Agent   string         `json:"agent"`
+	Where   Where          `json:"where"`
+	Line    Line           `json:"line"`
+	Repair  bool           `json:"repair"` // the person agreed that lost lines are put back
+	Journal []*fileJournal `json:"files"`  // of each file that is rewritten
 }
 
 // Where is what decides which files an agent reads, so that a daemon, whose
@@ -253,9 +253,11 @@ func ParseProtection(text []byte) (*Protection, error) {
 	if err := p.Line.check(); err != nil {
 		return nil, fmt.Errorf("read protection: %w", err)
 	}
-	for _, journal := range p.Journal {
-		j, err := parseJournal(journal)
-		if err != nil {
+	for _, j := range p.Journal {
+		if j == nil {
+			return nil, errors.New("read protection: a journal is missing")
+		}
+		if err := j.check(); err != nil {
 			return nil, fmt.Errorf("read protection: %w", err)
 		}
 		if j.Line.Session != p.ID || !filepath.IsAbs(j.Target) {
@@ -268,20 +270,9 @@ func ParseProtection(text []byte) (*Protection, error) {
 // Text is the protection as it is kept.
 func (p *Protection) Text() ([]byte, error) { return json.Marshal(p) }
 
-// journals are those of the files, which were checked when p was parsed or made.
-func (p *Protection) journals() []*fileJournal {
-	var all []*fileJournal
-	for _, text := range p.Journal {
-		if j, err := parseJournal(text); err == nil {
-			all = append(all, j)
-		}
-	}
-	return all
-}
-
 // wrote reports whether lines that start this shim were put into a file.
 func (p *Protection) wrote(shim string) bool {
-	return p.Line.Shim == shim || slices.ContainsFunc(p.journals(), func(j *fileJournal) bool { return j.Line.Shim == shim })
+	return p.Line.Shim == shim || slices.ContainsFunc(p.Journal, func(j *fileJournal) bool { return j.Line.Shim == shim })
 }
 
 // Env is where the agent is started, as far as that decides what it reads.
@@ -321,7 +312,7 @@ func (p *Protection) Plan(line Line, lookup func(string) (string, bool), all []*
 // Paths returns the files that are rewritten, as the agent knows them.
 func (p *Protection) Paths() []string {
 	var paths []string
-	for _, j := range p.journals() {
+	for _, j := range p.Journal {
 		paths = append(paths, j.Path)
 	}
 	return paths
@@ -331,7 +322,7 @@ func (p *Protection) Paths() []string {
 // once, in order.
 func (p *Protection) Servers() []string {
 	var names []string
-	for _, j := range p.journals() {
+	for _, j := range p.Journal {
 		for _, w := range j.Entries {
 			names = append(names, w.ID)
 		}
@@ -343,7 +334,7 @@ func (p *Protection) Servers() []string {
 // Backups returns the copies that the protection keeps beside the files.
 func (p *Protection) Backups() []string {
 	var paths []string
-	for _, j := range p.journals() {
+	for _, j := range p.Journal {
 		paths = append(paths, j.Backup)
 		for _, old := range j.Superseded {
 			paths = append(paths, old.Path)
@@ -356,7 +347,7 @@ func (p *Protection) Backups() []string {
 // where their links lead, the backups, and the locks.
 func (p *Protection) Files() []string {
 	var paths []string
-	for _, j := range p.journals() {
+	for _, j := range p.Journal {
 		paths = append(paths, j.paths()...)
 	}
 	return paths
@@ -366,7 +357,7 @@ func (p *Protection) Files() []string {
 // governed as it should be: all that the agent reads, and where links lead.
 func (p *Protection) Watched(lookup func(string) (string, bool)) []string {
 	var paths []string
-	for _, j := range p.journals() {
+	for _, j := range p.Journal {
 		paths = append(paths, j.Path, j.Target)
 	}
 	if agent, err := AgentFor(p.Agent, nil); err == nil {
@@ -382,7 +373,7 @@ func (p *Protection) Covers(server string) bool { return slices.Contains(p.Serve
 // Busy reports whether somebody is rewriting one of the files, or putting it back,
 // at this moment: what stands in them is about to change.
 func (p *Protection) Busy() bool {
-	return slices.ContainsFunc(p.journals(), func(j *fileJournal) bool {
+	return slices.ContainsFunc(p.Journal, func(j *fileJournal) bool {
 		var locked *LockedError
 		return errors.As(isLocked(j.Lock, j.Path), &locked) && locked.brief
 	})
@@ -402,9 +393,7 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 			l.release()
 		}
 	}()
-	journals := p.journals()
-	slices.SortFunc(journals, func(a, b *fileJournal) int { return strings.Compare(a.Target, b.Target) })
-	for _, j := range journals {
+	for _, j := range slices.SortedFunc(slices.Values(p.Journal), func(a, b *fileJournal) int { return strings.Compare(a.Target, b.Target) }) {
 		if j.settled() {
 			continue
 		}
@@ -419,8 +408,8 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 	}
 	var reports []Report
 	var failed []error
-	for _, text := range p.Journal {
-		report, err := restore(text, step)
+	for _, j := range p.Journal {
+		report, err := j.restore(step)
 		if err != nil {
 			err = fmt.Errorf("put %s back: %w", report.Path, err)
 		}
@@ -429,7 +418,7 @@ func (p *Protection) restore(step func(string)) ([]Report, error) {
 	if err := errors.Join(failed...); err != nil {
 		return reports, err
 	}
-	return reports, dropSuperseded(journals)
+	return reports, dropSuperseded(p.Journal)
 }
 
 // anywhere is the working directory of an agent that may be started in any: what
@@ -642,7 +631,7 @@ func (p *Plan) wasIn(f *planned) []entryWas {
 
 func (p *Plan) journalOf(f *planned) *fileJournal {
 	for _, l := range p.env.Lasting {
-		for _, j := range l.journals() {
+		for _, j := range l.Journal {
 			if l.ID == p.env.Renew && j.Target == f.file.path {
 				return j
 			}
