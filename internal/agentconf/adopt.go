@@ -118,8 +118,7 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	if err != nil {
 		return err
 	}
-	doc, settled, err := parseSettled(now, f.syntax(), settleShortly)
-	now = settled
+	doc, err := parseSettled(now, f.syntax(), settleShortly)
 	if err != nil {
 		return err
 	}
@@ -251,12 +250,8 @@ func (p *Plan) Drift() ([]Drift, error) {
 // shownFixed reports whether an entry that can't be changed is one of those that a
 // person was warned of.
 func (p *Plan) shownFixed(now *Source, e *Entry) bool {
-	for s, was := range each(p.found) {
-		if s.file.path == now.file.path && slices.Equal(was.Path, e.Path) && was.fixed != "" {
-			return edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
-		}
-	}
-	return false
+	s, was := sameEntry(p.found, now, e)
+	return was != nil && was.fixed != "" && edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
 }
 
 // Stamp is a short text that changes whenever a file of the agent does: with it,

@@ -228,7 +228,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 	if s.file, err = readFile(target); err != nil {
 		return nil, err
 	}
-	if s.doc, s.file, err = parseSettled(s.file, syntax, settleShortly); err != nil {
+	if s.doc, err = parseSettled(s.file, syntax, settleShortly); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.doc.Root().Kind() != edit.Object {

@@ -284,23 +284,22 @@ const (
 
 // parseSettled reads a file, giving a writer who is at it a moment to finish. What is
 // doubtful in it is left to the caller.
-// It returns the file that was parsed: now, or what came after it. With an error
-// it is the one read last.
-func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.Document, *file, error) {
+// Then now is what came after it.
+func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.Document, error) {
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
 	for {
 		doc, err := syntax.Read(now.data)
 		if err == nil || time.Now().After(deadline) {
-			return doc, now, err
+			return doc, err
 		}
 		<-tick.C
 		again, failed := readFile(now.path)
 		if failed != nil {
-			return nil, now, err
+			return nil, err
 		}
-		now = again
+		*now = *again
 	}
 }
 

@@ -36,7 +36,7 @@ func lookAtFile(path string, syntax edit.Syntax) (*edit.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, _, err := parseSettled(f, syntax, settleShortly)
+	doc, err := parseSettled(f, syntax, settleShortly)
 	if err == nil {
 		doc, err = edit.Certain(doc, nil)
 	}

@@ -516,18 +516,24 @@ func outrunBy(tries int) error { return fmt.Errorf("%w, %d times over", errChang
 // asShown makes sure that the files name the servers that they named when the plan
 // was made, and no others: a person may have agreed to those.
 func (p *Plan) asShown(shown []*Source) error {
-	type key struct{ file, path string }
-	before := map[key]*Entry{}
-	for s, e := range each(shown) {
-		before[key{s.file.path, edit.Pointer(e.Path)}] = e
-	}
 	for s, e := range each(p.found) {
-		was := before[key{s.file.path, edit.Pointer(e.Path)}]
+		_, was := sameEntry(shown, s, e)
 		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
 			return fmt.Errorf("%w: server %s in %s is not what it was when it was looked at first; nothing was rewritten, look again", errChanged, e.ID, s.Path)
 		}
 	}
 	return nil
+}
+
+// sameEntry returns the entry that stands in the same place in other sources, nil
+// when there is none.
+func sameEntry(sources []*Source, of *Source, e *Entry) (*Source, *Entry) {
+	for s, other := range each(sources) {
+		if s.file.path == of.file.path && slices.Equal(other.Path, e.Path) {
+			return s, other
+		}
+	}
+	return nil, nil
 }
 
 // unplanned refuses a server that came in since the files were read.
@@ -563,8 +569,7 @@ func (p *Plan) readBack(f *planned, text []byte) error {
 
 // rebase makes the same changes to what the file holds now.
 func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
-	doc, settled, err := parseSettled(now, f.syntax(), settleFor)
-	*now = *settled
+	doc, err := parseSettled(now, f.syntax(), settleFor)
 	if err == nil && f.clean != nil {
 		doc, _, err = p.without(f, doc)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aymanbagabas/go-udiff"
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
@@ -163,11 +164,7 @@ func (p *Pointing) Prepare(line Line) error {
 }
 
 func (p *Pointing) work(found *Found) (*pointed, error) {
-	folder := p.folder
-	if folder == "" { // only to show it
-		folder = filepath.Join(p.parent, p.line.Session)
-	}
-	out, err := p.to.point(p.env, found, p.line, filepath.Join(folder, copyName))
+	out, err := p.to.point(p.env, found, p.line, p.copyPath())
 	if err == nil && len(out.value) > mostInVariable {
 		err = fmt.Errorf("there is too much for the variable %s; have the files rewritten, with --rewrite", out.name)
 	}
@@ -213,7 +210,7 @@ func (p *Pointing) Apply() error {
 		}
 	}
 	if p.out.copy != nil {
-		if err := writeCopy(filepath.Join(p.folder, copyName), p.out.copy); err != nil {
+		if err := writeCopy(p.copyPath(), p.out.copy); err != nil {
 			return err
 		}
 	}
@@ -257,9 +254,7 @@ func (p *Pointing) Diff() string {
 	if p.out.copy == nil {
 		return ""
 	}
-	text := strings.TrimSuffix(string(p.out.copy), "\n")
-	return fmt.Sprintf("--- /dev/null\n+++ %s\n@@ -0,0 +1,%d @@\n+%s\n", p.copyPath(), 1+strings.Count(text, "\n"),
-		strings.ReplaceAll(text, "\n", "\n+"))
+	return udiff.Unified("/dev/null", p.copyPath(), "", string(p.out.copy))
 }
 
 func (p *Pointing) copyPath() string {

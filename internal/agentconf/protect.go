@@ -109,12 +109,12 @@ func (p *Plan) keepAltered() error {
 		if f.clean == nil || !f.clean.altered {
 			continue
 		}
-		path, err := f.file.copyBeside(alteredSuffix, p.notes())
+		said, err := f.file.keepAltered(p.notes())
 		if err != nil {
-			return fmt.Errorf("keep the altered file: %w", err)
+			return err
 		}
 		p.step("altered kept")
-		p.warnings = append(p.warnings, "the file as it was altered is kept as "+path)
+		p.warnings = append(p.warnings, said)
 	}
 	return nil
 }

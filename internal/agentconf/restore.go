@@ -152,9 +152,12 @@ func (r *restorer) file(path string) error {
 			return nil
 		}
 		if out.altered {
-			if err := r.keepAltered(now, &out); err != nil {
+			said, err := now.keepAltered(r.j.Notes)
+			if err != nil {
 				return err
 			}
+			r.step("altered kept")
+			out.notes = append(out.notes, said)
 		}
 		err = now.replace(out.text, r.j.Notes, r.step)
 		if backup, failed := readFile(r.j.Backup); failed == nil && bytes.Equal(backup.data, out.text) {
@@ -179,11 +182,7 @@ func (r *restorer) file(path string) error {
 
 // undo works out what the file should hold.
 func (r *restorer) undo(now *file) (taken, error) {
-	doc, settled, err := parseSettled(now, r.j.syntax(), settleFor)
-	*now = *settled
-	if err == nil {
-		err = (&taker{doc: doc, before: r.j.Entries}).doubt()
-	}
+	doc, err := now.parse(r.j.syntax(), r.j.Entries)
 	if err != nil {
 		backup, failed := readFile(r.j.Backup)
 		if failed != nil || digest(backup.data) != r.j.Original {
@@ -204,6 +203,16 @@ func (r *restorer) undo(now *file) (taken, error) {
 	return out, err
 }
 
+// parse parses what a file holds now, in which it must be certain what of ours
+// stands in it.
+func (f *file) parse(syntax edit.Syntax, before []entryWas) (*edit.Document, error) {
+	doc, err := parseSettled(f, syntax, settleFor)
+	if err == nil {
+		err = (&taker{doc: doc, before: before}).doubt()
+	}
+	return doc, err
+}
+
 // placeOf says where a text did not parse, and nothing of what stands there.
 func placeOf(err error) string {
 	var syntax *edit.SyntaxError
@@ -213,15 +222,14 @@ func placeOf(err error) string {
 	return fmt.Sprintf(" (line %d, column %d)", syntax.Line, syntax.Column)
 }
 
-// keepAltered keeps what somebody wrote and we are about to overwrite.
-func (r *restorer) keepAltered(now *file, out *taken) error {
-	path, err := now.copyBeside(alteredSuffix, r.j.Notes)
+// keepAltered keeps what somebody wrote and we are about to overwrite, and says
+// where.
+func (f *file) keepAltered(notes notebook) (said string, err error) {
+	path, err := f.copyBeside(alteredSuffix, notes)
 	if err != nil {
-		return fmt.Errorf("keep the altered file: %w", err)
+		return "", fmt.Errorf("keep the altered file: %w", err)
 	}
-	r.step("altered kept")
-	out.notes = append(out.notes, "the file as it was altered is kept as "+path)
-	return nil
+	return "the file as it was altered is kept as " + path, nil
 }
 
 // dropBackup removes the backup, now that it is not needed any more.

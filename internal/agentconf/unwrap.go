@@ -81,11 +81,7 @@ func (u *unwrapper) once() error {
 	if err != nil {
 		return err
 	}
-	doc, settled, err := parseSettled(now, syntaxFor(now.data, u.report.Path, u.target), settleFor)
-	*now = *settled
-	if err == nil {
-		err = (&taker{doc: doc}).doubt()
-	}
+	doc, err := now.parse(syntaxFor(now.data, u.report.Path, u.target), nil)
 	if err != nil {
 		return u.replaceBroken(now, backups, err)
 	}
