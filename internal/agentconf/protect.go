@@ -177,14 +177,15 @@ func (b notebook) dropCopy(target, path, original string) error {
 	if err != nil || digest(copied.data) != original {
 		return nil // gone, or not ours: what it holds may be needed
 	}
-	return b.removeCopy(target, path)
+	return b.removeBackup(target, path, func(string) {})
 }
 
-// removeCopy removes a backup, and the note of it.
-func (b notebook) removeCopy(target, path string) error {
+// removeBackup removes a backup, and the note of it.
+func (b notebook) removeBackup(target, path string, step func(string)) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the backup: %w", err)
 	}
+	step("backup removed")
 	return errors.Join(b.forget(target, path), syncFolder(filepath.Dir(path)))
 }
 

@@ -82,6 +82,9 @@ func (j *fileJournal) restore(step func(string)) (Report, error) {
 	if j.settled() {
 		return r.report, nil
 	}
+	if backup, err := readFile(j.Backup); err == nil {
+		r.backups = []*file{backup}
+	}
 	lock := joinLock(j.Lock, j.Notes)
 	if lock != nil {
 		defer lock.f.Close()
@@ -96,19 +99,25 @@ func (j *fileJournal) restore(step func(string)) (Report, error) {
 	return r.report, r.dropBackup()
 }
 
-// restorer puts one file back.
+// restorer puts one file back: by its journal, or by what our lines say themselves
+// and the backups beside it.
 type restorer struct {
-	j       *fileJournal
+	j       *fileJournal // by hand it says where the file is, and no more
+	byHand  bool
+	backups []*file // the latest first
 	step    func(string)
 	report  Report
-	foreign bool // another session has lines in the file, and may need the backup
+	text    []byte // that the file holds now
+	foreign bool   // another session has lines in the file, and may need the backup
 }
+
+func (r *restorer) note(notes ...string) { r.report.Notes = union(r.report.Notes, notes) }
 
 // files restores the file that was rewritten, and the one that has taken its
 // place should a link have been replaced meanwhile, or the file by a link.
 func (r *restorer) files() error {
 	r.step("agent locked")
-	r.report.Notes = union(r.report.Notes, sweepTemps(r.j.Target, r.j.Notes))
+	r.note(sweepTemps(r.j.Target, r.j.Notes)...)
 	if info, err := os.Lstat(r.j.Target); err != nil || info.Mode()&fs.ModeSymlink == 0 {
 		if err := r.file(r.j.Target); err != nil {
 			return err
@@ -148,7 +157,8 @@ func (r *restorer) file(path string) error {
 		}
 		r.foreign = r.foreign || out.foreign && !r.j.Beside
 		if bytes.Equal(out.text, now.data) {
-			r.report.Notes = union(r.report.Notes, out.notes)
+			r.note(out.notes...)
+			r.text = now.data
 			return nil
 		}
 		if out.altered {
@@ -160,8 +170,8 @@ func (r *restorer) file(path string) error {
 			out.notes = append(out.notes, said)
 		}
 		err = now.replace(out.text, r.j.Notes, r.step)
-		if backup, failed := readFile(r.j.Backup); failed == nil && bytes.Equal(backup.data, out.text) {
-			err = now.orSwap(backup, err, r.step)
+		if i := slices.IndexFunc(r.backups, func(b *file) bool { return bytes.Equal(b.data, out.text) }); i >= 0 {
+			err = now.orSwap(r.backups[i], err, r.step)
 		}
 		if errors.Is(err, errChanged) {
 			continue
@@ -169,7 +179,7 @@ func (r *restorer) file(path string) error {
 		if err != nil {
 			return err
 		}
-		r.report.Notes = union(r.report.Notes, out.notes)
+		r.note(out.notes...)
 		r.report.State = Merged
 		if digest(out.text) == r.j.Original {
 			r.report.State = Restored
@@ -182,25 +192,45 @@ func (r *restorer) file(path string) error {
 
 // undo works out what the file should hold.
 func (r *restorer) undo(now *file) (taken, error) {
-	doc, err := now.parse(r.j.syntax(), r.j.Entries)
-	if err != nil {
-		backup, failed := readFile(r.j.Backup)
-		if failed != nil || digest(backup.data) != r.j.Original {
-			return taken{}, fmt.Errorf("restore %s: it does not parse any more (%w), and there is no good backup at %s", now.path, err, r.j.Backup)
-		}
+	syntax := r.j.syntax()
+	if r.byHand {
+		syntax = syntaxFor(now.data, r.j.Path, r.j.Target)
+	}
+	doc, err := now.parse(syntax, r.j.Entries)
+	backup, bad := r.goodBackup(now)
+	switch {
+	case err != nil && bad != nil:
+		return taken{}, fmt.Errorf("restore %s: it does not parse any more (%w), and %w", now.path, err, bad)
+	case err != nil:
 		return taken{text: backup.data, altered: true,
 			notes: []string{"the file did not parse any more" + placeOf(err) + " and is put back as it was"}}, nil
+	case r.byHand:
+		return takeBackBy(doc, r.backups)
 	}
 	out, err := takeBack(doc, r.j.Entries, r.j.Line.Session, r.j.Line.Shim)
 	if err == nil && (digest(now.data) != r.j.Written || digest(out.text) == r.j.Original) {
 		return out, nil
 	}
 	// Nobody wrote to it, and yet the way back leads elsewhere: then the backup.
-	backup, failed := readFile(r.j.Backup)
-	if failed == nil && digest(backup.data) == r.j.Original {
+	if bad == nil {
 		return taken{text: backup.data, altered: digest(now.data) != r.j.Written, notes: []string{"put back from the backup"}}, nil
 	}
 	return out, err
+}
+
+// goodBackup returns the backup that may take the place of the file.
+func (r *restorer) goodBackup(now *file) (*file, error) {
+	switch {
+	case !r.byHand && len(r.backups) == 1 && digest(r.backups[0].data) == r.j.Original:
+		return r.backups[0], nil
+	case !r.byHand:
+		return nil, fmt.Errorf("there is no good backup at %s", r.j.Backup)
+	case len(r.backups) == 0:
+		return nil, errors.New("there is no backup of it")
+	case !namesUs(now):
+		return nil, fmt.Errorf("nothing of ours is in it; %s is a backup", r.backups[0].path)
+	}
+	return r.ownBackup()
 }
 
 // parse parses what a file holds now, in which it must be certain what of ours
@@ -244,16 +274,14 @@ func (r *restorer) dropBackup() error {
 	switch {
 	case r.report.State == Missing:
 		r.report.Backup = r.j.Backup
-		r.report.Notes = union(r.report.Notes, []string{"the file was removed meanwhile and stays so; `tgctl unwrap " + r.j.Path + "` puts back " + r.j.Backup})
+		r.note("the file was removed meanwhile and stays so; `tgctl unwrap " + r.j.Path + "` puts back " + r.j.Backup)
 		return nil
 	case err != nil || digest(backup.data) != r.j.Original && digest(backup.data) != r.j.Written: // by a swap that was cut short
 		r.report.Backup = r.j.Backup
-		r.report.Notes = union(r.report.Notes, []string{r.j.Backup + " is not the backup that was made, and stays"})
+		r.note(r.j.Backup + " is not the backup that was made, and stays")
 		return nil
 	}
-	err = r.j.Notes.removeCopy(r.j.Target, r.j.Backup)
-	r.step("backup removed")
-	return err
+	return r.j.Notes.removeBackup(r.j.Target, r.j.Backup, r.step)
 }
 
 // union appends what is not there yet: a file may be gone over more than once.
