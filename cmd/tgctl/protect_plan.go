@@ -134,20 +134,19 @@ func (p *protecting) prepare(names []string) error {
 	var failed []error
 	for _, name := range names {
 		agent, err := agentconf.AgentFor(name, nil)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		if is := p.keptOf(name); p.repair && len(is) > 0 {
-			for _, is := range is {
+		kept := p.keptOf(name)
+		switch {
+		case err != nil:
+		case !p.repair:
+			err = p.addNamed(agent, env)
+		case len(kept) == 0:
+			err = fmt.Errorf("%s is not protected; `tgctl protect %s` protects it", name, name)
+		default:
+			for _, is := range kept {
 				failed = append(failed, p.add(is, is))
 			}
-			continue
-		} else if p.repair {
-			failed = append(failed, fmt.Errorf("%s is not protected; `tgctl protect %s` protects it", name, name))
-			continue
 		}
-		failed = append(failed, p.addNamed(agent, env))
+		failed = append(failed, err)
 	}
 	if p.repair && len(names) == 0 {
 		for _, is := range p.kept {

@@ -98,6 +98,7 @@ func (p *Plan) takeLocked(f *planned, found *file) error {
 	if f.file, err = readFile(found.path); err != nil {
 		return err
 	}
+	f.base, f.doc = f.file, f.sources[0].doc
 	if !bytes.Equal(f.file.data, found.data) {
 		return errChanged
 	}

@@ -107,14 +107,14 @@ type Entry struct {
 	// Command and Args are those of the server behind it.
 	Protected bool
 
-	fixed  string    // why it cannot be rewritten, empty when it can
-	form   form      // what its parts are called
-	limits []limit   // what has to be raised in it
-	vars   variables // how its texts refer to variables
-	ours   *ourLine  // what of ours stands in the entry, nil when nothing does
-	sets   setFor    // the variables that are set for it where From has a word in that
-	offers bool      // it is the tools of an extension
-	inner  bool      // Path leads into the server's entry, to what is started
+	fixed  string            // why it cannot be rewritten, empty when it can
+	form   form              // what its parts are called
+	limits []limit           // what has to be raised in it
+	vars   variables         // how its texts refer to variables
+	ours   *ourLine          // what of ours stands in the entry, nil when nothing does
+	sets   map[string]string // the variables that files set for it, as written, where From has a word in that
+	offers bool              // it is the tools of an extension
+	inner  bool              // Path leads into the server's entry, to what is started
 }
 
 // Off is why an agent does not start a server.
@@ -243,7 +243,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 func (s *Source) addServers(scope string, path []string, types ...string) []*Entry {
 	from := len(s.Entries)
 	add := func(value edit.Node, id, step string) {
-		e := readEntry(value, types...)
+		e := usualForm.read(value, types...)
 		e.ID, e.Scope, e.File, e.vars = strings.ToValidUTF8(id, "\ufffd"), scope, s.Path, s.vars
 		e.Path = append(slices.Clip(path), step)
 		s.Entries = append(s.Entries, e)
@@ -266,11 +266,7 @@ func (e *Entry) enter(f form, member string, node edit.Node) {
 	e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
 }
 
-// readEntry reads a server of the usual form: a command, arguments, and an
-// environment.
-func readEntry(n edit.Node, types ...string) *Entry { return usualForm.read(n, types...) }
-
-// read reads a server of this form.
+// read reads a server of this form: a command, arguments, and an environment.
 func (f form) read(node edit.Node, types ...string) *Entry {
 	e := &Entry{form: f}
 	n := f.of(node)

@@ -34,30 +34,21 @@ const (
 
 func (codex) Name() string { return "codex" }
 
-func (c codex) Files(env Env) []string {
-	var paths []string
-	for _, l := range c.layers(env) {
-		paths = append(paths, l.path)
-	}
-	return paths
-}
-
-// codexLayer is one of the files.
-type codexLayer struct{ path, scope string }
+func (c codex) Files(env Env) []string { return pathsOf(c.layers(env)) }
 
 // layers are the files that may be rewritten, the weakest first.
-func (c codex) layers(env Env) []codexLayer {
+func (c codex) layers(env Env) []scoped {
 	if env.Config != "" {
-		return []codexLayer{{env.Config, scopeUser}}
+		return []scoped{{env.Config, scopeUser}}
 	}
 	folder := c.folder(env)
-	layers := []codexLayer{{filepath.Join(folder, codexFile), scopeUser}}
+	layers := []scoped{{filepath.Join(folder, codexFile), scopeUser}}
 	for _, name := range env.flags("-p", "--profile") {
-		layers = append(layers, codexLayer{filepath.Join(folder, name+"."+codexFile), scopeCodexProfile})
+		layers = append(layers, scoped{filepath.Join(folder, name+"."+codexFile), scopeCodexProfile})
 	}
 	for _, dir := range slices.Backward(upwards(realPath(c.cwd(env)))) {
 		if path := filepath.Join(dir, ".codex", codexFile); path != layers[0].path {
-			layers = append(layers, codexLayer{path, scopeProject})
+			layers = append(layers, scoped{path, scopeProject})
 		}
 	}
 	return layers
@@ -293,7 +284,7 @@ func (server *codexServer) entry(n edit.Node, name string) *Entry {
 	if !says && (server.command == "" || !tooTight(n)) {
 		return nil
 	}
-	e := readEntry(n)
+	e := usualForm.read(n)
 	switch {
 	case !codexNames.MatchString(name):
 		e.Ungoverned = "not a server: codex starts none of such a name"

@@ -85,7 +85,7 @@ func (f *Found) leaveFixed() {
 func (p *Plan) warnOurs() {
 	for _, f := range p.files {
 		for _, e := range f.governed() {
-			if e.ours == nil && setsOurs(e.form.of(f.doc().At(e.Path))) {
+			if e.ours == nil && setsOurs(e.form.of(f.doc.At(e.Path))) {
 				p.warnings = append(p.warnings, fmt.Sprintf("server %s in %s sets %s or %s, which are ThoughtGate's own: others take their place", e.ID, f.path, envSocket, envSession))
 			}
 			switch {

@@ -65,6 +65,17 @@ func readAnybodys(path string) (*file, error) {
 	return &file{path: path, data: data}, err
 }
 
+// scoped is where a file lies, and what the agent calls it.
+type scoped struct{ path, scope string }
+
+func pathsOf(files []scoped) []string {
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
+
 // format is how an agent writes a file that names servers.
 type format struct {
 	syntax edit.Syntax

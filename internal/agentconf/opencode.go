@@ -40,26 +40,17 @@ const inVariable = "spelled out in a variable"
 
 func (opencode) Name() string { return "opencode" }
 
-func (o opencode) Files(env Env) []string {
-	var paths []string
-	for _, at := range o.places(env) {
-		paths = append(paths, at.path)
-	}
-	return paths
-}
-
-// opencodePlace is where opencode looks for a file.
-type opencodePlace struct{ path, scope string }
+func (o opencode) Files(env Env) []string { return pathsOf(o.places(env)) }
 
 // places are where opencode looks, the strongest first.
-func (o opencode) places(env Env) []opencodePlace {
+func (o opencode) places(env Env) []scoped {
 	if env.Config != "" {
-		return []opencodePlace{{env.Config, scopeUser}}
+		return []scoped{{env.Config, scopeUser}}
 	}
-	var all []opencodePlace
+	var all []scoped
 	in := func(dir, scope string, more ...string) {
 		for _, name := range append(slices.Clip(opencodeNames), more...) {
-			all = append(all, opencodePlace{filepath.Join(dir, name), scope})
+			all = append(all, scoped{filepath.Join(dir, name), scope})
 		}
 	}
 	if dir := env.path("OPENCODE_CONFIG_DIR", ""); dir != "" {
@@ -79,7 +70,7 @@ func (o opencode) places(env Env) []opencodePlace {
 		}
 	}
 	if path := env.path("OPENCODE_CONFIG", ""); path != "" {
-		all = append(all, opencodePlace{path, scopeVariable})
+		all = append(all, scoped{path, scopeVariable})
 	}
 	in(o.folder(env), scopeUser, "config.json")
 	return all

@@ -107,7 +107,7 @@ func (p *Plan) read() error {
 	if err := p.refuseFixed(); err != nil {
 		return err
 	}
-	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && f.clean == nil })
+	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && !f.cleaned })
 	for _, f := range p.files {
 		if !utf8.ValidString(f.path) || !utf8.ValidString(f.file.path) {
 			return fmt.Errorf("the path %q is not UTF-8", f.path)
@@ -146,7 +146,7 @@ func (p *Plan) find() (*Found, error) {
 func (p *Plan) add(s *Source) {
 	f := p.fileAt(s.file.path)
 	if f == nil {
-		f = &planned{path: s.Path, file: s.file}
+		f = &planned{path: s.Path, file: s.file, base: s.file, doc: s.doc}
 		p.files = append(p.files, f)
 	}
 	f.sources = append(f.sources, s)
@@ -202,7 +202,7 @@ func (p *Plan) refuseEmpty(found *Found) error {
 	}
 	where := strings.Join(paths, ", ")
 	switch {
-	case p.env.Renew != "" && slices.ContainsFunc(p.files, func(f *planned) bool { return f.clean != nil }):
+	case p.env.Renew != "" && slices.ContainsFunc(p.files, func(f *planned) bool { return f.cleaned }):
 		return nil // lines of ours are still to be taken out
 	case count == 0 && len(left) > 0:
 		return empty("%s that can be governed: %s (%s)", noServers, where, strings.Join(left, "; "))
@@ -287,8 +287,14 @@ type planned struct {
 	text    []byte // what is to be written
 	before  []entryWas
 	j       *fileJournal
-	stored  []byte   // the journal that was given out last
-	clean   *cleaned // the file without the lines that are made again, nil when there are none
+	stored  []byte // the journal that was given out last
+	beside  bool   // it holds lines that last, and that are not the plan's to change
+
+	// The file as it would be without the lines that are made again.
+	base    *file
+	doc     *edit.Document
+	cleaned bool // there are some
+	altered bool // something that somebody wrote has to give way for it
 }
 
 // governed are the entries of a file that are rewritten, each once.
@@ -407,7 +413,7 @@ func (p *Plan) Unlock() {
 // there already serves if it is the same; a different one stays, and is told of.
 func (p *Plan) Backup() error {
 	for _, f := range p.files {
-		path, err := p.backUp(f.base(), f.display())
+		path, err := p.backUp(f.base, f.display())
 		if err != nil {
 			return fmt.Errorf("back up %s: %w", f.path, err)
 		}
@@ -421,7 +427,7 @@ func (p *Plan) Backup() error {
 
 // prepare works out the new text of one file, and its journal.
 func (p *Plan) prepare(f *planned, line Line) error {
-	text, before, err := rewrite(f.doc(), f.governed(), line)
+	text, before, err := rewrite(f.doc, f.governed(), line)
 	if err != nil {
 		return err
 	}
@@ -429,8 +435,8 @@ func (p *Plan) prepare(f *planned, line Line) error {
 	f.j = &fileJournal{
 		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
 		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks(),
-		Original: digest(f.base().data), Written: digest(text), Line: line, Entries: before,
-		Notes: p.notes(), Beside: f.holdsLasting(), Superseded: p.superseded(f),
+		Original: digest(f.base.data), Written: digest(text), Line: line, Entries: before,
+		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
 	}
 	return nil
 }
@@ -570,7 +576,7 @@ func (p *Plan) readBack(f *planned, text []byte) error {
 // rebase makes the same changes to what the file holds now.
 func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
 	doc, err := parseSettled(now, f.syntax(), settleFor)
-	if err == nil && f.clean != nil {
+	if err == nil && f.cleaned {
 		doc, _, err = p.without(f, doc)
 	}
 	if err != nil {

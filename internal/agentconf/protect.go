@@ -106,7 +106,7 @@ func (p *Plan) unlockFinished() {
 // has to give way.
 func (p *Plan) keepAltered() error {
 	for _, f := range p.files {
-		if f.clean == nil || !f.clean.altered {
+		if !f.altered {
 			continue
 		}
 		said, err := f.file.keepAltered(p.notes())
@@ -165,7 +165,7 @@ func (p *Plan) dropNewBackups() error {
 	var failed []error
 	for _, f := range p.files {
 		if j := p.journalOf(f); j == nil || j.Backup != f.backup {
-			failed = append(failed, p.notes().dropCopy(f.file.path, f.backup, digest(f.base().data)))
+			failed = append(failed, p.notes().dropCopy(f.file.path, f.backup, digest(f.base.data)))
 		}
 	}
 	return errors.Join(failed...)
@@ -532,28 +532,6 @@ func (p *Plan) findBelow(t traveller, env Env, found *Found) error {
 	return nil
 }
 
-// cleaned is a file without the lines that are made again.
-type cleaned struct {
-	file    *file
-	doc     *edit.Document
-	altered bool // something that somebody wrote had to give way
-}
-
-// base is the file as it would be without us.
-func (f *planned) base() *file {
-	if f.clean != nil {
-		return f.clean.file
-	}
-	return f.file
-}
-
-func (f *planned) doc() *edit.Document {
-	if f.clean != nil {
-		return f.clean.doc
-	}
-	return f.sources[0].doc
-}
-
 // cleanOurs tells apart what lines of ours there are. Those of another rewrite
 // that lasts are left alone; those of the one that is being made again are put
 // in afresh, over the file as it would be without them.
@@ -561,24 +539,24 @@ func (p *Plan) cleanOurs() error {
 	for _, f := range p.files {
 		mine := false
 		for _, e := range each(f.sources) {
-			if p.env.lasting(e.ours, p.shim) == nil {
+			if !p.env.lasts(e.ours, p.shim) {
 				continue
 			}
 			e.ours.renewed = e.ours.session == p.env.Renew
 			e.Protected = !e.ours.renewed
-			mine = mine || e.ours.renewed
+			mine, f.beside = mine || e.ours.renewed, f.beside || e.Protected
 		}
 		if !mine && len(p.wasIn(f)) == 0 {
 			continue
 		}
-		doc, out, err := p.without(f, f.sources[0].doc)
+		doc, out, err := p.without(f, f.doc)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.path, err)
 		}
 		p.warnings = union(p.warnings, out.notes)
-		at := *f.file
-		at.data = out.text
-		f.clean = &cleaned{&at, doc, out.altered}
+		base := *f.file
+		base.data = out.text
+		f.base, f.doc, f.cleaned, f.altered = &base, doc, true, out.altered
 	}
 	return nil
 }
@@ -592,16 +570,12 @@ func (p *Plan) without(f *planned, doc *edit.Document) (*edit.Document, taken, e
 	return doc, out, err
 }
 
-// lasting returns the rewrite that lasts to which a line belongs, nil for none.
-// What the line says of itself is not enough: it has to start the shim of that
-// rewrite, or this one.
-func (env Env) lasting(line *ourLine, shim string) *Protection {
-	for _, l := range env.Lasting {
-		if line != nil && l.ID == line.session && (l.wrote(line.shim) || sameFile(line.shim, shim)) {
-			return l
-		}
-	}
-	return nil
+// lasts reports whether a line belongs to a rewrite that lasts. What the line says
+// of itself is not enough: it has to start the shim of that rewrite, or this one.
+func (env Env) lasts(line *ourLine, shim string) bool {
+	return line != nil && slices.ContainsFunc(env.Lasting, func(l *Protection) bool {
+		return l.ID == line.session && (l.wrote(line.shim) || sameFile(line.shim, shim))
+	})
 }
 
 // keeps reports whether a rewrite that lasts has its backup at path.
@@ -639,15 +613,4 @@ func (p *Plan) journalOf(f *planned) *fileJournal {
 		}
 	}
 	return nil
-}
-
-// holdsLasting reports whether the file holds lines that last, and that are not
-// the plan's to change.
-func (f *planned) holdsLasting() bool {
-	for _, s := range f.sources {
-		if slices.ContainsFunc(s.Entries, func(e *Entry) bool { return e.Protected }) {
-			return true
-		}
-	}
-	return false
 }

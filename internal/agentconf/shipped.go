@@ -59,24 +59,24 @@ func (p *Plan) cwdOf(s *Source, e *Entry) string {
 	return absolute(said, project)
 }
 
-// setFor are the variables that files set for a server: names, and values as written.
-type setFor map[string]string
-
-// add takes up what an environment says, over what was there.
-func (s setFor) add(env edit.Node) {
-	for name, value := range env.Members() {
-		s[name.Text()] = value.Text()
-	}
-}
-
 // markShipped notes for each entry of a source whether it comes with a project,
 // and which variables are set for it: both travel in the shim's own arguments.
 func (s *Source) markShipped(env Env) {
 	for _, e := range s.Entries {
 		if s.isShipped(e.Scope, env) {
-			e.From, e.sets = s.Path, setFor{}
-			e.sets.add(e.form.of(s.doc.At(e.Path)).env())
+			e.share(s.Path, e.form.of(s.doc.At(e.Path)).env())
 		}
+	}
+}
+
+// share notes that a project's file says something of a server, and sets these
+// variables for it, over those that were set.
+func (e *Entry) share(from string, env edit.Node) {
+	if e.From = cmp.Or(e.From, from); e.sets == nil {
+		e.sets = map[string]string{}
+	}
+	for name, value := range env.Members() {
+		e.sets[name.Text()] = value.Text()
 	}
 }
 
@@ -109,23 +109,13 @@ func (p *Plan) shareShipped(sources []*Source) {
 				continue
 			}
 			for name, said := range s.doc.At(m.servers).Members() {
-				shareWith(sources, name.Text(), s.Path, said.Member(m.env))
+				for _, e := range each(sources) {
+					if e.ID == name.Text() {
+						e.share(s.Path, said.Member(m.env))
+					}
+				}
 			}
 		}
-	}
-}
-
-// shareWith notes that a project's file says something of a server, and sets these
-// variables for it.
-func shareWith(sources []*Source, id, from string, env edit.Node) {
-	for _, e := range each(sources) {
-		if e.ID != id {
-			continue
-		}
-		if e.From = cmp.Or(e.From, from); e.sets == nil {
-			e.sets = setFor{}
-		}
-		e.sets.add(env)
 	}
 }
 

@@ -123,7 +123,7 @@ func governedBy(s *Source, e *Entry, env Env) Governed {
 		return ByItself
 	case e.ours == nil && !isShim(e.vars.word(e.Command, env), "", env):
 		return NotGoverned
-	case e.ours != nil && env.lasting(e.ours, "") != nil:
+	case e.ours != nil && env.lasts(e.ours, ""):
 		return ByProtect
 	case isLocked(lockPath(s.file.path), s.Path) != nil:
 		return ByWrap
@@ -142,10 +142,7 @@ func leftBeside(path string, lasting []*Protection) []Leftover {
 	for _, l := range lasting {
 		needed = append(needed, l.Backups()...)
 	}
-	entries, err := os.ReadDir(filepath.Dir(target))
-	if err != nil {
-		return nil
-	}
+	entries, _ := os.ReadDir(filepath.Dir(target))
 	var left []Leftover
 	for _, entry := range entries {
 		rest, ok := strings.CutPrefix(entry.Name(), filepath.Base(target))
@@ -204,10 +201,7 @@ func copiesOf(path string, own []string, lasting []*Protection) []Leftover {
 	var found []Leftover
 	room := int64(mostOfCopies)
 	for _, folder := range []string{dir, filepath.Join(dir, "backups"), filepath.Join(dir, stem, "backups")} {
-		entries, err := os.ReadDir(folder)
-		if err != nil {
-			continue
-		}
+		entries, _ := os.ReadDir(folder)
 		for _, entry := range entries {
 			name := entry.Name()
 			at := filepath.Join(folder, name)

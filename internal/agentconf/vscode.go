@@ -305,15 +305,9 @@ func portable(env Env) string {
 	if dir := env.path("VSCODE_PORTABLE", ""); dir != "" {
 		return dir
 	}
-	path := launcher(env)
-	if path == "" {
-		return ""
-	}
-	if !strings.Contains(path, "/") {
-		path = onPath(path, env)
-	}
-	real, err := filepath.EvalSymlinks(absolute(path, env.Cwd))
-	if err != nil {
+	path := env.program(launcher(env))
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || path == "" {
 		return ""
 	}
 	dir := filepath.Join(filepath.Dir(filepath.Dir(real)), "data") // beside bin
