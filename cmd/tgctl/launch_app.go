@@ -143,11 +143,7 @@ func (w *watch) outlast(how ended) {
 		w.tellTaken()
 	}
 	began, idle := time.Now(), time.Time{}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		w.process.reap()
-		w.catchUp()
+	w.until(lookEvery, func() { here = w.app.runs(w.seen) }, func() bool {
 		if w.claimed {
 			w.tellTaken()
 		}
@@ -157,23 +153,10 @@ func (w *watch) outlast(how ended) {
 		case idle.IsZero():
 			idle = time.Now()
 		case w.seen || w.app.found:
-			if time.Since(idle) >= lingerSettle {
-				return
-			}
-		case time.Since(began) >= w.waitFor:
-			return
+			return time.Since(idle) >= lingerSettle
+		default:
+			return time.Since(began) >= w.waitFor
 		}
-		select {
-		case <-tick.C:
-			here = w.app.runs(w.seen)
-		case <-w.signals.caught:
-			return
-		case <-w.signals.children:
-		case ev, ok := <-w.events:
-			w.note(ev, ok)
-		case <-w.lost:
-			w.lose()
-			return
-		}
-	}
+		return false
+	})
 }

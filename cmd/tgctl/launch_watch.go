@@ -201,27 +201,38 @@ func (w *watch) lose() {
 // servers which it started are in use: a launcher, which handed over to
 // something else. Any signal ends that.
 func (w *watch) linger() {
-	began := time.Now()
-	settle, quiet := time.NewTimer(lingerSettle), time.NewTimer(lingerQuiet)
-	defer settle.Stop()
-	defer quiet.Stop()
+	began, used, told := time.Now(), time.Now(), false
+	w.until(lingerQuiet/4, func() {}, func() bool {
+		switch {
+		case w.attached > 0:
+			used = time.Now()
+		case time.Since(began) < lingerSettle: // an agent that ends takes its servers with it
+			return true
+		case time.Since(used) >= lingerSettle:
+			return true
+		}
+		if !told && time.Since(began) >= lingerQuiet {
+			told = true
+			w.tell("%s has returned; the session goes on until the last server it uses has gone, or until Ctrl-C", safe(w.argv[0]))
+		}
+		return false
+	})
+}
+
+// until follows the servers until the session is over, any signal comes, or the
+// daemon is gone. look is called every now and then.
+func (w *watch) until(every time.Duration, look func(), over func() bool) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
 	for {
 		w.process.reap()
 		w.catchUp()
-		over := w.attached == 0
-		if over && time.Since(began) < lingerSettle {
-			return // an agent that ends takes its servers with it
-		}
-		if !over {
-			settle.Reset(lingerSettle)
+		if over() {
+			return
 		}
 		select {
-		case <-settle.C:
-			if over {
-				return
-			}
-		case <-quiet.C:
-			w.tell("%s has returned; the session goes on until the last server it uses has gone, or until Ctrl-C", safe(w.argv[0]))
+		case <-tick.C:
+			look()
 		case <-w.signals.caught:
 			return
 		case <-w.signals.children:

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -136,20 +134,19 @@ func (p *protecting) prepare(names []string) error {
 	var failed []error
 	for _, name := range names {
 		agent, err := agentconf.AgentFor(name, nil)
-		if err != nil {
-			failed = append(failed, err)
-			continue
-		}
-		if is := p.keptOf(name); p.repair && len(is) > 0 {
-			for _, is := range is {
+		kept := p.keptOf(name)
+		switch {
+		case err != nil:
+		case !p.repair:
+			err = p.addNamed(agent, env)
+		case len(kept) == 0:
+			err = fmt.Errorf("%s is not protected; `tgctl protect %s` protects it", name, name)
+		default:
+			for _, is := range kept {
 				failed = append(failed, p.add(is, is))
 			}
-			continue
-		} else if p.repair {
-			failed = append(failed, fmt.Errorf("%s is not protected; `tgctl protect %s` protects it", name, name))
-			continue
 		}
-		failed = append(failed, p.addNamed(agent, env))
+		failed = append(failed, err)
 	}
 	if p.repair && len(names) == 0 {
 		for _, is := range p.kept {
@@ -168,9 +165,7 @@ func (p *protecting) addNamed(agent agentconf.Agent, env agentconf.Env) error {
 	if env.Config == "" && len(agent.Files(env)) == 0 {
 		return fmt.Errorf("the agent type %s needs the file to rewrite: --config-path FILE", agent.Name())
 	}
-	var id [16]byte
-	rand.Read(id[:])
-	is := agentconf.NewProtection(hex.EncodeToString(id[:]), agent, env, agentconf.Line{Shim: p.shim, Socket: p.socket})
+	is := agentconf.NewProtection(agentconf.NewID(), agent, env, agentconf.Line{Shim: p.shim, Socket: p.socket})
 	is.Repair = !p.watchOnly
 	for _, old := range p.keptOf(agent.Name()) {
 		if old.Where.Config == env.Config {
@@ -185,25 +180,13 @@ func (p *protecting) addNamed(agent agentconf.Agent, env agentconf.Env) error {
 // add works out what there is to do to have is in the place of old, which is nil
 // where there was nothing.
 func (p *protecting) add(is, old *agentconf.Protection) error {
-	agent, err := agentconf.AgentFor(is.Agent, nil)
-	if err != nil {
-		return err
-	}
 	next := *is
 	next.Line = agentconf.Line{Shim: p.shim, Socket: p.socket, Session: is.ID}
-	env := is.Env(p.lookup)
+	from := *is
 	if p.dryRun {
-		env.Notes = "" // what a killed writer left stays as well
+		from.Where.Notes = "" // what a killed writer left stays as well
 	}
-	for _, other := range p.kept {
-		if other.ID != is.ID {
-			env.Lasting = append(env.Lasting, other)
-		}
-	}
-	plan, err := agentconf.NewPlan(agent, env, p.shim)
-	if err == nil {
-		err = plan.Prepare(next.Line)
-	}
+	plan, err := from.Plan(next.Line, p.lookup, p.kept)
 	var empty *agentconf.EmptyError
 	if p.all && errors.As(err, &empty) {
 		p.say("%s: %s", safe(is.Agent), safe(p.tildeIn(empty.Error())))

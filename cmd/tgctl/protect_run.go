@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
@@ -115,9 +114,7 @@ func (p *protecting) showServers(j *protectJob) {
 		}
 	}
 	left = append(left, p.elsewhere(j)...)
-	slices.Sort(governed)
-	slices.Sort(left)
-	governed, left = slices.Compact(governed), slices.Compact(left)
+	governed, left = unique(governed), unique(left)
 	p.say("%s: %s governed at every start: %s", safe(j.is.Agent), plural(len(governed), "server", "servers"), display.Safe(strings.Join(governed, ", ")))
 	if len(left) > 0 {
 		p.say("%s: not governed: %s", safe(j.is.Agent), display.Safe(strings.Join(left, ", ")))

@@ -151,12 +151,9 @@ func (a *app) unprotectByText(name string) (bool, error) {
 			continue
 		}
 		did = true
-		report, err := agentconf.Unwrap(path, a.rewrites())
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %s", path, trouble(path, err)))
-			continue
+		if err := a.unwrapFile(path); err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", path, err))
 		}
-		a.printUnwrapped(path, report)
 	}
 	return did, errors.Join(failed...)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -55,16 +54,12 @@ stay as they are: see tgctl unprotect.`,
 // knownConfigs are the files that agents started here would read, and that are
 // there, or were, and those that wraps have rewritten and not put back.
 func (a *app) knownConfigs() ([]string, error) {
-	cwd, err := os.Getwd()
+	env, err := a.osEnv()
 	if err != nil {
 		return nil, err
 	}
-	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: func(name string) (string, bool) {
-		value := a.getenv(name)
-		return value, value != ""
-	}}
 	paths := agentconf.Known(env)
-	for _, path := range agentconf.Strays(a.rewrites()) {
+	for _, path := range agentconf.Strays(env.Notes) {
 		if !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
@@ -106,13 +101,10 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 			}
 			continue
 		}
-		report, err := agentconf.Unwrap(full, a.rewrites())
-		if err != nil {
+		if err := a.unwrapFile(full); err != nil {
 			failed++
-			a.say("tgctl: %s: %s", safe(full), safe(trouble(full, err)))
-			continue
+			a.say("tgctl: %s: %s", safe(full), safe(err.Error()))
 		}
-		a.printUnwrapped(full, report)
 	}
 	if touched == 0 {
 		a.say("nothing of ours is in any file that the known agents read from here, or that a wrap has rewritten")
@@ -123,18 +115,22 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 	return nil
 }
 
-// trouble says why a file was not put back, without its name when that stands
-// before it already.
-func trouble(path string, err error) string {
+// unwrapFile puts a file back by what it says itself, and says what was done. The
+// error does not name the file.
+func (a *app) unwrapFile(path string) error {
+	report, err := agentconf.Unwrap(path, a.rewrites())
 	var locked *agentconf.LockedError
 	var at *fs.PathError
 	switch {
 	case errors.As(err, &locked):
-		return fmt.Sprintf("left alone: a wrap has it (process %d); it will put it back itself", locked.PID)
+		return fmt.Errorf("left alone: a wrap has it (process %d); it will put it back itself", locked.PID)
 	case errors.As(err, &at) && at.Path == path:
-		return at.Op + ": " + at.Err.Error()
+		return fmt.Errorf("%s: %w", at.Op, at.Err)
+	case err != nil:
+		return err
 	}
-	return err.Error()
+	a.printUnwrapped(path, report)
+	return nil
 }
 
 func unwrapped(state agentconf.State) string {

@@ -3,8 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -75,9 +73,7 @@ func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
 	if w.shim, err = filepath.EvalSymlinks(shim); err != nil {
 		return nil, err
 	}
-	var id [16]byte
-	rand.Read(id[:])
-	w.id = hex.EncodeToString(id[:])
+	w.id = agentconf.NewID()
 	return w, nil
 }
 

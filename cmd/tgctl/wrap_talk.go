@@ -58,19 +58,12 @@ func (w *wrapping) announce() {
 			w.detail("%s in %s does not start: %s", e.ID, e.Scope, e.NotStarted())
 		}
 	}
-	slices.Sort(governed)
-	governed = slices.Compact(governed)
-	slices.Sort(w.governed)
-	w.governed = slices.Compact(w.governed)
-	plural := "s"
-	if len(governed) == 1 {
-		plural = ""
-	}
+	governed, w.governed = unique(governed), unique(w.governed)
 	suffix := "answer questions with `tgctl approvals`"
 	if w.profile == pb.Profile_PROFILE_DEVELOPMENT {
 		suffix = "development: nothing is held back, all is recorded"
 	}
-	w.tell("governing %d server%s of %s (%s); %s", len(governed), plural, w.plan.Agent(), strings.Join(governed, ", "), suffix)
+	w.tell("governing %s of %s (%s); %s", plural(len(governed), "server", "servers"), w.plan.Agent(), strings.Join(governed, ", "), suffix)
 	if len(left) > 0 {
 		w.tell("not governed: %s", strings.Join(left, "; "))
 	}

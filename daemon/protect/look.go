@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,48 +19,46 @@ import (
 func (g *Guard) look(id string) {
 	g.work.Lock()
 	defer g.work.Unlock()
-	g.mu.Lock()
-	k := g.kept[id]
-	g.mu.Unlock()
+	k := g.of(id)
 	if k == nil {
 		return
 	}
-	if k.ending {
+	if k.Ending {
 		if _, err := g.end(g.ctx, k, ""); err != nil {
-			g.found(k, nil, k.drift, err.Error())
+			g.found(k, "", k.Decay, err.Error())
 		}
 		return
 	}
-	if k.is.Busy() {
+	if k.Protection.Busy() {
 		return
 	}
-	now := stamps(append(k.is.Watched(g.Lookup), k.is.Line.Shim))
-	if k.seen != nil && maps.Equal(now, k.seen) {
+	now := agentconf.Stamp(append(k.Protection.Watched(g.Lookup), k.Protection.Line.Shim))
+	if now == k.seen {
 		return
 	}
 	drift, problem, again := g.check(k)
 	if again {
-		now = nil
+		now = ""
 	}
 	g.found(k, now, drift, problem)
 }
 
 // found notes what a look has found, and writes down what is new: on record when
 // servers may run ungoverned, else in the log.
-func (g *Guard) found(k *kept, seen map[string]stamp, drift agentconf.Decay, problem string) {
+func (g *Guard) found(k *kept, seen string, drift agentconf.Decay, problem string) {
 	g.mu.Lock()
-	news := problem != "" && problem != k.problem
-	k.seen, k.drift, k.problem, k.checked = seen, drift, problem, time.Now()
+	news := problem != "" && problem != k.Problem
+	k.seen, k.Decay, k.Problem, k.Checked = seen, drift, problem, time.Now()
 	g.mu.Unlock()
 	if !news {
 		return
 	}
-	g.Logger.Warn("a protection is not as it should be", "agent", k.is.Agent, "problem", problem)
+	g.Logger.Warn("a protection is not as it should be", "agent", k.Protection.Agent, "problem", problem)
 	if drift.None() {
 		return
 	}
-	if err := g.note(g.ctx, k.is, "drifted", "", problem); err != nil {
-		g.Logger.Error("record the drift of a protection", "agent", k.is.Agent, "err", err)
+	if err := g.note(g.ctx, k.Protection, "drifted", "", problem); err != nil {
+		g.Logger.Error("record the drift of a protection", "agent", k.Protection.Agent, "err", err)
 	}
 }
 
@@ -71,23 +69,23 @@ func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again boo
 	var locked *agentconf.LockedError
 	switch {
 	case errors.As(err, &locked): // a wrap has lines in the file as well, and tells of what it sees
-		return k.drift, k.problem, true
+		return k.Decay, k.Problem, true
 	case err != nil:
-		return k.drift, err.Error(), true
+		return k.Decay, err.Error(), true
 	}
 	drift = plan.Decay()
-	if info, err := os.Stat(k.is.Line.Shim); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
-		return drift, fmt.Sprintf("there is no program at %s any more: the agent can't start its servers", k.is.Line.Shim), true
+	if info, err := os.Stat(k.Protection.Line.Shim); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		return drift, fmt.Sprintf("there is no program at %s any more: the agent can't start its servers", k.Protection.Line.Shim), true
 	}
-	if k.is.Line.Socket != g.Socket {
-		return drift, fmt.Sprintf("its lines name the socket %s, and this daemon listens at %s", k.is.Line.Socket, g.Socket), true
+	if k.Protection.Line.Socket != g.Socket {
+		return drift, fmt.Sprintf("its lines name the socket %s, and this daemon listens at %s", k.Protection.Line.Socket, g.Socket), true
 	}
 	if drift.None() {
 		return drift, "", false
 	}
 	lost := describe(drift)
 	switch {
-	case !k.is.Repair:
+	case !k.Protection.Repair:
 		return drift, lost, false
 	case !g.mayRepair(k):
 		return drift, fmt.Sprintf("%s; that was put right %d times within %d minutes and was undone each time, so it stays for now",
@@ -104,21 +102,11 @@ func (g *Guard) check(k *kept) (drift agentconf.Decay, problem string, again boo
 
 // plan is the rewrite as it should be.
 func (g *Guard) plan(k *kept) (*agentconf.Plan, error) {
-	agent, err := agentconf.AgentFor(k.is.Agent, nil)
-	if err != nil {
-		return nil, err
+	var all []*agentconf.Protection
+	for _, state := range g.List() {
+		all = append(all, state.Protection)
 	}
-	env := k.is.Env(g.Lookup)
-	for _, other := range g.List() {
-		if other.Protection.ID != k.is.ID {
-			env.Lasting = append(env.Lasting, other.Protection)
-		}
-	}
-	plan, err := agentconf.NewPlan(agent, env, k.is.Line.Shim)
-	if err != nil {
-		return nil, err
-	}
-	return plan, plan.Prepare(k.is.Line)
+	return k.Protection.Plan(k.Protection.Line, g.Lookup, all)
 }
 
 // describe says what has drifted, for people.
@@ -138,23 +126,17 @@ func describe(d agentconf.Decay) string {
 
 // mayRepair reports whether the lines were not put back too often just now.
 func (g *Guard) mayRepair(k *kept) bool {
-	var late []time.Time
-	for _, at := range k.repairs {
-		if time.Since(at) < repairSpan {
-			late = append(late, at)
-		}
-	}
-	k.repairs = late
-	return len(late) < mostRepairs
+	k.repairs = slices.DeleteFunc(k.repairs, func(at time.Time) bool { return time.Since(at) >= repairSpan })
+	return len(k.repairs) < mostRepairs
 }
 
 // repair makes the rewrite again, and writes down that servers may have run
 // without us.
 func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
 	tried := false
-	_, err := plan.Protect(k.is, func(next *agentconf.Protection) error {
+	_, err := plan.Protect(k.Protection, func(next *agentconf.Protection) error {
 		tried = true
-		return g.put(g.ctx, next, k.since)
+		return g.put(g.ctx, next, k.Since)
 	})
 	if !tried { // it can't be done, or whoever protects or repairs just now has done it
 		return err
@@ -162,15 +144,15 @@ func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
 	g.mu.Lock()
 	k.repairs = append(k.repairs, time.Now())
 	if err == nil {
-		k.total++
+		k.Repairs++
 	}
 	g.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	g.Logger.Warn("put the lines of a protected agent back", "agent", k.is.Agent, "reason", lost)
-	if err := g.note(g.ctx, k.is, "repaired", "", lost+"; until now they may have been started ungoverned"); err != nil {
-		g.Logger.Error("record a repair", "agent", k.is.Agent, "err", err)
+	g.Logger.Warn("put the lines of a protected agent back", "agent", k.Protection.Agent, "reason", lost)
+	if err := g.note(g.ctx, k.Protection, "repaired", "", lost+"; until now they may have been started ungoverned"); err != nil {
+		g.Logger.Error("record a repair", "agent", k.Protection.Agent, "err", err)
 	}
 	return nil
 }
@@ -181,9 +163,7 @@ func (g *Guard) repair(k *kept, plan *agentconf.Plan, lost string) error {
 func (g *Guard) End(ctx context.Context, who, id string) ([]agentconf.Report, error) {
 	g.work.Lock()
 	defer g.work.Unlock()
-	g.mu.Lock()
-	k := g.kept[id]
-	g.mu.Unlock()
+	k := g.of(id)
 	if k == nil {
 		return nil, fmt.Errorf("unprotect: there is no protection %s: %w", id, gate.ErrNotFound)
 	}
@@ -199,39 +179,39 @@ func (g *Guard) End(ctx context.Context, who, id string) ([]agentconf.Report, er
 }
 
 func (g *Guard) markEnding(ctx context.Context, k *kept, ending bool) error {
-	text, err := k.is.Text()
+	text, err := k.Protection.Text()
 	if err != nil {
 		return err
 	}
-	err = g.Store.PutProtection(ctx, &store.Protection{ID: k.is.ID, Agent: k.is.Agent, Since: k.since, Ending: ending, Text: text})
+	err = g.Store.PutProtection(ctx, &store.Protection{ID: k.Protection.ID, Agent: k.Protection.Agent, Since: k.Since, Ending: ending, Text: text})
 	if err != nil {
 		return fmt.Errorf("unprotect: %w", err)
 	}
 	g.mu.Lock()
-	k.ending, k.seen = ending, nil
+	k.Ending, k.seen = ending, ""
 	g.mu.Unlock()
 	return nil
 }
 
 // end puts the files back. g.work is held.
 func (g *Guard) end(ctx context.Context, k *kept, who string) ([]agentconf.Report, error) {
-	reports, err := k.is.Restore()
+	reports, err := k.Protection.Restore()
 	if err != nil {
 		return reports, err
 	}
-	if err := g.Store.DeleteProtection(ctx, k.is.ID); err != nil {
+	if err := g.Store.DeleteProtection(ctx, k.Protection.ID); err != nil {
 		return reports, err
 	}
 	g.mu.Lock()
-	delete(g.kept, k.is.ID)
+	delete(g.kept, k.Protection.ID)
 	g.files = nil
 	g.mu.Unlock()
 	var said []string
 	for _, r := range reports {
 		said = append(said, fmt.Sprintf("%s: %s", r.Path, r.State))
 	}
-	if err := g.note(ctx, k.is, "unprotected", who, strings.Join(said, "; ")); err != nil {
-		g.Logger.Error("record the end of a protection", "agent", k.is.Agent, "err", err)
+	if err := g.note(ctx, k.Protection, "unprotected", who, strings.Join(said, "; ")); err != nil {
+		g.Logger.Error("record the end of a protection", "agent", k.Protection.Agent, "err", err)
 	}
 	return reports, nil
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -70,16 +69,10 @@ type Guard struct {
 // kept is one protection. Its fields are written with both of the guard's locks
 // held, and read with either.
 type kept struct {
-	is      *agentconf.Protection
-	files   []string // that is about
-	since   time.Time
-	ending  bool
-	seen    map[string]stamp // of what is watched, when it was looked at; nil to look again
-	drift   agentconf.Decay
-	problem string
+	State
+	files   []string    // that it is about
+	seen    string      // the stamp of what is watched, when it was looked at; empty to look again
 	repairs []time.Time // that were tried within the last repairSpan
-	total   int         // of those that succeeded
-	checked time.Time
 }
 
 // New returns a guard that looks after what an earlier daemon knew. Close ends
@@ -103,7 +96,7 @@ func New(o Options) (*Guard, error) {
 			o.Logger.Error("a protection can't be read; its agent is not looked after", "protection", s.ID, "agent", s.Agent, "err", err)
 			continue
 		}
-		g.kept[s.ID] = &kept{is: p, files: p.Files(), since: s.Since, ending: s.Ending}
+		g.kept[s.ID] = &kept{State: State{Protection: p, Since: s.Since, Ending: s.Ending}, files: p.Files()}
 	}
 	g.wait.Go(g.run)
 	return g, nil
@@ -154,11 +147,9 @@ func (g *Guard) Put(ctx context.Context, who, id string, text []byte) error {
 	g.work.Lock()
 	defer g.work.Unlock()
 	since, verdict := time.Now(), "protected"
-	g.mu.Lock()
-	if old := g.kept[id]; old != nil {
-		since, verdict = old.since, "protected again"
+	if old := g.of(id); old != nil {
+		since, verdict = old.Since, "protected again"
 	}
-	g.mu.Unlock()
 	if err := g.note(ctx, p, verdict, who, fmt.Sprintf("rewrites %q", p.Paths())); err != nil {
 		return err
 	}
@@ -178,12 +169,19 @@ func (g *Guard) put(ctx context.Context, p *agentconf.Protection, since time.Tim
 	defer g.mu.Unlock()
 	k := g.kept[p.ID]
 	if k == nil {
-		k = &kept{since: since}
+		k = &kept{State: State{Since: since}}
 		g.kept[p.ID] = k
 	}
-	k.is, k.files, k.seen, k.ending = p, p.Files(), nil, false
+	k.Protection, k.files, k.seen, k.Ending = p, p.Files(), "", false
 	g.files = nil
 	return nil
+}
+
+// of returns a protection, nil when there is none of that id.
+func (g *Guard) of(id string) *kept {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.kept[id]
 }
 
 // Of returns the agent that a shim belongs to which names a protection and one of
@@ -192,11 +190,11 @@ func (g *Guard) Of(id, server string) (agent string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	k := g.kept[id]
-	if k == nil || !k.is.Covers(server) {
+	if k == nil || !k.Protection.Covers(server) {
 		return "", false
 	}
 	g.Look()
-	return k.is.Agent, true
+	return k.Protection.Agent, true
 }
 
 // Look has the files looked at now. It does not wait for that.
@@ -213,7 +211,7 @@ type State struct {
 	Since      time.Time
 	Decay      agentconf.Decay
 	Problem    string
-	Repairs    int // since the daemon was started
+	Repairs    int // that succeeded since the daemon was started
 	Checked    time.Time
 	Ending     bool
 }
@@ -224,7 +222,7 @@ func (g *Guard) List() []State {
 	defer g.mu.Unlock()
 	var all []State
 	for _, k := range g.kept {
-		all = append(all, State{k.is, k.since, k.drift, k.problem, k.total, k.checked, k.ending})
+		all = append(all, k.State)
 	}
 	slices.SortFunc(all, func(a, b State) int { return a.Since.Compare(b.Since) })
 	return all
@@ -249,21 +247,4 @@ func (g *Guard) note(ctx context.Context, p *agentconf.Protection, verdict, who,
 	return g.Recorder.Record(context.WithoutCancel(ctx), &record.Record{
 		Kind: record.KindSession, Session: p.ID, Agent: p.Agent, Verdict: verdict, Decider: who, Reason: reason,
 	}, nil, nil)
-}
-
-// stamp tells whether a file is what it was without reading it.
-type stamp struct {
-	size    int64
-	changed time.Time
-	mode    os.FileMode
-}
-
-func stamps(paths []string) map[string]stamp {
-	all := map[string]stamp{}
-	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil {
-			all[path] = stamp{info.Size(), info.ModTime(), info.Mode()}
-		}
-	}
-	return all
 }

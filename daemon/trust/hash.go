@@ -35,10 +35,10 @@ type hasher struct {
 // stamp tells one state of a file from another. When its status changed last can't
 // be set by whoever writes it.
 type stamp struct {
-	dev, ino    uint64
-	size        int64
-	sec, nsec   int64 // of when its status changed
-	msec, mnsec int64 // of when it was modified
+	dev, ino uint64
+	size     int64
+	changed  int64 // its status, in nanoseconds
+	modified int64 // likewise
 }
 
 // sum returns the hex SHA-256 of the regular file at path.
@@ -79,7 +79,7 @@ func (h *hasher) sum(path string) (string, error) {
 		return "", errors.New("it is being written")
 	}
 	sum = hex.EncodeToString(digest.Sum(nil))
-	if time.Since(time.Unix(is.sec, is.nsec)) > settled {
+	if time.Since(time.Unix(0, is.changed)) > settled {
 		h.remember(is, sum)
 	}
 	return sum, nil
@@ -96,9 +96,5 @@ func (h *hasher) remember(is stamp, sum string) {
 
 // stampOf converts what has other types on other systems.
 func stampOf(st *unix.Stat_t) stamp {
-	changed, modified := st.Ctim, st.Mtim
-	return stamp{
-		uint64(st.Dev), st.Ino, st.Size,
-		int64(changed.Sec), int64(changed.Nsec), int64(modified.Sec), int64(modified.Nsec),
-	}
+	return stamp{uint64(st.Dev), st.Ino, st.Size, st.Ctim.Nano(), st.Mtim.Nano()}
 }

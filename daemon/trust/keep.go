@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,15 +78,19 @@ func oldest(all []*Kept, n int) []*Kept {
 		return nil
 	}
 	slices.SortFunc(all, func(a, b *Kept) int {
-		if a.Accepted.IsZero() != b.Accepted.IsZero() {
-			if a.Accepted.IsZero() {
-				return -1
-			}
-			return 1
-		}
-		return a.Noticed.Compare(b.Noticed)
+		return cmp.Or(waitingFirst(a, b), a.Noticed.Compare(b.Noticed))
 	})
 	return slices.Clone(all[:min(n, len(all))])
+}
+
+func waitingFirst(a, b *Kept) int {
+	switch {
+	case a.Accepted.IsZero() == b.Accepted.IsZero():
+		return 0
+	case a.Accepted.IsZero():
+		return -1
+	}
+	return 1
 }
 
 func (k *Kept) toStore() (*store.Start, error) {

@@ -226,8 +226,7 @@ func (v *sight) argument(arg string, script bool) {
 
 // add adds a file, once.
 func (v *sight) add(role Role, path string, found bool) {
-	same := func(f File) bool { return f.at == path }
-	if slices.ContainsFunc(v.start.Files, same) {
+	if slices.ContainsFunc(v.start.Files, func(f File) bool { return f.at == path }) {
 		return
 	}
 	if len(v.start.Files) == maxFiles {
@@ -256,8 +255,7 @@ func (v *sight) variables() {
 		if !known || does.only && !set {
 			continue
 		}
-		same := func(l Loader) bool { return l.Name == name }
-		if slices.ContainsFunc(v.start.Loaders, same) {
+		if slices.ContainsFunc(v.start.Loaders, func(l Loader) bool { return l.Name == name }) {
 			continue
 		}
 		v.start.Loaders = append(v.start.Loaders, Loader{name, sumOf(value)})

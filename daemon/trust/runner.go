@@ -100,26 +100,21 @@ type script struct {
 
 func (s script) find(v *sight, args []string) int {
 	for i := 0; i < len(args); i++ {
-		word := args[i]
+		word, next := args[i], -1
+		if i+1 < len(args) {
+			next = i + 1
+		}
 		switch {
 		case word == "-":
 			return -1
-		case word == "--":
-			if i+1 < len(args) {
-				return i + 1
-			}
-			return -1
-		case has(s.files, word):
-			if i+1 < len(args) {
-				return i + 1
-			}
-			return -1
+		case word == "--" || has(s.files, word):
+			return next
 		case has(s.code, word) || glued(s.code, word):
 			v.gap("its arguments hold code, which is part of what you see; what that code starts or loads was not looked at")
 			return -1
 		case has(s.modules, word):
-			if i+1 < len(args) {
-				v.module(args[i+1])
+			if next > 0 {
+				v.module(args[next])
 			}
 			return -1
 		case has(s.values, word):

@@ -263,19 +263,7 @@ func (b *Book) List() []Kept {
 		all = append(all, *k)
 	}
 	slices.SortFunc(all, func(x, y Kept) int {
-		if x.Accepted.IsZero() != y.Accepted.IsZero() {
-			if x.Accepted.IsZero() {
-				return -1
-			}
-			return 1
-		}
-		if c := strings.Compare(x.Server, y.Server); c != 0 {
-			return c
-		}
-		if c := x.Noticed.Compare(y.Noticed); c != 0 {
-			return c
-		}
-		return strings.Compare(x.ID(), y.ID())
+		return cmp.Or(waitingFirst(&x, &y), strings.Compare(x.Server, y.Server), x.Noticed.Compare(y.Noticed), strings.Compare(x.ID(), y.ID()))
 	})
 	return all
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
@@ -55,12 +58,7 @@ func (p *Plan) adoptFile(sources []*Source, commit func([]Journal) error) error 
 	}
 	return f.lock.withAgentLocks(f.agentLocks(), func() error {
 		p.step("agent locked")
-		for range applyTries {
-			if err := p.adoptInto(f, sources, commit); !errors.Is(err, errChanged) {
-				return err
-			}
-		}
-		return fmt.Errorf("%w, %d times over", errChanged, applyTries)
+		return outrun(applyTries, func() error { return p.adoptInto(f, sources, commit) })
 	})
 }
 
@@ -100,6 +98,7 @@ func (p *Plan) takeLocked(f *planned, found *file) error {
 	if f.file, err = readFile(found.path); err != nil {
 		return err
 	}
+	f.base, f.doc = f.file, f.sources[0].doc
 	if !bytes.Equal(f.file.data, found.data) {
 		return errChanged
 	}
@@ -120,8 +119,7 @@ func (p *Plan) adoptInto(f *planned, sources []*Source, commit func([]Journal) e
 	if err != nil {
 		return err
 	}
-	doc, settled, err := parseSettled(now, f.syntax(), settleShortly)
-	now = settled
+	doc, err := parseSettled(now, f.syntax(), settleShortly)
 	if err != nil {
 		return err
 	}
@@ -162,14 +160,12 @@ func (p *Plan) toAdopt(f *planned, doc, base *edit.Document, sources []*Source) 
 			entries = append(entries, e)
 		}
 	}
-	for _, s := range sources {
-		for _, e := range s.Entries {
-			n := base.At(e.Path)
-			twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
-			// What may was judged by what was read of it: it must be the same still.
-			if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
-				entries = append(entries, e)
-			}
+	for s, e := range each(sources) {
+		n := base.At(e.Path)
+		twice := slices.ContainsFunc(entries, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
+		// What may was judged by what was read of it: it must be the same still.
+		if !twice && n.Exists() && p.adoptable(e, n) && edit.Equal(n, s.doc.At(e.Path)) {
+			entries = append(entries, e)
 		}
 	}
 	return entries
@@ -189,25 +185,22 @@ func (f *planned) setEntries(entries []*Entry) {
 // amend makes the journal of f tell how the entries of the file are before it is
 // written with our line in each, and has it stored.
 func (f *planned) amend(before []entryWas, commit func([]Journal) error) error {
-	j, err := parseJournal(f.journal)
-	if err != nil {
-		return err
-	}
-	journal := f.journal
+	j := *f.j
 	if !slices.EqualFunc(j.Entries, before, sameWas) {
 		// The backup holds the file as it was at first. Only as long as nobody else
 		// has written to it can that be told from what it holds.
 		j.Entries, j.Written = before, ""
-		if journal, err = j.journalText(); err != nil {
+	}
+	text, err := j.journalText()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(text, f.stored) {
+		if err := commit([]Journal{{f.display(), text}}); err != nil {
 			return err
 		}
 	}
-	if !bytes.Equal(journal, f.stored) {
-		if err := commit([]Journal{{f.display(), journal}}); err != nil {
-			return err
-		}
-	}
-	f.journal, f.stored, f.before = journal, journal, before
+	f.j, f.stored, f.before = &j, text, before
 	return nil
 }
 
@@ -215,4 +208,90 @@ func sameWas(a, b entryWas) bool {
 	one, failed := json.Marshal(a)
 	two, err := json.Marshal(b)
 	return failed == nil && err == nil && bytes.Equal(one, two)
+}
+
+// Drift is a server that the agent starts past us although its configuration is
+// rewritten.
+type Drift struct {
+	ID   string // the name that the agent knows it by
+	Path string // of the file, as the agent knows it
+	How  How
+}
+
+// How a server came to be started past us.
+type How string
+
+const (
+	Added   How = "added"   // it came into the configuration
+	Changed How = "changed" // it was rewritten, and names the shim no more
+)
+
+// Drift compares the configuration with what was made of it. An error means that
+// it can't be told just now: somebody may be writing.
+func (p *Plan) Drift() ([]Drift, error) {
+	found, err := p.find()
+	if err != nil {
+		return nil, err
+	}
+	var out []Drift
+	for s, e := range each(found.Sources) {
+		switch n := s.doc.At(e.Path); {
+		case p.starts(n):
+		case p.rewrote(s.file.path, e.Path):
+			out = append(out, Drift{e.ID, s.Path, Changed})
+		case e.fixed != "" && !p.shownFixed(s, e):
+			out = append(out, Drift{e.ID, s.Path, Added})
+		case e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
+			out = append(out, Drift{e.ID, s.Path, Added})
+		}
+	}
+	return out, nil
+}
+
+// shownFixed reports whether an entry that can't be changed is one of those that a
+// person was warned of.
+func (p *Plan) shownFixed(now *Source, e *Entry) bool {
+	s, was := sameEntry(p.found, now, e)
+	return was != nil && was.fixed != "" && edit.Identical(s.doc.At(was.Path), now.doc.At(e.Path))
+}
+
+// Stamp is a short text that changes whenever a file of the agent does: with it,
+// looking often costs next to nothing.
+func (p *Plan) Stamp() string { return Stamp(slices.Concat(p.agent.Files(p.env), p.Paths())) }
+
+// Stamp is a short text that changes whenever one of the files at paths does.
+func Stamp(paths []string) string {
+	var b strings.Builder
+	for _, path := range paths {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			b.WriteString("-\n")
+			continue
+		}
+		fmt.Fprintln(&b, st.Dev, st.Ino, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
+	}
+	return b.String()
+}
+
+// starts reports whether an entry holds a whole line of ours.
+func (p *Plan) starts(n edit.Node) bool {
+	s := formed(n)
+	words, _ := shimWords(s.behind())
+	return words > 0 && (&taker{shim: p.shim}).starts(s)
+}
+
+func (p *Plan) rewrote(target string, path []string) bool {
+	f := p.fileAt(target)
+	return f != nil && slices.ContainsFunc(f.before, func(w entryWas) bool { return slices.Equal(w.Path, path) })
+}
+
+// fileAt returns the plan's file at a path whose links are resolved, nil when it
+// has none.
+func (p *Plan) fileAt(target string) *planned {
+	for _, f := range p.files {
+		if f.file.path == target {
+			return f
+		}
+	}
+	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,7 @@ type Found struct {
 
 	order     []*Entry // the strongest first, for agents that can be pointed elsewhere
 	unreached string   // what a rewrite of files would not govern; empty when there is nothing
+	err       error    // the first file that could not be read
 }
 
 // Source is one configuration file.
@@ -105,14 +107,14 @@ type Entry struct {
 	// Command and Args are those of the server behind it.
 	Protected bool
 
-	fixed  string    // why it cannot be rewritten, empty when it can
-	form   form      // what its parts are called
-	limits []limit   // what has to be raised in it
-	vars   variables // how its texts refer to variables
-	ours   *ourLine  // what of ours stands in the entry, nil when nothing does
-	sets   setFor    // the variables that are set for it where From has a word in that
-	offers bool      // it is the tools of an extension
-	inner  bool      // Path leads into the server's entry, to what is started
+	fixed  string            // why it cannot be rewritten, empty when it can
+	form   form              // what its parts are called
+	limits []limit           // what has to be raised in it
+	vars   variables         // how its texts refer to variables
+	ours   *ourLine          // what of ours stands in the entry, nil when nothing does
+	sets   map[string]string // the variables that files set for it, as written, where From has a word in that
+	offers bool              // it is the tools of an extension
+	inner  bool              // Path leads into the server's entry, to what is started
 }
 
 // Off is why an agent does not start a server.
@@ -135,21 +137,23 @@ func agents() []Agent {
 	}
 }
 
-// known are the agents that can be told by their command, whether or not they
-// can be wrapped yet.
-var known = []struct{ name, commands string }{
-	{"claude-code", "claude claude-code"},
-	{"claude-desktop", "claude-desktop"},
-	{"cursor", "cursor cursor-agent"},
-	{"vscode", "code code-insiders code-oss codium codium-insiders"},
-	{"windsurf", "windsurf windsurf-next"},
-	{"zed", "zed zeditor zed-editor zed-preview zed-nightly zed-dev"},
-	{"gemini", "gemini"},
-	{"opencode", "opencode"},
-	{"copilot-cli", "copilot"},
-	{"cline", "cline"},
-	{"codex", "codex"},
-	{"goose", "goose"},
+// known are the agents that can be told by their command. Those that are
+// applications with windows have the names of their programs as well: their
+// commands are launchers, which return at once, and what they started, or an
+// instance that ran before, starts the servers.
+var known = []struct{ name, commands, programs string }{
+	{"claude-code", "claude claude-code", ""},
+	{"claude-desktop", "claude-desktop", "claude-desktop"},
+	{"cursor", "cursor cursor-agent", "cursor"},
+	{"vscode", "code code-insiders code-oss codium codium-insiders", "code code-insiders code-oss codium codium-insiders"},
+	{"windsurf", "windsurf windsurf-next", "windsurf windsurf-next"},
+	{"zed", "zed zeditor zed-editor zed-preview zed-nightly zed-dev", "zed-editor zed zeditor"},
+	{"gemini", "gemini", ""},
+	{"opencode", "opencode", ""},
+	{"copilot-cli", "copilot", ""},
+	{"cline", "cline", ""},
+	{"codex", "codex", ""},
+	{"goose", "goose", ""},
 }
 
 // Names returns the types that can be wrapped.
@@ -159,6 +163,19 @@ func Names() []string {
 		names = append(names, a.Name())
 	}
 	return names
+}
+
+// each yields the entries of sources, each with its own.
+func each(sources []*Source) iter.Seq2[*Source, *Entry] {
+	return func(yield func(*Source, *Entry) bool) {
+		for _, s := range sources {
+			for _, e := range s.Entries {
+				if !yield(s, e) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // AgentFor returns the agent of the given type; an empty one is told by the
@@ -207,11 +224,11 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Path: path, vars: shellVariables}
+	s := &Source{Path: path}
 	if s.file, err = readFile(target); err != nil {
 		return nil, err
 	}
-	if s.doc, s.file, err = parseSettled(s.file, syntax, settleShortly); err != nil {
+	if s.doc, err = parseSettled(s.file, syntax, settleShortly); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if s.doc.Root().Kind() != edit.Object {
@@ -226,7 +243,7 @@ func load(path string, syntax edit.Syntax) (*Source, error) {
 func (s *Source) addServers(scope string, path []string, types ...string) []*Entry {
 	from := len(s.Entries)
 	add := func(value edit.Node, id, step string) {
-		e := readEntry(value, types...)
+		e := usualForm.read(value, types...)
 		e.ID, e.Scope, e.File, e.vars = strings.ToValidUTF8(id, "\ufffd"), scope, s.Path, s.vars
 		e.Path = append(slices.Clip(path), step)
 		s.Entries = append(s.Entries, e)
@@ -242,11 +259,14 @@ func (s *Source) addServers(scope string, path []string, types ...string) []*Ent
 	return s.Entries[from:]
 }
 
-// readEntry reads a server of the usual form: a command, arguments, and an
-// environment.
-func readEntry(n edit.Node, types ...string) *Entry { return usualForm.read(n, types...) }
+// enter makes e what stands in a member of its entry.
+func (e *Entry) enter(f form, member string, node edit.Node) {
+	inner := f.read(node)
+	e.form, e.Path, e.inner = f, append(e.Path, member), true
+	e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
+}
 
-// read reads a server of this form.
+// read reads a server of this form: a command, arguments, and an environment.
 func (f form) read(node edit.Node, types ...string) *Entry {
 	e := &Entry{form: f}
 	n := f.of(node)

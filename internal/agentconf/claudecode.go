@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
+	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // claudeCode knows the files of Claude Code.
@@ -36,34 +36,31 @@ const (
 
 const projectFile = ".mcp.json"
 
+// claudeFormat is that of files that hold nothing but servers.
+var claudeFormat = format{syntax: strict, vars: shellVariables, lists: mcpServers}
+
 func (claudeCode) Name() string { return "claude-code" }
 
 func (c claudeCode) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	files := []string{c.stateFile(env)}
-	for _, dir := range upwards(realDir(env.Cwd)) {
+	for _, dir := range upwards(realPath(env.Cwd)) {
 		files = append(files, filepath.Join(dir, projectFile))
 	}
-	return files
+	return env.files(files...)
 }
 
 // folder is where Claude Code keeps its settings.
 func (claudeCode) folder(env Env) string {
-	if dir, _ := env.LookupEnv("CLAUDE_CONFIG_DIR"); dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	return filepath.Join(env.Home, ".claude")
+	return env.path("CLAUDE_CONFIG_DIR", filepath.Join(env.Home, ".claude"))
 }
 
 // stateFile is the file that holds the user's and the projects' servers. An old
 // one takes its place as long as there is no new one.
 func (c claudeCode) stateFile(env Env) string {
-	path := filepath.Join(env.Home, ".claude.json")
-	if dir, _ := env.LookupEnv("CLAUDE_CONFIG_DIR"); dir != "" {
-		path = filepath.Join(c.folder(env), ".claude.json")
+	if env.Config != "" {
+		return env.Config
 	}
+	path := filepath.Join(env.path("CLAUDE_CONFIG_DIR", env.Home), ".claude.json")
 	old := filepath.Join(c.folder(env), ".config.json")
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if info, err := os.Stat(old); err == nil && info.Size() > 0 {
@@ -75,10 +72,7 @@ func (c claudeCode) stateFile(env Env) string {
 
 // system is the folder of an administrator's files.
 func (claudeCode) system(env Env) string {
-	if env.System != "" {
-		return env.System
-	}
-	return claudeSystemFolder
+	return env.managed("/etc/claude-code", "/Library/Application Support/ClaudeCode")
 }
 
 func (c claudeCode) Find(env Env) (*Found, error) {
@@ -93,16 +87,10 @@ func (c claudeCode) Find(env Env) (*Found, error) {
 	}
 	var order []*Entry // strongest first
 	for _, path := range flags.files {
-		entries, err := found.addFile(path, scopeFlag)
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, entries...)
+		order = append(order, found.add(path, scopeFlag, claudeFormat)...)
 	}
 	if !flags.strict {
-		if order, err = c.findFiles(env, found, order); err != nil {
-			return nil, err
-		}
+		order = append(order, c.findFiles(env, found)...)
 	}
 	rules := readClaudeRules(c, env, found)
 	for _, e := range order {
@@ -111,48 +99,26 @@ func (c claudeCode) Find(env Env) (*Found, error) {
 	c.warnOfSubagents(env, found)
 	// A project's server that isn't approved leaves the name to others.
 	shadow(slices.DeleteFunc(order, func(e *Entry) bool { return e.Scope == scopeProject && e.Off != Starts }))
-	return found, nil
+	return found.result()
 }
 
 // findFiles adds what stands in the files that Claude Code reads by itself.
-func (c claudeCode) findFiles(env Env, found *Found, order []*Entry) ([]*Entry, error) {
+func (c claudeCode) findFiles(env Env, found *Found) []*Entry {
 	path := c.stateFile(env)
-	if env.Config != "" {
-		path = env.Config
-	}
-	state, err := load(path, jsonc.Syntax{})
-	if err != nil {
-		return nil, err
-	}
-	var user []*Entry
-	if state != nil {
+	var order, user []*Entry
+	if state := found.load(path, strict, shellVariables); state != nil {
 		state.AgentLocks = lockFolders(path, state.file.path)
-		found.Sources = append(found.Sources, state)
 		for _, key := range projectKeys(env.Cwd) {
 			order = append(order, state.addServers(scopeLocal, []string{"projects", key, "mcpServers"})...)
 		}
 		user = state.addServers(scopeUser, []string{"mcpServers"})
 	}
 	if env.Config == "" {
-		for _, dir := range upwards(realDir(env.Cwd)) {
-			entries, err := found.addFile(filepath.Join(dir, projectFile), scopeProject)
-			if err != nil {
-				return nil, err
-			}
-			order = append(order, entries...)
+		for _, dir := range upwards(realPath(env.Cwd)) {
+			order = append(order, found.add(filepath.Join(dir, projectFile), scopeProject, claudeFormat)...)
 		}
 	}
-	return append(order, user...), nil
-}
-
-// addFile adds a file that holds nothing but servers, if it is there.
-func (f *Found) addFile(path, scope string) ([]*Entry, error) {
-	s, err := load(path, jsonc.Syntax{})
-	if s == nil || err != nil {
-		return nil, err
-	}
-	f.Sources = append(f.Sources, s)
-	return s.addServers(scope, []string{"mcpServers"}), nil
+	return append(order, user...)
 }
 
 // lockFolders are the folders that an agent which locks so makes while it writes
@@ -175,7 +141,7 @@ func knownLocks(path, target string) []string {
 // projectKeys are the names under which the state file knows a folder: that of
 // the repository, and its own.
 func projectKeys(cwd string) []string {
-	here := realDir(cwd)
+	here := realPath(cwd)
 	if root, ok := repository(here); ok && root != here {
 		return []string{root, here}
 	}
@@ -192,7 +158,7 @@ func upwards(dir string) []string {
 	return dirs
 }
 
-func realDir(dir string) string {
+func realPath(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		return real
 	}
@@ -218,13 +184,9 @@ type claudeFlags struct {
 func mcpConfigFlags(env Env) (claudeFlags, error) {
 	var flags claudeFlags
 	taking := false
-	for i, word := range env.Command {
+	for _, word := range env.words() {
 		value, direct := strings.CutPrefix(word, scopeFlag+"=")
 		switch {
-		case i == 0:
-			continue
-		case word == "--":
-			return flags, nil
 		case word == "--strict-mcp-config":
 			flags.strict, taking = true, false
 			continue
@@ -245,4 +207,185 @@ func mcpConfigFlags(env Env) (claudeFlags, error) {
 		flags.files = append([]string{absolute(value, env.Cwd)}, flags.files...)
 	}
 	return flags, nil
+}
+
+// claudeRules is what Claude Code's own settings say about which servers start.
+type claudeRules struct {
+	off      []string // disabledMcpServers: any scope, by name
+	rejected []string // disabledMcpjsonServers: project scope, by name
+	approved []string // enabledMcpjsonServers
+	all      bool     // enableAllProjectMcpServers
+	prints   bool     // an answer, and leaves: then what waits for approval is started
+	lists    serverLists
+	managed  bool // allowManagedMcpServersOnly: of what is allowed, only an administrator's list counts
+}
+
+// readClaudeRules gathers the rules from the state file and from every settings
+// file that Claude Code reads. A settings file that does not parse is told of:
+// Claude Code doesn't heed it either.
+//
+// What a project's own files, and what is remembered of the project, approve
+// counts for nothing until the person has said that the folder is to be trusted.
+// What they reject counts anyway.
+func readClaudeRules(c claudeCode, env Env, found *Found) *claudeRules {
+	rules := &claudeRules{prints: slices.ContainsFunc(env.words(), func(word string) bool { return word == "-p" || word == "--print" })}
+	trusted := false
+	var remembered []edit.Node
+	for _, s := range found.Sources {
+		for _, key := range projectKeys(env.Cwd) {
+			remembered = append(remembered, s.doc.At([]string{"projects", key}))
+		}
+		for _, dir := range upwards(realPath(env.Cwd)) { // trust is for all below
+			trusted = trusted || s.doc.At([]string{"projects", dir, "hasTrustDialogAccepted"}).IsTrue()
+		}
+	}
+	for _, project := range remembered {
+		rules.add(project, trusted)
+	}
+	read := func(path string, approves bool) edit.Node {
+		settings, err := lookAt(path, lenient)
+		if err != nil {
+			found.warn("the rules of %s are not known: %v", path, err)
+		}
+		rules.add(settings, approves)
+		rules.addLists(settings, path)
+		warnOfPlugins(settings, found)
+		return settings
+	}
+	managed, _ := filepath.Glob(filepath.Join(escapeGlob(c.system(env)), "managed-settings.d", "*.json"))
+	for _, path := range append([]string{filepath.Join(c.system(env), "managed-settings.json")}, managed...) {
+		rules.managed = read(path, true).Member("allowManagedMcpServersOnly").IsTrue() || rules.managed
+	}
+	administrators := rules.lists
+	for _, name := range []string{"settings.json", "settings.local.json"} {
+		read(filepath.Join(c.folder(env), name), true)
+		for _, key := range projectKeys(env.Cwd) {
+			read(filepath.Join(key, ".claude", name), trusted)
+		}
+	}
+	if rules.managed {
+		rules.lists.allowed, rules.lists.listed = administrators.allowed, administrators.listed
+	}
+	return rules
+}
+
+// add adds the rules of one file. approves says whether its approvals count.
+func (r *claudeRules) add(settings edit.Node, approves bool) {
+	r.off = append(r.off, texts(settings.Member("disabledMcpServers"))...)
+	r.rejected = append(r.rejected, texts(settings.Member("disabledMcpjsonServers"))...)
+	if approves {
+		r.approved = append(r.approved, texts(settings.Member("enabledMcpjsonServers"))...)
+		r.all = r.all || settings.Member("enableAllProjectMcpServers").IsTrue()
+	}
+}
+
+// addLists adds the lists of one file. What several files allow is allowed.
+func (r *claudeRules) addLists(settings edit.Node, path string) {
+	read := func(key string) []serverRule {
+		var rules []serverRule
+		for _, item := range settings.Member(key).Items() {
+			rules = append(rules, serverRule{
+				name: item.Member("serverName").Text(), command: texts(item.Member("serverCommand")), url: item.Member("serverUrl").Text(),
+				place: key + " in " + path,
+			})
+		}
+		return rules
+	}
+	r.lists.denied = append(r.lists.denied, read("deniedMcpServers")...)
+	r.lists.allowed = append(r.lists.allowed, read("allowedMcpServers")...)
+	r.lists.listed = r.lists.listed || settings.Member("allowedMcpServers").Kind() == edit.Array
+}
+
+func warnOfPlugins(settings edit.Node, found *Found) {
+	var names []string
+	for name, on := range settings.Member("enabledPlugins").Members() {
+		if on.IsTrue() {
+			names = append(names, name.Text())
+		}
+	}
+	found.warnOf("servers that plugins bring along are not governed", names)
+}
+
+// warnOfSubagents tells of servers that stand in the files of subagents, or in
+// --agents, and that only those start.
+func (c claudeCode) warnOfSubagents(env Env, found *Found) {
+	dirs := []string{c.folder(env)}
+	for _, key := range projectKeys(env.Cwd) {
+		dirs = append(dirs, filepath.Join(key, ".claude"))
+	}
+	for _, dir := range dirs {
+		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "agents", "*.md"))
+		for _, path := range paths {
+			f, err := readAnybodys(path)
+			if err != nil {
+				continue // so it is for the agent
+			}
+			head, _, _ := strings.Cut(strings.TrimPrefix(string(f.data), "---\n"), "\n---")
+			if strings.Contains("\n"+head, "\nmcpServers:") {
+				found.warn("servers of the subagent in %s are not governed", path)
+			}
+		}
+	}
+	for _, value := range env.flags("--agents") {
+		if strings.Contains(value, `"mcpServers"`) {
+			found.warn("servers of the subagents in --agents are not governed")
+		}
+	}
+}
+
+// judge says of an entry what Claude Code would do with it as it stands.
+func (r *claudeRules) judge(e *Entry, env Env, found *Found) {
+	switch {
+	case slices.Contains(r.off, e.ID):
+		e.Off, e.Because = Disabled, "disabledMcpServers names it"
+	case e.Scope != scopeProject:
+	case slices.Contains(r.rejected, e.ID):
+		e.Off, e.Because = Disabled, "disabledMcpjsonServers names it"
+	case !r.all && !r.prints && !slices.Contains(r.approved, e.ID):
+		e.Off = Pending
+	}
+	c := e.candidate(found.node(e).Member("url").Text(), env)
+	if why := r.lists.refuses(c); why != "" {
+		e.Off, e.Because = Denied, why
+	}
+	switch {
+	case e.Ungoverned != "":
+	case r.lists.deniesCommand(c):
+		// Rewritten, the entry would slip past a rule that names its command. What
+		// names it in another way holds for the rewritten one too.
+		e.Ungoverned = "claude-code's own rules deny its command; it stays as it is, so that they do"
+	case e.Off == Starts && r.lists.exactly(c):
+		found.warn("claude-code allows %s by its exact command (allowedMcpServers), and will not start it through %s: "+
+			"ask for it to be allowed by its name, or start the agent without a wrap", e.ID, shimName)
+	}
+}
+
+// texts returns the items of an array of strings.
+func texts(n edit.Node) []string {
+	var out []string
+	for _, item := range n.Items() {
+		if item.Kind() == edit.String {
+			out = append(out, item.Text())
+		}
+	}
+	return out
+}
+
+// Folders returns the folders for which the state file names servers of their
+// own.
+func (c claudeCode) Folders(env Env) ([]string, error) {
+	state, err := load(c.stateFile(env), strict)
+	if state == nil || err != nil {
+		return nil, err
+	}
+	var folders []string
+	for name, project := range state.doc.At([]string{"projects"}).Members() {
+		for range project.Member("mcpServers").Members() {
+			if filepath.IsAbs(name.Text()) {
+				folders = append(folders, name.Text())
+			}
+			break
+		}
+	}
+	return folders, nil
 }

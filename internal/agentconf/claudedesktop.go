@@ -3,9 +3,6 @@ package agentconf
 import (
 	"os"
 	"path/filepath"
-	"strings"
-
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
 )
 
 // claudeDesktop knows the one file of Claude Desktop, which is the application's
@@ -19,10 +16,7 @@ type claudeDesktop struct{}
 func (claudeDesktop) Name() string { return "claude-desktop" }
 
 func (c claudeDesktop) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
-	return []string{filepath.Join(c.folder(env), "claude_desktop_config.json")}
+	return env.files(filepath.Join(c.folder(env), "claude_desktop_config.json"))
 }
 
 // folder is where Claude Desktop keeps its settings.
@@ -35,19 +29,11 @@ func (claudeDesktop) folder(env Env) string {
 
 func (c claudeDesktop) Find(env Env) (*Found, error) {
 	found := &Found{}
-	s, err := load(c.Files(env)[0], jsonc.Syntax{})
-	if err != nil {
-		return nil, err
+	found.add(c.Files(env)[0], scopeUser, format{syntax: strict, lists: mcpServers})
+	if env.Config == "" {
+		found.warnOf("servers that are extensions of Claude Desktop are not governed", foldersIn(filepath.Join(c.folder(env), "Claude Extensions")))
 	}
-	if s != nil {
-		s.vars = variables{}
-		found.Sources = append(found.Sources, s)
-		s.addServers(scopeUser, []string{"mcpServers"})
-	}
-	if names := foldersIn(filepath.Join(c.folder(env), "Claude Extensions")); env.Config == "" && len(names) > 0 {
-		found.Warnings = append(found.Warnings, "servers that are extensions of Claude Desktop are not governed: "+strings.Join(names, ", "))
-	}
-	return found, nil
+	return found.result()
 }
 
 // foldersIn returns the names of the folders in a folder, which need not be

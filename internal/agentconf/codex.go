@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
@@ -32,30 +34,21 @@ const (
 
 func (codex) Name() string { return "codex" }
 
-func (c codex) Files(env Env) []string {
-	var paths []string
-	for _, l := range c.layers(env) {
-		paths = append(paths, l.path)
-	}
-	return paths
-}
-
-// codexLayer is one of the files.
-type codexLayer struct{ path, scope string }
+func (c codex) Files(env Env) []string { return pathsOf(c.layers(env)) }
 
 // layers are the files that may be rewritten, the weakest first.
-func (c codex) layers(env Env) []codexLayer {
+func (c codex) layers(env Env) []scoped {
 	if env.Config != "" {
-		return []codexLayer{{env.Config, scopeUser}}
+		return []scoped{{env.Config, scopeUser}}
 	}
 	folder := c.folder(env)
-	layers := []codexLayer{{filepath.Join(folder, codexFile), scopeUser}}
+	layers := []scoped{{filepath.Join(folder, codexFile), scopeUser}}
 	for _, name := range env.flags("-p", "--profile") {
-		layers = append(layers, codexLayer{filepath.Join(folder, name+"."+codexFile), scopeCodexProfile})
+		layers = append(layers, scoped{filepath.Join(folder, name+"."+codexFile), scopeCodexProfile})
 	}
-	for _, dir := range slices.Backward(upwards(realDir(c.cwd(env)))) {
+	for _, dir := range slices.Backward(upwards(realPath(c.cwd(env)))) {
 		if path := filepath.Join(dir, ".codex", codexFile); path != layers[0].path {
-			layers = append(layers, codexLayer{path, scopeProject})
+			layers = append(layers, scoped{path, scopeProject})
 		}
 	}
 	return layers
@@ -63,10 +56,7 @@ func (c codex) layers(env Env) []codexLayer {
 
 // folder is where Codex keeps its settings.
 func (codex) folder(env Env) string {
-	if dir := env.variable("CODEX_HOME"); dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	return filepath.Join(env.Home, ".codex")
+	return env.path("CODEX_HOME", filepath.Join(env.Home, ".codex"))
 }
 
 // cwd is the folder in which Codex will work.
@@ -87,10 +77,7 @@ func (c codex) Find(env Env) (*Found, error) {
 	}
 	found, servers := &Found{}, codexServers{}
 	if env.Config == "" {
-		path := filepath.Join(c.system(env), codexFile)
-		if _, err := found.addManaged(path, scopeSystem, tomledit.Syntax{}, []string{codexKey}); err != nil {
-			return nil, err
-		}
+		found.addManaged(filepath.Join(c.system(env), codexFile), scopeSystem, format{syntax: tomledit.Syntax{}, lists: [][]string{{codexKey}}})
 		for _, s := range found.Sources {
 			servers.below(s)
 		}
@@ -98,26 +85,26 @@ func (c codex) Find(env Env) (*Found, error) {
 	var user edit.Node
 	for _, l := range c.layers(env) {
 		s, err := load(l.path, tomledit.Syntax{})
-		if err != nil {
-			return nil, err
-		}
+		found.fail(err)
 		if s == nil || slices.ContainsFunc(found.Sources, func(have *Source) bool { return have.file.path == s.file.path }) {
 			continue
 		}
 		found.Sources = append(found.Sources, s)
-		s.vars = variables{}
 		if l.scope == scopeUser {
 			user = s.doc.Root()
 		}
 		pending := l.scope == scopeProject && !c.trusts(user, filepath.Dir(filepath.Dir(l.path)), env)
 		servers.add(s, l.scope, pending)
 		if pending && len(s.Entries) > 0 {
-			found.Warnings = append(found.Warnings, "codex does not trust this project yet, and starts none of the servers of "+l.path+" until you tell it to")
+			found.warn("codex does not trust this project yet, and starts none of the servers of %s until you tell it to", l.path)
 		}
 	}
 	servers.settle()
 	found.order = servers.order()
-	return found, c.judge(env, found, servers)
+	if env.Config == "" {
+		c.judge(env, found, servers)
+	}
+	return found.result()
 }
 
 // trusts reports whether the person trusts what a project's file in dir says:
@@ -125,9 +112,9 @@ func (c codex) Find(env Env) (*Found, error) {
 func (c codex) trusts(user edit.Node, dir string, env Env) bool {
 	levels := map[string]string{}
 	for key, project := range user.Member("projects").Members() {
-		levels[realDir(key.Text())] = project.Member("trust_level").Text()
+		levels[realPath(key.Text())] = project.Member("trust_level").Text()
 	}
-	for _, key := range append([]string{realDir(dir)}, projectKeys(c.cwd(env))...) {
+	for _, key := range append([]string{realPath(dir)}, projectKeys(c.cwd(env))...) {
 		if level, said := levels[key]; said {
 			return level == "trusted"
 		}
@@ -152,19 +139,14 @@ func (codex) refuseSpelledOut(env Env) error {
 }
 
 // judge applies what an administrator says of servers that other files name.
-func (c codex) judge(env Env, found *Found, servers codexServers) error {
-	if env.Config != "" {
-		return nil
-	}
+func (c codex) judge(env Env, found *Found, servers codexServers) {
 	path := filepath.Join(c.system(env), "managed_config.toml")
 	managed, err := lookAt(path, tomledit.Syntax{})
-	if err != nil {
-		return err
-	}
+	found.fail(err)
 	for name, value := range managed.Member(codexKey).Members() {
 		told := value.Member("command").Exists() || value.Member("args").Exists() || value.Member("url").Exists()
 		if told {
-			found.Warnings = append(found.Warnings, fmt.Sprintf("server %s is not governed: %s, which is an administrator's, says how it is started", name.Text(), path))
+			found.warn("server %s is not governed: %s, which is an administrator's, says how it is started", name.Text(), path)
 		}
 		for _, e := range servers.of(name.Text()).entries {
 			if told && e.Ungoverned == "" {
@@ -175,20 +157,18 @@ func (c codex) judge(env Env, found *Found, servers codexServers) error {
 			}
 		}
 	}
-	return c.require(filepath.Join(c.system(env), "requirements.toml"), found, servers)
+	c.require(filepath.Join(c.system(env), "requirements.toml"), found, servers)
 }
 
 // require applies an administrator's list of servers, each with the one command
 // that it may be started by. What is not allowed stays as it is, so that Codex
 // goes on refusing it.
-func (codex) require(path string, found *Found, servers codexServers) error {
+func (codex) require(path string, found *Found, servers codexServers) {
 	requirements, err := lookAt(path, tomledit.Syntax{})
-	if err != nil {
-		return err
-	}
+	found.fail(err)
 	list := requirements.Member(codexKey)
 	if !list.Exists() {
-		return nil
+		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(servers)) {
 		allowed := list.Member(name).Member("identity").Member("command")
@@ -203,9 +183,224 @@ func (codex) require(path string, found *Found, servers codexServers) error {
 			starts = starts || e.Ungoverned == "" && e.Off == Starts
 		}
 		if starts {
-			found.Warnings = append(found.Warnings,
-				fmt.Sprintf("%s allows servers by their exact command, and codex may not start %s, which is started through %s now", path, name, shimName))
+			found.warn("%s allows servers by their exact command, and codex may not start %s, which is started through %s now", path, name, shimName)
 		}
 	}
-	return nil
+}
+
+// codexServers are the servers of Codex by their names, as they come out of all
+// files that were added, the weakest first.
+type codexServers map[string]*codexServer
+
+// codexServer is one server, field by field from the highest file that has it.
+type codexServer struct {
+	command string
+	args    []string
+	off     bool
+	limits  map[string]float64 // as they will be once files are rewritten
+	entries []codexEntry       // that say how it is started, the weakest first
+}
+
+// codexEntry is what one file says of a server; whole when that is all that it
+// takes to start it.
+type codexEntry struct {
+	*Entry
+	whole bool
+}
+
+// codexNames are the names of servers that Codex starts.
+var codexNames = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// of returns a server, which is made when there is none.
+func (m codexServers) of(name string) *codexServer {
+	if m[name] == nil {
+		m[name] = &codexServer{limits: map[string]float64{}}
+	}
+	return m[name]
+}
+
+// below adds a file that is not rewritten, and whose entries were read.
+func (m codexServers) below(s *Source) {
+	for _, e := range s.Entries {
+		server, n := m.of(e.ID), s.doc.At(e.Path)
+		server.learn(n)
+		server.entries = append(server.entries, codexEntry{e, isWhole(n)})
+	}
+}
+
+func isWhole(n edit.Node) bool { return n.Member("command").Exists() && n.Member("args").Exists() }
+
+// add adds a file. One that does not count yet is read as if it did, and changes
+// nothing for the files above it.
+func (m codexServers) add(s *Source, scope string, pending bool) {
+	for name, value := range s.doc.At([]string{codexKey}).Members() {
+		server := m.of(name.Text())
+		if pending {
+			server = server.copied()
+		}
+		server.learn(value)
+		e := server.entry(value, name.Text())
+		if e == nil {
+			continue
+		}
+		e.ID, e.Scope, e.File, e.Path = name.Text(), scope, s.Path, []string{codexKey, name.Text()}
+		if pending {
+			e.Off, e.Because = Pending, "codex does not trust this project"
+		}
+		if pending && server.off {
+			e.Off, e.Because = Disabled, ""
+		}
+		s.Entries = append(s.Entries, e)
+		if !pending {
+			server.entries = append(server.entries, codexEntry{e, isWhole(value)})
+		}
+	}
+}
+
+func (server *codexServer) copied() *codexServer {
+	other := *server
+	other.limits = maps.Clone(server.limits)
+	return &other
+}
+
+// learn takes up the fields that a file has.
+func (server *codexServer) learn(n edit.Node) {
+	if command := n.Member("command"); command.Kind() == edit.String {
+		server.command = command.Text()
+	}
+	if args := n.Member("args"); args.Kind() == edit.Array {
+		server.args = texts(args)
+	}
+	if enabled := n.Member("enabled"); enabled.Exists() {
+		server.off = enabled.IsFalse()
+	}
+}
+
+// entry reads what a file says of how the server is started, nil when it says
+// nothing of that, and sets no limit that has to be raised either.
+func (server *codexServer) entry(n edit.Node, name string) *Entry {
+	command, args := n.Member("command"), n.Member("args")
+	says := n.Kind() != edit.Object || command.Exists() || args.Exists() || n.Member("url").Exists()
+	if !says && (server.command == "" || !tooTight(n)) {
+		return nil
+	}
+	e := usualForm.read(n)
+	switch {
+	case !codexNames.MatchString(name):
+		e.Ungoverned = "not a server: codex starts none of such a name"
+	case command.Exists() || args.Exists() && args.Kind() != edit.Array || n.Member("url").Exists():
+	case server.command == "":
+		e.Ungoverned = "only a part of a server, whose command no file names"
+	default: // the command comes from a file below
+		e.Command, e.Ungoverned = server.command, ""
+	}
+	if !args.Exists() {
+		e.Args = server.args
+	}
+	e.limits = server.limited(n, e.Ungoverned == "")
+	return e
+}
+
+// tooTight reports whether a file sets a limit lower than it should be.
+func tooTight(n edit.Node) bool {
+	return slices.ContainsFunc(limits[codex{}.Name()], func(l limit) bool {
+		number, ok := numberOf(n.Member(l.key).Raw())
+		return ok && number < float64(l.least)
+	})
+}
+
+// limited returns what has to be raised in an entry. A setting that it lacks is
+// that of a file below where there is one; that must not be lowered.
+func (server *codexServer) limited(n edit.Node, governed bool) []limit {
+	out := slices.Clone(limits[codex{}.Name()])
+	for i, l := range out {
+		number, ok := numberOf(n.Member(l.key).Raw())
+		if !ok {
+			number = server.limits[l.key]
+			out[i].lax = number >= float64(l.least)
+		}
+		if governed {
+			number = max(number, float64(l.least))
+		}
+		server.limits[l.key] = number
+	}
+	return out
+}
+
+// settle says of every entry whether it counts: not when the server is switched
+// off, and not when one above it has all that it has.
+func (m codexServers) settle() {
+	for _, server := range m {
+		whole := false
+		for _, e := range slices.Backward(server.entries) {
+			switch {
+			case server.off:
+				e.Off = Disabled
+			case whole && e.Off == Starts:
+				e.Off = Shadowed
+			}
+			whole = whole || e.whole
+		}
+	}
+}
+
+// order are the entries of all servers, of each the strongest first.
+func (m codexServers) order() []*Entry {
+	var all []*Entry
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		for _, e := range slices.Backward(m[name].entries) {
+			all = append(all, e.Entry)
+		}
+	}
+	return all
+}
+
+// Codex CLI takes single settings on its command line, on top of all files, and
+// merges them member by member. So it is told no more than how each server is
+// started, two words of its environment, and limits that are too low. All of that
+// can be read by whoever lists processes: so can the command line of the server,
+// for as long, and no environment of a server is in it.
+
+// unsteady are the verbs and flags with which Codex CLI works in other folders
+// than this one, or leaves out files that it would read here.
+var unsteady = strings.Fields("app-server exec-server mcp-server remote-control cloud resume fork --remote --ignore-user-config")
+
+func (c codex) unfaithful(env Env, found *Found) string {
+	if word := env.first(unsteady); word != "" {
+		return "with " + word + " other files may count than those here"
+	}
+	for _, e := range each(found.Sources) {
+		if e.Off == Pending {
+			return "this project is not trusted yet: a flag would start " + e.ID + " without being asked"
+		}
+	}
+	return ""
+}
+
+func (codex) point(_ Env, found *Found, line Line, _ string) (*pointed, error) {
+	syntax, out := tomledit.Syntax{}, &pointed{}
+	strongestFirst := slices.Clone(found.Sources)
+	slices.Reverse(strongestFirst)
+	for _, e := range found.strongest {
+		if e.Ungoverned != "" {
+			continue
+		}
+		set := func(key, value string) {
+			out.args = append(out.args, "-c", codexKey+"."+e.ID+"."+key+"="+value)
+		}
+		words := line.of(e).words(syntax.Quote(e.ID), syntax.Quote(e.Command), syntax)
+		for _, arg := range e.Args {
+			words = append(words, syntax.Quote(arg))
+		}
+		set("command", syntax.Quote(line.Shim))
+		set("args", syntax.List(words))
+		for _, member := range line.env(syntax) {
+			set("env."+member.Name, member.Value)
+		}
+		// Not those of the entry, which reckon with files that are rewritten below it.
+		for _, l := range tooLow(strongestFirst, e.Path, limits[codex{}.Name()]) {
+			set(l.key, strconv.Itoa(l.least))
+		}
+	}
+	return out, nil
 }

@@ -116,7 +116,7 @@ func TestCodexFolder(t *testing.T) {
 			t.Errorf("file %d is %s, want %s", i, got[i], rel)
 		}
 	}
-	if last := got[len(got)-1]; last != filepath.Join(realDir(w.cwd), ".codex", "config.toml") {
+	if last := got[len(got)-1]; last != filepath.Join(realPath(w.cwd), ".codex", "config.toml") {
 		t.Errorf("the strongest file is %s", last)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // copilot knows the files of GitHub Copilot CLI.
@@ -19,28 +21,18 @@ type copilot struct{}
 // scopeAdditional is what the command line names.
 const scopeAdditional = "--additional-mcp-config"
 
-// copilotStdio is how servers that are started may also be called.
-const copilotStdio = "local"
+var copilotFormat = format{syntax: lenient, vars: dollarVariables, lists: mcpServers, types: []string{"local"}}
 
 func (copilot) Name() string { return "copilot-cli" }
 
 func (c copilot) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	dir := c.cwd(env)
-	return []string{
-		filepath.Join(c.folder(env), "mcp-config.json"),
-		filepath.Join(dir, projectFile), filepath.Join(dir, ".github", "mcp.json"),
-	}
+	return env.files(filepath.Join(c.folder(env), "mcp-config.json"), filepath.Join(dir, projectFile), filepath.Join(dir, ".github", "mcp.json"))
 }
 
 // folder is where Copilot CLI keeps its settings.
 func (copilot) folder(env Env) string {
-	if dir := env.variable("COPILOT_HOME"); dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	return filepath.Join(env.Home, ".copilot")
+	return env.path("COPILOT_HOME", filepath.Join(env.Home, ".copilot"))
 }
 
 // cwd is the folder in which Copilot CLI will work.
@@ -65,12 +57,8 @@ func (c copilot) projectFile(env Env) string {
 func (c copilot) Find(env Env) (*Found, error) {
 	found := &Found{}
 	if env.Config != "" {
-		entries, err := c.add(found, env.Config, scopeUser)
-		if err != nil {
-			return nil, err
-		}
-		c.judge(entries, env, found)
-		return found, nil
+		c.judge(found.add(env.Config, scopeUser, copilotFormat), env, found)
+		return found.result()
 	}
 	var order []*Entry // strongest first
 	for _, named := range slices.Backward(env.flags(scopeAdditional)) {
@@ -81,37 +69,15 @@ func (c copilot) Find(env Env) (*Found, error) {
 		if rest, below := strings.CutPrefix(path, "~/"); below {
 			path = filepath.Join(env.Home, rest)
 		}
-		entries, err := c.add(found, absolute(path, c.cwd(env)), scopeAdditional)
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, entries...)
+		order = append(order, found.add(absolute(path, c.cwd(env)), scopeAdditional, copilotFormat)...)
 	}
-	for _, at := range []struct{ path, scope string }{
-		{c.projectFile(env), scopeProject}, {filepath.Join(c.folder(env), "mcp-config.json"), scopeUser},
-	} {
-		entries, err := c.add(found, at.path, at.scope)
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, entries...)
-	}
+	order = append(order, found.add(c.projectFile(env), scopeProject, copilotFormat)...)
+	order = append(order, found.add(filepath.Join(c.folder(env), "mcp-config.json"), scopeUser, copilotFormat)...)
 	c.warnOfPlugins(env, found)
 	c.judge(order, env, found)
 	shadow(order)
 	found.order = order
-	return found, nil
-}
-
-// add adds the servers of one file, if it is there.
-func (copilot) add(found *Found, path, scope string) ([]*Entry, error) {
-	s, err := load(path, lenient)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	found.Sources = append(found.Sources, s)
-	s.vars = dollarVariables
-	return s.addServers(scope, []string{"mcpServers"}, copilotStdio), nil
+	return found.result()
 }
 
 // judge says of each entry what Copilot CLI would do with it as it stands.
@@ -119,22 +85,20 @@ func (c copilot) judge(order []*Entry, env Env, found *Found) {
 	off := env.flags("--disable-mcp-server")
 	settings, err := lookAt(filepath.Join(c.folder(env), "settings.json"), lenient)
 	if err != nil {
-		found.Warnings = append(found.Warnings, fmt.Sprintf("which servers are switched off is not known: %v", err))
+		found.warn("which servers are switched off is not known: %v", err)
 	}
 	off = append(off, texts(settings.Member("disabledMcpServers"))...)
 	trusted := c.trusted(env)
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			switch {
-			case slices.Contains(off, e.ID), s.doc.At(e.Path).Member("disabled").IsTrue():
-				e.Off = Disabled
-			case e.Scope == scopeProject && !trusted:
-				e.Off, e.Because = Pending, "copilot does not trust this folder"
-			}
+	for s, e := range each(found.Sources) {
+		switch {
+		case slices.Contains(off, e.ID), s.doc.At(e.Path).Member("disabled").IsTrue():
+			e.Off = Disabled
+		case e.Scope == scopeProject && !trusted:
+			e.Off, e.Because = Pending, "copilot does not trust this folder"
 		}
 	}
 	if !trusted && slices.ContainsFunc(order, func(e *Entry) bool { return e.Scope == scopeProject }) {
-		found.Warnings = append(found.Warnings, "copilot does not trust this folder yet, and starts none of its servers until you tell it to")
+		found.warn("copilot does not trust this folder yet, and starts none of its servers until you tell it to")
 	}
 }
 
@@ -153,20 +117,15 @@ func (c copilot) trusted(env Env) bool {
 			folders = append(folders, texts(settings.Member(key))...)
 		}
 	}
-	above := upwards(realDir(c.cwd(env)))
-	return slices.ContainsFunc(folders, func(dir string) bool { return slices.Contains(above, realDir(dir)) })
+	above := upwards(realPath(c.cwd(env)))
+	return slices.ContainsFunc(folders, func(dir string) bool { return slices.Contains(above, realPath(dir)) })
 }
 
 // warnOfPlugins tells of what Copilot CLI starts from elsewhere.
 func (c copilot) warnOfPlugins(env Env, found *Found) {
-	var dirs []string
-	for _, pattern := range []string{filepath.Join(c.folder(env), "installed-plugins", "*", "*")} {
-		matches, _ := filepath.Glob(pattern)
-		dirs = append(dirs, matches...)
-	}
-	dirs = append(dirs, env.flags("--plugin-dir")...)
+	dirs, _ := filepath.Glob(filepath.Join(c.folder(env), "installed-plugins", "*", "*"))
 	var names []string
-	for _, dir := range dirs {
+	for _, dir := range append(dirs, env.flags("--plugin-dir")...) {
 		for _, file := range []string{projectFile, filepath.Join(".github", "mcp.json")} {
 			root, err := lookAt(filepath.Join(absolute(dir, c.cwd(env)), file), lenient)
 			if err == nil && root.Exists() {
@@ -174,7 +133,54 @@ func (c copilot) warnOfPlugins(env Env, found *Found) {
 			}
 		}
 	}
-	if len(names) > 0 {
-		found.Warnings = append(found.Warnings, "servers that plugins bring along are not governed: "+strings.Join(slices.Compact(names), ", "))
+	found.warnOf("servers that plugins bring along are not governed", slices.Compact(names))
+}
+
+// Copilot CLI takes a further file by a flag, and each entry of it in the place
+// of the one that has its name in the other files. What it says of itself there,
+// that it is switched off for one, it says here as well.
+
+// roaming are the flags with which Copilot CLI works in a folder that only it
+// knows.
+var roaming = []string{"--acp", "--resume", "-r", "--continue", "--connect", "--worktree", "-w"}
+
+func (copilot) unfaithful(env Env, found *Found) string {
+	if len(env.Command) > 1 && !strings.HasPrefix(env.Command[1], "-") {
+		return "copilot " + env.Command[1] + " does not heed " + scopeAdditional
 	}
+	if len(env.flags(scopeAdditional)) > 0 {
+		return "the command line has " + scopeAdditional + " already"
+	}
+	if flag := env.first(roaming); flag != "" {
+		return "with " + flag + " it may work in another folder than this one"
+	}
+	for _, e := range found.order {
+		if e.Off == Pending {
+			return "this folder is not trusted yet: a flag would start " + e.ID + " without being asked"
+		}
+	}
+	return ""
+}
+
+func (copilot) point(_ Env, found *Found, line Line, copyPath string) (*pointed, error) {
+	var servers []edit.Member
+	for s, e := range found.strongest {
+		if e.Ungoverned != "" {
+			continue
+		}
+		text, _, err := rewrite(s.doc, []*Entry{e}, line)
+		if err != nil {
+			return nil, fmt.Errorf("rewrite %s: %w", s.Path, err)
+		}
+		doc, err := lenient.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, edit.Member{Name: e.ID, Value: plain(doc.At(e.Path))})
+	}
+	list := edit.Member{Name: "mcpServers", Value: strict.Table(servers)}
+	return &pointed{
+		args: []string{scopeAdditional, "@" + copyPath},
+		copy: append([]byte(strict.Table([]edit.Member{list})), '\n'),
+	}, nil
 }

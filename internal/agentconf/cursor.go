@@ -3,8 +3,6 @@ package agentconf
 import (
 	"path/filepath"
 	"slices"
-
-	"github.com/thoughtgate/thoughtgated/internal/jsonc"
 )
 
 // cursor knows the files of Cursor: one of the user's, and one in each folder
@@ -18,16 +16,13 @@ type cursor struct{}
 func (cursor) Name() string { return "cursor" }
 
 func (c cursor) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	files := []string{c.userFile(env)}
 	for _, dir := range c.folders(env) {
 		if path := filepath.Join(dir, ".cursor", "mcp.json"); !slices.Contains(files, path) {
 			files = append(files, path)
 		}
 	}
-	return files
+	return env.files(files...)
 }
 
 func (cursor) userFile(env Env) string { return filepath.Join(env.Home, ".cursor", "mcp.json") }
@@ -44,27 +39,19 @@ func (cursor) folders(env Env) []string {
 func (c cursor) Find(env Env) (*Found, error) {
 	found := &Found{}
 	if invoked(env).elsewhere {
-		found.Warnings = append(found.Warnings, elsewhereWarning)
+		found.warn(elsewhereWarning)
 	}
 	var order, user []*Entry // order: strongest first
 	for i, path := range c.Files(env) {
-		s, err := load(path, jsonc.Syntax{})
-		if err != nil {
-			return nil, err
-		}
-		if s == nil {
-			continue
-		}
-		s.vars = editorVariables(env, filepath.Dir(filepath.Dir(path)))
-		found.Sources = append(found.Sources, s)
+		how := format{syntax: strict, vars: editorVariables(env, filepath.Dir(filepath.Dir(path))), lists: mcpServers}
 		if i == 0 {
-			user = s.addServers(scopeUser, []string{"mcpServers"})
+			user = found.add(path, scopeUser, how)
 		} else {
-			order = append(order, s.addServers(scopeProject, []string{"mcpServers"})...)
+			order = append(order, found.add(path, scopeProject, how)...)
 		}
 	}
 	shadow(append(order, user...))
-	return found, nil
+	return found.result()
 }
 
 // elsewhereWarning is what is to be known of an editor that opens something that

@@ -44,23 +44,17 @@ func customLists(root edit.Node) [][]string {
 
 func (custom) Name() string { return "custom" }
 
-func (custom) Files(env Env) []string {
-	if env.Config == "" {
-		return nil
-	}
-	return []string{env.Config}
-}
+func (custom) Files(env Env) []string { return env.files() }
 
 func (custom) Find(env Env) (*Found, error) {
 	if env.Config == "" {
 		return nil, fmt.Errorf("the agent type custom needs the file to rewrite: --config-path FILE")
 	}
 	found := &Found{}
-	s, err := load(env.Config, syntaxOf(env.Config))
-	if s == nil || err != nil {
-		return found, err
+	s := found.load(env.Config, syntaxOf(env.Config), shellVariables)
+	if s == nil {
+		return found.result()
 	}
-	found.Sources = append(found.Sources, s)
 	for _, list := range customLists(s.doc.Root()) {
 		for _, e := range s.addServers("file", list) {
 			n := s.doc.At(e.Path)
@@ -69,5 +63,5 @@ func (custom) Find(env Env) (*Found, error) {
 			}
 		}
 	}
-	return found, nil
+	return found.result()
 }

@@ -1,6 +1,8 @@
 package agentconf
 
 import (
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,16 +54,7 @@ func Detect(command []string) (string, bool) {
 // identifier of one. Programs in it, such as the `code` that Cursor brings
 // along, are the application's whatever they are called.
 func detectBundle(path string) (string, bool) {
-	for _, b := range bundles {
-		if path == b.id {
-			return b.agent, true
-		}
-	}
-	for _, part := range strings.Split(path, "/") {
-		app, is := strings.CutSuffix(part, ".app")
-		if !is {
-			continue
-		}
+	for _, app := range appsIn(path) {
 		for _, b := range bundles {
 			if strings.EqualFold(app, b.name) {
 				return b.agent, true
@@ -72,6 +65,23 @@ func detectBundle(path string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// appsIn are the names of the applications that a path lies in, or the one whose
+// identifier it is.
+func appsIn(path string) []string {
+	var apps []string
+	for _, b := range bundles {
+		if path == b.id {
+			apps = append(apps, b.name)
+		}
+	}
+	for _, part := range strings.Split(path, "/") {
+		if app, is := strings.CutSuffix(part, ".app"); is {
+			apps = append(apps, app)
+		}
+	}
+	return apps
 }
 
 // appImage returns the program that the name of an AppImage begins with:
@@ -155,4 +165,118 @@ func flatpakRun(command []string) []string {
 		}
 	}
 	return command
+}
+
+// programsOf are the names of an agent's programs that have windows.
+func programsOf(agent string) []string {
+	for _, k := range known {
+		if k.name == agent {
+			return strings.Fields(k.programs)
+		}
+	}
+	return nil
+}
+
+// inTerminal are commands of such agents that have no windows.
+var inTerminal = []string{"cursor-agent"}
+
+// Windowed reports whether agents of a type are applications with windows.
+func Windowed(agent string) bool { return len(programsOf(agent)) > 0 }
+
+// Launches reports whether the command only launches an application with windows.
+func Launches(agent string, command []string) bool {
+	return Windowed(agent) && !slices.Contains(inTerminal, filepath.Base(launcher(Env{Command: command})))
+}
+
+// IsProgram reports whether a program is that of a windowed agent's application: by
+// the bundle that it lies in, or by its name. Where the command itself has such a
+// name, only that one counts: `code` is not `codium`.
+func IsProgram(agent string, command []string, path string) bool {
+	if is, ok := detectBundle(path); ok {
+		return is == agent
+	}
+	base := strings.ToLower(filepath.Base(strings.TrimSuffix(path, " (deleted)")))
+	names := programsOf(agent)
+	if own := filepath.Base(launcher(Env{Command: command})); agent == "vscode" && slices.Contains(names, own) {
+		return base == own
+	}
+	return slices.Contains(names, base)
+}
+
+// invocation is what the command line of an editor says of where its settings
+// are, and of what it opens.
+type invocation struct {
+	folders    []string          // opened, absolute; the current one when none is named
+	workspaces []string          // files that list the folders of a workspace
+	elsewhere  bool              // something on another host or in a container is opened
+	options    map[string]string // long options by their name, with their values if they have one
+}
+
+// valued are the long options of editors whose value is the next word. Of others
+// it would be taken for something to open, which does no harm unless a folder is
+// called so.
+var valued = strings.Fields("user-data-dir profile extensions-dir extensions-download-dir locale log goto " +
+	"folder-uri file-uri remote sync category install-extension uninstall-extension enable-proposed-api " +
+	"disable-extension add-mcp shared-data-dir crash-reporter-directory logsPath zed workspace")
+
+// invoked reads the command line of an editor.
+func invoked(env Env) invocation {
+	in := invocation{options: map[string]string{}}
+	words := launched(env.Command)
+	bare := false // past a --, all words name something to open
+	for i := 1; i < len(words); i++ {
+		name, value, direct := strings.Cut(strings.TrimPrefix(words[i], "--"), "=")
+		switch {
+		case bare || !strings.HasPrefix(words[i], "-"):
+			in.open(words[i], env)
+			continue
+		case words[i] == "--":
+			bare = true
+			continue
+		case !strings.HasPrefix(words[i], "--"):
+			continue
+		case !direct && slices.Contains(valued, name) && i+1 < len(words):
+			i++
+			value = words[i]
+		}
+		in.options[name] = value
+		switch name {
+		case "folder-uri", "file-uri":
+			in.open(value, env)
+		case "remote":
+			in.elsewhere = true
+		}
+	}
+	_, remote := in.options["remote"]
+	switch {
+	case remote: // what is named is there, not here
+		in.folders, in.workspaces = nil, nil
+	case len(in.folders)+len(in.workspaces) == 0 && !in.elsewhere:
+		in.folders = []string{filepath.Clean(env.Cwd)}
+	}
+	return in
+}
+
+// open takes a word that names something to open. Files, and what is not there,
+// bring no servers along.
+func (in *invocation) open(word string, env Env) {
+	if scheme, _, is := strings.Cut(word, "://"); is {
+		u, err := url.Parse(word)
+		if scheme != "file" || err != nil {
+			in.elsewhere = true
+			return
+		}
+		word = u.Path
+	}
+	path := absolute(word, env.Cwd)
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+	case info.IsDir():
+		if !slices.Contains(in.folders, path) {
+			in.folders = append(in.folders, path)
+		}
+	case strings.HasSuffix(path, ".code-workspace"):
+		in.workspaces = append(in.workspaces, path)
+	}
 }

@@ -283,8 +283,8 @@ func TestLimitsOfAdapters(t *testing.T) {
 		w.wantFile(path, test.text)
 	}
 	// Without a limit Claude Code waits longer than with any of ours.
-	if _, missing := raise(nil, raised(mustParse(t, `{"command":"x"}`), limits["claude-code"])); len(missing) > 0 {
-		t.Errorf("added: %v", missing)
+	if added := raised(mustParse(t, `{"command":"x"}`), limits["claude-code"]); len(added) > 0 {
+		t.Errorf("added: %v", added)
 	}
 }
 

@@ -12,8 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // maxFile is in bytes; the largest configuration seen was a hundredth of it.
@@ -21,6 +24,9 @@ const maxFile = 64 << 20
 
 // errChanged says that a file is not what it was when it was read last.
 var errChanged = errors.New("the file was changed by someone else meanwhile")
+
+// errNoSwap says that the file system cannot swap two files in one step.
+var errNoSwap = errors.New("no swap here")
 
 // file is a configuration as it was read: no link, what it held, and what is to
 // be kept of it.
@@ -63,14 +69,20 @@ func readAt(dir int, name, path string) (*file, error) {
 	if err := ownRegular(&st); err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := readAll(f, path)
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
-	}
 	return &file{path, data, uint32(st.Mode) & 0o7777, int(st.Uid), int(st.Gid), identityOf(&st)}, nil
+}
+
+// readAll reads an open file that is not too large.
+func readAll(f *os.File, path string) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("is larger than %d MiB", maxFile>>20)}
+	}
+	return data, err
 }
 
 // ownRegular refuses what is no regular file, and what belongs to another user:
@@ -131,18 +143,17 @@ func (f *file) exchange(dir int, temp, base string, next []byte, step func(strin
 	}
 	step("compared")
 	err := swap(dir, temp, base)
-	if errors.Is(err, errNoSwap) {
+	swapped := !errors.Is(err, errNoSwap)
+	if !swapped {
 		err = unix.Renameat(dir, temp, dir, base)
-		if err != nil {
-			return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
-		}
-		return nil
 	}
-	if errors.Is(err, unix.ENOENT) {
+	switch {
+	case swapped && errors.Is(err, unix.ENOENT):
 		return errChanged
-	}
-	if err != nil {
+	case err != nil:
 		return &fs.PathError{Op: "rename to", Path: f.path, Err: err}
+	case !swapped:
+		return nil
 	}
 	step("swapped")
 	if f.unchanged(dir, temp) == nil {
@@ -255,8 +266,147 @@ func syncFolder(path string) error {
 	return syncOpen(dir, path)
 }
 
-func randomName() string {
+// NewID returns an id that nothing else has: of a session, a protection or a file.
+func NewID() string {
 	var b [16]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+const (
+	// A writer that is in the middle of its work leaves half a file for a moment.
+	// That is worth waiting for where the alternative is to put such a file aside,
+	// and less so where it is an error message.
+	settleFor     = time.Second
+	settleShortly = 100 * time.Millisecond
+	settleEvery   = 20 * time.Millisecond
+)
+
+// parseSettled reads a file, giving a writer who is at it a moment to finish. What is
+// doubtful in it is left to the caller.
+// Then now is what came after it.
+func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.Document, error) {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		doc, err := syntax.Read(now.data)
+		if err == nil || time.Now().After(deadline) {
+			return doc, err
+		}
+		<-tick.C
+		again, failed := readFile(now.path)
+		if failed != nil {
+			return nil, err
+		}
+		*now = *again
+	}
+}
+
+// What is to take the place of a configuration is written beside it first, and
+// is then swapped with it. If somebody wrote the configuration at the moment of
+// the swap, then what they wrote is in the temporary file and nowhere else.
+//
+// Whoever can write to the folder can make a file of any name there, so a name
+// says nothing: what was written is noted in a [notebook], and a file that is not
+// noted is left alone.
+const (
+	tempSuffix = Infix + "new-"  // and a random name
+	swapSuffix = Infix + "swap-" // of older versions; left alone, and reported
+)
+
+// Infix stands behind a configuration's path in the path of everything that we
+// make beside it.
+const Infix = ".thoughtgate-"
+
+func tempName(base string) string { return base + tempSuffix + NewID() }
+
+// sweepTemps removes what a killed writer left beside path, and returns what a
+// person should know of. The caller holds the lock of path.
+func sweepTemps(path string, notes notebook) (said []string) {
+	for _, n := range notes.of(noteTemp, path) {
+		note, err := n.settle(notes)
+		if err != nil {
+			note = fmt.Sprintf("what is left of a rewrite, %s, stays: %v", n.path(), err)
+		}
+		if note != "" {
+			said = append(said, note)
+		}
+	}
+	return said
+}
+
+// path returns where the noted file lies.
+func (n *note) path() string { return filepath.Join(filepath.Dir(n.Target), n.Name) }
+
+// settle does away with a temporary file that we noted before we made it. What
+// somebody wrote at the moment of a swap takes its place again: that is so where
+// the configuration is the very file that we wrote, and the temporary file was
+// not touched after the two were swapped. Else what is not ours is kept beside
+// the configuration.
+func (n *note) settle(notes notebook) (said string, err error) {
+	left, err := readFile(n.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", notes.drop(n)
+	}
+	if err != nil {
+		return "", err
+	}
+	holds := digest(left.data)
+	if n.ID == (identity{}) || holds == n.Before || holds == n.After { // half of what we wrote, or all of it
+		return "", n.remove(notes)
+	}
+	now, err := readFile(n.Target)
+	if err == nil && digest(now.data) == n.After && now.id.sameFile(n.ID) && !left.id.sameFile(n.ID) && left.id.Changed <= now.id.Changed {
+		if err := now.bringIn(n.Name, left.data); err != nil {
+			return "", err
+		}
+		return "", notes.drop(n)
+	}
+	kept, err := left.copyFor(n.Target, alteredSuffix, notes)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("what somebody wrote while the file was being rewritten is kept as %s", kept), n.remove(notes)
+}
+
+// remove removes the noted file, and then the note.
+func (n *note) remove(notes notebook) error {
+	if err := os.Remove(n.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return notes.drop(n)
+}
+
+// bringIn swaps the file called name, which holds next, with f.
+func (f *file) bringIn(name string, next []byte) error {
+	dir, err := openFolder(filepath.Dir(f.path))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := f.exchange(dir, name, filepath.Base(f.path), next, func(string) {}); err != nil {
+		return err
+	}
+	return syncOpen(dir, filepath.Dir(f.path))
+}
+
+// syncOpen makes sure that what was created, renamed or removed in a folder stays
+// so. Some file systems can't be asked for that.
+func syncOpen(dir int, path string) error {
+	if err := fsync(dir); err != nil && !errors.Is(err, unix.EINVAL) {
+		return &os.PathError{Op: "sync", Path: path, Err: err}
+	}
+	return nil
+}
+
+var fsync = unix.Fsync // tests watch it, and let it fail
+
+// openFolder opens a folder for the calls that take names relative to it.
+func openFolder(path string) (int, error) {
+	dir, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return dir, nil
 }

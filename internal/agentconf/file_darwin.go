@@ -6,9 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoSwap says that the file system cannot swap two files in one step.
-var errNoSwap = errors.New("no swap here")
-
 // swap lets two files of one folder change places in one step.
 func swap(dir int, a, b string) error {
 	err := unix.RenameatxNp(dir, a, dir, b, unix.RENAME_SWAP)
@@ -17,9 +14,6 @@ func swap(dir int, a, b string) error {
 	}
 	return err
 }
-
-// changeTime is when a file was changed last, in the kernel's eyes.
-func changeTime(st *unix.Stat_t) int64 { return st.Ctim.Nano() }
 
 // keepAccessList does nothing: this system has access lists too, but only its own
 // library can read them. The mode is kept.

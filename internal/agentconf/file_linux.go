@@ -6,9 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoSwap says that the file system cannot swap two files in one step.
-var errNoSwap = errors.New("no swap here")
-
 // swap lets two files of one folder change places in one step.
 func swap(dir int, a, b string) error {
 	err := unix.Renameat2(dir, a, dir, b, unix.RENAME_EXCHANGE)
@@ -17,9 +14,6 @@ func swap(dir int, a, b string) error {
 	}
 	return err
 }
-
-// changeTime is when a file was changed last, in the kernel's eyes.
-func changeTime(st *unix.Stat_t) int64 { return st.Ctim.Nano() }
 
 // accessList is the attribute that holds who may do what beyond the mode.
 const accessList = "system.posix_acl_access"

@@ -1,7 +1,6 @@
 package agentconf
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,20 +28,14 @@ const (
 	scopeExtension = "extension"
 )
 
-var (
-	geminiServers = []string{"mcpServers"}
-	geminiRemote  = []string{"httpUrl", "url", "tcp"}
-)
-
 // geminiSyntax: a trailing comma ends Gemini CLI before it begins.
 var geminiSyntax = jsonc.Syntax{Comments: true}
+
+var geminiFormat = format{syntax: geminiSyntax, vars: dollarVariables, lists: mcpServers, remote: []string{"httpUrl", "url", "tcp"}}
 
 func (gemini) Name() string { return "gemini" }
 
 func (g gemini) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	files := []string{filepath.Join(g.folder(env), "settings.json")}
 	if path := g.projectFile(env); path != "" {
 		files = append(files, path)
@@ -50,22 +43,22 @@ func (g gemini) Files(env Env) []string {
 	for _, x := range g.extensions(env) {
 		files = append(files, x.path)
 	}
-	return files
+	return env.files(files...)
 }
 
 // home is what Gemini CLI takes for the person's home.
-func (gemini) home(env Env) string {
-	if dir := env.variable("GEMINI_CLI_HOME"); dir != "" {
-		return absolute(dir, env.Cwd)
-	}
-	return env.Home
+func (gemini) home(env Env) string { return env.path("GEMINI_CLI_HOME", env.Home) }
+
+// userFile is where the user's settings are.
+func (g gemini) userFile(env Env) string {
+	return env.files(filepath.Join(g.folder(env), "settings.json"))[0]
 }
 
 func (g gemini) folder(env Env) string { return filepath.Join(g.home(env), ".gemini") }
 
 // projectFile is empty in the home folder, where it would be the user's.
 func (g gemini) projectFile(env Env) string {
-	if realDir(env.Cwd) == realDir(g.home(env)) {
+	if realPath(env.Cwd) == realPath(g.home(env)) {
 		return ""
 	}
 	return filepath.Join(env.Cwd, ".gemini", "settings.json")
@@ -74,47 +67,20 @@ func (g gemini) projectFile(env Env) string {
 // systemFiles are an administrator's settings: those that beat all others, and
 // those that any other beats.
 func (gemini) systemFiles(env Env) (settings, defaults string) {
-	settings = filepath.Join(env.managed("/etc/gemini-cli", "/Library/Application Support/GeminiCli"), "settings.json")
-	if path := env.variable("GEMINI_CLI_SYSTEM_SETTINGS_PATH"); path != "" {
-		settings = absolute(path, env.Cwd)
-	}
-	defaults = filepath.Join(filepath.Dir(settings), "system-defaults.json")
-	if path := env.variable("GEMINI_CLI_SYSTEM_DEFAULTS_PATH"); path != "" {
-		defaults = absolute(path, env.Cwd)
-	}
-	return settings, defaults
+	dir := env.managed("/etc/gemini-cli", "/Library/Application Support/GeminiCli")
+	settings = env.path("GEMINI_CLI_SYSTEM_SETTINGS_PATH", filepath.Join(dir, "settings.json"))
+	return settings, env.path("GEMINI_CLI_SYSTEM_DEFAULTS_PATH", filepath.Join(filepath.Dir(settings), "system-defaults.json"))
 }
 
 func (g gemini) Find(env Env) (*Found, error) {
 	found := &Found{}
 	system, defaults := g.systemFiles(env)
-	order, err := found.addManaged(system, scopeSystem, geminiSyntax, geminiServers, geminiRemote...)
-	if err != nil {
-		return nil, err
+	order := found.addManaged(system, scopeSystem, geminiFormat)
+	if path := g.projectFile(env); path != "" && env.Config == "" {
+		order = append(order, found.add(path, scopeProject, geminiFormat)...)
 	}
-	for _, at := range []struct{ path, scope string }{
-		{g.projectFile(env), scopeProject}, {filepath.Join(g.folder(env), "settings.json"), scopeUser},
-	} {
-		if env.Config != "" {
-			if at.scope == scopeProject {
-				continue
-			}
-			at.path = env.Config
-		}
-		if at.path == "" {
-			continue
-		}
-		entries, err := g.add(found, at.path, at.scope, geminiSyntax)
-		if err != nil {
-			return nil, err
-		}
-		order = append(order, entries...)
-	}
-	weakest, err := found.addManaged(defaults, scopeDefaults, geminiSyntax, geminiServers, geminiRemote...)
-	if err != nil {
-		return nil, err
-	}
-	order = append(order, weakest...)
+	order = append(order, found.add(g.userFile(env), scopeUser, geminiFormat)...)
+	order = append(order, found.addManaged(defaults, scopeDefaults, geminiFormat)...)
 	if env.Config == "" {
 		order = append(order, g.addExtensions(env, found)...)
 	}
@@ -123,20 +89,7 @@ func (g gemini) Find(env Env) (*Found, error) {
 		rules.judge(e)
 	}
 	shadow(order)
-	return found, nil
-}
-
-// add adds the servers of one file, if it is there.
-func (gemini) add(found *Found, path, scope string, syntax edit.Syntax) ([]*Entry, error) {
-	s, err := load(path, syntax)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	found.Sources = append(found.Sources, s)
-	s.vars = dollarVariables
-	entries := s.addServers(scope, geminiServers)
-	s.leaveRemote(entries, geminiRemote...)
-	return entries, nil
+	return found.result()
 }
 
 // geminiExtension is an extension as it is installed.
@@ -177,11 +130,14 @@ func (g gemini) addExtensions(env Env, found *Found) []*Entry {
 	chosen := env.flags("-e", "--extensions")
 	var order []*Entry
 	for _, x := range g.extensions(env) {
-		entries, err := g.add(found, x.path, scopeExtension, strict)
-		if err != nil {
-			found.Warnings = append(found.Warnings, fmt.Sprintf("the servers of the extension %s are not governed: %v", x.name, err))
+		its, how := &Found{}, geminiFormat
+		how.syntax = strict
+		entries := its.add(x.path, scopeExtension, how)
+		if its.err != nil {
+			found.warn("the servers of the extension %s are not governed: %v", x.name, its.err)
 			continue
 		}
+		found.Sources = append(found.Sources, its.Sources...)
 		on := geminiEnabled(texts(switches.Member(x.name).Member("overrides")), env.Cwd)
 		if len(chosen) > 0 {
 			on = slices.ContainsFunc(chosen, func(name string) bool { return strings.EqualFold(name, x.name) })
@@ -210,4 +166,96 @@ func geminiEnabled(rules []string, cwd string) bool {
 		}
 	}
 	return on
+}
+
+// geminiRules is what Gemini CLI's settings say about which servers start.
+type geminiRules struct {
+	allowed  [][]string // lists of names; a server must be on each
+	excluded []string
+	switches edit.Node // names, in lower case, with `enabled`
+	trusted  bool
+}
+
+// rules gathers what every settings file says.
+func (g gemini) rules(env Env, found *Found) *geminiRules {
+	system, defaults := g.systemFiles(env)
+	r := &geminiRules{}
+	trust := true // of folders: whether it is asked for
+	for _, path := range []string{defaults, g.userFile(env), system, g.projectFile(env)} {
+		settings, err := lookAt(path, geminiSyntax)
+		if err != nil || path == "" {
+			continue // what there is to say of it was said when its servers were read
+		}
+		mcp := settings.Member("mcp")
+		if list := mcp.Member("allowed"); list.Kind() == edit.Array {
+			r.allowed = append(r.allowed, texts(list))
+		}
+		r.excluded = append(r.excluded, texts(mcp.Member("excluded"))...)
+		if mcp.Member("serverCommand").Kind() == edit.String {
+			found.warn("the server that mcp.serverCommand of %s names is not governed", path)
+		}
+		if asked := settings.Member("security").Member("folderTrust").Member("enabled"); path != g.projectFile(env) && asked.Exists() {
+			trust = !asked.IsFalse()
+		}
+	}
+	if names := env.flags("--allowed-mcp-server-names"); len(names) > 0 {
+		r.allowed, r.excluded = [][]string{names}, nil
+	}
+	r.switches, _ = lookAt(filepath.Join(g.folder(env), "mcp-server-enablement.json"), strict)
+	r.trusted = g.trusted(env, trust)
+	if !r.trusted {
+		found.warn("gemini does not trust this folder yet, and starts no servers until you tell it to")
+	}
+	return r
+}
+
+// judge says of an entry what Gemini CLI would do with it as it stands.
+func (r *geminiRules) judge(e *Entry) {
+	name := geminiName(e.ID)
+	listed := func(list []string) bool {
+		return slices.ContainsFunc(list, func(entry string) bool { return geminiName(entry) == name })
+	}
+	for _, list := range r.allowed {
+		if len(list) > 0 && !listed(list) {
+			e.Off, e.Because = Disabled, "mcp.allowed does not name it"
+		}
+	}
+	switch {
+	case listed(r.excluded):
+		e.Off, e.Because = Disabled, "mcp.excluded names it"
+	case r.switches.Member(name).Member("enabled").IsFalse():
+		e.Off, e.Because = Disabled, "it is switched off"
+	case e.Off == Starts && !r.trusted:
+		e.Off, e.Because = Pending, "gemini does not trust this folder"
+	}
+}
+
+// geminiName is how Gemini CLI compares the names of servers.
+func geminiName(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
+
+// trusted reports whether servers start in the folder. asked says whether Gemini
+// CLI is set to care.
+func (g gemini) trusted(env Env, asked bool) bool {
+	said := env.variable("GEMINI_CLI_TRUST_WORKSPACE")
+	switch {
+	case env.variable("GEMINI_RESTRICTED_MODE") == "true", said == "false":
+		return false
+	case said == "true", !asked, env.hasFlag("--skip-trust"):
+		return true
+	}
+	folders, err := lookAt(env.path("GEMINI_CLI_TRUSTED_FOLDERS_PATH", filepath.Join(g.folder(env), "trustedFolders.json")), geminiSyntax)
+	if err != nil {
+		return false
+	}
+	here, longest, trusted := realPath(env.Cwd), -1, false
+	for name, level := range folders.Members() {
+		dir := name.Text()
+		if level.Text() == "TRUST_PARENT" {
+			dir = filepath.Dir(dir)
+		}
+		if len(name.Text()) > longest && slices.Contains(upwards(here), realPath(dir)) {
+			longest, trusted = len(name.Text()), level.Text() == "TRUST_FOLDER" || level.Text() == "TRUST_PARENT"
+		}
+	}
+	return trusted
 }

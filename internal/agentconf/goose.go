@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 	"github.com/thoughtgate/thoughtgated/internal/yamledit"
@@ -37,11 +36,8 @@ var gooseTypes = map[string]string{
 func (goose) Name() string { return "goose" }
 
 func (g goose) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	files := []string{filepath.Join(g.folder(env), "config.yaml")}
-	return append(files, g.additional(env)...)
+	return env.files(append(files, g.additional(env)...)...)
 }
 
 // folder is where Goose keeps its settings, on macOS too. A relative path counts
@@ -76,23 +72,15 @@ func (g goose) Find(env Env) (*Found, error) {
 		if i > 0 {
 			scope = scopeGooseMore
 		}
-		s, err := load(path, yamledit.Syntax{})
-		if err != nil {
-			return nil, err
+		if s := found.load(path, yamledit.Syntax{}, variables{}); s != nil {
+			order = append(order, g.extensions(s, scope)...)
 		}
-		if s == nil {
-			continue
-		}
-		found.Sources = append(found.Sources, s)
-		s.vars = variables{}
-		order = append(order, g.extensions(s, scope)...)
 	}
 	if env.Config == "" {
-		entries, err := g.administrators(env, found)
-		if err != nil {
-			return nil, err
+		path := filepath.Join(env.managed("/etc/goose", "/etc/goose"), "config.yaml")
+		if s := found.lookAt(path, yamledit.Syntax{}); s != nil {
+			order = append(order, found.leaveManaged(s, g.extensions(s, scopeSystem))...)
 		}
-		order = append(order, entries...)
 	}
 	if env.hasFlag("--no-profile") {
 		for _, e := range order {
@@ -100,10 +88,8 @@ func (g goose) Find(env Env) (*Found, error) {
 		}
 	}
 	shadow(order)
-	if recipes := env.flags("--recipe"); len(recipes) > 0 {
-		found.Warnings = append(found.Warnings, "servers that recipes bring along are not governed: "+strings.Join(recipes, ", "))
-	}
-	return found, nil
+	found.warnOf("servers that recipes bring along are not governed", env.flags("--recipe"))
+	return found.result()
 }
 
 // extensions reads the extensions of a file.
@@ -121,15 +107,4 @@ func (goose) extensions(s *Source, scope string) []*Entry {
 		s.Entries = append(s.Entries, e)
 	}
 	return s.Entries
-}
-
-// administrators adds the file of an administrator, which stays as it is.
-func (g goose) administrators(env Env, found *Found) ([]*Entry, error) {
-	path := filepath.Join(env.managed("/etc/goose", "/etc/goose"), "config.yaml")
-	doc, err := lookAtFile(path, yamledit.Syntax{})
-	if doc == nil || err != nil {
-		return nil, err
-	}
-	s := &Source{Path: path, file: &file{path: path}, doc: doc}
-	return found.leaveManaged(s, g.extensions(s, scopeSystem)), nil
 }

@@ -109,15 +109,12 @@ func (w *entryWas) UnmarshalJSON(text []byte) error {
 	return failed
 }
 
-// envWas is what an entry's environment was, without what was in it: one of
-// these, or the text of a null. Only of one that sets our own variables, which we
+// envWas is what an entry's environment was, without what was in it: empty for none,
+// envObject, or the text of a null. Only of one that sets our own variables, which we
 // put ours in the place of, is it the whole text.
 type envWas string
 
-const (
-	envAbsent envWas = ""
-	envObject envWas = "object"
-)
+const envObject envWas = "object"
 
 func (j *fileJournal) syntax() edit.Syntax { return syntaxNamed(j.Syntax) }
 
@@ -126,13 +123,17 @@ func parseJournal(text []byte) (*fileJournal, error) {
 	if err := json.Unmarshal(text, &j); err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
+	return &j, j.check()
+}
+
+func (j *fileJournal) check() error {
 	if j.Version < 1 || j.Version > journalVersion {
-		return nil, fmt.Errorf("read journal: it has version %d, and this program knows those up to %d", j.Version, journalVersion)
+		return fmt.Errorf("read journal: it has version %d, and this program knows those up to %d", j.Version, journalVersion)
 	}
 	if j.Target == "" || j.Lock == "" || j.Line.Session == "" {
-		return nil, fmt.Errorf("read journal: it names no file, lock or session")
+		return fmt.Errorf("read journal: it names no file, lock or session")
 	}
-	return &j, nil
+	return nil
 }
 
 // was reads how an entry is before it is rewritten.
@@ -170,20 +171,31 @@ func (w envWas) whole() bool { return strings.HasPrefix(string(w), "{") }
 // restoring. Otherwise the caller calls unlock when it is done, which removes
 // the lock file too. Where nothing is left to do, no lock is taken.
 func TryLock(journal []byte) (unlock func(), held bool, err error) {
-	if p, err := parsePointed(journal); err != nil {
-		return nil, false, err
-	} else if p != nil {
-		return p.tryLock()
-	}
-	j, err := parseJournal(journal)
+	j, err := parseAny(journal)
 	if err != nil {
 		return nil, false, err
 	}
-	for {
-		if j.settled() {
-			return func() {}, false, nil
-		}
-		l, err := takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true, notes: j.Notes})
+	return tryLock(j)
+}
+
+// undoing is what there is to undo: a [fileJournal] or a [pointJournal].
+type undoing interface {
+	settled() bool // nothing is left to do
+	take() (*fileLock, error)
+	restore(step func(string)) (Report, error)
+	paths() []string
+}
+
+func parseAny(journal []byte) (undoing, error) {
+	if p, err := parsePointed(journal); p != nil || err != nil {
+		return p, err
+	}
+	return parseJournal(journal)
+}
+
+func tryLock(j undoing) (unlock func(), held bool, err error) {
+	for !j.settled() {
+		l, err := j.take()
 		var locked *LockedError
 		switch {
 		case errors.As(err, &locked):
@@ -197,6 +209,23 @@ func TryLock(journal []byte) (unlock func(), held bool, err error) {
 		}
 		return l.release, false, nil
 	}
+	return func() {}, false, nil
+}
+
+// JournalPaths returns every file that a journal is about: the configuration
+// as the agent knows it and where its links lead, the backup, and the lock.
+func JournalPaths(journal []byte) ([]string, error) {
+	j, err := parseAny(journal)
+	if err != nil {
+		return nil, err
+	}
+	return j.paths(), nil
+}
+
+func (j *fileJournal) paths() []string { return []string{j.Path, j.Target, j.Backup, j.Lock} }
+
+func (j *fileJournal) take() (*fileLock, error) {
+	return takeLockOnce(j.Lock, j.Path, holder{Session: j.Line.Session, Brief: true, notes: j.Notes})
 }
 
 // settled reports whether the session of a journal is over and done with, so

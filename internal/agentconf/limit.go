@@ -122,35 +122,16 @@ func numberOf(text string) (float64, bool) {
 	return n, err == nil
 }
 
-// raise returns the operations that raise limits in the entry at path, and the
-// members that have to be added for it.
-func raise(path []string, limits []limitWas) (ops []edit.Op, missing []edit.Member) {
-	for _, l := range limits {
-		if l.Was == "" {
-			missing = append(missing, edit.Member{Name: l.Key, Value: l.Now})
-		} else {
-			ops = append(ops, edit.Set(append(slices.Clone(path), l.Key), l.Now))
-		}
-	}
-	return ops, missing
-}
-
-// lower undoes raise in the entry n. What somebody has set since stays, the
-// same number in another spelling does not count as such.
-func lower(n edit.Node, path []string, limits []limitWas) (ops []edit.Op, gone []string) {
-	for _, l := range limits {
+// unchanged returns those of limits that the entry n has as they were raised. What
+// somebody has set since is left out; the same number in another spelling does not
+// count as such.
+func unchanged(n edit.Node, limits []limitWas) []limitWas {
+	return slices.DeleteFunc(slices.Clone(limits), func(l limitWas) bool {
 		value := n.Member(l.Key)
 		now, ok := numberOf(value.Raw())
-		if ours, _ := numberOf(l.Now); value.Kind() != edit.Number || !ok || now != ours {
-			continue
-		}
-		if l.Was == "" {
-			gone = append(gone, l.Key)
-		} else {
-			ops = append(ops, edit.Set(append(slices.Clone(path), l.Key), l.Was))
-		}
-	}
-	return ops, gone
+		ours, _ := numberOf(l.Now)
+		return value.Kind() != edit.Number || !ok || now != ours
+	})
 }
 
 // raisedSince compares an entry with how it was, and returns the limits that any

@@ -56,9 +56,12 @@ func TestLimits(t *testing.T) {
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Fatalf("(-want +got):\n%s", diff)
 			}
-			ops, missing := raise(nil, got)
-			if len(ops)+len(missing) != len(got) {
-				t.Errorf("%d operations and %d members for %d limits", len(ops), len(missing), len(got))
+			c := &changes{entry: d.Root()}
+			for _, l := range got {
+				c.put(l.Key, l.Now)
+			}
+			if len(c.ops)+len(c.added) != len(got) {
+				t.Errorf("%d operations and %d members for %d limits", len(c.ops), len(c.added), len(got))
 			}
 		})
 	}
@@ -78,11 +81,11 @@ func TestLower(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tk := &taker{doc: d}
-		ops, gone := lower(d.Root(), nil, was)
-		tk.ops = ops
-		tk.dropMembers(nil, gone)
-		got, err := d.Edit(tk.ops...)
+		c := &changes{entry: d.Root()}
+		for _, l := range unchanged(d.Root(), was) {
+			c.put(l.Key, l.Was)
+		}
+		got, err := d.Edit(c.all()...)
 		if err != nil || string(got) != test.want {
 			t.Errorf("lowered %q to %q, %v, want %q", test.now, got, err, test.want)
 		}

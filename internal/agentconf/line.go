@@ -100,15 +100,7 @@ func isShim(command, shim string, env Env) bool {
 	if filepath.Base(command) == shimName {
 		return true
 	}
-	path := command
-	if strings.ContainsRune(path, filepath.Separator) {
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(env.Cwd, path)
-		}
-	} else {
-		path = onPath(command, env)
-	}
-	real, err := filepath.EvalSymlinks(path)
+	real, err := filepath.EvalSymlinks(env.program(command))
 	if err != nil {
 		return false
 	}
@@ -144,15 +136,14 @@ func isCopy(a, b string, aInfo, bInfo fs.FileInfo) bool {
 	return sums[0] == sums[1]
 }
 
-// onPath returns the program that a bare name stands for, empty when there is
-// none.
-func onPath(name string, env Env) string {
-	list, _ := env.LookupEnv("PATH")
-	for _, dir := range filepath.SplitList(list) {
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(env.Cwd, dir)
-		}
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+// program returns the path of the program that a command starts, empty when there is
+// none of a bare name.
+func (env Env) program(command string) string {
+	if strings.Contains(command, "/") {
+		return absolute(command, env.Cwd)
+	}
+	for _, dir := range filepath.SplitList(env.variable("PATH")) {
+		if path, err := exec.LookPath(filepath.Join(absolute(dir, env.Cwd), command)); err == nil {
 			return path
 		}
 	}

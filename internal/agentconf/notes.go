@@ -53,7 +53,7 @@ type identity struct {
 }
 
 func identityOf(st *unix.Stat_t) identity {
-	return identity{uint64(st.Dev), st.Ino, changeTime(st)}
+	return identity{uint64(st.Dev), st.Ino, st.Ctim.Nano()}
 }
 
 func (id identity) sameFile(other identity) bool { return id.Dev == other.Dev && id.Ino == other.Ino }
@@ -70,7 +70,7 @@ func (b notebook) put(n *note) {
 		return
 	}
 	if n.file == "" {
-		n.file = filepath.Join(string(b), randomName()+noteSuffix)
+		n.file = filepath.Join(string(b), NewID()+noteSuffix)
 	}
 	text, err := json.Marshal(n)
 	if err != nil {

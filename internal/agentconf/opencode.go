@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
@@ -28,55 +30,49 @@ const (
 	scopeVariable = "OPENCODE_CONFIG"
 )
 
-var opencodeServers = []string{"mcp"}
+var (
+	opencodeServers = []string{"mcp"}
+	opencodeNames   = []string{"opencode.jsonc", "opencode.json"} // of files, the strongest first
+)
 
 // inVariable is why a rewrite leaves an entry alone that stands in no file.
 const inVariable = "spelled out in a variable"
 
 func (opencode) Name() string { return "opencode" }
 
-func (o opencode) Files(env Env) []string {
-	var paths []string
-	for _, at := range o.places(env) {
-		paths = append(paths, at.path)
-	}
-	return paths
-}
-
-// opencodePlace is where opencode looks for a file.
-type opencodePlace struct{ path, scope string }
+func (o opencode) Files(env Env) []string { return pathsOf(o.places(env)) }
 
 // places are where opencode looks, the strongest first.
-func (o opencode) places(env Env) []opencodePlace {
+func (o opencode) places(env Env) []scoped {
 	if env.Config != "" {
-		return []opencodePlace{{env.Config, scopeUser}}
+		return []scoped{{env.Config, scopeUser}}
 	}
-	var all []opencodePlace
-	in := func(dir, scope string, names ...string) {
-		for _, name := range names {
-			all = append(all, opencodePlace{filepath.Join(dir, name), scope})
+	var all []scoped
+	in := func(dir, scope string, more ...string) {
+		for _, name := range append(slices.Clip(opencodeNames), more...) {
+			all = append(all, scoped{filepath.Join(dir, name), scope})
 		}
 	}
-	if dir := env.variable("OPENCODE_CONFIG_DIR"); dir != "" {
-		in(absolute(dir, env.Cwd), scopeDir, "opencode.jsonc", "opencode.json")
+	if dir := env.path("OPENCODE_CONFIG_DIR", ""); dir != "" {
+		in(dir, scopeDir)
 	}
-	home := realDir(env.Home)
-	in(filepath.Join(home, ".opencode"), scopeUser, "opencode.jsonc", "opencode.json")
+	home := realPath(env.Home)
+	in(filepath.Join(home, ".opencode"), scopeUser)
 	if off := env.variable("OPENCODE_DISABLE_PROJECT_CONFIG"); off != "1" && !strings.EqualFold(off, "true") {
 		dirs := o.projectDirs(env)
 		for _, dir := range slices.Backward(dirs) { // unlike the files beside it, the farthest first
 			if dir != home {
-				in(filepath.Join(dir, ".opencode"), scopeFolder, "opencode.jsonc", "opencode.json")
+				in(filepath.Join(dir, ".opencode"), scopeFolder)
 			}
 		}
 		for _, dir := range dirs {
-			in(dir, scopeProject, "opencode.jsonc", "opencode.json")
+			in(dir, scopeProject)
 		}
 	}
-	if path := env.variable("OPENCODE_CONFIG"); path != "" {
-		all = append(all, opencodePlace{absolute(path, env.Cwd), scopeVariable})
+	if path := env.path("OPENCODE_CONFIG", ""); path != "" {
+		all = append(all, scoped{path, scopeVariable})
 	}
-	in(o.folder(env), scopeUser, "opencode.jsonc", "opencode.json", "config.json")
+	in(o.folder(env), scopeUser, "config.json")
 	return all
 }
 
@@ -102,7 +98,7 @@ func (opencode) cwd(env Env) string {
 // projectDirs are the folders of the project, the nearest first: up to the one
 // that holds the repository.
 func (o opencode) projectDirs(env Env) []string {
-	all := upwards(realDir(o.cwd(env)))
+	all := upwards(realPath(o.cwd(env)))
 	for i, dir := range all {
 		git := filepath.Join(dir, ".git")
 		_, head := os.Stat(filepath.Join(git, "HEAD"))
@@ -117,13 +113,10 @@ func (o opencode) Find(env Env) (*Found, error) {
 	found := &Found{}
 	m := &opencodeMerge{enabled: map[string]bool{}, kind: map[string]string{}}
 	dir := env.managed("/etc/opencode", "/Library/Application Support/opencode")
-	for _, name := range []string{"opencode.jsonc", "opencode.json"} {
-		doc, err := lookAtFile(filepath.Join(dir, name), lenient)
-		if err != nil {
-			return nil, err
-		}
-		if doc != nil {
-			m.add(&Source{Path: filepath.Join(dir, name), file: &file{path: filepath.Join(dir, name)}, doc: doc}, scopeManaged)
+	for _, name := range opencodeNames {
+		if s := found.lookAt(filepath.Join(dir, name), lenient); s != nil {
+			found.Sources = append(found.Sources, s)
+			m.add(s, scopeManaged)
 		}
 	}
 	if text := env.variable(scopeContent); text != "" && env.Config == "" {
@@ -131,31 +124,27 @@ func (o opencode) Find(env Env) (*Found, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the variable %s: %w", scopeContent, err)
 		}
-		m.add(&Source{Path: scopeContent, file: &file{path: scopeContent}, doc: doc}, scopeContent)
+		s := &Source{Path: scopeContent, file: &file{path: scopeContent}, doc: doc}
+		found.Sources = append(found.Sources, s)
+		m.add(s, scopeContent)
 	}
 	for _, at := range o.places(env) {
-		s, err := load(at.path, lenient)
-		if err != nil {
-			return nil, err
-		}
-		if s != nil {
+		if s := found.load(at.path, lenient, braceVariables); s != nil {
 			m.add(s, at.scope)
 		}
 	}
 	m.settle(found)
-	return found, nil
+	return found.result()
 }
 
 // opencodeMerge gathers what the files say, the strongest first.
 type opencodeMerge struct {
-	sources []*Source
 	order   []*Entry
 	enabled map[string]bool   // what the strongest says that says anything
 	kind    map[string]string // likewise
 }
 
 func (m *opencodeMerge) add(s *Source, scope string) {
-	m.sources = append(m.sources, s)
 	for name, n := range s.doc.At(opencodeServers).Members() {
 		id := name.Text()
 		certain := n.Fixed() == ""
@@ -201,13 +190,11 @@ func (m *opencodeMerge) settle(found *Found) {
 			spelt = append(spelt, e.ID)
 		}
 	}
-	if len(managed) > 0 {
-		found.Warnings = append(found.Warnings, "servers that an administrator placed are not governed: "+strings.Join(managed, ", "))
-	}
+	found.warnOf("servers that an administrator placed are not governed", managed)
 	if len(spelt) > 0 {
 		found.unreached = fmt.Sprintf("the variable %s spells out servers (%s)", scopeContent, strings.Join(spelt, ", "))
 	}
-	found.Sources, found.order = m.sources, m.order
+	found.order = m.order
 }
 
 // readArrayEntry reads a server whose command is a list: the program and its
@@ -233,4 +220,105 @@ func readArrayEntry(n edit.Node) *Entry {
 		e.Command, e.Args = words[0], words[1:]
 	}
 	return e
+}
+
+// opencode takes a whole configuration from a variable, which it puts on top of
+// all files, member by member. So the variable says no more than which command
+// starts each server, and two words of its environment: the folder, the rest of
+// the environment, and whether it is on stay where they are.
+
+// elsewhere are the verbs and flags with which opencode serves any number of
+// folders, or those of a process that runs already.
+var elsewhere = []string{"serve", "web", "acp", "attach", "--attach"}
+
+// fileReference is {file:path}, which is looked for beside the file that says it
+// unless it is absolute.
+var fileReference = regexp.MustCompile(`\{file:[^/~}]`)
+
+func (o opencode) unfaithful(env Env, found *Found) string {
+	if word := env.first(elsewhere); word != "" {
+		return "with " + word + " it works in other folders than this one"
+	}
+	for s, e := range found.strongest {
+		beside := filepath.Dir(s.Path) == realPath(o.cwd(env)) || e.Scope == scopeContent
+		if !beside && fileReference.MatchString(s.doc.At(e.Path).Member("command").Raw()) {
+			return "the command of " + e.ID + " names a file beside " + s.Path
+		}
+	}
+	return ""
+}
+
+func (o opencode) point(env Env, found *Found, line Line, _ string) (*pointed, error) {
+	text := env.variable(scopeContent)
+	if text == "" {
+		text = "{}"
+	}
+	doc, err := lenient.Parse([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("the variable %s: %w", scopeContent, err)
+	}
+	empty, err := lenient.Value("{}")
+	if err != nil {
+		return nil, err
+	}
+	var ops []edit.Op
+	var fresh []edit.Member // servers that the variable says nothing of
+	for s, e := range found.strongest {
+		if e.Ungoverned != "" && e.Ungoverned != inVariable {
+			continue
+		}
+		at := append(slices.Clip(opencodeServers), e.ID)
+		n := doc.At(at)
+		if !n.Exists() {
+			n = empty
+		}
+		c := &changes{entry: n, path: at}
+		opencodeOnto(c, opencodeCommand(s.doc.At(e.Path), e, line), line)
+		for _, l := range tooLow(found.Sources, e.Path, e.limits) {
+			if !n.Member(l.key).Exists() { // what the variable says of it itself stays
+				c.put(l.key, strconv.Itoa(l.least))
+			}
+		}
+		if n == empty {
+			fresh = append(fresh, edit.Member{Name: e.ID, Value: lenient.Table(c.added)})
+		} else {
+			ops = append(ops, c.all()...)
+		}
+	}
+	switch mcp := doc.At(opencodeServers); {
+	case len(fresh) == 0:
+	case mcp.Exists():
+		ops = append(ops, edit.Add(opencodeServers, fresh...))
+	default:
+		ops = append(ops, edit.Add(nil, edit.Member{Name: opencodeServers[0], Value: lenient.Table(fresh)}))
+	}
+	value, err := doc.Edit(ops...)
+	if err != nil {
+		return nil, fmt.Errorf("the variable %s: %w", scopeContent, err)
+	}
+	return &pointed{name: scopeContent, value: string(value)}, nil
+}
+
+// opencodeCommand is the command of a server with the shim before it, its words
+// as they are written.
+func opencodeCommand(n edit.Node, e *Entry, line Line) string {
+	items := n.Member("command").Items()
+	words := append([]string{lenient.Quote(line.Shim)}, line.of(e).words(lenient.Quote(e.ID), items[0].Raw(), lenient)...)
+	for _, item := range items[1:] {
+		words = append(words, item.Raw())
+	}
+	return lenient.List(words)
+}
+
+// opencodeOnto puts a command onto what the variable says of a server already.
+func opencodeOnto(c *changes, command string, line Line) {
+	if !c.entry.Member("type").Exists() {
+		c.put("type", lenient.Quote("local"))
+	}
+	c.put("command", command)
+	if c.entry.Member("environment").Kind() == edit.Object {
+		c.do(edit.Add(c.at("environment"), line.env(lenient)...))
+	} else {
+		c.put("environment", lenient.Table(line.env(lenient)))
+	}
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // ErrWrapped says that a configuration holds lines of ours already. Which file
@@ -105,7 +107,7 @@ func (p *Plan) read() error {
 	if err := p.refuseFixed(); err != nil {
 		return err
 	}
-	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && f.clean == nil })
+	p.files = slices.DeleteFunc(p.files, func(f *planned) bool { return len(f.governed()) == 0 && !f.cleaned })
 	for _, f := range p.files {
 		if !utf8.ValidString(f.path) || !utf8.ValidString(f.file.path) {
 			return fmt.Errorf("the path %q is not UTF-8", f.path)
@@ -142,13 +144,12 @@ func (p *Plan) find() (*Found, error) {
 
 // add joins sources that are the same file.
 func (p *Plan) add(s *Source) {
-	for _, f := range p.files {
-		if f.file.path == s.file.path {
-			f.sources = append(f.sources, s)
-			return
-		}
+	f := p.fileAt(s.file.path)
+	if f == nil {
+		f = &planned{path: s.Path, file: s.file, base: s.file, doc: s.doc}
+		p.files = append(p.files, f)
 	}
-	p.files = append(p.files, &planned{path: s.Path, file: s.file, sources: []*Source{s}})
+	f.sources = append(f.sources, s)
 }
 
 // refuseWrapped finds entries that start the shim.
@@ -201,7 +202,7 @@ func (p *Plan) refuseEmpty(found *Found) error {
 	}
 	where := strings.Join(paths, ", ")
 	switch {
-	case p.env.Renew != "" && slices.ContainsFunc(p.files, func(f *planned) bool { return f.clean != nil }):
+	case p.env.Renew != "" && slices.ContainsFunc(p.files, func(f *planned) bool { return f.cleaned }):
 		return nil // lines of ours are still to be taken out
 	case count == 0 && len(left) > 0:
 		return empty("%s that can be governed: %s (%s)", noServers, where, strings.Join(left, "; "))
@@ -274,4 +275,348 @@ func (p *Plan) sortedFiles() []*planned {
 	files := slices.Clone(p.files)
 	slices.SortFunc(files, func(a, b *planned) int { return strings.Compare(a.file.path, b.file.path) })
 	return files
+}
+
+// planned is one file of a plan: several sources when links lead to it.
+type planned struct {
+	path    string // as the agent knows it
+	file    *file
+	sources []*Source
+	lock    *fileLock
+	backup  string
+	text    []byte // what is to be written
+	before  []entryWas
+	j       *fileJournal
+	stored  []byte // the journal that was given out last
+	beside  bool   // it holds lines that last, and that are not the plan's to change
+
+	// The file as it would be without the lines that are made again.
+	base    *file
+	doc     *edit.Document
+	cleaned bool // there are some
+	altered bool // something that somebody wrote has to give way for it
+}
+
+// governed are the entries of a file that are rewritten, each once.
+func (f *planned) governed() []*Entry {
+	var out []*Entry
+	for _, e := range each(f.sources) {
+		twice := slices.ContainsFunc(out, func(have *Entry) bool { return slices.Equal(have.Path, e.Path) })
+		if e.Ungoverned == "" && !twice && !e.Protected {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// syntax is what to read the file with once it is written.
+func (f *planned) syntax() edit.Syntax { return reading(f.sources[0].doc.Syntax()) }
+
+func (f *planned) lockPath() string { return lockPath(f.file.path) }
+
+// agentLocks are the folders that the agent takes for a lock on this file.
+func (f *planned) agentLocks() []string {
+	var paths []string
+	for _, s := range f.sources {
+		paths = append(paths, s.AgentLocks...)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+func (f *planned) display() string { return filepath.Clean(f.path) }
+
+// EmptyError says that an agent would start nothing that we govern.
+type EmptyError struct{ text string }
+
+func (e *EmptyError) Error() string { return e.text }
+
+func empty(format string, args ...any) *EmptyError {
+	return &EmptyError{fmt.Sprintf(format, args...)}
+}
+
+// OnStep has told be called with the name of each step once it was taken: those
+// of the plan's own methods, which a process may be killed after. It is for
+// tests, which do that.
+func (p *Plan) OnStep(told func(step string)) { p.step = told }
+
+// RestoreSteps is [Restore] that tells of its steps, as [Plan.OnStep] does, unless
+// told is nil.
+func RestoreSteps(journal []byte, told func(step string)) (Report, error) {
+	if told == nil {
+		told = func(string) {}
+	}
+	return restore(journal, told)
+}
+
+// applyTries is how often a file that changes under our hands is taken up anew.
+const applyTries = 200
+
+// Journal is how one file is put back, in the words of this package.
+type Journal struct {
+	Path string // as the agent knows it
+	Text []byte
+}
+
+// Lock keeps every other wrap away from the files until Unlock, or until this
+// process ends, and reads them again. The error is a *[LockedError] when one is
+// taken; then none is held. session is noted for whoever finds it so.
+func (p *Plan) Lock(session string) error {
+	p.session = session
+	held := map[string]*fileLock{}
+	drop := func() {
+		for _, l := range held {
+			l.release()
+		}
+	}
+	for _, f := range p.sortedFiles() {
+		l, err := awaitLock(f.lockPath(), f.path, holder{Session: session, Brief: p.env.Renew != "", notes: p.notes()})
+		if err != nil {
+			drop()
+			return err
+		}
+		held[f.file.path] = l
+	}
+	shown := p.found
+	err := p.read()
+	if err == nil {
+		err = p.asShown(shown)
+	}
+	if err != nil {
+		drop()
+		return err
+	}
+	for _, f := range p.files {
+		if f.lock = held[f.file.path]; f.lock == nil {
+			drop()
+			return fmt.Errorf("%s came up just now; try again", f.path)
+		}
+		delete(held, f.file.path)
+	}
+	drop() // of files that hold no server any more
+	p.step("locked")
+	return nil
+}
+
+// Unlock lets others at the files again.
+func (p *Plan) Unlock() {
+	for _, f := range p.files {
+		if f.lock != nil {
+			f.lock.release()
+			f.lock = nil
+			p.step("unlocked")
+		}
+	}
+}
+
+// Backup keeps a copy of each file beside it, and reads it back. A copy that is
+// there already serves if it is the same; a different one stays, and is told of.
+func (p *Plan) Backup() error {
+	for _, f := range p.files {
+		path, err := p.backUp(f.base, f.display())
+		if err != nil {
+			return fmt.Errorf("back up %s: %w", f.path, err)
+		}
+		if f.backup = path; path != f.file.path+backupSuffix && !p.env.keeps(f.file.path+backupSuffix) {
+			p.warnings = append(p.warnings, fmt.Sprintf("%s holds something else from before; this backup is %s", f.file.path+backupSuffix, path))
+		}
+		p.step("backed up")
+	}
+	return nil
+}
+
+// prepare works out the new text of one file, and its journal.
+func (p *Plan) prepare(f *planned, line Line) error {
+	text, before, err := rewrite(f.doc, f.governed(), line)
+	if err != nil {
+		return err
+	}
+	f.text, f.before = text, before
+	f.j = &fileJournal{
+		Version: journalVersion, Agent: p.agent.Name(), Syntax: f.syntax().Name(), Path: f.display(), Target: f.file.path,
+		Backup: f.backup, Lock: f.lockPath(), AgentLocks: f.agentLocks(),
+		Original: digest(f.base.data), Written: digest(text), Line: line, Entries: before,
+		Notes: p.notes(), Beside: f.beside, Superseded: p.superseded(f),
+	}
+	return nil
+}
+
+// Journals returns how each file is put back. They must be safe on disk before
+// Apply is called. Backup and Prepare come first.
+func (p *Plan) Journals() ([]Journal, error) {
+	var out []Journal
+	for _, f := range p.files {
+		if f.backup == "" || f.j == nil {
+			return nil, fmt.Errorf("%s is not backed up or not prepared", f.path)
+		}
+		var err error
+		if f.stored, err = f.j.journalText(); err != nil {
+			return nil, err
+		}
+		out = append(out, Journal{f.display(), f.stored})
+	}
+	return out, nil
+}
+
+// Apply writes the files. When one cannot be written those written before it
+// are put back, and nothing has changed.
+func (p *Plan) Apply() error {
+	for i, f := range p.files {
+		err := f.lock.withAgentLocks(f.agentLocks(), func() error {
+			p.step("agent locked")
+			return p.write(f)
+		})
+		if err == nil {
+			p.step("applied")
+			continue
+		}
+		err = fmt.Errorf("rewrite %s: %w", f.path, err)
+		if p.env.Renew != "" {
+			return err // what is made again is better half done than undone
+		}
+		for _, done := range p.files[:i+1] {
+			if _, undo := done.j.restore(p.step); undo != nil {
+				err = errors.Join(err, undo)
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+// write writes one file. When the agent wrote it since it was read, what it
+// holds now is rewritten, provided that the servers are the same: the journal
+// names them and holds as it is.
+func (p *Plan) write(f *planned) error {
+	now, text := f.file, f.text
+	for range applyTries {
+		err := now.replace(text, p.notes(), p.step)
+		if err == nil {
+			return p.readBack(f, text)
+		}
+		if !errors.Is(err, errChanged) {
+			return err
+		}
+		if now, err = readFile(f.file.path); err != nil {
+			return err
+		}
+		if text, err = p.rebase(f, now); err != nil {
+			return err
+		}
+	}
+	return outrunBy(applyTries)
+}
+
+// outrun does what do does, against whoever writes to the file meanwhile.
+func outrun(tries int, do func() error) error {
+	for range tries {
+		if err := do(); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return outrunBy(tries)
+}
+
+func outrunBy(tries int) error { return fmt.Errorf("%w, %d times over", errChanged, tries) }
+
+// asShown makes sure that the files name the servers that they named when the plan
+// was made, and no others: a person may have agreed to those.
+func (p *Plan) asShown(shown []*Source) error {
+	for s, e := range each(p.found) {
+		_, was := sameEntry(shown, s, e)
+		if e.fixed != "" && (was == nil || was.fixed == "") || e.Ungoverned == "" && (was == nil || was.Ungoverned != "" || was.Command != e.Command || !slices.Equal(was.Args, e.Args)) {
+			return fmt.Errorf("%w: server %s in %s is not what it was when it was looked at first; nothing was rewritten, look again", errChanged, e.ID, s.Path)
+		}
+	}
+	return nil
+}
+
+// sameEntry returns the entry that stands in the same place in other sources, nil
+// when there is none.
+func sameEntry(sources []*Source, of *Source, e *Entry) (*Source, *Entry) {
+	for s, other := range each(sources) {
+		if s.file.path == of.file.path && slices.Equal(other.Path, e.Path) {
+			return s, other
+		}
+	}
+	return nil, nil
+}
+
+// unplanned refuses a server that came in since the files were read.
+func (p *Plan) unplanned() error {
+	drift, err := p.Drift()
+	if err != nil {
+		return err
+	}
+	for _, d := range drift {
+		if d.How == Added {
+			return fmt.Errorf("%w, and server %s came in; look at %s, and try again", errChanged, d.ID, d.Path)
+		}
+	}
+	return nil
+}
+
+// readBack makes sure that a file holds what was written. Somebody else may have
+// written it since; then it must at least still have been ours they read, and
+// name no server that nobody looked at.
+func (p *Plan) readBack(f *planned, text []byte) error {
+	now, err := readFile(f.file.path)
+	if err != nil {
+		return err
+	}
+	if string(now.data) == string(text) {
+		return nil
+	}
+	if _, err := f.syntax().Read(now.data); err != nil {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return p.unplanned()
+}
+
+// rebase makes the same changes to what the file holds now.
+func (p *Plan) rebase(f *planned, now *file) ([]byte, error) {
+	doc, err := parseSettled(now, f.syntax(), settleFor)
+	if err == nil && f.cleaned {
+		doc, _, err = p.without(f, doc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range f.governed() {
+		now, w := e.was(doc), f.before[i]
+		n := w.Form.of(doc.At(w.Path))
+		if !same(n.command(), w.Command, f.syntax()) || !same(n.args(), w.Args, f.syntax()) || now.Env != w.Env || !slices.Equal(now.Limits, w.Limits) {
+			return nil, fmt.Errorf("%w, and server %s with it; try again", errChanged, w.ID)
+		}
+	}
+	text, _, err := rewrite(doc, f.governed(), f.j.Line)
+	return text, errors.Join(err, p.unplanned())
+}
+
+// Restore puts every file back: see [Restore]. It goes on past one that cannot
+// be, and may be called again. Without a backup there is nothing to restore.
+func (p *Plan) Restore() ([]Report, error) {
+	var reports []Report
+	var failed []error
+	for _, f := range slices.Backward(p.files) {
+		if f.backup == "" {
+			continue
+		}
+		if f.j == nil {
+			failed = append(failed, p.discard(f))
+			continue
+		}
+		report, err := f.j.restore(p.step)
+		if err != nil {
+			err = fmt.Errorf("put %s back: %w; the original is %s, and `tgctl unwrap %s` tries again", f.path, err, f.backup, f.path)
+		}
+		reports, failed = append(reports, report), append(failed, err)
+	}
+	slices.Reverse(reports)
+	return reports, errors.Join(failed...)
+}
+
+// discard removes the backup of a file that was never touched.
+func (p *Plan) discard(f *planned) error {
+	return p.notes().dropCopy(f.file.path, f.backup, digest(f.file.data))
 }

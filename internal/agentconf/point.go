@@ -1,12 +1,19 @@
 package agentconf
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
 // Governing is one way of having an agent's servers started through the shim: a
@@ -126,6 +133,7 @@ func (p *Pointing) Lock(session string) error {
 		_ = os.Remove(p.folder)
 		return err
 	}
+	p.lock.folder = p.folder
 	p.step("locked")
 	return nil
 }
@@ -137,7 +145,6 @@ func (p *Pointing) Unlock() {
 	}
 	p.lock.release()
 	p.lock = nil
-	_ = os.Remove(p.folder)
 	p.step("unlocked")
 }
 
@@ -157,11 +164,7 @@ func (p *Pointing) Prepare(line Line) error {
 }
 
 func (p *Pointing) work(found *Found) (*pointed, error) {
-	folder := p.folder
-	if folder == "" { // only to show it
-		folder = filepath.Join(p.parent, p.line.Session)
-	}
-	out, err := p.to.point(p.env, found, p.line, filepath.Join(folder, copyName))
+	out, err := p.to.point(p.env, found, p.line, p.copyPath())
 	if err == nil && len(out.value) > mostInVariable {
 		err = fmt.Errorf("there is too much for the variable %s; have the files rewritten, with --rewrite", out.name)
 	}
@@ -207,7 +210,7 @@ func (p *Pointing) Apply() error {
 		}
 	}
 	if p.out.copy != nil {
-		if err := writeCopy(filepath.Join(p.folder, copyName), p.out.copy); err != nil {
+		if err := writeCopy(p.copyPath(), p.out.copy); err != nil {
 			return err
 		}
 	}
@@ -251,9 +254,7 @@ func (p *Pointing) Diff() string {
 	if p.out.copy == nil {
 		return ""
 	}
-	text := strings.TrimSuffix(string(p.out.copy), "\n")
-	return fmt.Sprintf("--- /dev/null\n+++ %s\n@@ -0,0 +1,%d @@\n+%s\n", p.copyPath(), 1+strings.Count(text, "\n"),
-		strings.ReplaceAll(text, "\n", "\n+"))
+	return udiff.Unified("/dev/null", p.copyPath(), "", string(p.out.copy))
 }
 
 func (p *Pointing) copyPath() string {
@@ -277,4 +278,179 @@ func (p *Pointing) Launch(argv, environ []string) ([]string, []string) {
 	assignment := p.out.name + "="
 	environ = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool { return strings.HasPrefix(entry, assignment) })
 	return argv, append(environ, assignment+p.out.value)
+}
+
+// pointer is an agent that can be told, for one start, how to start its servers,
+// without a word of it in its files.
+type pointer interface {
+	// unfaithful says why that would not do this time: the agent would start
+	// something past us, or not what it starts without us. It is empty when it
+	// does.
+	unfaithful(Env, *Found) string
+	// point works out what the agent is told. copyPath is where the copy will
+	// lie, should there be one.
+	point(env Env, found *Found, line Line, copyPath string) (*pointed, error)
+}
+
+// pointed is what an agent is told for one start.
+type pointed struct {
+	args  []string // that go right after the program's name
+	name  string   // of a variable, empty for none
+	value string   // of it
+	copy  []byte   // of a file, nil for none
+}
+
+// mostInVariable is how long the value of a variable may be, in bytes: Linux
+// takes 128 KiB, name included.
+const mostInVariable = 120 << 10
+
+// writeCopy writes a new file that only its owner can read, and syncs it.
+func writeCopy(path string, text []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// plain is the text of a value in JSON that any reader takes: without comments
+// and trailing commas.
+func plain(n edit.Node) string {
+	var parts []string
+	switch n.Kind() {
+	case edit.Object:
+		for name, value := range n.Members() {
+			parts = append(parts, name.Raw()+": "+plain(value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case edit.Array:
+		for _, item := range n.Items() {
+			parts = append(parts, plain(item))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return n.Raw()
+}
+
+// strongest calls yield for the entries that count for their names.
+func (f *Found) strongest(yield func(*Source, *Entry) bool) {
+	seen := map[string]bool{}
+	for _, e := range f.order {
+		if seen[e.ID] {
+			continue
+		}
+		seen[e.ID] = true
+		for _, s := range f.Sources {
+			if slices.Contains(s.Entries, e) && !yield(s, e) {
+				return
+			}
+		}
+	}
+}
+
+// tooLow are those limits that have to be raised for the server at path: as the
+// strongest of the files has them that has them at all, and those that none has.
+func tooLow(strongestFirst []*Source, path []string, limits []limit) []limit {
+	var out []limit
+	for _, l := range limits {
+		setting := edit.Node{}
+		for _, s := range strongestFirst {
+			if n := s.doc.At(path); n.Member(l.key).Exists() {
+				setting = n
+				break
+			}
+		}
+		if len(raised(setting, []limit{l})) > 0 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// pointJournal is what is left to do when the session of a [Pointing] is over:
+// its folder goes, and what is in it. There is one for each file that servers
+// came from, which stays as it is.
+type pointJournal struct {
+	Version int    `json:"pointed"`
+	Agent   string `json:"agent"`
+	Path    string `json:"path"`   // the agent's own file
+	Folder  string `json:"folder"` // of the session
+	Session string `json:"session"`
+}
+
+// pointVersion is raised when an older program could not do what a newer journal
+// asks for.
+const pointVersion = 1
+
+func (j *pointJournal) text() ([]byte, error) { return json.Marshal(j) }
+
+// parsePointed reads the journal of a [Pointing], nil when it is another's. What
+// it names was said by a client, so that no folder is taken but one that is
+// called as the session is.
+func parsePointed(text []byte) (*pointJournal, error) {
+	var j pointJournal
+	if err := json.Unmarshal(text, &j); err != nil || j.Version == 0 {
+		return nil, nil // whoever reads it next will say so
+	}
+	if j.Version != pointVersion {
+		return nil, fmt.Errorf("read journal: it has version %d, and this program knows %d only", j.Version, pointVersion)
+	}
+	if !filepath.IsAbs(j.Folder) || j.Session == "" || filepath.Base(j.Folder) != j.Session || strings.Trim(j.Session, "0123456789abcdef") != "" {
+		return nil, errors.New("read journal: it names no folder of a session")
+	}
+	return &j, nil
+}
+
+func (j *pointJournal) lockPath() string { return filepath.Join(j.Folder, pointLockName) }
+
+func (j *pointJournal) paths() []string {
+	return []string{j.Path, j.Folder, filepath.Join(j.Folder, copyName)}
+}
+
+func (j *pointJournal) settled() bool {
+	_, err := os.Lstat(j.Folder)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// take takes the lock. Giving it up removes the folder.
+func (j *pointJournal) take() (*fileLock, error) {
+	l, err := takeLockOnce(j.lockPath(), j.Folder, holder{Session: j.Session, Brief: true})
+	if err == nil {
+		l.folder = j.Folder
+	}
+	return l, err
+}
+
+func (j *pointJournal) restore(func(string)) (Report, error) {
+	return Report{State: Untouched}, removeCopy(j.Folder)
+}
+
+// removeCopy removes the copy from a session's folder, and nothing else.
+func removeCopy(folder string) error {
+	if err := os.Remove(filepath.Join(folder, copyName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the copy of the session: %w", err)
+	}
+	return nil
+}
+
+// SweepPointed removes what killed sessions left in parent, the folder for the
+// folders of sessions, and returns which. Those that live hold their locks.
+func SweepPointed(parent string) (removed []string) {
+	folders, _ := os.ReadDir(parent)
+	for _, f := range folders {
+		j := &pointJournal{Folder: filepath.Join(parent, f.Name()), Session: f.Name()}
+		if _, err := os.Lstat(j.lockPath()); err != nil {
+			continue // it is just being made
+		}
+		unlock, held, err := tryLock(j)
+		if err != nil || held {
+			continue
+		}
+		if removeCopy(j.Folder) == nil {
+			removed = append(removed, j.Folder)
+		}
+		unlock()
+	}
+	return removed
 }

@@ -25,69 +25,96 @@ func rewrite(doc *edit.Document, entries []*Entry, line Line) ([]byte, []entryWa
 	return text, before, proveReversible(doc, text, before, line)
 }
 
+// changes gathers what is to be changed in one entry.
+type changes struct {
+	entry edit.Node
+	path  []string
+	ops   []edit.Op
+	added []edit.Member
+	gone  []string
+}
+
+func (c *changes) at(name string) []string { return append(slices.Clone(c.path), name) }
+
+func (c *changes) do(op edit.Op) { c.ops = append(c.ops, op) }
+
+// put gives a member the value that a text stands for, and removes it where that is
+// empty.
+func (c *changes) put(name, value string) {
+	switch there := c.entry.Member(name).Exists(); {
+	case value != "" && there:
+		c.do(edit.Set(c.at(name), value))
+	case value != "":
+		c.added = append(c.added, edit.Member{Name: name, Value: value})
+	case there:
+		c.gone = append(c.gone, name)
+	}
+}
+
+// all are the operations that make the changes.
+func (c *changes) all() []edit.Op {
+	if len(c.added) > 0 {
+		c.do(edit.Add(c.path, c.added...))
+	}
+	if len(c.gone) > 0 {
+		c.do(edit.DropMembers(c.path, c.gone...))
+	}
+	return c.ops
+}
+
 // insert returns the operations that put line into the entry, which was as w
 // says.
 func (e *Entry) insert(line Line, w entryWas, doc *edit.Document) []edit.Op {
 	n, syntax := e.form.of(doc.At(e.Path)), doc.Syntax()
-	below := func(name string) []string { return append(slices.Clone(e.Path), name) }
-	ops, missing := raise(e.Path, w.Limits)
+	c := &changes{entry: n.Node, path: e.Path}
+	for _, l := range w.Limits {
+		c.put(l.Key, l.Now)
+	}
 	if n.form.isList() {
 		words := line.words(syntax.Quote(e.ID), "", syntax)
 		words = append([]string{syntax.Quote(line.Shim)}, words[:len(words)-1]...)
-		ops = append(ops, edit.Prepend(below(n.form.Command), words...))
+		c.do(edit.Prepend(c.at(n.form.Command), words...))
 	} else {
-		before, more := e.insertWords(line, w, n)
-		ops, missing = append(ops, before...), append(missing, more...)
+		e.insertWords(c, line, w, n)
 	}
 	env := line.env(syntax)
-	switch n.env().Kind() {
-	case edit.Object:
-		if w.Env.whole() {
-			for name, value := range n.env().Members() {
-				if name.Text() != envSocket && name.Text() != envSession {
-					env = append(env, edit.Member{Name: name.Text(), Value: value.Written()})
-				}
-			}
-			ops = append(ops, edit.Set(below(n.form.Env), syntax.Table(env)))
-			break
+	if n.env().Kind() == edit.Object && !w.Env.whole() {
+		c.do(edit.Add(c.at(n.form.Env), env...))
+	} else {
+		c.put(n.form.Env, syntax.Table(append(env, theirs(n)...)))
+	}
+	return c.all()
+}
+
+// theirs are the members of an entry's environment but for our variables.
+func theirs(n server) []edit.Member {
+	var members []edit.Member
+	for name, value := range n.env().Members() {
+		if name.Text() != envSocket && name.Text() != envSession {
+			members = append(members, edit.Member{Name: name.Text(), Value: value.Written()})
 		}
-		ops = append(ops, edit.Add(below(n.form.Env), env...))
-	case edit.Null:
-		ops = append(ops, edit.Set(below(n.form.Env), syntax.Table(env)))
-	default:
-		missing = append(missing, edit.Member{Name: n.form.Env, Value: syntax.Table(env)})
 	}
-	if len(missing) > 0 {
-		ops = append(ops, edit.Add(e.Path, missing...))
-	}
-	return ops
+	return members
 }
 
 // insertWords puts the shim in the place of the command, and that behind our
 // words before the arguments.
-func (e *Entry) insertWords(line Line, w entryWas, n server) (ops []edit.Op, missing []edit.Member) {
+func (e *Entry) insertWords(c *changes, line Line, w entryWas, n server) {
 	syntax := n.Document().Syntax()
-	below := func(name string) []string { return append(slices.Clone(e.Path), name) }
 	command := n.command().Written()
-	if n.command().Exists() {
-		ops = append(ops, edit.Set(below(n.form.Command), syntax.Quote(line.Shim)))
-	} else {
+	if !n.command().Exists() {
 		command = syntax.Quote(e.Command)
-		missing = append(missing, edit.Member{Name: n.form.Command, Value: syntax.Quote(line.Shim)})
 	}
+	c.put(n.form.Command, syntax.Quote(line.Shim))
 	words := line.words(syntax.Quote(e.ID), command, syntax)
-	switch n.args().Kind() {
-	case edit.Array:
-		ops = append(ops, edit.Prepend(below(n.form.Args), words...))
-	case edit.Null:
-		ops = append(ops, edit.Set(below(n.form.Args), syntax.List(words)))
-	default:
-		for _, arg := range w.Inherited {
-			words = append(words, syntax.Quote(arg))
-		}
-		missing = append(missing, edit.Member{Name: n.form.Args, Value: syntax.List(words)})
+	if n.args().Kind() == edit.Array {
+		c.do(edit.Prepend(c.at(n.form.Args), words...))
+		return
 	}
-	return ops, missing
+	for _, arg := range w.Inherited {
+		words = append(words, syntax.Quote(arg))
+	}
+	c.put(n.form.Args, syntax.List(words))
 }
 
 // proveReversible takes line out of text again and compares with what was there

@@ -113,13 +113,7 @@ func (l serverLists) fitting(c candidate) []serverRule {
 	if !slices.ContainsFunc(l.allowed, exact) {
 		return l.allowed
 	}
-	var fitting []serverRule
-	for _, r := range l.allowed {
-		if exact(r) {
-			fitting = append(fitting, r)
-		}
-	}
-	return fitting
+	return slices.DeleteFunc(slices.Clone(l.allowed), func(r serverRule) bool { return !exact(r) })
 }
 
 // exactly reports whether a server is allowed for its command alone: rewritten, it
@@ -152,4 +146,23 @@ func (f *Found) node(e *Entry) edit.Node {
 var asksAgain = map[string]string{
 	"vscode": "VS Code trusts a server by what its entry says: it asks whether to trust each one anew when its entry is rewritten, and once more when it is put back",
 	"cursor": "Cursor approves a server by what its entry says: it shows each one as new, or as switched off, until you approve it, when its entry is rewritten and once more when it is put back (cursor-agent: `mcp enable NAME`)",
+}
+
+// shadow marks the entries of the same name as one that counts for more.
+// Entries come strongest first.
+func shadow(strongestFirst []*Entry) {
+	shadowBy(func(name string) string { return name }, strongestFirst)
+}
+
+// shadowBy is shadow for an agent that takes names for the same whose key is.
+func shadowBy(key func(string) string, strongestFirst []*Entry) {
+	seen := map[string]bool{}
+	for _, e := range strongestFirst {
+		if seen[key(e.ID)] && e.Off == Starts {
+			e.Off = Shadowed
+		}
+		if e.Off != Inactive {
+			seen[key(e.ID)] = true
+		}
+	}
 }

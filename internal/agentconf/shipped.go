@@ -27,21 +27,19 @@ type Shipped struct {
 func (p *Plan) Shipped() []Shipped {
 	var out []Shipped
 	for _, f := range p.files {
-		for _, s := range f.sources {
-			for _, e := range s.Entries {
-				if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
-					continue
-				}
-				one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
-				for _, word := range append([]string{e.Command}, e.Args...) {
-					one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
-				}
-				for name, value := range e.sets {
-					one.Sets[strings.ToValidUTF8(name, "\ufffd")] = strings.ToValidUTF8(e.vars.expand(value, p.env), "\ufffd")
-				}
-				one.Later = e.vars.later(one.Command)
-				out = append(out, one)
+		for s, e := range each(f.sources) {
+			if e.From == "" || e.Command == "" || e.Ungoverned != "" || e.Off != Starts && e.Off != Pending {
+				continue
 			}
+			one := Shipped{ID: e.ID, From: e.From, Cwd: p.cwdOf(s, e), Sets: map[string]string{}}
+			for _, word := range append([]string{e.Command}, e.Args...) {
+				one.Command = append(one.Command, strings.ToValidUTF8(e.vars.word(word, p.env), "\ufffd"))
+			}
+			for name, value := range e.sets {
+				one.Sets[strings.ToValidUTF8(name, "\ufffd")] = strings.ToValidUTF8(e.vars.expand(value, p.env), "\ufffd")
+			}
+			one.Later = e.vars.later(one.Command)
+			out = append(out, one)
 		}
 	}
 	return out
@@ -61,24 +59,24 @@ func (p *Plan) cwdOf(s *Source, e *Entry) string {
 	return absolute(said, project)
 }
 
-// setFor are the variables that files set for a server: names, and values as written.
-type setFor map[string]string
-
-// add takes up what an environment says, over what was there.
-func (s setFor) add(env edit.Node) {
-	for name, value := range env.Members() {
-		s[name.Text()] = value.Text()
-	}
-}
-
 // markShipped notes for each entry of a source whether it comes with a project,
 // and which variables are set for it: both travel in the shim's own arguments.
 func (s *Source) markShipped(env Env) {
 	for _, e := range s.Entries {
 		if s.isShipped(e.Scope, env) {
-			e.From, e.sets = s.Path, setFor{}
-			e.sets.add(e.form.of(s.doc.At(e.Path)).env())
+			e.share(s.Path, e.form.of(s.doc.At(e.Path)).env())
 		}
+	}
+}
+
+// share notes that a project's file says something of a server, and sets these
+// variables for it, over those that were set.
+func (e *Entry) share(from string, env edit.Node) {
+	if e.From = cmp.Or(e.From, from); e.sets == nil {
+		e.sets = map[string]string{}
+	}
+	for name, value := range env.Members() {
+		e.sets[name.Text()] = value.Text()
 	}
 }
 
@@ -111,24 +109,12 @@ func (p *Plan) shareShipped(sources []*Source) {
 				continue
 			}
 			for name, said := range s.doc.At(m.servers).Members() {
-				shareWith(sources, name.Text(), s.Path, said.Member(m.env))
+				for _, e := range each(sources) {
+					if e.ID == name.Text() {
+						e.share(s.Path, said.Member(m.env))
+					}
+				}
 			}
-		}
-	}
-}
-
-// shareWith notes that a project's file says something of a server, and sets these
-// variables for it.
-func shareWith(sources []*Source, id, from string, env edit.Node) {
-	for _, s := range sources {
-		for _, e := range s.Entries {
-			if e.ID != id {
-				continue
-			}
-			if e.From = cmp.Or(e.From, from); e.sets == nil {
-				e.sets = setFor{}
-			}
-			e.sets.add(env)
 		}
 	}
 }
@@ -137,7 +123,7 @@ func shareWith(sources []*Source, id, from string, env edit.Node) {
 // above it, and not in the user's home.
 func (s *Source) inProject(env Env) bool {
 	project := projectOf(s.Path)
-	return slices.Contains(upwards(realDir(env.Cwd)), realDir(project)) && !slices.Contains(upwards(realDir(env.Home)), realDir(project))
+	return slices.Contains(upwards(realPath(env.Cwd)), realPath(project)) && !slices.Contains(upwards(realPath(env.Home)), realPath(project))
 }
 
 // projectOf is the folder that a project's file is for.
@@ -156,8 +142,8 @@ func (s *Source) isShipped(scope string, env Env) bool {
 	if strings.HasPrefix(scope, scopeProject) || strings.HasPrefix(scope, scopeWorkspace) {
 		return true
 	}
-	root, ok := repository(realDir(env.Cwd))
-	if !ok || slices.Contains(upwards(realDir(env.Home)), root) { // what lies in the home is the user's own
+	root, ok := repository(realPath(env.Cwd))
+	if !ok || slices.Contains(upwards(realPath(env.Home)), root) { // what lies in the home is the user's own
 		return false
 	}
 	return strings.HasPrefix(s.file.path, root+"/")
@@ -178,3 +164,39 @@ func (l Line) of(e *Entry) Line {
 	l.From, l.Sets = e.From, slices.Sorted(maps.Keys(e.sets))
 	return l
 }
+
+// A person can give an agent the tools of an extension by an entry that starts the
+// shim itself, with --extension and no server behind it. What is asked of them is
+// judged already, so such an entry is left as it is; it must be one beyond doubt,
+// since whatever is left alone here nobody judges.
+
+// offersTools is why such an entry is not rewritten.
+const offersTools = "the tools of an extension: calls of them are judged all the same"
+
+// markOffered marks the entries that are the tools of extensions.
+func markOffered(found *Found, env Env) {
+	for s, e := range each(found.Sources) {
+		if e.Ungoverned == "" && e.offered(e.form.of(s.doc.At(e.Path)), env) {
+			e.Ungoverned, e.offers = offersTools, true
+		}
+	}
+}
+
+// offered reports whether an entry starts our own shim for an extension, and
+// nothing else: another program of the name, or another daemon's socket, could be
+// anything, and so could our shim with variables that change what a program does.
+func (e *Entry) offered(n server, env Env) bool {
+	if len(e.Args) != 2 || e.Args[0] != "--extension" || e.Args[1] == "" || !sameFile(e.vars.word(e.Command, env), env.Shim) {
+		return false
+	}
+	for name, value := range n.env().Members() {
+		if name.Text() != envSocket || env.Socket == "" || value.Text() != env.Socket {
+			return false
+		}
+	}
+	return true
+}
+
+// Offers reports whether the entry starts the tools of an extension: it is left as
+// it is, and governed all the same.
+func (e *Entry) Offers() bool { return e.offers }

@@ -23,104 +23,56 @@ func Unwrap(path, notes string) (Report, error) {
 }
 
 func unwrap(path string, notes notebook, step func(string)) (Report, error) {
-	u := &unwrapper{step: step, notes: notes, report: Report{Path: path, State: Untouched}}
+	r := &restorer{byHand: true, step: step, report: Report{Path: path, State: Untouched}}
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		dir, failed := filepath.EvalSymlinks(filepath.Dir(path))
 		if failed != nil {
-			return u.report, failed
+			return r.report, failed
 		}
 		target, err = filepath.Join(dir, filepath.Base(path)), nil
 	}
 	if err != nil {
-		return u.report, err
+		return r.report, err
 	}
-	u.target = target
+	r.j = &fileJournal{Path: path, Target: target, Notes: notes}
 	lock, err := awaitLock(lockPath(target), path, holder{Brief: true, notes: notes})
 	if err != nil {
-		return u.report, err
+		return r.report, err
 	}
 	defer lock.release()
-	u.note(sweepTemps(target, notes)...)
+	r.note(sweepTemps(target, notes)...)
 	rewrote := len(notes.of(noteBackup, target)) > 0
-	err = lock.regardless(knownLocks(path, target), u.run)
+	err = lock.regardless(knownLocks(path, target), r.unwrap)
 	if rewrote {
 		notes.rememberCopies(path, target)
 	}
 	notes.forgetCopies()
-	return u.report, err
+	return r.report, err
+}
+
+func (r *restorer) unwrap() error {
+	r.backups = backupsOf(r.j.Target)
+	if err := r.file(r.j.Target); err != nil {
+		return err
+	}
+	if r.report.State == Missing {
+		return r.bringBack()
+	}
+	return r.settle(r.text)
 }
 
 // Concerned reports whether Unwrap would find anything to do at path: lines of
 // ours, a backup, or what a killed process left.
 func Concerned(path string) bool {
-	target := path
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		target = real
-	}
-	if now, err := readFile(target); err == nil && (bytes.Contains(now.data, []byte(envSession)) || bytes.Contains(now.data, []byte(shimName))) {
-		return true
-	}
-	if isLeftLock(lockPath(target)) {
-		return true
-	}
-	return len(backupsOf(target)) > 0
+	target := realPath(path)
+	now, err := readFile(target)
+	return err == nil && namesUs(now) || isLeftLock(lockPath(target)) || len(backupsOf(target)) > 0
 }
 
-// unwrapper puts one file back.
-type unwrapper struct {
-	target string
-	step   func(string)
-	notes  notebook
-	report Report
-}
-
-func (u *unwrapper) run() error {
-	for range restoreTries {
-		err := u.once()
-		if !errors.Is(err, errChanged) {
-			return err
-		}
-	}
-	return fmt.Errorf("unwrap %s: %w, %d times over", u.target, errChanged, restoreTries)
-}
-
-func (u *unwrapper) once() error {
-	backups := backupsOf(u.target)
-	now, err := readFile(u.target)
-	if errors.Is(err, fs.ErrNotExist) {
-		return u.bringBack(backups)
-	}
-	if err != nil {
-		return err
-	}
-	doc, settled, err := parseSettled(now, syntaxFor(now.data, u.report.Path, u.target), settleFor)
-	*now = *settled
-	if err == nil {
-		err = (&taker{doc: doc}).doubt()
-	}
-	if err != nil {
-		return u.replaceBroken(now, backups, err)
-	}
-	out, err := takeBackBy(doc, backups)
-	if err != nil {
-		return fmt.Errorf("unwrap %s: %w", u.target, err)
-	}
-	if out.lines > 0 {
-		err := now.replace(out.text, u.notes, u.step)
-		for _, backup := range backups {
-			if bytes.Equal(backup.data, out.text) {
-				err = now.orSwap(backup, err, u.step)
-				break
-			}
-		}
-		if err != nil {
-			return err
-		}
-		u.report.State = Merged
-		u.note(out.notes...)
-	}
-	return u.settle(out.text, backups)
+// namesUs reports whether our variables or our program may be named in a file.
+func namesUs(f *file) bool {
+	return bytes.Contains(f.data, []byte(envSession)) || bytes.Contains(f.data, []byte(shimName))
 }
 
 // takeBackBy takes every line of ours out of doc. Of the backups the first that
@@ -175,96 +127,61 @@ func entriesOf(doc *edit.Document, backup *file) []entryWas {
 
 // linesIn returns the paths of all entries that hold a whole line of ours.
 func linesIn(n edit.Node, path []string) [][]string {
-	var out [][]string
-	for i, item := range n.Items() {
-		out = append(out, linesIn(item, append(slices.Clone(path), fmt.Sprint(i)))...)
-	}
 	s := formed(n)
-	words, _ := shimWords(s.behind())
-	if words > 0 && (&taker{}).starts(s) {
-		return append(out, path)
+	if words, _ := shimWords(s.behind()); words > 0 && (&taker{}).starts(s) {
+		return [][]string{path}
 	}
-	for name, value := range n.Members() {
-		out = append(out, linesIn(value, append(slices.Clone(path), name.Text()))...)
+	var out [][]string
+	for step, kid := range n.Children() {
+		out = append(out, linesIn(kid, append(slices.Clone(path), step))...)
 	}
 	return out
 }
 
 // settle removes the backups that say nothing else than the file does now, and
 // names those that stay.
-func (u *unwrapper) settle(text []byte, backups []*file) error {
-	for _, backup := range backups {
+func (r *restorer) settle(text []byte) error {
+	for _, backup := range r.backups {
 		if !bytes.Equal(backup.data, text) {
-			u.report.Backup = backup.path
-			u.note(backup.path + " differs from the file as it is now, and stays; remove it when you do not need it")
+			r.report.Backup = backup.path
+			r.note(backup.path + " differs from the file as it is now, and stays; remove it when you do not need it")
 			continue
 		}
-		if u.report.State == Merged {
-			u.report.State = Restored
+		if r.report.State == Merged {
+			r.report.State = Restored
 		}
-		if err := os.Remove(backup.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		u.step("backup removed")
-		if err := u.notes.forget(u.target, backup.path); err != nil {
+		if err := r.j.Notes.removeBackup(r.j.Target, backup.path, r.step); err != nil {
 			return err
 		}
 	}
-	return syncFolder(filepath.Dir(u.target))
+	return syncFolder(filepath.Dir(r.j.Target))
 }
 
 // bringBack makes a file anew that is gone, from its latest backup.
-func (u *unwrapper) bringBack(backups []*file) error {
-	if len(backups) == 0 {
-		return fmt.Errorf("there is no %s, and no backup of it", u.target)
+func (r *restorer) bringBack() error {
+	if len(r.backups) == 0 {
+		return fmt.Errorf("there is no %s, and no backup of it", r.j.Target)
 	}
-	backup, err := u.ownBackup(backups)
+	backup, err := r.ownBackup()
 	if err != nil {
-		return fmt.Errorf("%s is gone, and %w", u.target, err)
+		return fmt.Errorf("%s is gone, and %w", r.j.Target, err)
 	}
-	if err := os.Link(backup.path, u.target); err != nil { // unlike a rename, never over something
+	if err := os.Link(backup.path, r.j.Target); err != nil { // unlike a rename, never over something
 		return fmt.Errorf("put back from the backup: %w", err)
 	}
-	u.step("linked")
-	u.report.State = Restored
-	u.note("it was gone, and is put back from " + backup.path)
-	return u.settle(backup.data, backups)
-}
-
-// replaceBroken puts the latest backup in the place of a file that does not
-// parse, which is kept.
-func (u *unwrapper) replaceBroken(now *file, backups []*file, why error) error {
-	if len(backups) == 0 {
-		return fmt.Errorf("%s: %w; there is no backup of it", u.target, why)
-	}
-	if !bytes.Contains(now.data, []byte(envSession)) && !bytes.Contains(now.data, []byte(shimName)) {
-		return fmt.Errorf("%s: %w; nothing of ours is in it, and %s is a backup", u.target, why, backups[0].path)
-	}
-	backup, err := u.ownBackup(backups)
-	if err != nil {
-		return fmt.Errorf("%s: %w, and %w", u.target, why, err)
-	}
-	kept, err := now.copyBeside(alteredSuffix, u.notes)
-	if err != nil {
-		return err
-	}
-	if err := now.replace(backup.data, u.notes, u.step); err != nil {
-		return err
-	}
-	u.report.State = Restored
-	u.note(fmt.Sprintf("it did not parse (%v); it is kept as %s, and put back from %s", why, kept, backup.path))
-	return u.settle(backup.data, backups)
+	r.step("linked")
+	r.report.State = Restored
+	r.note("it was gone, and is put back from " + backup.path)
+	return r.settle(backup.data)
 }
 
 // ownBackup returns the latest backup that we made: whoever can write to the
 // folder can plant one.
-func (u *unwrapper) ownBackup(backups []*file) (*file, error) {
-	for _, backup := range backups {
-		if u.notes.made(backup, u.target) {
+func (r *restorer) ownBackup() (*file, error) {
+	for _, backup := range r.backups {
+		if r.j.Notes.made(backup, r.j.Target) {
 			return backup, nil
 		}
 	}
-	return nil, fmt.Errorf("nothing on record says that %s was made by ThoughtGate; if it holds what you want, copy it", backups[0].path)
+	return nil, fmt.Errorf("nothing on record says that %s was made by ThoughtGate; if it holds what you want, copy it", r.backups[0].path)
 }
-
-func (u *unwrapper) note(notes ...string) { u.report.Notes = union(u.report.Notes, notes) }

@@ -1,8 +1,12 @@
 package agentconf
 
 import (
+	"cmp"
+	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
@@ -34,7 +38,6 @@ const portableType = "local"
 // Where the list of servers stands in a file.
 var (
 	vscodeList     = [][]string{{"servers"}}
-	portableList   = [][]string{{"mcpServers"}}
 	settingsLists  = [][]string{{"mcp", "servers"}, {"mcp.servers"}}
 	workspaceLists = [][]string{{"settings", "mcp", "servers"}, {"settings", "mcp.servers"}}
 )
@@ -53,9 +56,6 @@ type vscodeFile struct {
 func (vscode) Name() string { return "vscode" }
 
 func (v vscode) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	in := invoked(env)
 	paths := make([]string, 0, 16)
 	for _, f := range v.workspace(env, in) {
@@ -66,7 +66,7 @@ func (v vscode) Files(env Env) []string {
 			paths = append(paths, f.path)
 		}
 	}
-	return paths
+	return env.files(paths...)
 }
 
 // workspace are the files of what is opened, the strongest first.
@@ -75,7 +75,7 @@ func (v vscode) workspace(env Env, in invocation) []vscodeFile {
 	for _, dir := range v.folders(env, in) {
 		files = append(files,
 			vscodeFile{path: filepath.Join(dir, ".vscode", "mcp.json"), scope: scopeWorkspace, lists: vscodeList, folder: dir},
-			vscodeFile{path: filepath.Join(dir, projectFile), scope: scopeWorkspace + " root", lists: portableList, folder: dir},
+			vscodeFile{path: filepath.Join(dir, projectFile), scope: scopeWorkspace + " root", lists: mcpServers, folder: dir},
 			vscodeFile{path: filepath.Join(dir, ".vscode", "settings.json"), scope: scopeWorkspace + " settings", lists: settingsLists, folder: dir, settings: true})
 	}
 	for _, path := range in.workspaces {
@@ -118,9 +118,253 @@ func (v vscode) user(env Env, in invocation, dir string) []vscodeFile {
 	if env.OwnOnly {
 		return files
 	}
-	copilot := filepath.Join(env.Home, ".copilot")
-	if home, _ := env.LookupEnv("COPILOT_HOME"); home != "" {
-		copilot = absolute(home, env.Cwd)
+	return append(files, vscodeFile{path: filepath.Join(copilot{}.folder(env), "mcp-config.json"), scope: scopeUser + " copilot", lists: mcpServers, folder: env.Home})
+}
+
+func (v vscode) Find(env Env) (*Found, error) {
+	found := &Found{}
+	if env.Config != "" {
+		found.addVSCode(env, vscodeFile{path: env.Config, scope: scopeUser, folder: env.Cwd,
+			lists: slices.Concat(vscodeList, mcpServers, settingsLists, workspaceLists)})
+		return found.result()
 	}
-	return append(files, vscodeFile{path: filepath.Join(copilot, "mcp-config.json"), scope: scopeUser + " copilot", lists: portableList, folder: env.Home})
+	in := invoked(env)
+	if in.elsewhere {
+		found.warn(elsewhereWarning)
+	}
+	workspace := v.workspace(env, in)
+	opened := found.addVSCode(env, workspace...)
+	for _, dir := range vscodeUserData(env, in) {
+		files := v.user(env, in, dir)
+		user := found.addVSCode(env, files...)
+		found.heed(slices.Concat(workspace, files), slices.Concat(opened, user))
+	}
+	for _, dir := range v.folders(env, in) {
+		found.warnOfContainer(dir)
+	}
+	return found.result()
+}
+
+// addVSCode adds the servers of files that are there and have any, and returns them
+// in the order of these.
+func (f *Found) addVSCode(env Env, files ...vscodeFile) (order []*Entry) {
+	for _, file := range files {
+		s, err := load(file.path, lenient)
+		if err != nil && !(file.settings && !canHaveServers(file.path)) {
+			f.fail(err)
+		}
+		if s == nil || err != nil {
+			continue
+		}
+		s.vars = editorVariables(env, file.folder)
+		s.vars.tilde = true
+		format{lists: file.lists, types: []string{portableType}}.read(s, file.scope)
+		if filepath.Base(file.path) == projectFile && !s.doc.Root().Member("mcpServers").Exists() {
+			s.addFlat(file.scope)
+		}
+		if file.settings && len(s.Entries) == 0 && (len(s.doc.Doubts()) == 0 || !canHaveServers(file.path)) {
+			continue
+		}
+		f.Sources = append(f.Sources, s)
+		for _, e := range s.Entries {
+			if file.inactive {
+				e.Off = Inactive
+			}
+			f.warnOfVSCode(e, s.doc.At(e.Path))
+		}
+		order = append(order, s.Entries...)
+	}
+	return order
+}
+
+// addFlat adds the servers of a file that is the list of servers as a whole. What
+// else stands in it is nobody's server.
+func (s *Source) addFlat(scope string) {
+	s.addServers(scope, nil, portableType)
+	s.Entries = slices.DeleteFunc(s.Entries, func(e *Entry) bool {
+		n := s.doc.At(e.Path)
+		return !n.Member("command").Exists() && !n.Member("url").Exists()
+	})
+}
+
+// canHaveServers reports whether a settings file that can't be relied on may
+// have servers: the editor makes of such a file what it can. An empty one has
+// none, and neither has one in which their name does not occur, however spelt.
+func canHaveServers(path string) bool {
+	f, err := readAnybodys(path)
+	return err != nil || slices.ContainsFunc([]string{`"mcp"`, `"mcp.`, `\u`}, func(part string) bool { return strings.Contains(string(f.data), part) })
+}
+
+// warnOfVSCode tells of what will not work with an entry as it does without us.
+func (f *Found) warnOfVSCode(e *Entry, n edit.Node) {
+	if e.Ungoverned != "" {
+		return
+	}
+	if n.Member("dev").Member("debug").Exists() {
+		f.warn("the debugger that server %s asks for (dev.debug) would meet %s instead", e.ID, shimName)
+	}
+	if n.Member("sandboxEnabled").IsTrue() {
+		f.warn("server %s runs in the editor's sandbox (sandboxEnabled), which may keep %s from the daemon", e.ID, shimName)
+	}
+}
+
+// heed applies the settings that concern all servers. Files and entries come
+// strongest first.
+func (f *Found) heed(files []vscodeFile, order []*Entry) {
+	setting := func(name string) edit.Node {
+		for _, file := range files {
+			if !file.settings || file.inactive {
+				continue
+			}
+			// One that does not parse would have been an error if it mattered.
+			root, _ := lookAt(file.path, lenient)
+			if n := root.Member(name); n.Exists() {
+				return n
+			}
+		}
+		return edit.Node{}
+	}
+	access := setting("chat.mcp.access").Text()
+	for _, e := range order {
+		if access == "none" || access == "registry" && !f.node(e).Member("gallery").Exists() {
+			e.Off, e.Because = Denied, "chat.mcp.access is "+access
+		}
+	}
+	if setting("chat.mcp.collisionBehavior").Text() != "suffix" {
+		shadowBy(strings.ToLower, order)
+	}
+	const discovery = "chat.mcp.discovery.enabled"
+	others := setting(discovery) // true, or whether for each other agent
+	on := others.IsTrue()
+	for _, agent := range others.Members() {
+		on = on || agent.IsTrue()
+	}
+	if on {
+		f.warn("servers that the editor takes from the files of other agents (%s) are not governed", discovery)
+	}
+}
+
+// devcontainers are the files that say what a container for development is made
+// of, in the folder that is opened.
+var devcontainers = []string{".devcontainer.json", ".devcontainer/devcontainer.json", ".devcontainer/*/devcontainer.json"}
+
+// warnOfContainer tells of servers that are started in a container.
+func (f *Found) warnOfContainer(dir string) {
+	for _, pattern := range devcontainers {
+		paths, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
+		for _, path := range paths {
+			root, _ := lookAt(path, lenient) // a broken one is for whoever makes the container of it
+			for name := range root.Member("customizations").Member("vscode").Member("mcp").Member("servers").Members() {
+				f.warn("server %s of %s is started in the container, and is not governed", name.Text(), path)
+			}
+		}
+	}
+}
+
+// products are the editors built from the source of VS Code, by the folder that
+// each has for its user data, with the commands and applications that start it.
+var products = []struct{ folder, commands, bundle string }{
+	{"Code", "code", "Visual Studio Code"},
+	{"Code - Insiders", "code-insiders", "Visual Studio Code - Insiders"},
+	{"VSCodium", "codium", "VSCodium"},
+	{"VSCodium - Insiders", "codium-insiders", "VSCodium - Insiders"},
+	{"Code - OSS", "code-oss", "Code - OSS"},
+}
+
+// vscodeUserData are the folders of user data that the command can lead to: one
+// when it is known, otherwise those of all editors of the family.
+func vscodeUserData(env Env, in invocation) []string {
+	if dir := portable(env); dir != "" {
+		return []string{filepath.Join(dir, "user-data")}
+	}
+	base := env.path("VSCODE_APPDATA", "")
+	if dir := in.options["user-data-dir"]; base == "" && dir != "" {
+		return []string{absolute(dir, env.Cwd)}
+	}
+	base = cmp.Or(base, env.appData())
+	var dirs []string
+	for _, p := range products {
+		if startsProduct(env, p.commands, p.bundle) {
+			return []string{filepath.Join(base, p.folder)}
+		}
+		dirs = append(dirs, filepath.Join(base, p.folder))
+	}
+	return dirs
+}
+
+func startsProduct(env Env, command, bundle string) bool {
+	if apps := appsIn(launcher(env)); len(apps) > 0 {
+		return strings.EqualFold(apps[0], bundle)
+	}
+	return filepath.Base(launcher(env)) == command
+}
+
+// portable is the folder of an editor that was unpacked together with its data,
+// empty when it was not.
+func portable(env Env) string {
+	if dir := env.path("VSCODE_PORTABLE", ""); dir != "" {
+		return dir
+	}
+	path := env.program(launcher(env))
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || path == "" {
+		return ""
+	}
+	dir := filepath.Join(filepath.Dir(filepath.Dir(real)), "data") // beside bin
+	if app, _, is := strings.Cut(real, ".app/"); is {
+		dir = filepath.Join(filepath.Dir(app), "code-portable-data")
+	} else if _, err := os.Stat(filepath.Join(filepath.Dir(dir), "resources", "app")); err != nil {
+		return "" // not where an editor was unpacked
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}
+
+// temporaryProfile stands for a profile that is made for this run and has no
+// servers.
+const temporaryProfile = "--profile-temp"
+
+// activeProfile is the profile that the editor will use: what its folder is
+// called, and empty for the default one. The command line names it, or else the
+// editor remembers which one goes with what is opened.
+func activeProfile(env Env, in invocation, user string) string {
+	if _, temporary := in.options["profile-temp"]; temporary {
+		return temporaryProfile
+	}
+	root, _ := lookAt(filepath.Join(user, "globalStorage", "storage.json"), lenient)
+	id := ""
+	if name, named := in.options["profile"]; named {
+		for _, p := range root.Member("userDataProfiles").Items() {
+			if p.Member("name").Text() == name {
+				id = p.Member("location").Text()
+			}
+		}
+	} else {
+		id = associated(root.Member("profileAssociations").Member("workspaces"), in)
+	}
+	for _, p := range root.Member("userDataProfiles").Items() {
+		if p.Member("location").Text() == id && p.Member("useDefaultFlags").Member("mcp").IsTrue() {
+			return ""
+		}
+	}
+	return id
+}
+
+// associated is the profile that goes with what is opened.
+func associated(workspaces edit.Node, in invocation) string {
+	path := ""
+	switch {
+	case len(in.workspaces) > 0:
+		path = in.workspaces[0]
+	case len(in.folders) > 0:
+		path = in.folders[0]
+	}
+	for key, id := range workspaces.Members() {
+		if u, err := url.Parse(key.Text()); err == nil && u.Scheme == "file" && u.Path == path && id.Text() != "__default__profile__" {
+			return id.Text()
+		}
+	}
+	return ""
 }

@@ -24,14 +24,11 @@ var zedChannels = []string{"stable", "preview", "nightly", "dev"}
 func (zed) Name() string { return "zed" }
 
 func (z zed) Files(env Env) []string {
-	if env.Config != "" {
-		return []string{env.Config}
-	}
 	files := []string{filepath.Join(z.folder(env), "settings.json")}
 	for _, dir := range invoked(env).folders {
 		files = append(files, filepath.Join(dir, ".zed", "settings.json"))
 	}
-	return files
+	return env.files(files...)
 }
 
 // folder is where Zed keeps its settings.
@@ -42,10 +39,7 @@ func (zed) folder(env Env) string {
 	if env.system() != "linux" {
 		return filepath.Join(env.Home, ".config", "zed")
 	}
-	if dir, _ := env.LookupEnv("FLATPAK_XDG_CONFIG_HOME"); dir != "" {
-		return filepath.Join(absolute(dir, env.Cwd), "zed")
-	}
-	return filepath.Join(env.xdg("XDG_CONFIG_HOME", ".config"), "zed")
+	return filepath.Join(env.path("FLATPAK_XDG_CONFIG_HOME", env.xdg("XDG_CONFIG_HOME", ".config")), "zed")
 }
 
 // data is where Zed keeps what it installs.
@@ -56,39 +50,29 @@ func (zed) data(env Env) string {
 	if env.system() != "linux" {
 		return filepath.Join(env.appData(), "Zed")
 	}
-	if dir, _ := env.LookupEnv("FLATPAK_XDG_DATA_HOME"); dir != "" {
-		return filepath.Join(absolute(dir, env.Cwd), "zed")
-	}
-	return filepath.Join(env.xdg("XDG_DATA_HOME", ".local/share"), "zed")
+	return filepath.Join(env.path("FLATPAK_XDG_DATA_HOME", env.xdg("XDG_DATA_HOME", ".local/share")), "zed")
 }
 
 func (z zed) Find(env Env) (*Found, error) {
 	found := &Found{}
 	if invoked(env).elsewhere {
-		found.Warnings = append(found.Warnings, elsewhereWarning)
+		found.warn(elsewhereWarning)
 	}
 	var order, user []*Entry // order: strongest first
 	for i, path := range z.Files(env) {
-		s, err := load(path, lenient)
-		if err != nil {
-			return nil, err
-		}
-		if s == nil {
-			continue
-		}
-		s.vars = variables{}
-		found.Sources = append(found.Sources, s)
-		if i == 0 {
+		switch s := found.load(path, lenient, variables{}); {
+		case s == nil:
+		case i == 0:
 			user = z.userServers(env, s)
-		} else {
+		default:
 			order = append(order, z.add(s, scopeProject, zedList)...)
 		}
 	}
 	shadow(append(order, user...))
-	if names := z.extensionServers(env); env.Config == "" && len(names) > 0 {
-		found.Warnings = append(found.Warnings, "servers that extensions of Zed start are not governed: "+strings.Join(names, ", "))
+	if env.Config == "" {
+		found.warnOf("servers that extensions of Zed start are not governed", z.extensionServers(env))
 	}
-	return found, nil
+	return found.result()
 }
 
 // userServers adds the servers of the user's file, the strongest first: a profile
@@ -141,9 +125,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 		command := n.Member("command")
 		switch {
 		case command.Kind() == edit.Object: // with all that the entry has elsewhere
-			inner := zedForm.read(command)
-			e.form, e.Path, e.inner = zedForm, append(e.Path, "command"), true
-			e.Command, e.Args, e.Ungoverned = inner.Command, inner.Args, inner.Ungoverned
+			e.enter(zedForm, "command", command)
 		case (command.Kind() == edit.Absent || command.Kind() == edit.Null) && !n.Member("url").Exists() && n.Kind() == edit.Object:
 			e.Ungoverned = "started by an extension of Zed"
 		}
@@ -157,10 +139,7 @@ func (zed) add(s *Source, scope string, path []string) []*Entry {
 // extensionServers are the names of the servers that installed extensions bring
 // along.
 func (z zed) extensionServers(env Env) []string {
-	root, err := readSettings(filepath.Join(z.data(env), "extensions", "index.json"))
-	if err != nil {
-		return nil
-	}
+	root, _ := lookAt(filepath.Join(z.data(env), "extensions", "index.json"), lenient)
 	var names []string
 	for _, extension := range root.Member("extensions").Members() {
 		for name := range extension.Member("manifest").Member("context_servers").Members() {

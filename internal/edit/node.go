@@ -1,9 +1,9 @@
 package edit
 
 import (
-	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -86,15 +86,12 @@ func (n Node) Raw() string {
 // can.
 func (n Node) Fixed() string {
 	switch {
-	case n.v == nil:
+	case n.v == nil || n.v.Unsure == nil && n.v.Fixed == "":
 		return ""
 	case n.v.Unsure != nil:
 		return n.v.Unsure.Error()
-	case n.v.Fixed == "":
-		return ""
 	}
-	line, column := n.Place()
-	return fmt.Sprintf("line %d, column %d: %s", line, column, n.v.Fixed)
+	return n.d.ErrorAt(n.v.Start, "%s", n.v.Fixed).Error()
 }
 
 // Implied reports whether the value is a table that is gone when its last member
@@ -115,16 +112,15 @@ func (n Node) Written() string {
 		return n.d.syntax.Quote(n.v.Text)
 	case n.Kind() != Object && n.Kind() != Array:
 		return n.v.Text
-	case n.Kind() == Array:
-		var items []string
-		for _, item := range n.Items() {
-			items = append(items, item.Written())
-		}
-		return n.d.syntax.List(items)
 	}
 	var members []Member
-	for name, value := range n.Members() {
-		members = append(members, Member{name.Text(), value.Written()})
+	var items []string
+	for step, kid := range n.Children() {
+		text := kid.Written()
+		members, items = append(members, Member{step, text}), append(items, text)
+	}
+	if n.Kind() == Array {
+		return n.d.syntax.List(items)
 	}
 	return n.d.syntax.Table(members)
 }
@@ -166,6 +162,23 @@ func (n Node) Members() iter.Seq2[Node, Node] {
 		}
 		for i, name := range n.v.Names {
 			if !yield(Node{n.d, name}, Node{n.d, n.v.Kids[i]}) {
+				return
+			}
+		}
+	}
+}
+
+// Children yields the values that an object or array holds, in their order, each
+// with the step that leads to it in a path.
+func (n Node) Children() iter.Seq2[string, Node] {
+	return func(yield func(string, Node) bool) {
+		for name, value := range n.Members() {
+			if !yield(name.Text(), value) {
+				return
+			}
+		}
+		for i, item := range n.Items() {
+			if !yield(strconv.Itoa(i), item) {
 				return
 			}
 		}

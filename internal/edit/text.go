@@ -1,30 +1,56 @@
 package edit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Quoted is s in double quotes, with a backslash before each quote and backslash,
-// and the characters that escape names written as \uXXXX. It is for syntaxes that
-// share that much.
+// and the characters that escape names written as \uXXXX. Bytes that are not UTF-8
+// stay as they are.
 func Quoted(s string, escape func(rune) bool) string {
 	var b strings.Builder
 	b.WriteByte('"')
-	for _, r := range s {
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
 		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
 		case escape(r):
 			fmt.Fprintf(&b, `\u%04x`, r)
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			fallthrough
 		default:
-			b.WriteRune(r)
+			b.WriteString(s[:size])
 		}
+		s = s[size:]
 	}
 	b.WriteByte('"')
 	return b.String()
+}
+
+// Members is the text of the members of an object, parted by commas. joint is what
+// parts a name from its value.
+func Members(members []Member, quote func(string) string, joint string) string {
+	texts := make([]string, len(members))
+	for i, m := range members {
+		texts[i] = quote(m.Name) + joint + m.Value
+	}
+	return strings.Join(texts, ", ")
+}
+
+// HashComment returns the offset past the comment that begins at i with a #. When
+// none begins there it is that of the next byte.
+func HashComment(text []byte, i int) int {
+	if text[i] != '#' {
+		return i + 1
+	}
+	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
+		return i + n
+	}
+	return len(text)
 }
 
 // LoneValue reads text as the value of a member in a file of its own; joint is what

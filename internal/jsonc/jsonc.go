@@ -9,6 +9,9 @@ import (
 	"bytes"
 	"regexp"
 	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/tailscale/hujson"
 
@@ -125,4 +128,191 @@ func (p *parser) parseError(err error) *edit.SyntaxError {
 	line, _ := strconv.Atoi(m[1])
 	column, _ := strconv.Atoi(m[2])
 	return &edit.SyntaxError{Line: line, Column: column, Msg: m[3]}
+}
+
+// tooDeep returns the offset at which text nests past MaxDepth, or -1. It comes
+// before the parser, which recurses. Up to the first thing that the parser
+// refuses, both see the same strings and comments.
+func tooDeep(text []byte) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i = stringEnd(text, i) - 1
+		case '/':
+			i = commentEnd(text, i) - 1
+		case '{', '[':
+			if depth++; depth > MaxDepth {
+				return i
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return -1
+}
+
+// stringEnd returns the offset past the string that begins at i, or the end of
+// text when it has no end.
+func stringEnd(text []byte, i int) int {
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// commentEnd returns the offset past the comment that begins at i. When none
+// begins there it is that of the next byte.
+func commentEnd(text []byte, i int) int {
+	end := ""
+	switch {
+	case bytes.HasPrefix(text[i:], []byte("//")):
+		end = "\n"
+	case bytes.HasPrefix(text[i:], []byte("/*")):
+		end = "*/"
+	default:
+		return i + 1
+	}
+	n := bytes.Index(text[i+2:], []byte(end))
+	if n < 0 {
+		return len(text)
+	}
+	return i + 2 + n + len(end)
+}
+
+// check holds v and all in it against the syntax.
+func (p *parser) check(v *hujson.Value) error {
+	if err := p.checkExtra(v.BeforeExtra, v.StartOffset-len(v.BeforeExtra)); err != nil {
+		return err
+	}
+	if err := p.checkExtra(v.AfterExtra, v.EndOffset); err != nil {
+		return err
+	}
+	switch t := v.Value.(type) {
+	case *hujson.Object:
+		for i := range t.Members {
+			if err := p.check(&t.Members[i].Name); err != nil {
+				return err
+			}
+			if err := p.check(&t.Members[i].Value); err != nil {
+				return err
+			}
+		}
+		if n := len(t.Members); n > 0 {
+			return p.checkEnd(&t.Members[n-1].Value, t.AfterExtra, v.EndOffset-1)
+		}
+		return p.checkExtra(t.AfterExtra, v.EndOffset-1-len(t.AfterExtra))
+	case *hujson.Array:
+		for i := range t.Elements {
+			if err := p.check(&t.Elements[i]); err != nil {
+				return err
+			}
+		}
+		if n := len(t.Elements); n > 0 {
+			return p.checkEnd(&t.Elements[n-1], t.AfterExtra, v.EndOffset-1)
+		}
+		return p.checkExtra(t.AfterExtra, v.EndOffset-1-len(t.AfterExtra))
+	}
+	return nil
+}
+
+// checkEnd looks at what stands between the last value of an object or array
+// and its closing bracket. The parser leaves an AfterExtra at the value, if only
+// an empty one, when a comma follows.
+func (p *parser) checkEnd(last *hujson.Value, after hujson.Extra, closing int) error {
+	if last.AfterExtra != nil && !p.syntax.TrailingCommas {
+		return p.errorAt(last.EndOffset+len(last.AfterExtra), "a comma after the last value, which this file's reader does not take")
+	}
+	return p.checkExtra(after, closing-len(after))
+}
+
+func (p *parser) checkExtra(extra hujson.Extra, offset int) error {
+	if i := bytes.IndexByte(extra, '/'); i >= 0 && !p.syntax.Comments {
+		return p.errorAt(offset+i, "a comment, which this file's reader does not take")
+	}
+	return nil
+}
+
+// Quote implements [edit.Syntax].
+func (Syntax) Quote(s string) string { return Quote(s) }
+
+// List implements [edit.Syntax].
+func (Syntax) List(values []string) string { return "[" + strings.Join(values, ", ") + "]" }
+
+// Table implements [edit.Syntax].
+func (Syntax) Table(members []edit.Member) string {
+	return "{" + edit.Members(members, Quote, ": ") + "}"
+}
+
+// Quote writes s as a JSON string. Bytes that are not UTF-8 stay as they are.
+func Quote(s string) string {
+	return edit.Quoted(s, func(r rune) bool { return r < ' ' })
+}
+
+// unquote returns what a JSON string, known to be well formed, stands for.
+// encoding/json would make one replacement character of every lone surrogate
+// and every byte that is not UTF-8; here a surrogate without its partner becomes
+// the three bytes that UTF-8 would have for it, so that different strings stay
+// different.
+func unquote(literal hujson.Literal) string {
+	inner := string(literal[1 : len(literal)-1])
+	if !strings.Contains(inner, `\`) {
+		return inner
+	}
+	b := make([]byte, 0, len(inner))
+	for i := 0; i < len(inner); i++ {
+		if inner[i] != '\\' {
+			b = append(b, inner[i])
+			continue
+		}
+		i++
+		if inner[i] != 'u' {
+			b = append(b, unescape(inner[i]))
+			continue
+		}
+		r := hexRune(inner[i+1:])
+		i += 4
+		if utf16.IsSurrogate(r) && strings.HasPrefix(inner[i+1:], `\u`) {
+			if pair := utf16.DecodeRune(r, hexRune(inner[i+3:])); pair != utf8.RuneError {
+				r = pair
+				i += 6
+			}
+		}
+		b = appendRune(b, r)
+	}
+	return string(b)
+}
+
+func unescape(c byte) byte {
+	switch c {
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return c // quote, backslash, slash
+}
+
+func hexRune(s string) rune {
+	n, _ := strconv.ParseUint(s[:4], 16, 16) // four digits: the parser saw to it
+	return rune(n)
+}
+
+// appendRune is utf8.AppendRune, with surrogates written as if they were runes.
+func appendRune(b []byte, r rune) []byte {
+	if utf16.IsSurrogate(r) {
+		return append(b, 0xe0|byte(r>>12), 0x80|byte(r>>6)&0x3f, 0x80|byte(r)&0x3f)
+	}
+	return utf8.AppendRune(b, r)
 }

@@ -185,24 +185,8 @@ func (Syntax) Table(members []edit.Member) string {
 	if len(members) == 0 {
 		return "{}"
 	}
-	texts := make([]string, len(members))
-	for i, m := range members {
-		texts[i] = quoteKey(m.Name) + joint + m.Value
-	}
-	return "{ " + strings.Join(texts, ", ") + " }"
+	return "{ " + edit.Members(members, quoteKey, joint) + " }"
 }
 
 // joint is what stands between a name and its value where nothing says better.
 const joint = " = "
-
-// commentEnd returns the offset past the comment that begins at i. When none
-// begins there it is that of the next byte.
-func commentEnd(text []byte, i int) int {
-	if text[i] != '#' {
-		return i + 1
-	}
-	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
-		return i + n
-	}
-	return len(text)
-}

@@ -15,7 +15,7 @@ func (s Syntax) Splices(n edit.Node, op edit.Op) ([]edit.Splice, error) {
 	}
 	layout, ok := v.Layout.(*block)
 	if !ok {
-		return edit.NewList(n, ": ", commentEnd).Splices(n, op, s.Quote), nil
+		return edit.NewList(n, ": ", edit.HashComment).Splices(n, op, s.Quote), nil
 	}
 	l.starts = layout.starts
 	switch op.Do {

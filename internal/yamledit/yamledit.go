@@ -169,21 +169,5 @@ func (Syntax) List(values []string) string { return "[" + strings.Join(values, "
 
 // Table implements [edit.Syntax].
 func (s Syntax) Table(members []edit.Member) string {
-	texts := make([]string, len(members))
-	for i, m := range members {
-		texts[i] = s.Quote(m.Name) + ": " + m.Value
-	}
-	return "{" + strings.Join(texts, ", ") + "}"
-}
-
-// commentEnd returns the offset past the comment that begins at i. When none
-// begins there it is that of the next byte.
-func commentEnd(text []byte, i int) int {
-	if text[i] != '#' {
-		return i + 1
-	}
-	if n := bytes.IndexByte(text[i:], '\n'); n >= 0 {
-		return i + n
-	}
-	return len(text)
+	return "{" + edit.Members(members, s.Quote, ": ") + "}"
 }

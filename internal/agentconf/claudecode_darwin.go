@@ -1,4 +1,0 @@
-package agentconf
-
-// claudeSystemFolder is where an administrator places settings for Claude Code.
-const claudeSystemFolder = "/Library/Application Support/ClaudeCode"

@@ -1,0 +1,289 @@
+package agentconf
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/edit"
+)
+
+// Files that tell what an agent does, and that are only looked at.
+
+// lookAt reads a settings file, whoever owns it. The value does not exist when
+// there is no file.
+func lookAt(path string, syntax edit.Syntax) (edit.Node, error) {
+	doc, err := lookAtFile(path, syntax)
+	if doc == nil || err != nil {
+		return edit.Node{}, err
+	}
+	return doc.Root(), nil
+}
+
+// lookAtFile is lookAt for the whole file, nil when there is none.
+func lookAtFile(path string, syntax edit.Syntax) (*edit.Document, error) {
+	f, err := readAnybodys(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := parseSettled(f, syntax, settleShortly)
+	if err == nil {
+		doc, err = edit.Certain(doc, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return doc, nil
+}
+
+// readAnybodys reads a regular file, whoever owns it, or what a link leads to.
+func readAnybodys(path string) (*file, error) {
+	// Without O_NONBLOCK a pipe planted here would hold us for ever.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: path, Err: errors.New("is not a regular file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := readAll(f, path)
+	return &file{path: path, data: data}, err
+}
+
+// scoped is where a file lies, and what the agent calls it.
+type scoped struct{ path, scope string }
+
+func pathsOf(files []scoped) []string {
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.path)
+	}
+	return paths
+}
+
+// format is how an agent writes a file that names servers.
+type format struct {
+	syntax edit.Syntax
+	vars   variables
+	lists  [][]string // where servers stand in it
+	types  []string   // what it calls servers that it starts, besides stdio
+	remote []string   // members that only servers have which are reached over a network
+}
+
+var mcpServers = [][]string{{"mcpServers"}}
+
+// add adds a file, if it is there, and returns its servers. An error is kept for
+// [Found.result].
+func (f *Found) add(path, scope string, how format) []*Entry {
+	s := f.load(path, how.syntax, how.vars)
+	if s == nil {
+		return nil
+	}
+	return how.read(s, scope)
+}
+
+// read adds the servers of a file to it.
+func (how format) read(s *Source, scope string) []*Entry {
+	for _, list := range how.lists {
+		s.addServers(scope, list, how.types...)
+	}
+	for _, e := range s.Entries {
+		if slices.ContainsFunc(how.remote, func(name string) bool { return s.doc.At(e.Path).Member(name).Exists() }) {
+			e.Ungoverned = "a remote server" // whatever else it has
+		}
+	}
+	return s.Entries
+}
+
+// load is add without looking for servers. It returns nil when there is no file, or
+// one that can't be read.
+func (f *Found) load(path string, syntax edit.Syntax, vars variables) *Source {
+	s, err := load(path, syntax)
+	f.fail(err)
+	if s == nil || err != nil {
+		return nil
+	}
+	s.vars = vars
+	f.Sources = append(f.Sources, s)
+	return s
+}
+
+// fail keeps the first error.
+func (f *Found) fail(err error) {
+	if f.err == nil {
+		f.err = err
+	}
+}
+
+// result is what Find returns.
+func (f *Found) result() (*Found, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f, nil
+}
+
+func (f *Found) warn(format string, args ...any) {
+	f.Warnings = append(f.Warnings, fmt.Sprintf(format, args...))
+}
+
+// warnOf warns of servers, or of what brings servers along, unless there is none.
+func (f *Found) warnOf(what string, names []string) {
+	if len(names) > 0 {
+		f.warn("%s: %s", what, strings.Join(names, ", "))
+	}
+}
+
+// addManaged adds a file that an administrator placed: its servers count, and
+// stay as they are.
+func (f *Found) addManaged(path, scope string, how format) []*Entry {
+	s := f.lookAt(path, how.syntax)
+	if s == nil {
+		return nil
+	}
+	return f.leaveManaged(s, how.read(s, scope))
+}
+
+// lookAt returns a file that is only looked at, nil when it is not there or can't be
+// read.
+func (f *Found) lookAt(path string, syntax edit.Syntax) *Source {
+	doc, err := lookAtFile(path, syntax)
+	f.fail(err)
+	if doc == nil || err != nil {
+		return nil
+	}
+	return &Source{Path: path, file: &file{path: path}, doc: doc}
+}
+
+// leaveManaged adds a source that is an administrator's, whose entries these are.
+func (f *Found) leaveManaged(s *Source, entries []*Entry) []*Entry {
+	var names []string
+	for _, e := range entries {
+		if e.Ungoverned == "" {
+			e.Ungoverned = "an administrator's, from " + s.Path
+			names = append(names, e.ID)
+		}
+	}
+	if len(entries) > 0 {
+		f.Sources = append(f.Sources, s)
+	}
+	f.warnOf("servers from "+s.Path+", which is an administrator's, are not governed", names)
+	return entries
+}
+
+// managed returns the folder of an administrator's settings.
+func (env Env) managed(linux, darwin string) string {
+	switch {
+	case env.System != "":
+		return env.System
+	case env.system() == "darwin":
+		return darwin
+	}
+	return linux
+}
+
+// variable returns the value of a variable, empty when it is not set.
+func (env Env) variable(name string) string {
+	value, _ := env.LookupEnv(name)
+	return value
+}
+
+// path is what a variable names, or other where it is not set.
+func (env Env) path(variable, other string) string {
+	if path := env.variable(variable); path != "" {
+		return absolute(path, env.Cwd)
+	}
+	return other
+}
+
+// files are paths, or the one file that is named in their place.
+func (env Env) files(paths ...string) []string {
+	if env.Config != "" {
+		return []string{env.Config}
+	}
+	return paths
+}
+
+// words are the arguments of the command line up to `--`.
+func (env Env) words() []string {
+	words := env.Command[min(1, len(env.Command)):]
+	if end := slices.Index(words, "--"); end >= 0 {
+		words = words[:end]
+	}
+	return words
+}
+
+// flags returns the values that a command line gives to a flag, as `name value`
+// or `name=value`, in their order. Words past `--` are not looked at.
+func (env Env) flags(names ...string) []string {
+	var values []string
+	for i, word := range env.words() {
+		name, value, direct := strings.Cut(word, "=")
+		switch {
+		case !slices.Contains(names, name):
+		case direct:
+			values = append(values, value)
+		case i+2 < len(env.Command):
+			values = append(values, env.Command[i+2])
+		}
+	}
+	return values
+}
+
+// hasFlag reports whether a command line has a flag that takes no value.
+func (env Env) hasFlag(names ...string) bool {
+	return env.first(names) != ""
+}
+
+// first returns the first word of a command line that is one of words, with or
+// without a value behind it, and is empty where there is none. Words past `--` are
+// not looked at.
+func (env Env) first(words []string) string {
+	for _, word := range env.words() {
+		if name, _, _ := strings.Cut(word, "="); slices.Contains(words, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// system is the operating system, as of runtime.GOOS.
+func (env Env) system() string {
+	if env.OS != "" {
+		return env.OS
+	}
+	return runtime.GOOS
+}
+
+// appData is the folder in which desktop programs have one each for their
+// settings.
+func (env Env) appData() string {
+	if env.system() == "darwin" {
+		return filepath.Join(env.Home, "Library", "Application Support")
+	}
+	return env.xdg("XDG_CONFIG_HOME", ".config")
+}
+
+// xdg is the folder that a variable of the XDG base directory specification
+// names, or the one below the home. A relative path counts for nothing there.
+func (env Env) xdg(name, below string) string {
+	if dir, _ := env.LookupEnv(name); filepath.IsAbs(dir) {
+		return filepath.Clean(dir)
+	}
+	return filepath.Join(env.Home, below)
+}
