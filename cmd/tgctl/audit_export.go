@@ -36,10 +36,10 @@ stored.`,
 				return err
 			}
 			if format != "jsonl" && format != "ocsf" {
-				return &usageError{err: fmt.Errorf("--format must be jsonl or ocsf, and is %q", format), path: cmd.CommandPath()}
+				return misuse("--format must be jsonl or ocsf, and is %q", format)
 			}
 			if values && format == "ocsf" {
-				return &usageError{err: errors.New("--values goes with --format jsonl only: events have no place for them"), path: cmd.CommandPath()}
+				return misuse("--values goes with --format jsonl only: events have no place for them")
 			}
 			return a.toFile(output, func(w io.Writer) error {
 				return a.export(cmd.Context(), q, w, format == "ocsf", values)
@@ -47,8 +47,7 @@ stored.`,
 		},
 	}
 	f.selectFlags(cmd)
-	cmd.Flags().StringVar(&f.since, "since", "", "only from `D` on")
-	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
+	f.timeFlags(cmd, "")
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT`: jsonl or ocsf")
 	cmd.Flags().BoolVar(&values, "values", false, "the values of calls, too, in lines of their own behind their records")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist, and only when all is written")

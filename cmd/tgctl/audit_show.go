@@ -17,7 +17,6 @@ import (
 )
 
 func (a *app) auditShowCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show SEQ [flags]",
 		Short: "Show one record in full",
@@ -31,7 +30,7 @@ line.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil || seq == 0 {
-				return &usageError{err: fmt.Errorf("%q is no number of a record", args[0]), path: cmd.CommandPath()}
+				return misuse("%q is no number of a record", args[0])
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -45,17 +44,17 @@ line.`,
 				if r.GetSeq() != seq {
 					break
 				}
-				return a.showRecord(r, asJSON)
+				return a.showRecord(r)
 			}
 			return fmt.Errorf("record %d: %w", seq, client.ErrNotFound)
 		},
 	}
-	jsonFlag(cmd, &asJSON, record.Record{})
+	jsonFlag(cmd, &a.asJSON, record.Record{})
 	return cmd
 }
 
-func (a *app) showRecord(r *pb.AuditRecord, asJSON bool) error {
-	if asJSON {
+func (a *app) showRecord(r *pb.AuditRecord) error {
+	if a.asJSON {
 		if err := a.printLine(r.GetLine()); err != nil || len(r.GetValues()) == 0 {
 			return err
 		}
@@ -72,11 +71,7 @@ func (a *app) showRecord(r *pb.AuditRecord, asJSON bool) error {
 	if len(r.GetValues()) == 0 {
 		return nil
 	}
-	room := 0
-	if w := a.width(); w > 0 {
-		room = max(w-2, 20)
-	}
-	_, err = fmt.Fprintf(a.out, "values:\n  %s\n", strings.ReplaceAll(string(display.JSON(r.GetValues(), room)), "\n", "\n  "))
+	_, err = fmt.Fprintf(a.out, "values:\n  %s\n", strings.ReplaceAll(string(display.JSON(r.GetValues(), behind(2, a.width()))), "\n", "\n  "))
 	return err
 }
 

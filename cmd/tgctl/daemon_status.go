@@ -24,7 +24,6 @@ type daemonJSON struct {
 }
 
 func (a *app) daemonStatusCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say how the daemon is run, and by what",
@@ -36,7 +35,7 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, st, none := a.service(cmd.Context())
 			s, err := a.statusUnlessAsleep(cmd.Context(), st)
-			if asJSON {
+			if a.asJSON {
 				if perr := a.printJSON(daemonToJSON(s, st, none)); perr != nil || !errors.Is(err, client.ErrNotRunning) {
 					return errors.Join(perr, err)
 				}
@@ -45,7 +44,7 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 			return errors.Join(a.printSheet(a.daemonSheet(s, st, none)), err)
 		},
 	}
-	jsonFlag(cmd, &asJSON, daemonJSON{})
+	jsonFlag(cmd, &a.asJSON, daemonJSON{})
 	return cmd
 }
 

@@ -55,7 +55,6 @@ type examination struct {
 }
 
 func (a *app) doctorCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Say what is wrong, how to mend it, and see a call refused",
@@ -84,13 +83,13 @@ Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
 			if err := x.examine(cmd.Context()); err != nil {
 				return err
 			}
-			if err := x.print(asJSON); err != nil {
+			if err := x.print(); err != nil {
 				return err
 			}
 			return x.outcome()
 		},
 	}
-	jsonFlag(cmd, &asJSON, finding{})
+	jsonFlag(cmd, &a.asJSON, finding{})
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,11 +21,7 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 		}
 	}
 	if set.GetProfile() == "development" {
-		source := set.GetSource()
-		if source == "" {
-			source = x.paths.ConfigFile()
-		}
-		x.find("policy.development", source, "the development profile is in force: nothing is refused, only noted")
+		x.find("policy.development", cmp.Or(set.GetSource(), x.paths.ConfigFile()), "the development profile is in force: nothing is refused, only noted")
 	}
 	for _, r := range set.GetRefused() {
 		x.find("policy.refused", r.GetTool(), "calls of %s are refused, since the policy %s doesn't fit it: %s", r.GetTool(), r.GetPolicy(), r.GetReason())
@@ -42,7 +39,7 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 	case source == "":
 		x.fine("policy", "the built-in default is in force, profile %s; there is no configuration file", set.GetProfile())
 	default:
-		x.fine("policy", "%s, profile %s, %s, %s", source, set.GetProfile(), plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+		x.fine("policy", "%s, %s", source, inShort(set))
 	}
 }
 

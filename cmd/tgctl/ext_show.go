@@ -1,17 +1,18 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) extShowCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME [flags]",
 		Short: "Show one extension: how it is, what it may do, what it offers",
@@ -19,24 +20,16 @@ func (a *app) extShowCmd() *cobra.Command {
 tools, providers and capabilities that it offers, and its configuration.`,
 		Example:           "  $ tgctl ext show scrubber",
 		Args:              exactly("NAME"),
-		ValidArgsFunction: a.completeExtensions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
+		ValidArgsFunction: a.completeExtensions(),
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return err
+				return extHints.addTo(err)
 			}
-			defer c.Close()
-			e, err := c.GetExtension(cmd.Context(), args[0])
-			if err != nil {
-				return extFailure(err)
-			}
-			if asJSON {
-				return a.printJSON(extensionJSON(e))
-			}
-			return a.printSheet(a.extSheet(e))
-		},
+			return a.printOne(extensionJSON(e), a.extSheet(e))
+		}),
 	}
-	jsonFlag(cmd, &asJSON, extensionJSON(&pb.Extension{}))
+	jsonFlag(cmd, &a.asJSON, extensionJSON(&pb.Extension{}))
 	return cmd
 }
 

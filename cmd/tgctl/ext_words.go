@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -61,25 +60,10 @@ func failWord(h *pb.ExtensionHook, results bool) display.Safe {
 
 func only(globs []string, glob string) bool { return len(globs) == 1 && globs[0] == glob }
 
-func nameList(all []string) display.Safe {
-	shown := make([]string, len(all))
-	for i, name := range all {
-		shown[i] = string(display.Name(name))
-	}
-	return display.Safe(strings.Join(shown, ", "))
-}
-
 // manifestWords adds what a manifest says to a sheet, in plain words.
 func manifestWords(s *sheet, m *pb.ExtensionManifest) {
 	s.add("runs", commandLine(m.GetCommand()))
-	may := make([]string, 0, len(m.GetPermissions()))
-	for _, p := range m.GetPermissions() {
-		may = append(may, string(permissionWord(p)))
-	}
-	if len(may) == 0 {
-		may = append(may, "nothing beyond being there")
-	}
-	s.add("may", display.Safe(strings.Join(may, "\n")))
+	s.add("may", cmp.Or(join(each(m.GetPermissions(), permissionWord), "\n"), "nothing beyond being there"))
 	if h := m.GetBefore(); h != nil {
 		s.add("calls", "sees "+hookWord(h)+";\n"+failWord(h, false))
 	}
@@ -89,9 +73,7 @@ func manifestWords(s *sheet, m *pb.ExtensionManifest) {
 	if len(m.GetPass()) > 0 {
 		s.add("gets", nameList(m.GetPass())+" from the daemon's environment")
 	}
-	var sets []string
-	for _, name := range slices.Sorted(maps.Keys(m.GetEnv())) {
-		sets = append(sets, fmt.Sprintf("%s=%s", display.Name(name), display.Text(m.GetEnv()[name])))
-	}
-	s.add("with", display.Safe(strings.Join(sets, "\n")))
+	s.add("with", join(each(slices.Sorted(maps.Keys(m.GetEnv())), func(name string) display.Safe {
+		return display.Name(name) + "=" + display.Text(m.GetEnv()[name])
+	}), "\n"))
 }

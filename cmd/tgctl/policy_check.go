@@ -25,7 +25,6 @@ type checked struct {
 }
 
 func (a *app) policyCheckCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check [FILE...] [flags]",
 		Short: "Say everything that is wrong with a configuration",
@@ -42,21 +41,21 @@ object for each problem; severity is error or warning.`,
 			if len(args) == 0 {
 				args = []string{a.getenv(configVar)}
 			}
-			return a.checkAll(cmd.Context(), args, asJSON)
+			return a.checkAll(cmd.Context(), args)
 		},
 	}
-	jsonFlag(cmd, &asJSON, &pb.Diagnostic{})
+	jsonFlag(cmd, &a.asJSON, &pb.Diagnostic{})
 	return cmd
 }
 
-func (a *app) checkAll(ctx context.Context, paths []string, asJSON bool) error {
+func (a *app) checkAll(ctx context.Context, paths []string) error {
 	failed := false
 	for _, path := range paths {
 		found, err := a.check(ctx, path)
 		if err != nil {
 			return err
 		}
-		if err := a.printChecked(found, asJSON); err != nil {
+		if err := a.printChecked(found); err != nil {
 			return err
 		}
 		failed = failed || countErrors(found.problems) > 0
@@ -137,8 +136,8 @@ func (a *app) checkWith(ctx context.Context, program, path string, env []string)
 	return found, nil
 }
 
-func (a *app) printChecked(found *checked, asJSON bool) error {
-	if asJSON {
+func (a *app) printChecked(found *checked) error {
+	if a.asJSON {
 		return printAllJSON(a, found.problems)
 	}
 	if err := printDiagnostics(a.out, found.problems, a.width()); err != nil {

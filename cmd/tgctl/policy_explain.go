@@ -17,7 +17,6 @@ import (
 // explainOptions is what the flags of explain say.
 type explainOptions struct {
 	server, tool, uri, prompt, args, agent, config, project string
-	json                                                    bool
 }
 
 func (a *app) policyExplainCmd() *cobra.Command {
@@ -66,7 +65,7 @@ and without a verdict.`,
 	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
 	flags.StringVar(&o.config, "config", "", "judge by `FILE` and not by what is in force")
 	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
-	jsonFlag(cmd, &o.json, explanationJSON(&pb.Explanation{}, nil))
+	jsonFlag(cmd, &a.asJSON, explanationJSON(&pb.Explanation{}, nil))
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
 	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(toolCall)))
 	_ = cmd.RegisterFlagCompletionFunc("uri", a.completeFrom(subjectOf("resources/read")))
@@ -144,7 +143,7 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 		return a.badConfig(err)
 	case e.GetError() != "":
 		return errors.New(e.GetError())
-	case o.json:
+	case a.asJSON:
 		return a.printJSON(explanationJSON(e, nil))
 	}
 	return a.printSheet(explanationSheet(e))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -21,7 +22,7 @@ type runPrinter struct {
 }
 
 func (p *runPrinter) event(e *pb.RunEvent) error {
-	if p.json {
+	if p.asJSON {
 		return p.printJSON(e)
 	}
 	switch m := e.GetEvent().(type) {
@@ -106,23 +107,15 @@ func (p *runPrinter) close() {
 }
 
 // listAgents prints the agents that can be run.
-func (a *app) listAgents(ctx context.Context, asJSON bool) error {
-	c, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (a *app) listAgents(ctx context.Context, c *client.Client, _ []string) error {
 	agents, err := c.ListAgents(ctx)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printAllJSON(a, agents)
-	}
-	if len(agents) == 0 {
-		a.say("The configuration names no agents. Write them under agents: in thoughtgate.yaml, then tgctl daemon reload.")
-		return nil
-	}
+	return printList(a, agents, nil, "The configuration names no agents. Write them under agents: in thoughtgate.yaml, then tgctl daemon reload.", agentsTable)
+}
+
+func agentsTable(agents []*pb.Agent) *display.Table {
 	t := &display.Table{Columns: []display.Column{
 		{Head: "AGENT", Shrink: 8}, {Head: "PROTOCOL"}, {Head: "TIMEOUT", Right: true}, {Head: "RUNNING", Right: true}, {Head: "SERVERS", Shrink: 8},
 	}}
@@ -134,13 +127,5 @@ func (a *app) listAgents(ctx context.Context, asJSON bool) error {
 			t.Note(display.Text(g.GetDescription()))
 		}
 	}
-	return t.Write(a.out, a.width())
-}
-
-// agentSummary is what a shell shows beside an agent's name.
-func agentSummary(g *pb.Agent) string {
-	if g.GetDescription() != "" {
-		return string(display.Text(g.GetDescription()))
-	}
-	return string(commandLine(g.GetCommand()))
+	return t
 }

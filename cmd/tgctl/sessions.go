@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -12,7 +14,6 @@ import (
 )
 
 func (a *app) sessionsCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sessions [flags]",
 		Short: "List the wrapped and protected agents that run",
@@ -20,27 +21,15 @@ func (a *app) sessionsCmd() *cobra.Command {
 could not be put back yet, and the protected agents that have started a server.`,
 		Example: `  $ tgctl sessions
   $ tgctl sessions --json | jq -r .spec.project`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			sessions, err := c.ListSessions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printAllJSON(a, sessions)
-			}
-			if len(sessions) == 0 {
-				a.say("No agent is wrapped, and none that is protected runs. Wrap one: tgctl wrap -- COMMAND")
-				return nil
-			}
-			return a.sessionsTable(sessions).Write(a.out, a.width())
-		},
+			return printList(a, sessions, nil, "No agent is wrapped, and none that is protected runs. Wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.Session{})
+	jsonFlag(cmd, &a.asJSON, &pb.Session{})
 	return cmd
 }
 

@@ -14,7 +14,6 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say whether the daemon runs, and what is in force",
@@ -30,7 +29,7 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 				return err
 			}
 			troubles := a.folderTroubles(st.GetAuditDir())
-			if asJSON {
+			if a.asJSON {
 				out := pbjson.Object{Message: &pb.StatusResponse{}, More: around.asJSON(troubles)}
 				if err != nil {
 					return errors.Join(a.printJSON(out), &exitError{code: exitNotRunning})
@@ -47,7 +46,7 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 			return errors.Join(a.printSheet(sheet), err)
 		},
 	}
-	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
+	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
 	return cmd
 }
 

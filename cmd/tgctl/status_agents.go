@@ -24,7 +24,7 @@ type surroundingsJSON struct {
 	Protections []pbjson.Object `json:"protections"`
 }
 
-// surroundingsSample is like what asJSON returns.
+// surroundingsSample is like what a.asJSON returns.
 var surroundingsSample = surroundingsJSON{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
 
 // agentJSON is an agent that was found, as --json shows it.

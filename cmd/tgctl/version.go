@@ -18,16 +18,15 @@ type versionJSON struct {
 }
 
 func (a *app) versionCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Say which version this is",
 		Example: "  $ tgctl version",
 		RunE: func(*cobra.Command, []string) error {
-			return a.printVersion(asJSON)
+			return a.printVersion(a.asJSON)
 		},
 	}
-	jsonFlag(cmd, &asJSON, versionJSON{})
+	jsonFlag(cmd, &a.asJSON, versionJSON{})
 	return cmd
 }
 
