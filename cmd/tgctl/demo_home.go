@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -94,8 +95,8 @@ func (h *demoHome) furnish(a *app) error {
 	if err := os.WriteFile(paths.ConfigFile(), []byte(demoConfig), 0o600); err != nil {
 		return err
 	}
-	agentConfig, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{
-		"notes": map[string]any{"command": h.self, "args": []string{"demo", "server", "--log", h.serverLog()}},
+	agentConfig, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]demo.Server{
+		demoServer: demo.Server{Command: h.self, Args: []string{"demo", "server", "--log", h.serverLog()}},
 	}}, "", "  ")
 	if err != nil {
 		return err
