@@ -45,28 +45,36 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 
 // checkPolicy is `tgctl policy check`.
 func (x *examination) checkPolicy(ctx context.Context) {
-	check := x.check
-	if x.client == nil {
-		check = x.checkAlone
-	}
-	checked, err := check(ctx, "")
+	checked, err := x.checkDisk(ctx)
 	if err != nil {
 		x.find("policy.unchecked", "", "the configuration can't be checked: %v", err)
 		return
 	}
 	told := false
-	for _, d := range checked.problems {
+	for _, d := range checked.GetProblems() {
 		switch {
 		case severity(d) == "error" && told:
 		case severity(d) == "error":
 			told = true
-			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.problems)), "error", "errors"), place(d))
+			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.GetProblems())), "error", "errors"), place(d))
 		case d.GetHint() != "":
 			x.findMend("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
 		default:
 			x.find("policy.warning", d.GetFile(), "%s", place(d))
 		}
 	}
+}
+
+// checkDisk checks what is on disk, without the daemon where that can't be talked to.
+func (x *examination) checkDisk(ctx context.Context) (*pb.ValidateResponse, error) {
+	if x.client != nil {
+		return x.client.Validate(ctx, "")
+	}
+	program, err := x.sibling(daemonName)
+	if err != nil {
+		return nil, err
+	}
+	return checkWith(ctx, program, "", x.environ())
 }
 
 // place is a diagnostic in one line.

@@ -56,7 +56,7 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 	if err != nil {
 		return fmt.Errorf("%s was written, and could not be checked: %w", path, err)
 	}
-	if err := printDiagnostics(a.err, found.problems, a.width()); err != nil {
+	if err := printDiagnostics(a.err, found.GetProblems(), a.width()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.out, "wrote %s: %s, %s\nIt says what holds already. Change it, then: tgctl policy check && tgctl daemon reload\n",
