@@ -17,7 +17,7 @@ import (
 )
 
 func (a *app) auditShowCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show SEQ [flags]",
 		Short: "Show one record in full",
 		Long: `Show one record in full, with the values that stand beside it. With --json the
@@ -48,9 +48,7 @@ line.`,
 			}
 			return fmt.Errorf("record %d: %w", seq, client.ErrNotFound)
 		},
-	}
-	jsonFlag(cmd, &a.asJSON, record.Record{})
-	return cmd
+	}, record.Record{})
 }
 
 func (a *app) showRecord(r *pb.AuditRecord) error {

@@ -51,7 +51,7 @@ When it cannot start, what it said is printed.`,
 }
 
 func (a *app) daemonReloadCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "reload [flags]",
 		Short: "Put the configuration on disk in force",
 		Long: `Read the configuration and its policies again and put them in force as a whole,
@@ -79,7 +79,5 @@ when it is not running.`,
 			a.say("In force: %s, %s.", sourceName(out.GetSet().GetSource()), inShort(out.GetSet()))
 			return nil
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, &pb.ReloadResponse{})
-	return cmd
+	}, &pb.ReloadResponse{})
 }

@@ -24,7 +24,7 @@ type daemonJSON struct {
 }
 
 func (a *app) daemonStatusCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say how the daemon is run, and by what",
 		Long: `Say whether the daemon runs, in which version, who starts it, from which unit or
@@ -43,9 +43,7 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 			}
 			return errors.Join(a.printSheet(a.daemonSheet(s, st, none)), err)
 		},
-	}
-	jsonFlag(cmd, &a.asJSON, daemonJSON{})
-	return cmd
+	}, daemonJSON{})
 }
 
 // statusUnlessAsleep asks the daemon, unless that would start it: the service
@@ -69,12 +67,7 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 	out := &sheet{}
 	switch {
 	case s != nil:
-		out.add("daemon", "running since "+display.Moment(s.GetStarted().AsTime(), a.now())+", pid "+display.Safe(strconv.Itoa(int(s.GetPid()))))
-		out.add("version", display.Name(s.GetBuild()))
-		if what := versionSkew(s.GetBuild()); what != "" {
-			out.add("", what)
-			a.skew.told()
-		}
+		a.addRunning(out, s, "")
 	case st.PID != 0:
 		out.add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if it stays so: tgctl daemon restart")
 	case st.Active:

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -237,10 +238,7 @@ func (h *demoHome) close() error {
 // tellLog prints the end of what the daemon said, for whoever finds out why the
 // demo failed: its log is about to be removed.
 func (h *demoHome) tellLog() {
-	said, err := os.ReadFile(h.daemonLog())
-	if err != nil || len(said) == 0 {
-		return
+	if said, _ := host.Tail(h.daemonLog(), 0, complaintMost); len(said) > 0 { // without one there is nothing to tell
+		h.app.say("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
 	}
-	said = said[max(0, len(said)-complaintMost):]
-	h.app.say("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
 }

@@ -55,7 +55,7 @@ type examination struct {
 }
 
 func (a *app) doctorCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Say what is wrong, how to mend it, and see a call refused",
 		Long: `Look at everything that can be wrong with ThoughtGate here: the daemon and its
@@ -88,9 +88,7 @@ Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
 			}
 			return x.outcome()
 		},
-	}
-	jsonFlag(cmd, &a.asJSON, finding{})
-	return cmd
+	}, finding{})
 }
 
 // examine looks at one part after the other.

@@ -57,10 +57,8 @@ func (x *examination) checkPolicy(ctx context.Context) {
 		case severity(d) == "error":
 			told = true
 			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.GetProblems())), "error", "errors"), place(d))
-		case d.GetHint() != "":
-			x.findMend("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
 		default:
-			x.find("policy.warning", d.GetFile(), "%s", place(d))
+			x.findMend("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
 		}
 	}
 }

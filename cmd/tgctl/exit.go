@@ -59,17 +59,17 @@ type hintError struct {
 func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
 
-// hints say what to do about kinds of errors.
-type hints []struct {
-	kind error
-	hint string
+// hint is what to do about an error.
+type hint struct {
+	err  error
+	text string
 }
 
-// addTo returns err with the hint of its kind, if it is of one.
-func (h hints) addTo(err error) error {
-	for _, one := range h {
-		if errors.Is(err, one.kind) {
-			return &hintError{err, one.hint}
+// withHint is err with the first hint that is about it.
+func withHint(err error, hints ...hint) error {
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			return &hintError{err: err, hint: h.text}
 		}
 	}
 	return err

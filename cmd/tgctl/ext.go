@@ -33,7 +33,7 @@ func extensionJSON(e *pb.Extension) pbjson.Object {
 }
 
 func (a *app) extListCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the extensions that are installed, and how they are",
 		Long:  `List the extensions that are installed, how they are, and what they see.`,
@@ -46,9 +46,7 @@ func (a *app) extListCmd() *cobra.Command {
 			}
 			return printList(a, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, extensionJSON(&pb.Extension{}))
-	return cmd
+	}, extensionJSON(&pb.Extension{}))
 }
 
 func (a *app) extTable(all []*pb.Extension) *display.Table {
@@ -110,7 +108,7 @@ func mendExtension(e *pb.Extension) display.Safe {
 	return ""
 }
 
-var extHints = slices.Concat(hints{
+var extHints = slices.Concat([]hint{
 	{client.ErrNotFound, "See what is installed: tgctl ext"},
 	{client.ErrChanged, "Look at it again: tgctl ext install DIR"},
 }, loosenHints)

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) extConfigCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "config NAME [get KEY | set KEY VALUE] [flags]",
 		Short: "See or set the configuration of an extension",
 		Long: `List the configuration of an extension, print one value, or set one. It is the
@@ -35,9 +35,7 @@ To set is not for an agent, nor for what an agent starts.`,
 			}
 			return a.setConfig(ctx, c, args[0], args[2], args[3])
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, &pb.ExtensionValue{})
-	return cmd
+	}, &pb.ExtensionValue{})
 }
 
 // configArgs takes a name, and what to do with it.
@@ -58,7 +56,7 @@ func configArgs(_ *cobra.Command, args []string) error {
 func (a *app) listConfig(ctx context.Context, c *client.Client, name string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	return printList(a, values, nil, string(display.Name(name))+" has no configuration.", valuesTable)
 }
@@ -86,7 +84,7 @@ func shownValue(value string) display.Safe {
 func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	for _, v := range values {
 		switch {
@@ -107,7 +105,7 @@ func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string)
 func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value string) error {
 	values, err := c.SetExtensionConfig(ctx, &pb.SetExtensionConfigRequest{Name: name, Key: key, Value: value})
 	if err != nil {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	for _, v := range values {
 		if v.GetKey() != key {
@@ -132,7 +130,7 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 		return nil
 	}
 	if err != nil {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	if _, known := e.GetManifest().GetConfig()[key]; !known {
 		a.say("Its manifest knows no %s, so that it may never look at it.", display.Name(key))

@@ -110,10 +110,10 @@ func (i *installing) run(ctx context.Context, named string) error {
 	}
 	e, err := c.InstallExtension(ctx, &pb.InstallExtensionRequest{Dir: dir, Digest: look.GetDigest(), Surface: i.surface()})
 	if err != nil {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	if e, err = i.settled(ctx, c, e); err != nil {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	more.Extension = extensionJSON(e)
 	return i.result(look, more, e)
@@ -180,7 +180,7 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 func (i *installing) unfit(dir string, err error) error {
 	var said *client.Error
 	if !errors.As(err, &said) || len(said.Diagnostics) == 0 {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	if i.asJSON {
 		if err := printAllJSON(i.app, said.Diagnostics); err != nil {

@@ -46,7 +46,7 @@ Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.
 			defer c.Close()
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return extHints.addTo(err)
+				return withHint(err, extHints...)
 			}
 			if !yes {
 				if err := a.agreeToRemove(ctx, e, purge); err != nil {
@@ -85,7 +85,7 @@ func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Exten
 	m := e.GetManifest()
 	kept, err := c.RemoveExtension(ctx, &pb.RemoveExtensionRequest{Name: m.GetName(), Purge: purge, Surface: a.surface()})
 	if err != nil {
-		return extHints.addTo(err)
+		return withHint(err, extHints...)
 	}
 	if a.asJSON {
 		return a.printJSON(removedJSON{Name: m.GetName(), Version: m.GetVersion(), Records: kept.GetRecords(), Values: kept.GetValues()})

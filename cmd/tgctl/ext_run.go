@@ -46,7 +46,7 @@ an agent, nor for what an agent starts: a command may loosen what holds.`,
 
 // invoke runs a command and returns its exit code as an error.
 func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeRequest) error {
-	s := &commandScreen{app: a}
+	s := &commandScreen{partial: partial{app: a}}
 	defer s.leave()
 	for e, err := range c.Invoke(ctx, req) {
 		switch {
@@ -55,7 +55,7 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 			return &exitError{code: exitInterrupted, err: fmt.Errorf("%s %s was cancelled", display.Name(req.GetName()), display.Name(req.GetCommand()))}
 		case err != nil:
 			s.leave()
-			return extHints.addTo(err)
+			return withHint(err, extHints...)
 		case a.asJSON:
 			err = a.printJSON(e)
 		default:

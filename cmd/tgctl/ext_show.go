@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) extShowCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show NAME [flags]",
 		Short: "Show one extension: how it is, what it may do, what it offers",
 		Long: `Show all that is known of one extension: how it is, what it may do and see, the
@@ -24,13 +24,11 @@ tools, providers and capabilities that it offers, and its configuration.`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return extHints.addTo(err)
+				return withHint(err, extHints...)
 			}
 			return a.printOne(extensionJSON(e), a.extSheet(e))
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, extensionJSON(&pb.Extension{}))
-	return cmd
+	}, extensionJSON(&pb.Extension{}))
 }
 
 func (a *app) extSheet(e *pb.Extension) *sheet {

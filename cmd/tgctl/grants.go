@@ -107,7 +107,7 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 			for _, id := range distinct(args) {
 				g, err := c.RevokeGrant(ctx, id)
 				if err != nil {
-					failed = errors.Join(failed, grantHints.addTo(about(id, err)))
+					failed = errors.Join(failed, withHint(about(id, err), grantHints...))
 					continue
 				}
 				if _, err := fmt.Fprintf(a.out, "revoked %s: %s on %s, %s\n", display.Name(g.GetId()),
@@ -124,7 +124,7 @@ func grantsInForce(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
 	return c.ListGrants(ctx, false)
 }
 
-var grantHints = hints{
+var grantHints = []hint{
 	{client.ErrForbidden, "An agent, and what it starts, cannot revoke. Do it from another terminal."},
 	{client.ErrNotFound, "See what is granted: tgctl grants"},
 }

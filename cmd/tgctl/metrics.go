@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) metricsCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "metrics [flags]",
 		Short: "Print what the daemon has counted",
 		Long: `Print what the daemon has counted since it started, in the text format of
@@ -36,7 +36,5 @@ metric means.`,
 			_, err = bytes.NewReader(text).WriteTo(a.out)
 			return err
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, &pb.Sample{})
-	return cmd
+	}, &pb.Sample{})
 }

@@ -26,7 +26,7 @@ on disk changes nothing before that.`
 }
 
 func (a *app) policyShowCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show [flags]",
 		Short: "Show which rules and policies are in force",
 		Long: `Show the set that is in force: its rules in the order in which they are tried,
@@ -52,9 +52,7 @@ on disk since, it shows how.`,
 			}
 			return a.printDetail(set)
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
-	return cmd
+	}, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
 }
 
 // addSet says which set is in force, and when its files have changed since.

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) policyCheckCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "check [FILE...] [flags]",
 		Short: "Say everything that is wrong with a configuration",
 		Long: `Read a configuration and the policies it names, and say everything that is wrong
@@ -29,9 +29,7 @@ object for each problem; severity is error or warning.`,
 			}
 			return a.checkAll(cmd.Context(), args)
 		},
-	}
-	jsonFlag(cmd, &a.asJSON, &pb.Diagnostic{})
-	return cmd
+	}, &pb.Diagnostic{})
 }
 
 func (a *app) checkAll(ctx context.Context, paths []string) error {

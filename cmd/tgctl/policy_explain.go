@@ -75,9 +75,6 @@ and without a verdict.`,
 
 // request is the question that the flags put.
 func (o *explainOptions) request() (*pb.ExplainRequest, error) {
-	usage := func(text string) error {
-		return &usageError{err: errors.New(text), path: "tgctl policy explain"}
-	}
 	q := &pb.ExplainRequest{Server: o.server, Agent: o.agent}
 	given := 0
 	for _, s := range []struct{ is, method string }{{o.tool, toolCall}, {o.uri, "resources/read"}, {o.prompt, "prompts/get"}} {
@@ -88,11 +85,11 @@ func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 	}
 	switch {
 	case o.server == "":
-		return nil, usage("--server is missing")
+		return nil, misuse("--server is missing")
 	case given != 1:
-		return nil, usage("name one of --tool, --uri and --prompt")
+		return nil, misuse("name one of --tool, --uri and --prompt")
 	case o.args != "" && !json.Valid([]byte(o.args)):
-		return nil, usage("--args is not JSON")
+		return nil, misuse("--args is not JSON")
 	}
 	if o.args != "" {
 		q.Arguments = []byte(o.args)
@@ -124,6 +121,23 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
+	return a.explaining(ctx, o, func(ask asker) error {
+		e, err := ask(q)
+		switch {
+		case err != nil:
+			return a.badConfig(err)
+		case e.GetError() != "":
+			return errors.New(e.GetError())
+		}
+		return a.printOne(explanationJSON(e, nil), explanationSheet(e))
+	})
+}
+
+// asker has one question answered.
+type asker func(*pb.ExplainRequest) (*pb.Explanation, error)
+
+// explaining has do ask whoever answers questions about policies.
+func (a *app) explaining(ctx context.Context, o *explainOptions, do func(asker) error) error {
 	c, done, err := a.policies(ctx)
 	if err != nil {
 		return err
@@ -137,16 +151,7 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 		return err
 	}
 	defer asking.Close()
-	e, err := asking.Ask(q)
-	switch {
-	case err != nil:
-		return a.badConfig(err)
-	case e.GetError() != "":
-		return errors.New(e.GetError())
-	case a.asJSON:
-		return a.printJSON(explanationJSON(e, nil))
-	}
-	return a.printSheet(explanationSheet(e))
+	return do(asking.Ask)
 }
 
 // explanationSheet shows an explanation to a person.

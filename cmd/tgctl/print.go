@@ -24,6 +24,12 @@ func jsonFlag(cmd *cobra.Command, to *bool, samples ...any) {
 	cmd.Annotations[fieldsNote] = strings.Join(pbjson.Members(samples...), "\n")
 }
 
+// withJSON gives a verb --json and no other flag, see [jsonFlag].
+func (a *app) withJSON(cmd *cobra.Command, samples ...any) *cobra.Command {
+	jsonFlag(cmd, &a.asJSON, samples...)
+	return cmd
+}
+
 // fieldsTitle stands above what an annotation names.
 func fieldsTitle(fields string) string {
 	if strings.Contains(fields, "?") {

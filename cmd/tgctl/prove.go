@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,7 +114,11 @@ func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 	if agent := q.GetAgent(); agent != "" {
 		line += " for " + display.Name(agent)
 	}
-	if short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(2, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
+	room := shortRoom
+	if w := a.width(); w > 0 {
+		room = max(w-2, 20)
+	}
+	if short := shortParams(q.GetMethod(), q.GetArguments(), room, "tgctl approvals show "+display.Name(q.GetId())); short != "" {
 		line += "\n  " + short
 	}
 	if why := because(q); why != "" {

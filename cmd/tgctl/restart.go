@@ -49,7 +49,7 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *which) error {
 	}
 	done, err := c.RestartProcess(ctx, &pb.RestartProcessRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId()})
 	if err != nil {
-		return loosenHints.addTo(err)
+		return withHint(err, loosenHints...)
 	}
 	if done.Process == nil {
 		done.Process = p
@@ -74,4 +74,4 @@ func (a *app) restart(ctx context.Context, c *client.Client, w *which) error {
 	return err
 }
 
-var loosenHints = hints{{client.ErrForbidden, "An agent, and what it starts, cannot do this. Do it from another terminal."}}
+var loosenHints = []hint{{client.ErrForbidden, "An agent, and what it starts, cannot do this. Do it from another terminal."}}

@@ -13,12 +13,18 @@ import (
 
 // runPrinter prints the events of a run: the answer to standard output, all else to
 // standard error; or with --json everything as lines.
-func (a *app) runPrinter(o runOptions) *runPrinter { return &runPrinter{app: a, runOptions: o} }
+func (a *app) runPrinter(o runOptions) *runPrinter { return &runPrinter{partial{app: a}, o} }
 
 type runPrinter struct {
-	*app
+	partial
 	runOptions
-	open bool // the answer's last line has no end yet
+}
+
+// partial prints text that comes in parts of lines to standard output, and talk between
+// them.
+type partial struct {
+	*app
+	open bool // the last line has no end yet
 }
 
 func (p *runPrinter) event(e *pb.RunEvent) error {
@@ -46,9 +52,9 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 	return nil
 }
 
-// text prints a part of the answer: on a terminal with what that would act on made
-// visible, elsewhere as it is.
-func (p *runPrinter) text(text string) error {
+// text prints a part: on a terminal with what that would act on made visible, elsewhere as
+// it is.
+func (p *partial) text(text string) error {
 	p.open = !strings.HasSuffix(text, "\n")
 	if p.outTerminal {
 		text = visible(text)
@@ -90,18 +96,17 @@ func (p *runPrinter) line(text string) {
 	_, _ = io.WriteString(p.err, text+"\n") // there is nobody else to tell
 }
 
-// endLine keeps talk off the line of the answer where both are on one terminal.
-func (p *runPrinter) endLine() {
-	if p.open && p.outTerminal && p.errTerminal {
-		_, _ = io.WriteString(p.out, "\n")
-		p.open = false
+// endLine keeps talk off the last line where both are on one terminal.
+func (p *partial) endLine() {
+	if p.outTerminal && p.errTerminal {
+		p.close()
 	}
 }
 
-// close ends the answer's last line.
-func (p *runPrinter) close() {
+// close ends the last line.
+func (p *partial) close() {
 	if p.open {
-		_, _ = io.WriteString(p.out, "\n")
+		_, _ = io.WriteString(p.out, "\n") // there is nobody else to tell
 		p.open = false
 	}
 }

@@ -39,7 +39,7 @@ type startMember struct {
 var startSample = startMember{pbjson.Object{Message: &pb.ServerStart{}}}
 
 func (a *app) serversListCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the servers that were seen",
 		Long: `List the servers that were seen, what is started under each id, and how many of
@@ -69,9 +69,7 @@ them are withheld until you agree.`,
 				return pbjson.Object{Message: &pb.Server{Id: s.GetServer(), Command: s.GetCommand()}, More: startMember{pbjson.Object{Message: s}}}
 			}, "", a.startsTable)
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.Server{}, More: startSample})
-	return cmd
+	}, pbjson.Object{Message: &pb.Server{}, More: startSample})
 }
 
 func (a *app) serversTable(servers []*pb.Server) *display.Table {
@@ -194,7 +192,7 @@ type acceptedJSON struct {
 func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) error {
 	done, err := c.AcceptServer(ctx, &pb.AcceptServerRequest{Id: s.GetId(), Launch: s.GetLaunch(), Surface: a.surface()})
 	if err != nil {
-		return toolHints.addTo(err)
+		return withHint(err, toolHints...)
 	}
 	if a.asJSON {
 		return a.printJSON(acceptedJSON{ID: s.GetId(), Launch: s.GetLaunch(), Accepted: done.GetAccepted()})

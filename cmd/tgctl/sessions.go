@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"strings"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) sessionsCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "sessions [flags]",
 		Short: "List the wrapped and protected agents that run",
 		Long: `List the wrapped agents that run, those that have gone and whose configuration
@@ -28,9 +28,7 @@ could not be put back yet, and the protected agents that have started a server.`
 			}
 			return printList(a, sessions, nil, "No agent is wrapped, and none that is protected runs. Wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
 		}),
-	}
-	jsonFlag(cmd, &a.asJSON, &pb.Session{})
-	return cmd
+	}, &pb.Session{})
 }
 
 func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
@@ -71,5 +69,5 @@ func pidOrDash(pid int32) display.Safe {
 	if pid == 0 {
 		return "-"
 	}
-	return display.Safe(strings.ReplaceAll(string(display.Count(int64(pid))), ",", ""))
+	return display.Safe(strconv.Itoa(int(pid)))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -150,8 +152,8 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 		}
 		return dismiss(ctx, pid)
 	}
-	if said := tail(log, from); said != "" {
-		err = fmt.Errorf("%w; it said:\n%s", err, said)
+	if said, _ := host.Tail(log.Name(), from, complaintMost); len(said) > 0 { // one that can't be read says nothing
+		err = fmt.Errorf("%w; it said:\n%s", err, bytes.TrimSpace(said))
 	}
 	if what := a.folderTrouble(paths.State); what != "" { // then the log says nothing
 		err = fmt.Errorf("%w: %s", err, what)
@@ -276,18 +278,4 @@ func openLog(paths sock.Paths) (*os.File, error) {
 		return nil, fmt.Errorf("open the daemon's log: %w", err)
 	}
 	return f, nil
-}
-
-// tail returns what was written to f since from, or its end when it is much.
-func tail(f *os.File, from int64) string {
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return ""
-	}
-	from = max(from, end-complaintMost)
-	said, err := io.ReadAll(io.NewSectionReader(f, from, end-from))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(said))
 }

@@ -115,7 +115,7 @@ func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.Completio
 func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart) error {
 	done, err := a.agree(ctx, c, s)
 	if err != nil {
-		return toolHints.addTo(err)
+		return withHint(err, toolHints...)
 	}
 	if a.asJSON {
 		return a.printJSON(acceptedJSON{ID: done.GetServer(), startMember: startMember{pbjson.Object{Message: done}}})

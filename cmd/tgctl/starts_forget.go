@@ -46,7 +46,7 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 		}
 		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface()})
 		if err != nil {
-			return toolHints.addTo(err)
+			return withHint(err, toolHints...)
 		}
 		n++
 		if a.asJSON {

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say whether the daemon runs, and what is in force",
 		Long: `Say whether the daemon runs, which configuration is in force, what goes on, and
@@ -45,33 +45,25 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 			a.addAgents(sheet, around)
 			return errors.Join(a.printSheet(sheet), err)
 		},
-	}
-	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
-	return cmd
+	}, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
 }
 
 // statusAndAround asks a daemon that runs, and looks around. The error is
 // client.ErrNotRunning when there is none; then what was found is there all the
 // same.
-func (a *app) statusAndAround(ctx context.Context) (*pb.StatusResponse, *surroundings, error) {
+func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, around *surroundings, err error) {
 	c, missing := a.dialRunning(ctx)
-	if missing != nil {
-		if !errors.Is(missing, client.ErrNotRunning) {
-			return nil, nil, missing
-		}
-		around, err := a.surroundings(ctx, nil, "")
-		if err != nil {
+	switch {
+	case missing == nil:
+		defer c.Close()
+		if st, err = c.Status(ctx); err != nil {
 			return nil, nil, err
 		}
-		return nil, around, missing
+	case !errors.Is(missing, client.ErrNotRunning):
+		return nil, nil, missing
 	}
-	defer c.Close()
-	st, err := c.Status(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	around, err := a.surroundings(ctx, c, st.GetBuild())
-	return st, around, err
+	around, err = a.surroundings(ctx, c, st.GetBuild())
+	return st, around, cmp.Or(err, missing)
 }
 
 // status asks a daemon that runs.
@@ -84,19 +76,23 @@ func (a *app) status(ctx context.Context) (*pb.StatusResponse, error) {
 	return c.Status(ctx)
 }
 
-func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
-	s := &sheet{}
-	up := "running since " + display.Moment(st.GetStarted().AsTime(), a.now())
-	up += ", pid " + display.Safe(strconv.Itoa(int(st.GetPid())))
-	if st.GetActivated() {
-		up += ", sockets from the service manager"
-	}
-	s.add("daemon", up)
+// addRunning says since when the daemon runs, and in which version; more stands behind it.
+func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
+	s.add("daemon", "running since "+a.moment(st.GetStarted())+", pid "+pidOrDash(st.GetPid())+more)
 	s.add("version", display.Name(st.GetBuild()))
 	if what := versionSkew(st.GetBuild()); what != "" {
 		s.add("", what)
 		a.skew.told() // here, and not once more below
 	}
+}
+
+func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
+	s := &sheet{}
+	sockets := display.Safe("")
+	if st.GetActivated() {
+		sockets = ", sockets from the service manager"
+	}
+	a.addRunning(s, st, sockets)
 	if n := st.GetOtherShims(); n > 0 {
 		s.add("", plural(n, "server is", "servers are")+" governed by a tg-shim of another version until the agent is started anew; see: tgctl ps")
 	}
@@ -116,11 +112,11 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 		s.add("", plural(n, "server runs", "servers run")+" past a session, NOT GOVERNED; see: tgctl sessions")
 	}
 	addKept(s, st.GetKept())
-	questions := display.Safe("none open")
 	if n := st.GetPending(); n > 0 {
-		questions = display.Count(n) + " open; see: tgctl approvals"
+		s.add("questions", display.Count(n)+" open; see: tgctl approvals")
+	} else {
+		s.add("questions", "none open")
 	}
-	s.add("questions", questions)
 	s.add("presence", presenceLine(st.GetPresence()))
 	if n := st.GetHeldDefinitions(); n > 0 {
 		s.add("tools", plural(n, "definition waits", "definitions wait")+" for you; see: tgctl tools --waiting")

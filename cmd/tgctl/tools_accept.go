@@ -47,7 +47,7 @@ printed. An agent sees the tool when it lists them the next time.`,
 				return err
 			}
 			if digest != "" && (len(pins) != 1 || !bytes.HasPrefix(pins[0].GetWaiting(), want)) {
-				return toolHints.addTo(fmt.Errorf("%s: another definition waits: %w", args[0], client.ErrChanged))
+				return withHint(fmt.Errorf("%s: another definition waits: %w", args[0], client.ErrChanged), toolHints...)
 			}
 			return a.acceptTools(cmd.Context(), c, pins)
 		},
@@ -129,7 +129,7 @@ func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin)
 	}
 	accepted, err := c.AcceptPins(ctx, req)
 	if err != nil {
-		return toolHints.addTo(err)
+		return withHint(err, toolHints...)
 	}
 	for i, p := range accepted {
 		if a.asJSON {

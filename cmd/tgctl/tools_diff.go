@@ -188,7 +188,7 @@ func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 	a.writeValue(b, sign, whole)
 }
 
-var toolHints = hints{
+var toolHints = []hint{
 	{client.ErrForbidden, "An agent, and what it starts, cannot accept. Do it from another terminal."},
 	{client.ErrChanged, "It changed again. Look at it again: tgctl tools --waiting"},
 }

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -130,18 +129,9 @@ func appendLine(path, line string) error {
 
 // Executed returns the tools that a server with that log has executed, in order.
 func Executed(log string) ([]string, error) {
-	f, err := os.Open(log)
+	text, err := os.ReadFile(log)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var all []string
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		all = append(all, strings.TrimSpace(lines.Text()))
-	}
-	return all, lines.Err()
+	return strings.Fields(string(text)), err
 }
