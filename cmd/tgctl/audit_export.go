@@ -105,7 +105,7 @@ func logID(ctx context.Context, c *client.Client) (string, error) {
 	return "", errors.New("the log does not say which log it is; `tgctl audit verify` says more")
 }
 
-// toFile lets write write to a new file, or to standard output when path is empty.
+// toFile lets write write to a new file for its owner only, or to standard output when path is empty.
 // What could not be written whole is not left behind.
 func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
@@ -117,7 +117,7 @@ func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	out := bufio.NewWriter(f)
-	if err = errors.Join(write(out), out.Flush(), f.Close()); err != nil {
+	if err = errors.Join(write(out), out.Flush(), f.Sync(), f.Close()); err != nil {
 		err = errors.Join(err, os.Remove(path))
 	}
 	return err

@@ -57,12 +57,8 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 	for _, e := range all {
 		m, p := e.GetManifest(), e.GetProcess()
 		t.Add(display.Name(m.GetName()), orDash(m.GetVersion()), orDash(p.GetState()), a.ago(p.GetSince()), display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
-		if why := p.GetError(); why != "" {
-			t.Note(display.Text(why))
-		}
-		if mend := mendExtension(e); mend != "" {
-			t.Note(mend)
-		}
+		t.Note(display.Text(p.GetError()))
+		t.Note(mendExtension(e))
 	}
 	return t
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,22 +65,13 @@ func (a *app) listConfig(ctx context.Context, c *client.Client, name string) err
 func valuesTable(values []*pb.ExtensionValue) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "KEY", Shrink: 12}, {Head: "VALUE", Shrink: 20}, {Head: "FROM"}}}
 	for _, v := range values {
-		from := display.Safe("its manifest")
-		if v.GetSet() {
-			from = "set here"
-		}
-		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), from)
+		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), either(v.GetSet(), "set here", "its manifest"))
 	}
 	return t
 }
 
 // shownValue is a value in one line, where none is seen to be none.
-func shownValue(value string) display.Safe {
-	if value == "" {
-		return `""`
-	}
-	return display.Text(value)
-}
+func shownValue(value string) display.Safe { return display.Text(cmp.Or(value, `""`)) }
 
 func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string) error {
 	values, err := c.ExtensionConfig(ctx, name)

@@ -211,28 +211,16 @@ func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, change
 	for _, key := range slices.Sorted(maps.Keys(m.GetConfig())) {
 		s.add("config", display.Name(key)+" = "+shownValue(m.GetConfig()[key]))
 	}
-	if look.GetProgram() == "" {
-		s.add("warning", "there is no program "+display.Name(append(m.GetCommand(), "")[0])+" here, so it will not start")
-	}
+	s.add("warning", either(look.GetProgram() == "", "there is no program "+display.Name(append(m.GetCommand(), "")[0])+" here, so it will not start", ""))
 	s.add("note", "it runs as you, and nothing keeps it from what you yourself may do; all the above is what the gate lets it do")
 	was := look.GetInstalled()
 	if was == nil {
 		return s
 	}
 	s.add("instead of", display.Name(was.GetManifest().GetName())+spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
-	if was.GetChanged() {
-		s.add("", "and was changed since you installed it")
-	}
-	for _, c := range changes {
-		sign := display.Safe("- ")
-		if c.Wider {
-			sign = "+ "
-		}
-		s.add("", sign+display.Safe(c.What))
-	}
-	if len(changes) == 0 {
-		s.add("", "it may do and see the same")
-	}
+	s.add("", either(was.GetChanged(), "and was changed since you installed it", ""))
+	s.add("", each(changes, func(c extChange) display.Safe { return either(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
+	s.add("", either(len(changes) == 0, "it may do and see the same", ""))
 	return s
 }
 

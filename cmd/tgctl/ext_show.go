@@ -57,11 +57,7 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 		s.add(capabilityHead(c.GetKind()), display.Name(c.GetName()))
 	}
 	for _, v := range e.GetConfig() {
-		line := display.Name(v.GetKey()) + " = " + shownValue(v.GetValue())
-		if !v.GetSet() {
-			line += "  (the default)"
-		}
-		s.add("config", line)
+		s.add("config", display.Name(v.GetKey())+" = "+shownValue(v.GetValue())+either(v.GetSet(), "", "  (the default)"))
 	}
 	if len(e.GetTools()) > 0 {
 		a.toolsEntry(s, m.GetName())

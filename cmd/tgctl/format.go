@@ -71,6 +71,14 @@ func plural[N int | uint32 | uint64](n N, one, many display.Safe) display.Safe {
 	return display.Count(n) + " " + many
 }
 
+// either is yes where a condition holds, else no.
+func either(holds bool, yes, no display.Safe) display.Safe {
+	if holds {
+		return yes
+	}
+	return no
+}
+
 // each is what f makes of each of all.
 func each[T, R any](all []T, f func(T) R) []R {
 	made := make([]R, len(all))

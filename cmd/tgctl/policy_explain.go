@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,37 +161,20 @@ func explanationSheet(e *pb.Explanation) *sheet {
 	s.add("verdict", verdictOf(e))
 	s.add("reason", display.Text(e.GetReason()))
 	s.add("gate", display.Name(e.GetGate()))
-	if len(e.GetCited()) == 0 {
-		s.add("rule", display.Text(e.GetRule()))
-	}
+	s.add("rule", either(len(e.GetCited()) == 0, display.Text(e.GetRule()), ""))
 	for _, c := range e.GetCited() {
 		s.add(c.GetKind(), citation(c))
 	}
-	for _, f := range e.GetFacts() {
-		s.add("fact", factLine(f))
-	}
+	s.add("fact", each(e.GetFacts(), factLine)...)
 	if e.GetVerdict() == "ask" {
-		asks := display.Name(e.GetWorkflow())
-		if asks == "" {
-			asks = "on every surface"
-		}
-		if d := e.GetTimeout().AsDuration(); d > 0 {
-			asks += ", for " + display.Span(d)
-		}
-		if len(e.GetSurfaces()) > 0 {
-			asks += "; a yes counts from " + display.Text(strings.Join(e.GetSurfaces(), ", "))
-		}
-		s.add("asks", asks)
-		if e.GetLevel() == levelPresence {
-			s.add("a yes", "needs a passphrase or a code (presence)")
-		}
+		limit, surfaces := e.GetTimeout().AsDuration(), strings.Join(e.GetSurfaces(), ", ")
+		s.add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+either(limit > 0, ", for "+display.Span(limit), "")+
+			either(surfaces != "", "; a yes counts from "+display.Text(surfaces), ""))
+		s.add("a yes", either(e.GetLevel() == levelPresence, "needs a passphrase or a code (presence)", ""))
 	}
-	if names := e.GetHooks(); len(names) > 0 {
-		s.add("asked first", "extensions "+display.Text(strings.Join(names, ", "))+", which may change or refuse the call; they are not asked here")
-	}
-	if names := e.GetResultHooks(); len(names) > 0 {
-		s.add("the result", "is shown to extensions "+display.Text(strings.Join(names, ", "))+" before the agent gets it")
-	}
+	before, after := strings.Join(e.GetHooks(), ", "), strings.Join(e.GetResultHooks(), ", ")
+	s.add("asked first", either(before != "", "extensions "+display.Text(before)+", which may change or refuse the call; they are not asked here", ""))
+	s.add("the result", either(after != "", "is shown to extensions "+display.Text(after)+" before the agent gets it", ""))
 	s.add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {
 		s.add("grant", display.Name(g.GetId())+" lets it through with "+grantBounds(g))
@@ -198,9 +182,7 @@ func explanationSheet(e *pb.Explanation) *sheet {
 	for _, n := range e.GetNear() {
 		s.add("nearly", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
 	}
-	for _, c := range e.GetChanges() {
-		s.add("change", change(c))
-	}
+	s.add("change", each(e.GetChanges(), change)...)
 	s.add("profile", display.Name(e.GetProfile()))
 	return s
 }
@@ -238,20 +220,8 @@ func citation(c *pb.Citation) display.Safe {
 }
 
 func factLine(f *pb.CallFact) display.Safe {
-	line := display.Name(f.GetName())
-	if f.GetMember() != "" {
-		line += " in " + display.Name(f.GetMember())
-	}
-	if f.GetDetail() != "" {
-		line += ": " + display.Text(f.GetDetail())
-	}
-	if f.GetPlace() != "" {
-		line += ", " + display.Name(f.GetPlace())
-	}
-	if f.GetBy() != "" {
-		line += ", by server " + display.Name(f.GetBy())
-	}
-	return line
+	return display.Name(f.GetName()) + either(f.GetMember() != "", " in "+display.Name(f.GetMember()), "") + after(display.Text(f.GetDetail())) +
+		either(f.GetPlace() != "", ", "+display.Name(f.GetPlace()), "") + either(f.GetBy() != "", ", by server "+display.Name(f.GetBy()), "")
 }
 
 func change(c *pb.PolicyChange) display.Safe {

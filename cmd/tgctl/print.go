@@ -115,11 +115,13 @@ type sheet struct {
 	values []display.Safe
 }
 
-// add appends a value, which may have several lines; an empty one is left out.
-func (s *sheet) add(name string, value display.Safe) {
-	if value != "" {
-		s.names = append(s.names, name)
-		s.values = append(s.values, value)
+// add appends values of a name, which may have several lines; an empty one is left out.
+func (s *sheet) add(name string, values ...display.Safe) {
+	for _, value := range values {
+		if value != "" {
+			s.names = append(s.names, name)
+			s.values = append(s.values, value)
+		}
 	}
 }
 

@@ -113,16 +113,8 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 			ofSeveral = " " + display.Name(p.GetId())
 		}
 	}
-	memory, restarts := display.Safe("-"), display.Safe("-")
-	if p.GetMemory() > 0 {
-		memory = display.Size(p.GetMemory())
-		if p.GetSharedTwice() {
-			memory += "+"
-		}
-	}
-	if !isShim(p) {
-		restarts = display.Count(p.GetRestarts())
-	}
+	memory := either(p.GetMemory() > 0, display.Size(p.GetMemory())+either(p.GetSharedTwice(), "+", ""), "-")
+	restarts := either(isShim(p), "-", display.Count(p.GetRestarts()))
 	return []display.Safe{
 		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, orDash(p.GetState()), a.ago(p.GetSince()), memory, restarts,
 		pidOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
@@ -156,18 +148,11 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	case why != "":
 		t.Note("ended before" + after(why))
 	}
-	if mend := mendOf(p); mend != "" {
-		t.Note(mend)
-	}
-	if n := p.GetPending(); n > 0 {
-		t.Note(plural(n, "call is", "calls are") + " held for you; see: tgctl approvals")
-	}
+	t.Note(mendOf(p))
+	t.Note(either(p.GetPending() > 0, plural(p.GetPending(), "call is", "calls are")+" held for you; see: tgctl approvals", ""))
 	if n := p.GetUnanswered(); n > 0 {
-		note := plural(n, "request has", "requests have") + " no answer from the server"
-		if since := p.GetUnansweredSince(); since != nil {
-			note += ", the oldest for " + display.Span(a.now().Sub(since.AsTime()))
-		}
-		t.Note(note)
+		since := p.GetUnansweredSince()
+		t.Note(plural(n, "request has", "requests have") + " no answer from the server" + either(since != nil, ", the oldest for "+a.ago(since), ""))
 	}
 	if build := p.GetBuild(); build != "" && build != release {
 		t.Note("its tg-shim is " + display.Name(build) + ", and tgctl " + display.Name(release))
@@ -175,10 +160,7 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 }
 
 func after(why display.Safe) display.Safe {
-	if why == "" {
-		return ""
-	}
-	return ": " + why
+	return either(why != "", ": "+why, "")
 }
 
 // ago is how long ago t was, or a dash for none.

@@ -128,9 +128,7 @@ func agentsTable(agents []*pb.Agent) *display.Table {
 		t.Add(display.Name(g.GetName()), display.Name(g.GetProtocol()), display.Span(g.GetTimeout().AsDuration()),
 			display.Count(g.GetRunning()), orDash(strings.Join(g.GetServers(), ", ")))
 		t.Note(commandLine(g.GetCommand()))
-		if g.GetDescription() != "" {
-			t.Note(display.Text(g.GetDescription()))
-		}
+		t.Note(display.Text(g.GetDescription()))
 	}
 	return t
 }

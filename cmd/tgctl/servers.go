@@ -78,15 +78,10 @@ func (a *app) serversTable(servers []*pb.Server) *display.Table {
 		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
 	}}
 	for _, s := range servers {
-		state := display.Safe("known")
-		if s.GetStranger() {
-			state = "stranger"
-		}
+		state := either(s.GetStranger(), "stranger", "known")
 		t.Add(display.Name(s.GetId()), shortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
 			display.Span(a.now().Sub(s.GetFirst().AsTime())))
-		if len(s.GetCommand()) > 0 {
-			t.Note(commandLine(s.GetCommand()))
-		}
+		t.Note(commandLine(s.GetCommand()))
 		if s.GetStranger() {
 			t.Note("another command was known by this id first; if you meant that: tgctl servers accept " +
 				shellWord(display.Name(s.GetId())) + " --launch " + shortDigest(s.GetLaunch()))

@@ -41,28 +41,19 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 		t.Add(display.Name(spec.GetAgent()), display.Span(a.now().Sub(s.GetOpened().AsTime())),
 			display.Count(s.GetAttached()), pidOrDash(s.GetPid()), orDash(pbjson.Word(spec.GetProfile())),
 			display.Name(spec.GetId()))
-		where := "in " + display.Text(spec.GetProject())
-		if s.GetProtection() != "" {
-			where += ", protected: started without wrap"
-		}
-		t.Note(where)
+		t.Note("in " + display.Text(spec.GetProject()) + either(s.GetProtection() != "", ", protected: started without wrap", ""))
 		for _, u := range spec.GetUngoverned() {
 			t.Note(ungovernedText(u))
 		}
-		if s.GetOrphaned() {
-			t.Note("its wrap is gone and a configuration could not be put back: " + display.Text(s.GetProblem()) + "; try `tgctl unwrap`")
-		}
+		t.Note(either(s.GetOrphaned(), "its wrap is gone and a configuration could not be put back: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
 	}
 	return t
 }
 
 // ungovernedText says of a server that it runs past its session.
 func ungovernedText(u *pb.UngovernedServer) display.Safe {
-	what := display.Safe(" was added while the agent runs and is not governed")
-	if u.GetHow() == string(agentconf.Changed) {
-		what = " does not name the shim any more and is not governed"
-	}
-	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) + what
+	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) +
+		either(u.GetHow() == string(agentconf.Changed), " does not name the shim any more", " was added while the agent runs") + " and is not governed"
 }
 
 func pidOrDash(pid int32) display.Safe {

@@ -55,10 +55,8 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 		return a.startDetached(ctx, paths, config)
 	}
 	if err == nil && config != "" {
-		return &hintError{
-			err:  fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
-			hint: "Name it there, or unset " + configVar + ".",
-		}
+		return &hintError{fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
+			"Name it there, or unset " + configVar + "."}
 	}
 	if err == nil {
 		err = m.Start(ctx)
@@ -73,16 +71,12 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 // that is wanted.
 func (a *app) mayStart(paths sock.Paths) error {
 	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
-		return &hintError{
-			err:  fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
-			hint: "Start it from a terminal of your own: tgctl daemon start",
-		}
+		return &hintError{fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
+			"Start it from a terminal of your own: tgctl daemon start"}
 	}
 	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
-		return &hintError{
-			err:  fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
-			hint: "A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL.",
-		}
+		return &hintError{fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
+			"A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
 	}
 	if what, hint := a.daemonElsewhere(); what != "" {
 		return &hintError{err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), hint: hint}

@@ -20,15 +20,9 @@ func startSheet(s *pb.ServerStart) *sheet {
 	out := &sheet{}
 	out.add("server", display.Name(s.GetServer()))
 	out.add("project", display.Text(s.GetProject()))
-	if s.GetFrom() == "" {
-		out.add("named by", "no file of the project; but it runs what lies there")
-	} else {
-		out.add("named by", display.Text(s.GetFrom()))
-	}
+	out.add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project; but it runs what lies there")))
 	out.add("runs", commandLine(s.GetCommand()))
-	for _, alarm := range s.GetAlarms() {
-		out.add("LOOK TWICE", display.Text(alarm))
-	}
+	out.add("LOOK TWICE", each(s.GetAlarms(), display.Text)...)
 	for _, f := range s.GetFiles() {
 		out.add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
 		out.add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))

@@ -28,20 +28,18 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 			if err != nil && !errors.Is(err, client.ErrNotRunning) {
 				return err
 			}
-			troubles := a.folderTroubles(st.GetAuditDir())
+			around.Folders = list(a.folderTroubles(st.GetAuditDir()))
 			if a.asJSON {
-				out := pbjson.Object{Message: &pb.StatusResponse{}, More: around.asJSON(troubles)}
 				if err != nil {
-					return errors.Join(a.printJSON(out), &exitError{code: exitNotRunning})
+					st, err = &pb.StatusResponse{}, &exitError{code: exitNotRunning}
 				}
-				out.Message = st
-				return a.printJSON(out)
+				return errors.Join(a.printJSON(pbjson.Object{Message: st, More: *around}), err)
 			}
 			sheet := &sheet{}
 			if err == nil {
 				sheet = a.statusSheet(st)
 			}
-			addFolders(sheet, troubles)
+			sheet.add("folder", each(around.Folders, display.Text)...)
 			a.addAgents(sheet, around)
 			return errors.Join(a.printSheet(sheet), err)
 		},
@@ -88,14 +86,11 @@ func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
 
 func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	s := &sheet{}
-	sockets := display.Safe("")
-	if st.GetActivated() {
-		sockets = ", sockets from the service manager"
+	some := func(n uint32, one, many, more display.Safe) display.Safe {
+		return either(n > 0, plural(n, one, many)+more, "")
 	}
-	a.addRunning(s, st, sockets)
-	if n := st.GetOtherShims(); n > 0 {
-		s.add("", plural(n, "server is", "servers are")+" governed by a tg-shim of another version until the agent is started anew; see: tgctl ps")
-	}
+	a.addRunning(s, st, either(st.GetActivated(), ", sockets from the service manager", ""))
+	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is started anew; see: tgctl ps"))
 	a.addSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
 		what := ": " + plural(f.GetRules(), "rule", "rules") + " of the repository, which can only tighten"
@@ -108,30 +103,18 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 		s.add("reload", "failed "+display.Span(a.now().Sub(st.GetReloadFailed().AsTime()))+" ago, so the set above stayed: "+display.Text(failure))
 	}
 	s.add("sessions", display.Count(st.GetSessions())+" open, "+plural(st.GetAttachments(), "server", "servers")+" governed")
-	if n := st.GetUngoverned(); n > 0 {
-		s.add("", plural(n, "server runs", "servers run")+" past a session, NOT GOVERNED; see: tgctl sessions")
-	}
+	s.add("", some(st.GetUngoverned(), "server runs", "servers run", " past a session, NOT GOVERNED; see: tgctl sessions"))
 	addKept(s, st.GetKept())
-	if n := st.GetPending(); n > 0 {
-		s.add("questions", display.Count(n)+" open; see: tgctl approvals")
-	} else {
-		s.add("questions", "none open")
-	}
+	s.add("questions", either(st.GetPending() > 0, display.Count(st.GetPending())+" open; see: tgctl approvals", "none open"))
 	s.add("presence", presenceLine(st.GetPresence()))
-	if n := st.GetHeldDefinitions(); n > 0 {
-		s.add("tools", plural(n, "definition waits", "definitions wait")+" for you; see: tgctl tools --waiting")
-	}
-	if n := st.GetWithheldStarts(); n > 0 {
-		s.add("servers", plural(n, "server of a project is", "servers of projects are")+" withheld until you agree; see: tgctl servers")
-	}
+	s.add("tools", some(st.GetHeldDefinitions(), "definition waits", "definitions wait", " for you; see: tgctl tools --waiting"))
+	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until you agree; see: tgctl servers"))
 	s.add("record", display.Text(st.GetAuditDir())+", "+plural(st.GetAuditSeq(), "record", "records"))
 	if failure := st.GetAuditFailure(); failure != "" {
 		s.add("", "NOTHING CAN BE RECORDED, so what is governed is refused: "+display.Text(failure))
 	}
 	s.add("sockets", display.Text(st.GetControlSocket()))
 	s.add("", display.Text(st.GetShimSocket()))
-	for _, warning := range st.GetWarnings() {
-		s.add("warning", display.Text(warning))
-	}
+	s.add("warning", each(st.GetWarnings(), display.Text)...)
 	return s
 }

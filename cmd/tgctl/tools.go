@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -92,18 +93,10 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 		}
 		state, since := display.Safe("accepted"), p.GetSince()
 		if waits(p) {
-			state, since = "waits", p.GetNoticed()
-			if since == nil {
-				since = p.GetSince()
-			}
-			if !p.GetHeld() {
-				state = "let through"
-			}
+			state, since = either(p.GetHeld(), "waits", "let through"), cmp.Or(p.GetNoticed(), since)
 		}
 		t.Add(append(row, name, state, display.Span(a.now().Sub(since.AsTime())))...)
-		if waits(p) {
-			t.Note(reasonText(p) + "; see: tgctl tools diff " + shellName(p))
-		}
+		t.Note(either(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
 		for _, s := range p.GetSmells() {
 			t.Note(smellText(s))
 		}
@@ -142,14 +135,8 @@ func reasonText(p *pb.Pin) display.Safe {
 
 // smellText says what is odd about a definition.
 func smellText(s *pb.Smell) display.Safe {
-	text := display.Text(s.GetWhat())
-	if s.GetQuote() != "" {
-		text += ": \"" + display.Text(s.GetQuote()) + "\""
-	}
-	if s.GetWhere() != "" {
-		text += ", in " + display.Name(s.GetWhere())
-	}
-	return text
+	return display.Text(s.GetWhat()) + either(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
+		either(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
 }
 
 // shellName is what names a pin on a command line, quoted where a shell would

@@ -124,27 +124,11 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 	p := d.GetPin()
 	s := &sheet{}
 	s.add(pinKind(p), pinName(p))
-	state := display.Safe("accepted")
-	if waits(p) {
-		state = "waits for you: " + reasonText(p)
-		if !p.GetHeld() {
-			state += "; it is let through meanwhile"
-		}
-	}
-	s.add("state", state)
-	for _, smell := range p.GetSmells() {
-		s.add("but", smellText(smell))
-	}
-	if p.GetSince() != nil {
-		by := display.Safe("at first sight")
-		if p.GetDecider() != "" {
-			by = "by " + display.Text(p.GetDecider())
-		}
-		s.add("accepted", display.Moment(p.GetSince().AsTime(), a.now())+", "+by)
-	}
-	if p.GetNoticed() != nil {
-		s.add("noticed", display.Moment(p.GetNoticed().AsTime(), a.now()))
-	}
+	s.add("state", either(waits(p), "waits for you: "+reasonText(p)+either(p.GetHeld(), "", "; it is let through meanwhile"), "accepted"))
+	s.add("but", each(p.GetSmells(), smellText)...)
+	by := either(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
+	s.add("accepted", either(p.GetSince() != nil, a.moment(p.GetSince())+by, ""))
+	s.add("noticed", a.moment(p.GetNoticed()))
 	s.add("launch", display.Name(p.GetRef().GetLaunch()))
 	s.add("digest", display.Safe(cmp.Or(hex.EncodeToString(p.GetWaiting()), hex.EncodeToString(p.GetAccepted()))))
 	if err := a.printSheet(s); err != nil {

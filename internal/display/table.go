@@ -33,10 +33,11 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...Safe) { t.Rows = append(t.Rows, Row{Cells: cells}) }
 
-// Note puts a line below the row added last.
+// Note puts a line below the row added last; an empty one is left out.
 func (t *Table) Note(note Safe) {
-	row := &t.Rows[len(t.Rows)-1]
-	row.Notes = append(row.Notes, note)
+	if row := &t.Rows[len(t.Rows)-1]; note != "" {
+		row.Notes = append(row.Notes, note)
+	}
 }
 
 // Write writes the table, heads first, to fit into columns columns where the
