@@ -165,7 +165,7 @@ func (x *examination) outcome() error {
 	switch {
 	case x.has("daemon.stopped"):
 		return &exitError{code: exitNotRunning}
-	case x.worst() == gradeFail:
+	case x.count(gradeFail) > 0:
 		return &exitError{code: exitCheck}
 	}
 	return nil

@@ -126,13 +126,8 @@ func changeOf(r *record.Record, now time.Time) reportChange {
 	if r.Verdict != "" {
 		what += ", " + strings.ReplaceAll(r.Verdict, "_", " ")
 	}
-	var detail []string
-	for _, text := range []string{r.Server, r.Tool, r.Decider, r.Reason} {
-		if text != "" {
-			detail = append(detail, string(display.Text(text)))
-		}
-	}
-	return reportChange{Seq: r.Seq, At: when(r.Time, now), What: string(display.Text(what)), Detail: strings.Join(detail, " · ")}
+	detail := join(present(display.Text(r.Server), display.Text(r.Tool), display.Text(r.Decider), display.Text(r.Reason)), " · ")
+	return reportChange{Seq: r.Seq, At: when(r.Time, now), What: string(display.Text(what)), Detail: string(detail)}
 }
 
 // tableOf lists the names with the most calls.
@@ -161,11 +156,7 @@ func percent(n, of uint64) float64 { return float64(n) * 100 / float64(max(of, 1
 // bars lists the largest counts.
 func bars(m map[string]uint64, limit int) []bar {
 	keys, _ := most(m, limit, func(n uint64) uint64 { return n }, strings.Compare)
-	var all []bar
-	for _, key := range keys {
-		all = append(all, bar{string(display.Text(key)), m[key], percent(m[key], m[keys[0]])})
-	}
-	return all
+	return each(keys, func(key string) bar { return bar{string(display.Text(key)), m[key], percent(m[key], m[keys[0]])} })
 }
 
 // waitBars counts how long people took to answer.
