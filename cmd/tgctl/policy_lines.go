@@ -36,19 +36,13 @@ func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 }
 
 func (a *app) answerLines(o *explainOptions, ask asker) error {
-	in := bufio.NewReaderSize(a.in, 64<<10)
-	for {
-		line, err := readLine(in)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read standard input: %w", err)
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
+	lines := bufio.NewScanner(a.in)
+	lines.Buffer(make([]byte, 64<<10), longestLine)
+	for lines.Scan() {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		out, err := o.answerTo(line, ask)
+		out, err := o.answerTo(lines.Bytes(), ask)
 		if err != nil {
 			return a.badConfig(err)
 		}
@@ -56,6 +50,14 @@ func (a *app) answerLines(o *explainOptions, ask asker) error {
 			return err
 		}
 	}
+	err := lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("a line of more than %d bytes", longestLine)
+	}
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	return nil
 }
 
 // answerTo is the answer to one line. What makes no sense is answered with an
@@ -71,25 +73,6 @@ func (o *explainOptions) answerTo(line []byte, ask asker) (pbjson.Object, error)
 	}
 	e, err := ask(q)
 	return explanationJSON(e, names), err
-}
-
-// readLine reads a line without its end; the last one may have none.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > longestLine:
-			return nil, fmt.Errorf("a line of more than %d bytes", longestLine)
-		case err == nil:
-			return line[:len(line)-1], nil
-		case errors.Is(err, io.EOF) && len(line) > 0:
-			return line, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
-	}
 }
 
 // parseLine reads one line of explain -, and lists the members of it that mean
