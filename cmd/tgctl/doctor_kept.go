@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // lookAtExtensions finds those that do not run although they are to. What such a
@@ -52,19 +53,15 @@ func (x *examination) lookAtShared(ctx context.Context) {
 	if err != nil {
 		return // lookAtVersions has told of it
 	}
-	shared := 0
-	for _, p := range all {
-		if p.GetKind() != kindBackend {
-			continue
-		}
-		shared++
+	shared := those(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
+	for _, p := range shared {
 		if p.GetState() == "failed" {
 			x.find("shared.failed", p.GetName(), "the shared server %s has failed, and calls of it are answered with an error: %s", p.GetName(), p.GetError())
 		}
 	}
-	if shared == 0 {
+	if len(shared) == 0 {
 		x.fine("shared", "no server is shared now")
 		return
 	}
-	x.fine("shared", "%s now, and none has failed", plural(shared, "server is shared", "servers are shared"))
+	x.fine("shared", "%s now, and none has failed", plural(len(shared), "server is shared", "servers are shared"))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -15,29 +16,17 @@ const (
 
 // print shows the findings: on each line how bad it is and which part it is of,
 // below it how to mend it, and the id.
-func (x *examination) print(asJSON bool) error {
-	if asJSON {
-		for _, f := range x.found {
-			if err := x.printJSON(f); err != nil {
-				return err
-			}
-		}
-		return nil
+func (x *examination) print() error {
+	if x.asJSON {
+		return printAllJSON(x.app, x.found)
 	}
-	var lines []display.Safe
-	for _, f := range x.found {
-		lines = append(lines, x.findingLines(f)...)
-	}
-	lines = append(lines, "", x.summary())
-	return x.printLines(lines)
+	lines := slices.Concat(each(x.found, x.findingLines)...)
+	return x.printLines(append(lines, "", x.summary()))
 }
 
 func (x *examination) findingLines(f finding) []display.Safe {
 	left := severityColumns + partColumns
-	room := 0
-	if w := x.width(); w > 0 {
-		room = max(w-left, 20)
-	}
+	room := behind(left, x.width())
 	head := fmt.Sprintf("%-*s%-*s", severityColumns, f.Severity, partColumns, partOf(f.ID))
 	var lines []display.Safe
 	add := func(text display.Safe) {
@@ -66,8 +55,6 @@ func (x *examination) summary() display.Safe {
 		return "Nothing is wrong."
 	case fails == 0:
 		return plural(warns, "warning", "warnings") + ", and nothing fails."
-	case warns == 0:
-		return plural(fails, "thing fails", "things fail") + "."
 	}
-	return plural(fails, "thing fails", "things fail") + ", and " + plural(warns, "warning", "warnings") + "."
+	return plural(fails, "thing fails", "things fail") + either(warns > 0, ", and "+plural(warns, "warning", "warnings"), "") + "."
 }

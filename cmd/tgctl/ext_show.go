@@ -1,43 +1,34 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) extShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show NAME [flags]",
 		Short: "Show one extension: how it is, what it may do, what it offers",
 		Long: `Show all that is known of one extension: how it is, what it may do and see, the
 tools, providers and capabilities that it offers, and its configuration.`,
 		Example:           "  $ tgctl ext show scrubber",
 		Args:              exactly("NAME"),
-		ValidArgsFunction: a.completeExtensions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
+		ValidArgsFunction: a.completeExtensions(),
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return err
+				return withHint(err, extHints...)
 			}
-			defer c.Close()
-			e, err := c.GetExtension(cmd.Context(), args[0])
-			if err != nil {
-				return extFailure(err)
-			}
-			if asJSON {
-				return a.printJSON(extensionJSON(e))
-			}
-			return a.printSheet(a.extSheet(e))
-		},
-	}
-	jsonFlag(cmd, &asJSON, extensionJSON(&pb.Extension{}))
-	return cmd
+			return a.printOne(extensionJSON(e), a.extSheet(e))
+		}),
+	}, extensionJSON(&pb.Extension{}))
 }
 
 func (a *app) extSheet(e *pb.Extension) *sheet {
@@ -49,11 +40,8 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 	s.add("", display.Text(p.GetError()))
 	s.add("", mendExtension(e))
 	if p.GetPid() != 0 {
-		line := "pid " + pidOrDash(p.GetPid())
-		if p.GetMemory() > 0 {
-			line += ", " + display.Size(p.GetMemory()) + " of memory"
-		}
-		s.add("process", line+", "+plural(p.GetRestarts(), "restart", "restarts"))
+		s.add("process", "pid "+pidOrDash(p.GetPid())+either(p.GetMemory() > 0, ", "+display.Size(p.GetMemory())+" of memory", "")+
+			", "+plural(p.GetRestarts(), "restart", "restarts"))
 	}
 	manifestWords(s, m)
 	for _, t := range e.GetTools() {
@@ -66,11 +54,7 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 		s.add(capabilityHead(c.GetKind()), display.Name(c.GetName()))
 	}
 	for _, v := range e.GetConfig() {
-		line := display.Name(v.GetKey()) + " = " + shownValue(v.GetValue())
-		if !v.GetSet() {
-			line += "  (the default)"
-		}
-		s.add("config", line)
+		s.add("config", display.Name(v.GetKey())+" = "+shownValue(v.GetValue())+either(v.GetSet(), "", "  (the default)"))
 	}
 	if len(e.GetTools()) > 0 {
 		a.toolsEntry(s, m.GetName())
@@ -111,10 +95,7 @@ func capabilityHead(kind string) string {
 
 // programLine is the state of a program, and since when.
 func (a *app) programLine(p *pb.Process) display.Safe {
-	line := orDash(p.GetState())
-	if at := p.GetStateSince(); at != nil {
-		line += " for " + display.Span(a.now().Sub(at.AsTime()))
-	}
+	line := orDash(p.GetState()) + either(p.GetStateSince() != nil, " for "+a.ago(p.GetStateSince()), "")
 	if p.GetState() == "restarting" && p.GetNext() != nil {
 		line += ", is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now()))
 	}

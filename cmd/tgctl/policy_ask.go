@@ -32,23 +32,23 @@ func (a *app) policies(ctx context.Context) (c *client.Client, done func(), err 
 	if !errors.Is(err, client.ErrNotRunning) {
 		return nil, nil, err
 	}
-	return a.policiesAlone(ctx)
-}
-
-// policiesAlone starts `thoughtgated --policies` and speaks to it over a socket
-// that nobody else has.
-func (a *app) policiesAlone(ctx context.Context) (*client.Client, func(), error) {
 	program, err := a.sibling(daemonName)
 	if err != nil {
 		return nil, nil, err
 	}
+	return policiesOf(ctx, program, a.environ())
+}
+
+// policiesOf starts program, a thoughtgated, with --policies and speaks to it over a socket
+// that nobody else has.
+func policiesOf(ctx context.Context, program string, env []string) (*client.Client, func(), error) {
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	cmd := exec.Command(program, "--policies", "--log-level", "error")
-	cmd.Env = a.environ()
+	cmd := exec.CommandContext(ctx, program, "--policies", "--log-level", "error")
+	cmd.Env = env
 	cmd.Stdin = theirs
 	var said bytes.Buffer
 	cmd.Stderr = &said
@@ -100,14 +100,13 @@ func absolute(path string) (string, error) {
 // badConfig prints what is wrong with a configuration, if that is what err is
 // about, and returns what the verb ends with.
 func (a *app) badConfig(err error) error {
-	var bad *client.Error
-	if !errors.As(err, &bad) || len(bad.Diagnostics) == 0 {
+	if len(diagnosticsOf(err)) == 0 {
 		return err
 	}
-	if err := printDiagnostics(a.err, bad.Diagnostics, a.width()); err != nil {
+	if err := printDiagnostics(a.err, diagnosticsOf(err), a.width()); err != nil {
 		return err
 	}
-	return &exitError{code: exitCheck, err: errors.New(bad.Message)}
+	return &exitError{code: exitCheck, err: err}
 }
 
 // completeFrom offers what the calls on record say to the shell.

@@ -30,34 +30,19 @@ func explanationJSON(e *pb.Explanation, names []string) pbjson.Object {
 // explainLines answers each line of standard input with one.
 func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 	if o.server+o.tool+o.uri+o.prompt+o.args+o.agent != "" {
-		return &usageError{err: errors.New("with - the calls are in the lines; of the flags only --config and --project count"), path: "tgctl policy explain"}
+		return misuse("with - the calls are in the lines; of the flags only --config and --project count")
 	}
-	c, done, err := a.policies(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if o.config == "" {
-		a.tellNotInForce(ctx, c)
-	}
-	asking, err := c.Explain(ctx)
-	if err != nil {
-		return err
-	}
-	defer asking.Close()
-	in := bufio.NewReaderSize(a.in, 64<<10)
-	for {
-		line, err := readLine(in)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read standard input: %w", err)
-		}
-		if len(bytes.TrimSpace(line)) == 0 {
+	return a.explaining(ctx, o, func(ask asker) error { return a.answerLines(o, ask) })
+}
+
+func (a *app) answerLines(o *explainOptions, ask asker) error {
+	lines := bufio.NewScanner(a.in)
+	lines.Buffer(make([]byte, 64<<10), longestLine)
+	for lines.Scan() {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		out, err := o.answerTo(line, asking.Ask)
+		out, err := o.answerTo(lines.Bytes(), ask)
 		if err != nil {
 			return a.badConfig(err)
 		}
@@ -65,11 +50,19 @@ func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 			return err
 		}
 	}
+	err := lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = fmt.Errorf("a line of more than %d bytes", longestLine)
+	}
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	return nil
 }
 
 // answerTo is the answer to one line. What makes no sense is answered with an
 // error, and is not the end.
-func (o *explainOptions) answerTo(line []byte, ask func(*pb.ExplainRequest) (*pb.Explanation, error)) (pbjson.Object, error) {
+func (o *explainOptions) answerTo(line []byte, ask asker) (pbjson.Object, error) {
 	q, names, err := parseLine(line)
 	if err != nil {
 		return explanationJSON(&pb.Explanation{Error: err.Error()}, nil), nil
@@ -80,25 +73,6 @@ func (o *explainOptions) answerTo(line []byte, ask func(*pb.ExplainRequest) (*pb
 	}
 	e, err := ask(q)
 	return explanationJSON(e, names), err
-}
-
-// readLine reads a line without its end; the last one may have none.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := in.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > longestLine:
-			return nil, fmt.Errorf("a line of more than %d bytes", longestLine)
-		case err == nil:
-			return line[:len(line)-1], nil
-		case errors.Is(err, io.EOF) && len(line) > 0:
-			return line, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
-	}
 }
 
 // parseLine reads one line of explain -, and lists the members of it that mean

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -87,6 +89,16 @@ func prepare(cmd *cobra.Command) {
 		}
 		return nil
 	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			var usage *usageError
+			if errors.As(err, &usage) {
+				usage.path = cmp.Or(usage.path, cmd.CommandPath())
+			}
+			return err
+		}
+	}
 	cmd.DisableFlagsInUseLine = true
 	for _, sub := range cmd.Commands() {
 		prepare(sub)
@@ -109,18 +121,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 // and exits as for any other misuse.
 func unknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{err: errUnknownVerb(cmd, args[0]), path: cmd.CommandPath()}
+		return &usageError{err: errUnknownVerb(cmd, args[0])}
 	}
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	return &usageError{
-		err:  fmt.Errorf("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", ")),
-		path: cmd.CommandPath(),
-	}
+	names := each(those(cmd.Commands(), (*cobra.Command).IsAvailableCommand), (*cobra.Command).Name)
+	return misuse("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // errUnknownVerb says that there is no such verb, and which ones are near.
@@ -137,5 +141,13 @@ func errUnknownVerb(cmd *cobra.Command, name string) error {
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, RunE: unknownVerb}
 	cmd.AddCommand(subs...)
+	return cmd
+}
+
+// listGroup is a group of verbs that does what list does when none is named.
+func listGroup(name, short string, list *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	cmd := group(name+" [COMMAND]", short, append(subs, list)...)
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Annotations, cmd.RunE = list.Annotations, list.RunE
 	return cmd
 }

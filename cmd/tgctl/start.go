@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 const (
@@ -54,10 +58,8 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 		return a.startDetached(ctx, paths, config)
 	}
 	if err == nil && config != "" {
-		return &hintError{
-			err:  fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
-			hint: "Name it there, or unset " + configVar + ".",
-		}
+		return &hintError{fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
+			"Name it there, or unset " + configVar + "."}
 	}
 	if err == nil {
 		err = m.Start(ctx)
@@ -65,23 +67,20 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 	if err != nil {
 		return serviceFailure("start "+daemonName, err)
 	}
-	return a.awaitDaemon(ctx, func() error { return nil })
+	_, err = a.awaitDaemon(ctx, 0, notEnded)
+	return err
 }
 
 // mayStart refuses where a daemon must not be started, or would not be the one
 // that is wanted.
 func (a *app) mayStart(paths sock.Paths) error {
 	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
-		return &hintError{
-			err:  fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
-			hint: "Start it from a terminal of your own: tgctl daemon start",
-		}
+		return &hintError{fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
+			"Start it from a terminal of your own: tgctl daemon start"}
 	}
 	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
-		return &hintError{
-			err:  fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
-			hint: "A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL.",
-		}
+		return &hintError{fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
+			"A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
 	}
 	if what, hint := a.daemonElsewhere(); what != "" {
 		return &hintError{err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), hint: hint}
@@ -143,16 +142,16 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	// It lives on without us; until it answers its end is ours to notice.
 	pid := cmd.Process.Pid
 	defer cmd.Process.Release()
-	err = a.awaitDaemon(ctx, func() error { return endOf(pid) })
-	if err == nil {
-		if s, err := a.status(ctx); err == nil && startedBy(s.GetPid(), pid) {
-			a.say("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
-			return nil
-		}
+	s, err := a.awaitDaemon(ctx, 0, func() error { return endOf(pid) })
+	switch {
+	case err == nil && startedBy(s.GetPid(), pid):
+		a.say("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
+		return nil
+	case err == nil:
 		return dismiss(ctx, pid)
 	}
-	if said := tail(log, from); said != "" {
-		err = fmt.Errorf("%w; it said:\n%s", err, said)
+	if said, _ := host.Tail(log.Name(), from, complaintMost); len(said) > 0 { // one that can't be read says nothing
+		err = fmt.Errorf("%w; it said:\n%s", err, bytes.TrimSpace(said))
 	}
 	if what := a.folderTrouble(paths.State); what != "" { // then the log says nothing
 		err = fmt.Errorf("%w: %s", err, what)
@@ -160,21 +159,21 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	return &hintError{err: err, hint: "The log is " + log.Name()}
 }
 
-// awaitDaemon returns when a daemon answers. gone says that the one which was
-// started never will.
-func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
+// awaitDaemon returns when a daemon answers that is not the process old. gone says that
+// the one which was started never will.
+func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.StatusResponse, error) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	var ended error
 	for {
-		_, err := a.status(ctx)
-		if err == nil {
-			return nil
-		}
+		s, err := a.status(ctx)
+		switch {
+		case err == nil && int(s.GetPid()) != old:
+			return s, nil
 		// A daemon may listen before it speaks, and one whose configuration is
 		// refused listens and leaves: only what does not pass ends the wait.
-		if errors.Is(err, client.ErrVersion) || errors.Is(err, client.ErrForbidden) {
-			return err
+		case errors.Is(err, client.ErrVersion), errors.Is(err, client.ErrForbidden):
+			return nil, err
 		}
 		// A daemon that leaves because another one has the lock has been beaten to
 		// it. That one may not listen yet.
@@ -183,15 +182,18 @@ func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
 				continue
 			}
 		} else if !a.locked() {
-			return ended
+			return nil, ended
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s was started and does not answer: %w", daemonName, err)
+			return nil, fmt.Errorf("%s was started and does not answer: %w", daemonName, cmp.Or(err, ctx.Err()))
 		case <-tick.C:
 		}
 	}
 }
+
+// notEnded is for awaitDaemon where somebody else starts the daemon.
+func notEnded() error { return nil }
 
 // locked reports whether a process lives that has, or had, the lock of the daemon or of
 // its keeper.
@@ -277,18 +279,4 @@ func openLog(paths sock.Paths) (*os.File, error) {
 		return nil, fmt.Errorf("open the daemon's log: %w", err)
 	}
 	return f, nil
-}
-
-// tail returns what was written to f since from, or its end when it is much.
-func tail(f *os.File, from int64) string {
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return ""
-	}
-	from = max(from, end-complaintMost)
-	said, err := io.ReadAll(io.NewSectionReader(f, from, end-from))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(said))
 }

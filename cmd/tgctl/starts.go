@@ -20,48 +20,30 @@ func startSheet(s *pb.ServerStart) *sheet {
 	out := &sheet{}
 	out.add("server", display.Name(s.GetServer()))
 	out.add("project", display.Text(s.GetProject()))
-	if s.GetFrom() == "" {
-		out.add("named by", "no file of the project; but it runs what lies there")
-	} else {
-		out.add("named by", display.Text(s.GetFrom()))
-	}
+	out.add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project; but it runs what lies there")))
 	out.add("runs", commandLine(s.GetCommand()))
-	for _, alarm := range s.GetAlarms() {
-		out.add("LOOK TWICE", display.Text(alarm))
-	}
+	out.add("LOOK TWICE", each(s.GetAlarms(), display.Text)...)
 	for _, f := range s.GetFiles() {
 		out.add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
 		out.add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))
 	}
-	var sets []display.Safe
-	for _, name := range s.GetSets() {
-		sets = append(sets, display.Name(name))
-	}
-	out.add("sets", joinSafe(sets, ", "))
-	for i, gap := range s.GetGaps() {
-		name := ""
-		if i == 0 {
-			name = "not known"
-		}
-		out.add(name, display.Text(gap))
-	}
+	out.add("sets", nameList(s.GetSets()))
+	out.add("not known", join(each(s.GetGaps(), display.Text), "\n"))
 	return out
 }
 
-func joinSafe(parts []display.Safe, by string) display.Safe {
-	words := make([]string, len(parts))
-	for i, part := range parts {
-		words[i] = string(part)
-	}
-	return display.Safe(strings.Join(words, by))
-}
-
 // isNamed reports whether a person who typed id meant the server of s.
-func isNamed(s *pb.ServerStart, id string) bool {
-	return s.GetServer() == id || string(display.Name(s.GetServer())) == id
-}
+func isNamed(s *pb.ServerStart, id string) bool { return isTyped(s.GetServer(), id) }
+
+// isTyped reports whether a person who typed text meant name: as it is, or as it is shown.
+func isTyped(name, text string) bool { return name == text || string(display.Name(name)) == text }
 
 func isWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
+
+// hasDigest reports whether the digest of s begins with the hex digits that were typed.
+func hasDigest(s *pb.ServerStart, typed string) bool {
+	return strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(typed))
+}
 
 // startID is how a person names a start: the beginning of its digest.
 func startID(s *pb.ServerStart) display.Safe { return shortDigest(hex.EncodeToString(s.GetDigest())) }
@@ -100,39 +82,27 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 	if err != nil {
 		return nil, false, err
 	}
-	for _, s := range starts {
-		if !isNamed(s, id) {
-			continue
-		}
-		known = true
-		if isWithheld(s) && strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(digest)) {
-			found = append(found, s)
-		}
-	}
-	return found, known, nil
+	named := those(starts, func(s *pb.ServerStart) bool { return isNamed(s, id) })
+	return those(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
 }
 
 // completeStarts offers the ids of some servers of projects.
-func (a *app) completeStarts(cmd *cobra.Command, offer func(*pb.ServerStart) bool) []string {
-	ids, _ := a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
-		starts, err := c.ListStarts(ctx)
-		for _, s := range starts {
-			if offer(s) {
-				ids = append(ids, cobra.CompletionWithDesc(string(display.Name(s.GetServer())), string(commandLine(s.GetCommand()))))
-			}
+func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.CompletionFunc {
+	return listed(a, (*client.Client).ListStarts, func(s *pb.ServerStart) string {
+		if !offered(s) {
+			return ""
 		}
-		return ids, err
+		return described(s.GetServer(), commandLine(s.GetCommand()))
 	})
-	return ids
 }
 
 // acceptStart agrees to a start, and shows what was agreed to.
-func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart, asJSON bool) error {
+func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart) error {
 	done, err := a.agree(ctx, c, s)
 	if err != nil {
-		return toolFailure(err)
+		return withHint(err, toolHints...)
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.printJSON(acceptedJSON{ID: done.GetServer(), startMember: startMember{pbjson.Object{Message: done}}})
 	}
 	if _, err := fmt.Fprintf(a.out, "agreed to start %s\n", display.Name(done.GetServer())); err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -35,10 +34,7 @@ func (a *app) folderTroubles(auditDir string) []string {
 // folderTrouble is that of one folder, empty for none. One that is missing would be
 // made in what is there above it.
 func (a *app) folderTrouble(dir string) string {
-	m := a.thisMachine()
-	if a.machine != nil {
-		m = *a.machine
-	}
+	m := a.lookedAt()
 	at := dir
 	for {
 		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {
@@ -57,11 +53,4 @@ func (a *app) folderTrouble(dir string) string {
 		return fmt.Sprintf("the disk of %s is full, or nearly so (%d MB are left%s); make room there", at, room.Free>>20, made)
 	}
 	return ""
-}
-
-// addFolders says what is wrong with the folders.
-func addFolders(s *sheet, troubles []string) {
-	for _, what := range troubles {
-		s.add("folder", display.Text(what))
-	}
 }

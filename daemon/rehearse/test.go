@@ -64,39 +64,33 @@ func lineOf(f *config.TestFile, t *config.Test) Line {
 
 func differences(t *config.Test, a *Answer) []Difference {
 	var all []Difference
+	compare := func(what, want, got string, same bool) {
+		if !same {
+			all = append(all, Difference{what, want, got})
+		}
+	}
 	got := a.Verdict
 	if a.Hidden {
 		got = string(config.ExpectHide)
 	}
-	if got != string(t.Expect) && !(a.Hidden && t.Expect == config.ExpectDeny) {
-		all = append(all, Difference{"verdict", string(t.Expect), got})
-	}
-	if t.Gate != "" && t.Gate != a.Gate {
-		all = append(all, Difference{"gate", t.Gate, a.Gate})
-	}
-	if t.Workflow != "" && t.Workflow != a.Workflow && got == string(t.Expect) {
-		all = append(all, Difference{"workflow", t.Workflow, a.Workflow})
-	}
-	if !each(t.Policy, func(id string) bool { return slices.Contains(a.Policies, id) }) {
-		all = append(all, Difference{"policy", strings.Join(t.Policy, ", "), strings.Join(a.Policies, ", ")})
+	expected := got == string(t.Expect)
+	compare("verdict", string(t.Expect), got, expected || a.Hidden && t.Expect == config.ExpectDeny)
+	compare("gate", t.Gate, a.Gate, t.Gate == "" || t.Gate == a.Gate)
+	compare("workflow", t.Workflow, a.Workflow, t.Workflow == "" || t.Workflow == a.Workflow || !expected)
+	compare("policy", strings.Join(t.Policy, ", "), strings.Join(a.Policies, ", "), within(t.Policy, a.Policies))
+	facts := make([]string, len(t.Facts))
+	for i, f := range t.Facts {
+		facts[i] = string(f)
 	}
 	names := a.FactNames()
-	if !each(t.Facts, func(f config.Fact) bool { return slices.Contains(names, string(f)) }) {
-		wanted := make([]string, len(t.Facts))
-		for i, f := range t.Facts {
-			wanted[i] = string(f)
-		}
-		all = append(all, Difference{"facts", strings.Join(wanted, ", "), strings.Join(names, ", ")})
-	}
-	if !strings.Contains(a.Reason, t.Reason) {
-		all = append(all, Difference{"reason", t.Reason, a.Reason})
-	}
+	compare("facts", strings.Join(facts, ", "), strings.Join(names, ", "), within(facts, names))
+	compare("reason", t.Reason, a.Reason, strings.Contains(a.Reason, t.Reason))
 	return all
 }
 
-// each reports whether ok holds for each of list.
-func each[T any](list []T, ok func(T) bool) bool {
-	return !slices.ContainsFunc(list, func(one T) bool { return !ok(one) })
+// within reports whether each of some is among all.
+func within(some, all []string) bool {
+	return !slices.ContainsFunc(some, func(one string) bool { return !slices.Contains(all, one) })
 }
 
 // FactNames lists the facts by name, each once.

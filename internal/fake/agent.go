@@ -20,8 +20,6 @@ type AgentOptions struct {
 	Config string // a file with servers: of Codex if it ends in .toml, of Goose if in .yaml, else with mcpServers
 	Dir    string // where servers are started; empty: here
 	Steps  []Step
-	// Begin is called before each step. It may be nil.
-	Begin func(Step)
 	// Report is called with each result, in the order of the steps, before the
 	// next step begins. It may be nil.
 	Report   func(Result)
@@ -81,9 +79,6 @@ func RunAgent(ctx context.Context, o AgentOptions) (err error) {
 		s := servers[step.Server]
 		if s == nil {
 			return fmt.Errorf("the configuration %s has no server %q", o.Config, step.Server)
-		}
-		if o.Begin != nil {
-			o.Begin(step)
 		}
 		r := s.do(ctx, step, o.Patience)
 		if ctx.Err() != nil {
