@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) watchCmd() *cobra.Command {
@@ -69,31 +74,79 @@ func (a *app) watchApprovals(ctx context.Context, first string) error {
 		return err
 	}
 	defer c.Close()
-	m := &watchModel{queue: &queue{app: a, wanted: first}}
+	live, stop := context.WithCancel(ctx) // what runs beside the screen, also an editor that has it
+	defer stop()
+	m := &watchModel{queue: &queue{app: a, wanted: first}, client: c, ctx: live}
 	program := tea.NewProgram(m, tea.WithInput(a.in), tea.WithOutput(a.out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
-	m.link = newLink(context.WithoutCancel(ctx), c, program.Send)
-	defer context.AfterFunc(ctx, func() { // SIGTERM, or a SIGINT that the keys did not make
-		m.link.stop() // an editor, if one has the screen
-		program.Quit()
-	})()
-	m.link.start()
+	m.send = program.Send
+	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that the keys did not make
 	_, err = program.Run()
-	m.link.close()
 	return err
 }
 
 // watchModel joins the queue with a terminal and the daemon.
 type watchModel struct {
-	queue *queue
-	link  *link
+	queue  *queue
+	client *client.Client
+	ctx    context.Context // ends with the screen
+	send   func(tea.Msg)   // safe for concurrent use, and returns when the screen has ended
 }
 
-func (m *watchModel) Init() tea.Cmd { return nil }
+// What the queue is told of beside events of the inbox and keys.
+type (
+	loadedMsg struct {
+		number   int
+		question *pb.Approval
+		err      error
+	}
+	recalledMsg struct {
+		number int
+		past   *past
+	}
+	answeredMsg struct {
+		decision *pb.Decision
+		done     *pb.Decided // nil when err is not
+		err      error
+	}
+	editedMsg struct {
+		asked     *pb.Approval
+		arguments []byte
+		err       error
+	}
+	secondMsg time.Time // a second has passed
+)
+
+// second waits for a second, after which what the screen says of times is another.
+func second() tea.Cmd {
+	return tea.Tick(time.Second, func(now time.Time) tea.Msg { return secondMsg(now) })
+}
+
+func (m *watchModel) Init() tea.Cmd { return tea.Batch(second(), m.watch) }
+
+// watch passes on what the daemon says of questions until the screen ends.
+func (m *watchModel) watch() tea.Msg {
+	for event := range inbox.Watch(m.ctx, m.client) {
+		m.send(event)
+	}
+	return nil
+}
+
+// read reads a question, and then what went before it.
+func (m *watchModel) read(id string, number int) tea.Msg {
+	ctx, cancel := context.WithTimeout(m.ctx, inbox.Timeout)
+	defer cancel()
+	asked, err := m.client.GetApproval(ctx, id)
+	if err != nil || !isOpen(asked) {
+		return loadedMsg{number, asked, err}
+	}
+	m.send(loadedMsg{number, asked, nil})
+	return recalledMsg{number, readPast(ctx, m.client, asked)}
+}
 
 // Update tells the queue of msg and begins what it wishes.
 func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	before := m.queue.width
-	w := m.queue.told(msg)
+	w, number := m.queue.told(msg), m.queue.reads
 	switch {
 	case w.quit:
 		return m, tea.Quit
@@ -101,10 +154,21 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Suspend
 	case w.edit != nil:
 		return m, m.edit(w.edit)
+	case w.read != "":
+		return m, func() tea.Msg { return m.read(w.read, number) }
+	case w.decide != nil:
+		return m, func() tea.Msg {
+			done, err := inbox.Decide(m.ctx, m.client, w.decide)
+			return answeredMsg{w.decide, done, err}
+		}
 	}
-	m.link.do(w, m.queue.reads)
-	if _, ok := msg.(tea.WindowSizeMsg); ok && before > 0 {
-		return m, afresh
+	switch msg.(type) {
+	case secondMsg:
+		return m, second()
+	case tea.WindowSizeMsg:
+		if before > 0 {
+			return m, afresh
+		}
 	}
 	return m, nil
 }
@@ -124,14 +188,8 @@ func (q *queue) told(msg tea.Msg) wish {
 		return q.press(msg.String(), msg.Text)
 	case tea.PasteMsg:
 		q.pasted(msg.Content)
-	case cameMsg:
-		q.came(msg.row)
-	case wentMsg:
-		q.went(msg.id, msg.how)
-	case connectedMsg:
-		return q.connected()
-	case lostMsg:
-		q.lost()
+	case inbox.Event:
+		return q.event(msg)
 	case loadedMsg:
 		return q.loaded(msg.number, msg.question, msg.err)
 	case recalledMsg:
@@ -140,8 +198,6 @@ func (q *queue) told(msg tea.Msg) wish {
 		q.answered(msg.decision, msg.done, msg.err)
 	case editedMsg:
 		q.edited(msg.asked, msg.arguments, msg.err)
-	case panicMsg:
-		panic(msg.text)
 	}
 	return wish{}
 }

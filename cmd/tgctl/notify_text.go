@@ -29,7 +29,7 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	params := noteParamsText(r, show)
 	about := display.Fit("asked by "+r.agent, noteAbout)
 	whole := (r.params != nil || r.size == 0) && !slices.ContainsFunc([]display.Safe{title, params, about}, wasCut)
-	about += "; subject " + display.Safe(r.subject[:min(8, len(r.subject))]) + ", until " + display.Time(r.expires, n.now())
+	about += "; subject " + shortSubject(r.subject) + ", until " + display.Time(r.expires, n.now())
 
 	all := note{title: title, urgency: urgencyNormal, stays: true}
 	if r.grave {
@@ -92,7 +92,7 @@ func wasCut(s display.Safe) bool { return strings.Contains(string(s), "…") }
 
 // summaryNote is the notification of many questions, more than those of which
 // each is shown by itself.
-func summaryNote(waiting []*asked, others int, nonce string) *note {
+func summaryNote(waiting []*question, others int, nonce string) *note {
 	counts := map[display.Safe]int{}
 	var servers []display.Safe
 	for _, q := range waiting {

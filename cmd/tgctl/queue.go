@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/hex"
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -45,7 +46,7 @@ type queue struct {
 	rows     []*openRow     // open questions, oldest first
 	ended    []display.Safe // how the last others ended, newest first
 	selected string         // id of a row; empty when there is none
-	wanted   string         // id to select when it comes again after a connection was lost
+	wanted   string         // id to select when it comes
 	moved    time.Time      // when the selection moved by itself
 	status   display.Safe   // what happened last
 	offline  bool           // there is no daemon
@@ -56,7 +57,8 @@ type queue struct {
 
 // openRow is an open question in the list.
 type openRow struct {
-	id, subject      string // subject in hex
+	id               string
+	subject          []byte
 	created, expires time.Time
 
 	agent, server, call, why display.Safe
@@ -81,7 +83,7 @@ type wish struct {
 // newRow makes the row of an open question. It keeps nothing of q.
 func newRow(q *pb.Approval) *openRow {
 	r := &openRow{
-		id: q.GetId(), subject: hex.EncodeToString(q.GetSubject()),
+		id: q.GetId(), subject: bytes.Clone(q.GetSubject()),
 		created: q.GetCreated().AsTime(), expires: q.GetExpires().AsTime(),
 		agent: clipped(orDash(q.GetAgent())), server: clipped(display.Name(q.GetServer())),
 		call: clipped(callName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
@@ -102,6 +104,9 @@ func newRow(q *pb.Approval) *openRow {
 
 // endLine says how a question ended.
 func endLine(q *pb.Approval) display.Safe {
+	if q.GetState() == pb.ApprovalState_APPROVAL_STATE_UNSPECIFIED {
+		return display.Name(q.GetId()) + " is not known to the daemon any more"
+	}
 	line := display.Name(q.GetId()) + " " + stateWord(q)
 	if q.GetDecider() != "" {
 		line += " by " + display.Text(q.GetDecider())
@@ -118,14 +123,25 @@ func endLine(q *pb.Approval) display.Safe {
 	return clipped(line + "; " + callName(q.GetMethod(), q.GetTool()))
 }
 
+// event takes what the inbox says.
+func (q *queue) event(e inbox.Event) wish {
+	switch e.Kind {
+	case inbox.Connected:
+		return q.connected()
+	case inbox.Lost:
+		q.offline = true // what is asked stays on the screen
+	case inbox.Open:
+		q.came(newRow(e.Question))
+	case inbox.Ended:
+		q.went(e.Question.GetId(), endLine(e.Question))
+	}
+	return wish{}
+}
+
 // came tells of a question that is open.
 func (q *queue) came(r *openRow) {
 	if i := q.find(r.id); i >= 0 {
-		changed := q.rows[i].subject != r.subject
 		q.rows[i] = r
-		if changed && r.id == q.selected {
-			q.moved = q.app.now()
-		}
 	} else {
 		q.rows = append(q.rows, r)
 	}
@@ -135,20 +151,20 @@ func (q *queue) came(r *openRow) {
 			q.wanted = ""
 		}
 	}
-	if d := q.detail; d != nil && d.id == r.id && d.question != nil && d.subject != r.subject {
-		d.end(display.Name(r.id) + " is another question by now; look at it again")
-	}
 }
 
-// went tells of a question that has ended, and how.
+// went tells of a question that has ended, and how. It may be told of one again.
 func (q *queue) went(id string, how display.Safe) {
 	q.remove(id)
-	q.status = how
-	q.ended = append([]display.Safe{how}, q.ended...)
-	q.ended = q.ended[:min(len(q.ended), endedKept)]
 	if d := q.detail; d != nil && d.id == id {
 		d.end(how)
 	}
+	if slices.Contains(q.ended, how) {
+		return
+	}
+	q.status = how
+	q.ended = append([]display.Safe{how}, q.ended...)
+	q.ended = q.ended[:min(len(q.ended), endedKept)]
 }
 
 // remove takes a row out of the list. The one after it is selected instead.
@@ -171,12 +187,8 @@ func (q *queue) find(id string) int {
 	return slices.IndexFunc(q.rows, func(r *openRow) bool { return r.id == id })
 }
 
-// connected tells that the daemon is there, and that all open questions follow.
+// connected tells that the daemon is there.
 func (q *queue) connected() wish {
-	if q.selected != "" {
-		q.wanted = q.selected
-	}
-	q.selected, q.rows = "", nil
 	if q.offline {
 		q.offline, q.status = false, "connected again"
 	}
@@ -185,9 +197,6 @@ func (q *queue) connected() wish {
 	}
 	return wish{}
 }
-
-// lost tells that the daemon has gone. What it asked stays on the screen.
-func (q *queue) lost() { q.offline = true }
 
 // settled reports whether the selection is what the person at the keyboard sees.
 func (q *queue) settled() bool { return q.app.now().Sub(q.moved) >= settling }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/hex"
+	"bytes"
 	"errors"
 	"time"
 
@@ -29,9 +29,8 @@ type detail struct {
 	number   int // of the reading that fills it
 	title    display.Safe
 	expires  time.Time
-	then     prompt // to be asked once the question is on the screen
-	question *pb.Approval
-	subject  string // of question, in hex; empty before it was read
+	then     prompt       // to be asked once the question is on the screen
+	question *pb.Approval // nil before it was read
 	past     *past
 
 	body    []display.Safe // as laid out for columns columns
@@ -66,14 +65,13 @@ func (q *queue) loaded(number int, read *pb.Approval, err error) wish {
 		}
 		return wish{}
 	}
-	subject := hex.EncodeToString(read.GetSubject())
 	switch {
 	case !isOpen(read):
 		d.end(endLine(read))
-	case d.question != nil && d.subject != subject:
+	case d.question != nil && !bytes.Equal(d.question.GetSubject(), read.GetSubject()):
 		d.end(display.Name(d.id) + " is another question by now; look at it again")
 	case d.question == nil:
-		d.question, d.subject, d.expires = read, subject, read.GetExpires().AsTime()
+		d.question, d.expires = read, read.GetExpires().AsTime()
 		q.layout()
 		then := d.then
 		d.then = askNothing

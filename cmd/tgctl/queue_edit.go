@@ -14,7 +14,7 @@ import (
 // tea.ExecCommand.
 type editing struct {
 	app   *app
-	ctx   context.Context // of the link: it ends with the screen
+	ctx   context.Context // ends with the screen
 	asked *pb.Approval
 	edit  []byte // the arguments that were left there
 }
@@ -32,7 +32,7 @@ func (*editing) SetStderr(io.Writer) {}
 
 // edit gives the terminal to the editor, and tells the queue of what it left.
 func (m *watchModel) edit(asked *pb.Approval) tea.Cmd {
-	e := &editing{app: m.queue.app, ctx: m.link.ctx, asked: asked}
+	e := &editing{app: m.queue.app, ctx: m.ctx, asked: asked}
 	return tea.Exec(e, func(err error) tea.Msg { return editedMsg{asked, e.edit, err} })
 }
 

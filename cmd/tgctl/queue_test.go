@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -34,7 +36,7 @@ func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
 	a.now = func() time.Time { return s.now }
 	s.queue = &queue{app: a}
 	s.say(tea.WindowSizeMsg{Width: width, Height: height})
-	s.say(connectedMsg{})
+	s.say(inbox.Event{Kind: inbox.Connected})
 	for _, q := range asked {
 		s.ask(q)
 	}
@@ -63,8 +65,11 @@ func (s *screenTest) say(msg tea.Msg) {
 }
 
 func (s *screenTest) ask(q *pb.Approval) {
+	if was := s.asked[q.GetId()]; was != nil && !bytes.Equal(was.GetSubject(), q.GetSubject()) {
+		s.say(inbox.Event{Kind: inbox.Ended, Question: &pb.Approval{Id: q.GetId()}})
+	}
 	s.asked[q.GetId()] = q
-	s.say(cameMsg{newRow(q)})
+	s.say(inbox.Event{Kind: inbox.Open, Question: q})
 }
 
 // keys presses keys: each word is one, as "a" or "enter".
@@ -107,7 +112,7 @@ func (s *screenTest) end(id string, state pb.ApprovalState, decider, note string
 		q.Surface = "desktop"
 	}
 	s.asked[id] = q
-	s.say(wentMsg{id, endLine(q)})
+	s.say(inbox.Event{Kind: inbox.Ended, Question: q})
 }
 
 // decisions are the answers that were wished.
@@ -183,7 +188,7 @@ func TestScreens(t *testing.T) {
 			s.end("A-2", pb.ApprovalState_APPROVAL_STATE_REJECTED, "ana\u202e (uid 1000)", "not \x1b[2J now")
 			s.end("A-10", pb.ApprovalState_APPROVAL_STATE_EXPIRED, "", "")
 		}},
-		{"offline", openQuestions(), func(s *screenTest) { s.say(lostMsg{}) }},
+		{"offline", openQuestions(), func(s *screenTest) { s.say(inbox.Event{Kind: inbox.Lost}) }},
 		{"detail", openQuestions(), func(s *screenTest) { s.keys("down enter") }},
 		{"hostile", openQuestions(), func(s *screenTest) { s.keys("end enter") }},
 		{"huge", []*pb.Approval{hugeQuestion()}, func(s *screenTest) { s.keys("enter space end") }},
@@ -307,8 +312,7 @@ func TestMemoryOfManyQuestions(t *testing.T) {
 	for i := range questions {
 		q := hugeQuestion()
 		q.Id, q.Tool, q.Reason = fmt.Sprint("A-", i+1), q.Tool+strings.Repeat("t", 100_000), strings.Repeat("why ", 100_000)
-		r := newRow(q)
-		s.say(cameMsg{r})
+		s.say(inbox.Event{Kind: inbox.Open, Question: q})
 	}
 	if s.find(fmt.Sprint("A-", questions)) != questions-1 {
 		t.Fatal("questions are missing")
