@@ -137,13 +137,7 @@ func follow(ctx context.Context, d Daemon, events chan<- Event) {
 		if err == nil {
 			pause = retryFirst
 			send(Event{Kind: Connected})
-			var event *pb.ApprovalEvent
-			for event, err = range d.WatchApprovals(ctx) {
-				if err != nil {
-					break
-				}
-				send(Event{Question: event.GetApproval()})
-			}
+			err = stream(ctx, d, send)
 		}
 		send(Event{Kind: Lost, Err: err})
 		select {
@@ -152,6 +146,18 @@ func follow(ctx context.Context, d Daemon, events chan<- Event) {
 		}
 		pause = min(2*pause, retryLast)
 	}
+}
+
+// stream sends what the daemon says of questions over one connection, and returns why
+// it ended.
+func stream(ctx context.Context, d Daemon, send func(Event)) error {
+	for event, err := range d.WatchApprovals(ctx) {
+		if err != nil {
+			return err
+		}
+		send(Event{Question: event.GetApproval()})
+	}
+	return errors.New("the daemon has ended the connection")
 }
 
 // watcher is the model of one loop over Watch. It is used by one goroutine.

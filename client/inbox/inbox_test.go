@@ -24,6 +24,7 @@ import (
 type fake struct {
 	mu        sync.Mutex
 	away      bool
+	polite    bool // its streams end without an error
 	mute      bool // watchers are told of nothing
 	unread    error
 	decideErr error
@@ -76,7 +77,9 @@ func (f *fake) WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, 
 			select {
 			case q, ok := <-told:
 				if !ok {
-					yield(nil, client.ErrNotRunning)
+					if !f.polite {
+						yield(nil, client.ErrNotRunning)
+					}
 					return
 				}
 				if !yield(&pb.ApprovalEvent{Approval: q}, nil) {
@@ -102,6 +105,13 @@ const (
 	approved = pb.ApprovalState_APPROVAL_STATE_APPROVED
 	expired  = pb.ApprovalState_APPROVAL_STATE_EXPIRED
 )
+
+// alter changes how the daemon behaves.
+func (f *fake) alter(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
 
 // set has the daemon ask a question, or change it.
 func (f *fake) set(id string, change func(*pb.Approval)) {
@@ -137,11 +147,7 @@ func (f *fake) goAway() {
 	clear(f.watchers)
 }
 
-func (f *fake) comeBack() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.away = false
-}
+func (f *fake) comeBack() { f.alter(func() { f.away = false }) }
 
 // surface notes what it is told.
 type surface struct {
@@ -196,6 +202,13 @@ func (s *surface) hears(t *testing.T, d time.Duration, want ...string) {
 	s.said = nil
 }
 
+// sort brings what was said into an order, where there is none.
+func (s *surface) sort() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slices.Sort(s.said)
+}
+
 func TestWatch(t *testing.T) {
 	play(t, nil, func(s *surface) {
 		s.hears(t, 0, "connected")
@@ -206,9 +219,11 @@ func TestWatch(t *testing.T) {
 		s.end("A-1", approved)
 		s.hears(t, 0, "open A-1", "open A-2", "open A-1 another reason", "ended A-2 expired", "ended A-1 approved")
 		s.hears(t, time.Hour)
-		if len(s.reads) > 0 {
-			t.Errorf("read %q without need", s.reads)
-		}
+		s.alter(func() {
+			if len(s.reads) > 0 {
+				t.Errorf("read %q without need", s.reads)
+			}
+		})
 	})
 }
 
@@ -222,15 +237,27 @@ func TestWatchAgain(t *testing.T) {
 		s.goAway()
 		s.hears(t, time.Minute, "lost: thoughtgated is not running")
 		s.end("A-1", expired)
-		delete(s.questions, "A-2")
+		s.alter(func() { delete(s.questions, "A-2") })
 		s.set("A-4", func(q *pb.Approval) { q.Subject = []byte("another") })
 		s.comeBack()
 		s.hears(t, retryLast, "connected", "open A-3", "ended A-4 unspecified", "open A-4")
 		time.Sleep(unnamedFirst)
 		synctest.Wait()
-		slices.Sort(s.said)
+		s.sort()
 		s.hears(t, 0, "ended A-1 expired", "ended A-2 unspecified")
 		s.hears(t, time.Hour)
+	})
+}
+
+// A stream that ends without an error ends the connection too.
+func TestWatchEnds(t *testing.T) {
+	play(t, nil, func(s *surface) {
+		s.alter(func() { s.polite = true })
+		s.hears(t, 0, "connected")
+		s.goAway()
+		s.hears(t, time.Minute, "lost: the daemon has ended the connection")
+		s.comeBack()
+		s.hears(t, retryLast, "connected")
 	})
 }
 
@@ -239,9 +266,11 @@ func TestWatchWaits(t *testing.T) {
 	play(t, nil, func(s *surface) {
 		s.goAway()
 		s.hears(t, time.Minute, "lost: thoughtgated is not running")
-		if s.statuses < 20 || s.statuses > 50 {
-			t.Errorf("asked %d times in a minute", s.statuses)
-		}
+		s.alter(func() {
+			if s.statuses < 20 || s.statuses > 50 {
+				t.Errorf("asked %d times in a minute", s.statuses)
+			}
+		})
 		s.comeBack()
 		s.hears(t, retryLast, "connected")
 	})
@@ -262,10 +291,10 @@ func TestWatchKnown(t *testing.T) {
 // A question that can't be read, or is open and yet not named, is read again.
 func TestWatchReadsAgain(t *testing.T) {
 	play(t, []*pb.Approval{{Id: "A-1", Subject: []byte("subject of A-1")}}, func(s *surface) {
-		s.mute, s.unread = true, client.ErrTooLarge
+		s.alter(func() { s.mute, s.unread = true, client.ErrTooLarge })
 		s.set("A-1", nil)
 		s.hears(t, unnamedFirst, "connected")
-		s.unread = nil
+		s.alter(func() { s.unread = nil })
 		s.hears(t, unnamedNext, "open A-1")
 		s.end("A-1", expired)
 		s.hears(t, unnamedNext, "ended A-1 expired")

@@ -131,7 +131,7 @@ func (l *lane) next() (*card, *post) {
 	defer a.mu.Unlock()
 	var waiting []*card
 	for key, c := range a.cards {
-		if c.flow.channel != l.channel || !c.dirty {
+		if c.asked != l.channel || !c.dirty {
 			continue
 		}
 		switch {
@@ -154,7 +154,7 @@ func (l *lane) next() (*card, *post) {
 		return nil, nil
 	}
 	if l.thread == "" && len(waiting) > burst {
-		return nil, head(len(waiting), &waiting[0].flow)
+		return nil, head(len(waiting), waiting[0].flow)
 	}
 	c := slices.MinFunc(waiting, func(x, y *card) int {
 		return cmp.Or(x.q.GetCreated().AsTime().Compare(y.q.GetCreated().AsTime()), cmp.Compare(len(x.id), len(y.id)), cmp.Compare(x.id, y.id))

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -54,9 +55,7 @@ func (c *card) message(sheet Sheet) *post {
 	p := &post{text: "ThoughtGate asks " + escaped(id, 40) + ": " + escaped(sheet.Call, callMost)}
 	p.add(api.NewHeaderBlock(api.NewTextBlockObject(api.PlainTextType, "Question "+escaped(id, headerMost-20), false, false)))
 	if c.open() && c.thread == "" {
-		if who := mentions(c.flow.mention); who != "" && units(who) < textMost {
-			p.add(section(who))
-		}
+		p.mention(c.flow)
 	}
 	rows := []string{code(sheet.Call, callMost)}
 	used, cut := units(rows[0]), wasCut(rows[0])
@@ -87,6 +86,13 @@ func (c *card) message(sheet Sheet) *post {
 
 // wasCut reports whether the code span at the end of line was cut.
 func wasCut(line string) bool { return strings.HasSuffix(line, ellipsis+"`") }
+
+// mention adds who is told of what a workflow asks.
+func (p *post) mention(w *pb.PolicyWorkflow) {
+	if who := mentions(w.GetSlack().GetMention()); who != "" && units(who) < textMost {
+		p.add(section(who))
+	}
+}
 
 func (p *post) add(b api.Block) { p.blocks = append(p.blocks, b) }
 
@@ -141,10 +147,9 @@ func (c *card) ask(p *post, sheet Sheet, cut bool) {
 		lines = append(lines, "It may stand here twice: the first time nobody heard whether it was posted.")
 	}
 	p.add(section(strings.Join(lines, "\n")))
-	value := c.id + " " + c.subject
 	var buttons []api.BlockElement
 	if approvable {
-		yes := api.NewButtonBlockElement(pressApprove, value, plain("Approve"))
+		yes := api.NewButtonBlockElement(pressApprove, c.key(), plain("Approve"))
 		yes.Style = api.StylePrimary
 		sure := code(sheet.Call, confirmMost-120) + " goes through, once, exactly as it was asked."
 		if cut {
@@ -154,7 +159,7 @@ func (c *card) ask(p *post, sheet Sheet, cut bool) {
 			api.NewTextBlockObject(api.MarkdownType, sure, false, true), plain("Approve"), plain("Back"))
 		buttons = append(buttons, yes)
 	}
-	no := api.NewButtonBlockElement(pressDeny, value, plain("Deny"))
+	no := api.NewButtonBlockElement(pressDeny, c.key(), plain("Deny"))
 	no.Style = api.StyleDanger
 	p.add(api.NewActionBlock(answerBlock, append(buttons, no)...))
 }
@@ -204,29 +209,21 @@ func (c *card) by() string {
 }
 
 // stateWord names how a question stands.
-func stateWord(q *pb.Approval) string {
-	switch q.GetState() {
-	case pb.ApprovalState_APPROVAL_STATE_OPEN:
-		return "Open"
-	case pb.ApprovalState_APPROVAL_STATE_APPROVED:
-		return "Approved"
-	case pb.ApprovalState_APPROVAL_STATE_REJECTED:
-		return "Denied"
-	case pb.ApprovalState_APPROVAL_STATE_EXPIRED:
-		return "Expired"
-	case pb.ApprovalState_APPROVAL_STATE_WITHDRAWN:
-		return "Withdrawn"
-	}
-	return "Ended"
+func stateWord(q *pb.Approval) string { return cmp.Or(stateWords[q.GetState()], "Ended") }
+
+var stateWords = map[pb.ApprovalState]string{
+	pb.ApprovalState_APPROVAL_STATE_OPEN:      "Open",
+	pb.ApprovalState_APPROVAL_STATE_APPROVED:  "Approved",
+	pb.ApprovalState_APPROVAL_STATE_REJECTED:  "Denied",
+	pb.ApprovalState_APPROVAL_STATE_EXPIRED:   "Expired",
+	pb.ApprovalState_APPROVAL_STATE_WITHDRAWN: "Withdrawn",
 }
 
 // head is the message that a burst of questions hangs below.
-func head(count int, flow *workflow) *post {
+func head(count int, flow *pb.PolicyWorkflow) *post {
 	text := string(display.Count(count)) + " questions at once. They follow in this thread, one after the other."
 	p := &post{text: "ThoughtGate asks " + text}
-	if who := mentions(flow.mention); who != "" && units(who) < textMost {
-		p.add(section(who))
-	}
+	p.mention(flow)
 	p.add(section("*" + text + "*\nAll of them are listed by " + code("tgctl approvals", 40) + "; `tgctl approvals deny --all-from SERVER` refuses what waits from one server."))
 	return p
 }

@@ -19,21 +19,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // Gate is what of the daemon is used. A *client.Client is one.
 type Gate interface {
+	inbox.Daemon
 	PolicySet(ctx context.Context) (*pb.PolicySet, error)
-	GetApproval(ctx context.Context, id string) (*pb.Approval, error)
-	WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, error]
-	Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error)
 }
 
 // Sheet is what a person judges a question by.
@@ -83,10 +81,10 @@ func Run(ctx context.Context, o Options) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var work sync.WaitGroup
-	failed := make(chan error, 4*len(apps))
+	failed := make(chan error, 3*len(apps))
 	for _, a := range apps {
 		defer a.memory.close()
-		for _, part := range []func(context.Context) error{a.follow, a.reconcile, a.listen, a.deliver} {
+		for _, part := range []func(context.Context) error{a.follow, a.listen, a.deliver} {
 			work.Go(func() {
 				if err := part(ctx); err != nil {
 					failed <- err
@@ -118,12 +116,9 @@ func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
 			}
 		}
 	}()
-	flows, err := workflows(ctx, o.Gate)
+	flows, err := anyWorkflows(ctx, o.Gate)
 	if err != nil {
 		return nil, err
-	}
-	if len(flows) == 0 {
-		return nil, errNoWorkflow
 	}
 	for _, n := range tokenNames(flows) {
 		a, err := signIn(ctx, o, n)
@@ -141,46 +136,49 @@ func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
 	return apps, nil
 }
 
-// workflow is one that asks on Slack.
-type workflow struct {
-	name, channel               string
-	tokens                      names
-	mention, approvers, surface []string
-	presence                    bool
-}
-
 // names are those of the two tokens of a Slack app.
 type names struct{ bot, app string }
 
-// approvable reports whether the workflow takes a yes from Slack.
-func (w *workflow) approvable() bool {
-	return len(w.surface) == 0 || slices.Contains(w.surface, surface)
+// tokensOf are the names that a workflow gives.
+func tokensOf(w *pb.PolicyWorkflow) names {
+	return names{w.GetSlack().GetBotToken(), w.GetSlack().GetAppToken()}
 }
 
-// workflows reads those of the configuration in force that ask on Slack.
-func workflows(ctx context.Context, g Gate) (map[string]workflow, error) {
+// takesYes reports whether a workflow takes a yes from Slack.
+func takesYes(w *pb.PolicyWorkflow) bool {
+	return len(w.GetSurfaces()) == 0 || slices.Contains(w.GetSurfaces(), surface)
+}
+
+// workflows reads those of the configuration in force that ask on Slack, by name.
+func workflows(ctx context.Context, g Gate) (map[string]*pb.PolicyWorkflow, error) {
 	set, err := g.PolicySet(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which workflows ask on Slack: %w", err)
 	}
-	flows := map[string]workflow{}
+	flows := map[string]*pb.PolicyWorkflow{}
 	for _, w := range set.GetDetail().GetWorkflows() {
-		if s := w.GetSlack(); s != nil {
-			flows[w.GetName()] = workflow{
-				name: w.GetName(), channel: s.GetChannel(), tokens: names{s.GetBotToken(), s.GetAppToken()}, mention: s.GetMention(),
-				approvers: s.GetApprovers(), surface: w.GetSurfaces(), presence: w.GetRequire() == "presence",
-			}
+		if w.GetSlack() != nil {
+			flows[w.GetName()] = w
 		}
 	}
 	return flows, nil
 }
 
+// anyWorkflows is workflows, of which there must be one.
+func anyWorkflows(ctx context.Context, g Gate) (map[string]*pb.PolicyWorkflow, error) {
+	flows, err := workflows(ctx, g)
+	if err == nil && len(flows) == 0 {
+		err = errNoWorkflow
+	}
+	return flows, err
+}
+
 // tokenNames lists the pairs of names in flows, each once, in a fixed order.
-func tokenNames(flows map[string]workflow) []names {
+func tokenNames(flows map[string]*pb.PolicyWorkflow) []names {
 	var all []names
 	for _, w := range flows {
-		if !slices.Contains(all, w.tokens) {
-			all = append(all, w.tokens)
+		if n := tokensOf(w); !slices.Contains(all, n) {
+			all = append(all, n)
 		}
 	}
 	slices.SortFunc(all, func(a, b names) int { return slices.Compare([]string{a.bot, a.app}, []string{b.bot, b.app}) })
