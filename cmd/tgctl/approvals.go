@@ -85,10 +85,6 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	for _, q := range questions {
 		indent = max(indent, len(q.GetId())+2)
 	}
-	room := shortRoom
-	if w := a.width(); w > 0 {
-		room = max(w-indent, 20)
-	}
 	for _, q := range questions {
 		left := stateWord(q)
 		if isOpen(q) {
@@ -96,7 +92,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 		t.Add(display.Name(q.GetId()), display.Span(a.now().Sub(q.GetCreated().AsTime())), left,
 			orDash(q.GetAgent()), display.Name(q.GetServer()), callName(q.GetMethod(), q.GetTool()))
-		if short := shortParams(q.GetMethod(), q.GetArguments(), room, "tgctl approvals show "+display.Name(q.GetId())); short != "" {
+		if short := shortParams(q.GetMethod(), q.GetArguments(), a.roomBeside(indent), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
 			t.Note(short)
 		}
 		if n := q.GetArgumentsBytes(); n > 0 {
@@ -110,6 +106,33 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 	}
 	return t
+}
+
+// roomBeside is how many columns a call's arguments may take in a line that begins with
+// indent blanks.
+func (a *app) roomBeside(indent int) int {
+	if w := a.width(); w > 0 {
+		return max(w-indent, 20)
+	}
+	return shortRoom
+}
+
+// questionLine says in one line what a question is about.
+func questionLine(q *pb.Approval) display.Safe {
+	line := display.Name(q.GetId()) + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
+	if agent := q.GetAgent(); agent != "" {
+		line += " for " + display.Name(agent)
+	}
+	return line
+}
+
+// shownParams is what is shown of the params of a question: of a tool call that has
+// nothing else, the arguments.
+func shownParams(q *pb.Approval) []byte {
+	if arguments := argumentsOf(q.GetMethod(), q.GetArguments()); arguments != nil {
+		return arguments
+	}
+	return q.GetArguments()
 }
 
 // stateWord says what became of a question.

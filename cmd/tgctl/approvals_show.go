@@ -125,17 +125,11 @@ func (a *app) showParams(params []byte, whole display.Safe) error {
 	if len(params) == 0 {
 		return nil
 	}
-	lines := paramsLines(params, a.width())
+	lines := jsonLines("params", params, a.width())
 	if rest := len(lines) - 1 - showLines; a.outTerminal && rest > 0 {
 		lines = append(lines[:1+showLines], "… "+plural(rest, "more line", "more lines")+"; "+whole)
 	}
 	return a.printLines(lines)
-}
-
-// paramsLines lays raw params out in full, below a line that says how long they
-// are.
-func paramsLines(params []byte, columns int) []display.Safe {
-	return jsonLines("params", params, columns)
 }
 
 // jsonLines lays raw JSON out in full, below a line that says what it is and how

@@ -174,10 +174,10 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	})
 	clear(proof.GetPassphrase())
 	clear(proof.GetCode())
+	if errors.Is(err, client.ErrProofWrong) || errors.Is(err, client.ErrLockedOut) {
+		d.prover.forget()
+	}
 	if err != nil {
-		if proofHint(err) != "" {
-			d.prover.forget()
-		}
 		return err
 	}
 	if d.json {
@@ -191,7 +191,6 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 // decided one no longer carries its arguments.
 func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.Decided) error {
 	ended := done.GetApproval()
-	id := display.Name(q.GetId())
 	word, then := display.Safe("approved"), display.Safe("Good for exactly this call, once. It allows nothing else, so nothing is left\nto undo.")
 	if d.answer == pb.Answer_ANSWER_DENY {
 		word, then = "denied", "The agent is told that the call was not executed."
@@ -205,19 +204,11 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 	if ended.GetGood() != nil && q.GetParked() && q.GetWaiting() == 0 {
 		then += "\nThe agent was told to repeat the call; the answer waits for that for " + display.Span(ended.GetGood().AsTime().Sub(a.now())) + "."
 	}
-	line := word + " " + id + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
-	if agent := q.GetAgent(); agent != "" {
-		line += " for " + display.Name(agent)
-	}
-	room := shortRoom
-	if w := a.width(); w > 0 {
-		room = max(w-2, 20)
-	}
-	short := shortParams(q.GetMethod(), q.GetArguments(), room, "")
+	line, room := word+" "+questionLine(q), a.roomBeside(2)
 	if edit != nil {
 		line += "\n  " + display.JSONLine(edit, room, "") + "\nin place of:"
 	}
-	if short != "" {
+	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
 		line += "\n  " + short
 	}
 	if _, err := fmt.Fprintf(a.out, "%s\n", line); err != nil {
@@ -260,16 +251,25 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 
 // approvalFailure says of an error which question it is about, and what to do.
 func approvalFailure(id string, err error) error {
-	err = about(approvalID(id), err)
-	switch {
-	case errors.Is(err, client.ErrForbidden):
-		return &hintError{err: err, hint: "An agent, and what it starts, cannot answer. Answer from another terminal."}
-	case errors.Is(err, client.ErrNotFound):
-		return &hintError{err: err, hint: "See what is open: tgctl approvals"}
-	case errors.Is(err, client.ErrChanged):
-		return &hintError{err: err, hint: "Look at it again: tgctl approvals show " + approvalID(id)}
-	case proofHint(err) != "":
-		return &hintError{err: err, hint: proofHint(err)}
+	return withHint(about(approvalID(id), err), append([]hint{
+		{client.ErrForbidden, "An agent, and what it starts, cannot answer. Answer from another terminal."},
+		{client.ErrNotFound, "See what is open: tgctl approvals"},
+		{client.ErrChanged, "Look at it again: tgctl approvals show " + approvalID(id)},
+	}, proofHints...)...)
+}
+
+// hint is what to do about an error.
+type hint struct {
+	err  error
+	text string
+}
+
+// withHint is err with the first hint that is about it.
+func withHint(err error, hints ...hint) error {
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			return &hintError{err: err, hint: h.text}
+		}
 	}
 	return err
 }

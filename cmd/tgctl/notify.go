@@ -93,19 +93,18 @@ func (a *app) busAddress() (string, error) {
 
 // dialWaiting connects to the daemon. One that may not be started is waited for.
 func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client, error) {
-	c, err := a.dial(ctx)
-	if !a.noStart || !errors.Is(err, client.ErrNotRunning) {
-		return c, err
-	}
-	log.Info("there is no daemon; waiting for it")
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		c, err := a.dial(ctx)
+		if !a.noStart || !errors.Is(err, client.ErrNotRunning) {
+			return c, err
+		}
+		if pause == firstLook {
+			log.Info("there is no daemon; waiting for it")
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(pause):
-		}
-		if c, err := a.dialRunning(ctx); !errors.Is(err, client.ErrNotRunning) {
-			return c, err
 		}
 	}
 }

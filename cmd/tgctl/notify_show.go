@@ -181,7 +181,7 @@ func (n *notifier) dropSummary(ctx context.Context) {
 
 // tell shows a notification that asks nothing.
 func (n *notifier) tell(ctx context.Context, title, text display.Safe) {
-	note := &note{title: title, body: []noteLine{{text: text}}, urgency: urgencyNormal}
+	note := &note{title: title, body: []line{{text: text}}, urgency: urgencyNormal}
 	if _, err := n.desk.show(ctx, note, 0); err != nil {
 		n.log.Warn("what became of a press can't be shown", "what", string(title+": "+text), "err", err)
 	}

@@ -36,9 +36,9 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 		all.urgency = urgencyCritical
 	}
 	add := func(text display.Safe, strong bool) {
-		for line := range strings.SplitSeq(string(text), "\n") {
-			if line != "" {
-				all.body = append(all.body, noteLine{strong, display.Safe(line)})
+		for part := range strings.SplitSeq(string(text), "\n") {
+			if part != "" {
+				all.body = append(all.body, line{display.Safe(part), strong})
 			}
 		}
 	}
@@ -59,9 +59,9 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 		add("Too long to be approved from here: "+show, true)
 	default:
 		s.approve = true
-		all.actions = append(all.actions, action{pressApprove + ":" + s.nonce, "Approve"})
+		all.actions = append(all.actions, pressApprove+":"+s.nonce, "Approve")
 	}
-	all.actions = append(all.actions, action{pressDeny + ":" + s.nonce, "Deny"}, action{pressShow + ":" + s.nonce, "Show"})
+	all.actions = append(all.actions, pressDeny+":"+s.nonce, "Deny", pressShow+":"+s.nonce, "Show")
 	return &all
 }
 
@@ -104,19 +104,19 @@ func summaryNote(waiting []*question, others int, nonce string) *note {
 	all := &note{
 		title:   plural(len(waiting), "question waits", "questions wait"),
 		urgency: urgencyNormal, stays: true,
-		actions: []action{{pressShow + ":" + nonce, "Show"}},
+		actions: []string{pressShow + ":" + nonce, "Show"},
 	}
 	if others > 0 {
 		all.title = plural(len(waiting), "more question waits", "more questions wait")
 	}
 	const most = 3
 	for _, server := range servers[:min(most, len(servers))] {
-		all.body = append(all.body, noteLine{text: display.Count(counts[server]) + " from " + display.Fit(server, noteAbout)})
+		all.body = append(all.body, line{text: display.Count(counts[server]) + " from " + display.Fit(server, noteAbout)})
 	}
 	if rest := len(servers) - most; rest > 0 {
-		all.body = append(all.body, noteLine{text: "and from " + plural(rest, "other server", "other servers")})
+		all.body = append(all.body, line{text: "and from " + plural(rest, "other server", "other servers")})
 	}
-	all.body = append(all.body, noteLine{strong: true, text: "Answer them in a terminal: tgctl approvals watch"})
+	all.body = append(all.body, line{strong: true, text: "Answer them in a terminal: tgctl approvals watch"})
 	return all
 }
 

@@ -162,30 +162,34 @@ func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.C
 	if err != nil {
 		return presenceFailure(err)
 	}
-	t, err := openTerminal()
+	t, err := a.openHidden()
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	if err := a.hideMemory(); err != nil {
-		return fmt.Errorf("keep other programs from reading what you type: %w", err)
-	}
 	return presenceFailure(do(ctx, c, t, st))
+}
+
+// openHidden opens the terminal, and hides what will be typed there from other
+// programs.
+func (a *app) openHidden() (*secretTerminal, error) {
+	t, err := openTerminal()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.hideMemory(); err != nil {
+		t.close()
+		return nil, fmt.Errorf("keep other programs from reading what you type: %w", err)
+	}
+	return t, nil
 }
 
 // presenceFailure says what to do about an error.
 func presenceFailure(err error) error {
-	switch {
-	case errors.Is(err, client.ErrForbidden):
-		return &hintError{err: err, hint: "An agent, and what it starts, cannot do that. Use another terminal."}
-	case errors.Is(err, client.ErrEnrolled):
-		return &hintError{err: err, hint: "To change it: tgctl presence rotate"}
-	case errors.Is(err, client.ErrNotEnrolled):
-		return &hintError{err: err, hint: "Set it up: tgctl presence enrol"}
-	case errors.Is(err, client.ErrLockedOut):
-		return &hintError{err: err, hint: "Wait, then try again. See: tgctl presence status"}
-	case errors.Is(err, client.ErrProofWrong):
-		return &hintError{err: err, hint: "Nothing was changed. If the secret is lost: tgctl presence remove --forgotten"}
-	}
-	return err
+	return withHint(err,
+		hint{client.ErrForbidden, "An agent, and what it starts, cannot do that. Use another terminal."},
+		hint{client.ErrEnrolled, "To change it: tgctl presence rotate"},
+		hint{client.ErrNotEnrolled, "Set it up: tgctl presence enrol"},
+		hint{client.ErrLockedOut, "Wait, then try again. See: tgctl presence status"},
+		hint{client.ErrProofWrong, "Nothing was changed. If the secret is lost: tgctl presence remove --forgotten"})
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -89,10 +89,7 @@ func newRow(q *pb.Approval) *openRow {
 		call: clipped(callName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
 		workflow: strings.Clone(q.GetWorkflow()), grave: isGrave(q.GetFacts()), proof: needsProof(q),
 	}
-	params := argumentsOf(q.GetMethod(), q.GetArguments())
-	if params == nil {
-		params = q.GetArguments()
-	}
+	params := shownParams(q)
 	r.size = max(len(params), int(min(q.GetArgumentsBytes(), math.MaxInt32)))
 	if r.size <= rowParams && q.GetArgumentsBytes() == 0 {
 		r.params = slices.Clone(params)
@@ -254,13 +251,13 @@ func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) {
 
 // failureLine says in one line why a question could not be read or answered.
 func failureLine(id string, err error) display.Safe {
-	err = approvalFailure(id, err)
-	line := fmt.Sprint(err)
-	if hint, ok := err.(*hintError); ok {
-		line += ". " + hint.hint
+	if exitCode(err) == exitNotRunning {
+		return display.Name(approvalID(id)) + ": no answer from the daemon; see whether it is still listed (" + display.Text(client.ErrNotRunning.Error()) + ")"
 	}
-	if code := exitCode(err); code == exitNotRunning {
-		line = approvalID(id) + ": no answer from the daemon; see whether it is still listed (" + client.ErrNotRunning.Error() + ")"
+	err = approvalFailure(id, err)
+	line := err.Error()
+	if hint := new(hintError); errors.As(err, &hint) {
+		line += ". " + hint.hint
 	}
 	return clipped(display.Text(line))
 }

@@ -133,7 +133,7 @@ func (q *queue) layout() {
 		add(editedLines(d.question, d.edit, q.width))
 	}
 	if len(d.question.GetArguments()) > 0 {
-		add(paramsLines(d.question.GetArguments(), q.width))
+		add(jsonLines("params", d.question.GetArguments(), q.width))
 	}
 	if d.past != nil {
 		add([]display.Safe{""})

@@ -121,7 +121,7 @@ func (q *queue) detailFoot() []line {
 		}
 		return []line{{text: "Approve " + id + " and grant that? y/N", strong: true}, {text: below}}
 	case d.ask == askGrant:
-		return []line{{text: "row " + display.Count(d.grant.at+1) + " of " + display.Count(d.grant.rows())}, q.keysLine("up/down row   left/right choose   or type   enter go on   esc back", "up/down  left/right  enter  esc")}
+		return []line{{text: "row " + display.Count(d.grant.at+1) + " of " + display.Count(len(d.grant.rows()))}, q.keysLine("up/down row   left/right choose   or type   enter go on   esc back", "up/down  left/right  enter  esc")}
 	case d.ask == askProof:
 		return []line{
 			{text: "It needs your passphrase. In a shell:", strong: true},

@@ -143,7 +143,7 @@ var mayImport = map[string][]string{
 	"cmd/tgctl/internal/pbjson": {json, protobuf},
 
 	// Slack is a surface: no other package knows it.
-	"cmd/tgctl/slack":           {sys, slackgo, ws, proto, "client", "client/inbox", "internal/display", "internal/secret"},
+	"cmd/tgctl/slack":           {sys, slackgo, ws, sync, proto, "client", "client/inbox", "internal/display", "internal/secret"},
 	"cmd/tgctl/slack/fakeslack": {ws},
 }
 

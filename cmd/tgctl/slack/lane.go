@@ -6,10 +6,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	api "github.com/slack-go/slack"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
@@ -67,23 +67,13 @@ func (l *lane) rouse() {
 
 // deliver runs every lane until ctx ends, or a token is refused.
 func (a *app) deliver(ctx context.Context) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var work sync.WaitGroup
-	defer work.Wait()
+	lanes, ctx := errgroup.WithContext(ctx)
 	for {
 		select {
 		case l := <-a.grow:
-			work.Go(func() {
-				if err := l.run(ctx); err != nil {
-					stop(err)
-				}
-			})
+			lanes.Go(func() error { return l.run(ctx) })
 		case <-ctx.Done():
-			if cause := context.Cause(ctx); lasting(cause) {
-				return cause
-			}
-			return nil
+			return lanes.Wait()
 		}
 	}
 }

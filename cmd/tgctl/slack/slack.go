@@ -20,8 +20,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -78,28 +79,14 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var work sync.WaitGroup
-	failed := make(chan error, 3*len(apps))
+	work, ctx := errgroup.WithContext(ctx)
 	for _, a := range apps {
 		defer a.memory.close()
 		for _, part := range []func(context.Context) error{a.follow, a.listen, a.deliver} {
-			work.Go(func() {
-				if err := part(ctx); err != nil {
-					failed <- err
-					stop()
-				}
-			})
+			work.Go(func() error { return part(ctx) })
 		}
 	}
-	work.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return work.Wait()
 }
 
 var errNoWorkflow = &Problem{
