@@ -23,11 +23,11 @@ func (c *Client) RunAgent(ctx context.Context, req *pb.RunAgentRequest) iter.Seq
 // events go on until it has ended.
 func (c *Client) CancelRun(ctx context.Context, id string) error {
 	_, err := c.agents.Cancel(ctx, &pb.CancelRunRequest{Id: id})
-	return FromStatus(err)
+	return err
 }
 
 // ListAgents returns the agents of the configuration in force, by name.
 func (c *Client) ListAgents(ctx context.Context) ([]*pb.Agent, error) {
 	out, err := c.agents.List(ctx, &pb.ListAgentsRequest{})
-	return out.GetAgents(), FromStatus(err)
+	return out.GetAgents(), err
 }

@@ -151,6 +151,7 @@ func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOp
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(), // a call is made once: the daemon decides what repeating means
 		grpc.WithIdleTimeout(0),
+		grpc.WithChainUnaryInterceptor(callErrors),
 		// A fixed window switches off the estimate of the line's capacity, which
 		// would send a ping along with every few messages.
 		grpc.WithInitialWindowSize(Window), grpc.WithInitialConnWindowSize(Window),

@@ -48,8 +48,7 @@ func (e *Explaining) Close() { e.cancel() }
 
 // TestPolicies holds a configuration to files of expected verdicts.
 func (c *Client) TestPolicies(ctx context.Context, req *pb.TestPoliciesRequest) (*pb.TestPoliciesResponse, error) {
-	out, err := c.policies.Test(ctx, req)
-	return out, FromStatus(err)
+	return c.policies.Test(ctx, req)
 }
 
 // Backtest judges the calls on record once more, and yields first what they are

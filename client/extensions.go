@@ -13,8 +13,7 @@ import (
 // answer comes when it can be talked to, or says why it can't. [ErrNotFound] says
 // that none of that kind and name is kept, [ErrForbidden] that this caller may not.
 func (c *Client) RestartProcess(ctx context.Context, req *pb.RestartProcessRequest) (*pb.RestartProcessResponse, error) {
-	out, err := c.processes.Restart(ctx, req)
-	return out, FromStatus(err)
+	return c.processes.Restart(ctx, req)
 }
 
 // Logs yields what a program that the daemon keeps wrote to its standard error,
@@ -29,34 +28,30 @@ func (c *Client) Logs(ctx context.Context, req *pb.LogsRequest) iter.Seq2[*pb.Lo
 // ListExtensions returns the extensions that are installed, by name.
 func (c *Client) ListExtensions(ctx context.Context) ([]*pb.Extension, error) {
 	out, err := c.extensions.List(ctx, &pb.ListExtensionsRequest{})
-	return out.GetExtensions(), FromStatus(err)
+	return out.GetExtensions(), err
 }
 
 // GetExtension returns one of them, [ErrNotFound] when none has that name.
 func (c *Client) GetExtension(ctx context.Context, name string) (*pb.Extension, error) {
-	out, err := c.extensions.Get(ctx, &pb.GetExtensionRequest{Name: name})
-	return out, FromStatus(err)
+	return c.extensions.Get(ctx, &pb.GetExtensionRequest{Name: name})
 }
 
 // LookExtension says what the folder dir, an absolute path, would install. When its
 // manifest is not valid the error's Diagnostics say what is wrong with it.
 func (c *Client) LookExtension(ctx context.Context, dir string) (*pb.LookExtensionResponse, error) {
-	out, err := c.extensions.Look(ctx, &pb.LookExtensionRequest{Dir: dir})
-	return out, FromStatus(err)
+	return c.extensions.Look(ctx, &pb.LookExtensionRequest{Dir: dir})
 }
 
 // InstallExtension installs what LookExtension has shown: [ErrChanged] says that
 // the folder holds something else by now, [ErrForbidden] that this caller may not.
 func (c *Client) InstallExtension(ctx context.Context, req *pb.InstallExtensionRequest) (*pb.Extension, error) {
-	out, err := c.extensions.Install(ctx, req)
-	return out, FromStatus(err)
+	return c.extensions.Install(ctx, req)
 }
 
 // RemoveExtension stops an extension and takes it away, and returns what stays.
 // [ErrNotFound] and [ErrForbidden] are as elsewhere.
 func (c *Client) RemoveExtension(ctx context.Context, req *pb.RemoveExtensionRequest) (*pb.RemoveExtensionResponse, error) {
-	out, err := c.extensions.Remove(ctx, req)
-	return out, FromStatus(err)
+	return c.extensions.Remove(ctx, req)
 }
 
 // Invoke runs a command of an extension and yields what it says; the last event
@@ -70,12 +65,12 @@ func (c *Client) Invoke(ctx context.Context, req *pb.InvokeRequest) iter.Seq2[*p
 // ExtensionConfig returns the configuration of an extension, by key.
 func (c *Client) ExtensionConfig(ctx context.Context, name string) ([]*pb.ExtensionValue, error) {
 	out, err := c.extensions.GetConfig(ctx, &pb.GetExtensionConfigRequest{Name: name})
-	return out.GetValues(), FromStatus(err)
+	return out.GetValues(), err
 }
 
 // SetExtensionConfig sets one value, and returns all of them as they are then.
 // [ErrInvalid] says that it can't be one, [ErrForbidden] that this caller may not.
 func (c *Client) SetExtensionConfig(ctx context.Context, req *pb.SetExtensionConfigRequest) ([]*pb.ExtensionValue, error) {
 	out, err := c.extensions.SetConfig(ctx, req)
-	return out.GetValues(), FromStatus(err)
+	return out.GetValues(), err
 }

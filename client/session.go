@@ -111,7 +111,7 @@ func (s *Session) Amend(ctx context.Context, files []*pb.ConfigFile, ungoverned 
 	defer s.specs.Unlock()
 	_, err := s.client.sessions.Amend(ctx, &pb.AmendSessionRequest{Id: s.spec.GetId(), Files: files, Ungoverned: ungoverned})
 	if err != nil {
-		return FromStatus(err)
+		return err
 	}
 	next := proto.CloneOf(s.spec)
 	next.Ungoverned = ungoverned
@@ -144,8 +144,7 @@ func (s *Session) Close(ctx context.Context) (*pb.CloseSessionResponse, error) {
 // session goes on, and its end tells the daemon to put the files back, unless
 // Finish ends it.
 func (s *Session) Drain(ctx context.Context) (*pb.CloseSessionResponse, error) {
-	out, err := s.client.sessions.Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId()})
-	return out, FromStatus(err)
+	return s.client.sessions.Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId()})
 }
 
 // Finish ends a drained session. With restored the files have been put back, and
@@ -159,7 +158,7 @@ func (s *Session) Finish(ctx context.Context, restored bool) error {
 	}
 	s.cancel(errClosed)
 	<-s.done
-	return FromStatus(err)
+	return err
 }
 
 // open opens the stream and reads the daemon's first word.
