@@ -104,13 +104,13 @@ func (a *app) decide(ctx context.Context, d *decision, ids []string) error {
 		return err
 	}
 	defer c.Close()
-	if d.from != "" && d.subject != "" {
+	ids = distinct(ids)
+	if d.subject != "" && len(ids) != 1 {
 		return &usageError{err: errors.New("--subject is for one question"), path: "tgctl approvals"}
 	}
 	if d.from != "" {
 		return a.denyFrom(ctx, c, d)
 	}
-	ids = distinct(ids)
 	terms, err := d.grant.terms()
 	if err != nil {
 		return &usageError{err: err, path: "tgctl approvals approve"}
@@ -119,9 +119,6 @@ func (a *app) decide(ctx context.Context, d *decision, ids []string) error {
 	defer d.prover.close()
 	if d.edit && (len(ids) > 1 || terms != nil) {
 		return &usageError{err: errors.New("--edit is for one question, and without a grant"), path: "tgctl approvals approve"}
-	}
-	if d.subject != "" && len(ids) > 1 {
-		return &usageError{err: errors.New("--subject is for one question"), path: "tgctl approvals"}
 	}
 	var failed error
 	for _, id := range ids {
@@ -180,9 +177,6 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	if err != nil {
 		return err
 	}
-	if d.json {
-		return a.printJSON(done)
-	}
 	return a.printDecided(d, q, edit, done)
 }
 
@@ -190,6 +184,9 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 // arguments that were put in place of those that were asked about, nil for none: a
 // decided one no longer carries its arguments.
 func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.Decided) error {
+	if d.json {
+		return a.printJSON(done)
+	}
 	ended := done.GetApproval()
 	word, then := display.Safe("approved"), display.Safe("Good for exactly this call, once. It allows nothing else, so nothing is left\nto undo.")
 	if d.answer == pb.Answer_ANSWER_DENY {
@@ -230,13 +227,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 		return nil
 	}
 	for _, q := range denied {
-		done := &pb.Decided{Approval: q}
-		if d.json {
-			err = a.printJSON(done)
-		} else {
-			err = a.printDecided(d, q, nil, done)
-		}
-		if err != nil {
+		if err := a.printDecided(d, q, nil, &pb.Decided{Approval: q}); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func (n *notifier) press(ctx context.Context, q *question, verb string) {
 	case pressShow:
 		n.openTerminal(ctx, []string{q.row.id}, "approvals", "watch", q.row.id)
 	case pressDeny:
-		n.decide(ctx, q, pb.Answer_ANSWER_DENY)
+		n.decide(ctx, q, verb, pb.Answer_ANSWER_DENY)
 	case pressApprove:
 		switch {
 		case !q.note.approve:
@@ -94,17 +94,13 @@ func (n *notifier) press(ctx context.Context, q *question, verb string) {
 			n.retire(ctx, q, "")
 			n.tell(ctx, display.Name(q.row.id)+": not approved", "That was pressed as soon as it was there. It is shown again.")
 		default:
-			n.decide(ctx, q, pb.Answer_ANSWER_APPROVE)
+			n.decide(ctx, q, verb, pb.Answer_ANSWER_APPROVE)
 		}
 	}
 }
 
 // decide answers a question with what its notification showed.
-func (n *notifier) decide(ctx context.Context, q *question, answer pb.Answer) {
-	verb := pressApprove
-	if answer == pb.Answer_ANSWER_DENY {
-		verb = pressDeny
-	}
+func (n *notifier) decide(ctx context.Context, q *question, verb string, answer pb.Answer) {
 	// An answer that is on its way is waited for, also when we are told to stop.
 	_, err := inbox.Decide(context.WithoutCancel(ctx), n.client,
 		&pb.Decision{Id: q.row.id, Subject: q.row.subject, Answer: answer, Surface: desktopSurface})

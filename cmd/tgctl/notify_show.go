@@ -155,10 +155,7 @@ func (n *notifier) summarise(ctx context.Context, waiting []*question) error {
 	s := summary{shown: shown{nonce: rand.Text(), at: n.now()}, of: ids}
 	replaced := uint32(0)
 	if old := n.summary; old != nil {
-		if slices.Equal(old.of, ids) {
-			return nil
-		}
-		if !n.due(old.at.Add(summaryPause)) {
+		if slices.Equal(old.of, ids) || !n.due(old.at.Add(summaryPause)) {
 			return nil
 		}
 		replaced = old.id

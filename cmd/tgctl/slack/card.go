@@ -18,24 +18,28 @@ import (
 // card is one question: as the daemon knows it, and as Slack shows it. The app's
 // mutex guards it.
 type card struct {
-	id, subject string // subject in hex
-	flow        *pb.PolicyWorkflow
-	asked       string       // the channel, as the configuration named it
-	q           *pb.Approval // as the daemon told last; nil before it did
-	gone        bool         // the daemon does not know it any more
+	message
+	flow *pb.PolicyWorkflow // nil: it does not ask with this app any more
+	q    *pb.Approval       // as the daemon told last; nil before it did
+	gone bool               // the daemon does not know it any more
 
-	channel, ts, thread string // of its message, as Slack names them; no ts before it is posted
-	shown               string // digest of what was sent last
-	dirty               bool   // it may be another message by now
-	unsure              bool   // it may have been posted without our hearing of it
-	plain               bool   // Slack did not take its values
-	tries               int    // how often Slack refused to change its message
+	dirty  bool // it may be another message by now
+	unsure bool // it may have been posted without our hearing of it
+	plain  bool // Slack did not take its values
+	tries  int  // how often Slack refused to change its message
+}
+
+// newCard makes the card of an open question that w asks.
+func newCard(q *pb.Approval, w *pb.PolicyWorkflow) *card {
+	return &card{flow: w, q: q, message: message{
+		ID: q.GetId(), Subject: hex.EncodeToString(q.GetSubject()), Workflow: w.GetName(), Asked: w.GetSlack().GetChannel(),
+	}}
 }
 
 // keyOf is what the card of q is known by, and its buttons name.
 func keyOf(q *pb.Approval) string { return q.GetId() + " " + hex.EncodeToString(q.GetSubject()) }
 
-func (c *card) key() string { return c.id + " " + c.subject }
+func (c *card) key() string { return c.ID + " " + c.Subject }
 
 func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN }
 
@@ -107,7 +111,7 @@ func (a *app) told(ctx context.Context, q *pb.Approval) error {
 		if err != nil || !ok {
 			return err
 		}
-		c = &card{id: q.GetId(), subject: hex.EncodeToString(q.GetSubject()), flow: flow, asked: flow.GetSlack().GetChannel()}
+		c = newCard(q, flow)
 	}
 	if err := a.fill(ctx, c, q); err != nil {
 		return err
@@ -127,7 +131,7 @@ func (a *app) told(ctx context.Context, q *pb.Approval) error {
 	}
 	c.dirty, c.tries = true, 0
 	a.cards[c.key()] = c
-	a.lane(c.asked).rouse()
+	a.lane(c.Asked).rouse()
 	return nil
 }
 
@@ -173,19 +177,17 @@ func (a *app) recall(flows map[string]*pb.PolicyWorkflow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, m := range a.memory.kept {
-		c := &card{
-			id: m.ID, subject: m.Subject, flow: flows[m.Workflow], asked: m.Asked, channel: m.Channel, ts: m.TS, thread: m.Thread, shown: m.Shown, unsure: m.TS == "",
-		}
-		if c.flow == nil || tokensOf(c.flow) != a.names {
-			c.flow = &pb.PolicyWorkflow{Name: m.Workflow}
+		c := &card{message: m, unsure: m.TS == ""}
+		if w := flows[m.Workflow]; tokensOf(w) == a.names {
+			c.flow = w
 		}
 		for _, old := range a.cards {
-			if old.id == c.id { // from before the daemon lost its memory
+			if old.ID == c.ID { // from before the daemon lost its memory
 				old.gone, old.dirty = true, true
 			}
 		}
 		a.cards[c.key()] = c
-		a.lane(c.asked)
+		a.lane(c.Asked)
 	}
 }
 
@@ -193,8 +195,8 @@ func (a *app) recall(flows map[string]*pb.PolicyWorkflow) {
 func (a *app) messages() []message {
 	var all []message
 	for _, c := range a.cards {
-		if c.ts != "" || c.unsure {
-			all = append(all, message{c.id, c.subject, c.flow.GetName(), c.asked, c.channel, c.ts, c.thread, c.shown})
+		if c.TS != "" || c.unsure {
+			all = append(all, c.message)
 		}
 	}
 	slices.SortFunc(all, func(x, y message) int { return cmp.Or(cmp.Compare(x.TS, y.TS), cmp.Compare(x.ID, y.ID)) })

@@ -45,7 +45,7 @@ func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 		}
 		return
 	}
-	id := display.Name(ans.c.id)
+	id := display.Name(ans.c.ID)
 	yes := ans.answer == pb.Answer_ANSWER_APPROVE
 	switch {
 	case ans.unasked != nil:
@@ -107,7 +107,7 @@ func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, d
 		return nil, "its button is not that of the question in the message"
 	}
 	ans.c = *c
-	flow, ok, err := a.flow(ctx, c.flow.GetName())
+	flow, ok, err := a.flow(ctx, c.Workflow)
 	if ok {
 		ans.c.flow = flow
 	}
@@ -149,10 +149,10 @@ func (a *app) look(channel, ts, value string) (found *card, underway bool, noted
 	defer a.mu.Unlock()
 	for _, c := range a.cards {
 		switch {
-		case c.ts != "" && c.channel == channel && c.ts == ts:
+		case c.TS != "" && c.Channel == channel && c.TS == ts:
 			copied := *c
 			return &copied, false, a.noted
-		case c.ts == "" && c.unsure && c.key() == value:
+		case c.TS == "" && c.unsure && c.key() == value:
 			underway = true
 		}
 	}
@@ -170,9 +170,10 @@ func (a *app) stale(ctx context.Context, channel, ts, value string) display.Safe
 	if flow, ok, err := a.flow(ctx, q.GetWorkflow()); err == nil && ok {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		c := &card{id: id, subject: hex.EncodeToString(q.GetSubject()), flow: flow, asked: flow.GetSlack().GetChannel(), q: q, channel: channel, ts: ts, dirty: true}
+		c := newCard(q, flow)
+		c.Channel, c.TS, c.dirty = channel, ts, true
 		a.cards[value+" "+ts] = c
-		a.lane(c.asked).rouse()
+		a.lane(c.Asked).rouse()
 	}
 	return "it came too late, " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
 }
@@ -187,10 +188,10 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 	input.Multiline, input.MaxLength = true, reasonMost
 	block := api.NewInputBlock(reasonID, plain("Reason, told to the agent"), nil, input)
 	block.Optional = true
-	id := display.Name(ans.c.id)
+	id := display.Name(ans.c.ID)
 	_, err := a.slack.OpenViewContext(ctx, ans.trigger, api.ModalViewRequest{
 		Type: api.VTModal, CallbackID: denyView, Title: plain("Deny " + escaped(id, 16)), Submit: plain("Deny"), Close: plain("Back"),
-		PrivateMetadata: strings.Join([]string{ans.c.channel, ans.c.ts, ans.c.id, ans.c.subject}, " "),
+		PrivateMetadata: strings.Join([]string{ans.c.Channel, ans.c.TS, ans.c.ID, ans.c.Subject}, " "),
 		Blocks:          api.Blocks{BlockSet: []api.Block{block}},
 	})
 	if err != nil {
@@ -202,13 +203,13 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 // decide has the daemon decide what was pressed, and tells who pressed it if nothing
 // came of it.
 func (a *app) decide(ctx context.Context, ans *answer) {
-	id := display.Name(ans.c.id)
-	subject, err := hex.DecodeString(ans.c.subject)
+	id := display.Name(ans.c.ID)
+	subject, err := hex.DecodeString(ans.c.Subject)
 	if err != nil {
 		return // it was made by us
 	}
 	done, err := inbox.Decide(ctx, a.o.Gate, &pb.Decision{
-		Id: ans.c.id, Subject: subject, Answer: ans.answer, Note: ans.note, Surface: surface, Approver: ans.user,
+		Id: ans.c.ID, Subject: subject, Answer: ans.answer, Note: ans.note, Surface: surface, Approver: ans.user,
 	})
 	q := done.GetApproval()
 	if q != nil {
@@ -232,11 +233,11 @@ func (a *app) decide(ctx context.Context, ans *answer) {
 
 // unanswered tells somebody why what was pressed does not count.
 func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
-	id := display.Name(ans.c.id)
+	id := display.Name(ans.c.ID)
 	a.o.Say("%s: the answer of %s does not count: %s", id, display.Name(ans.user), display.Text(err.Error()))
 	switch {
 	case errors.Is(err, client.ErrForbidden) && !ans.approver:
-		a.reply(ctx, ans, "You are none of those who answer what "+code(display.Name(ans.c.flow.GetName()), 80)+" asks, so nothing came of that. It is written down.")
+		a.reply(ctx, ans, "You are none of those who answer what "+code(display.Name(ans.c.Workflow), 80)+" asks, so nothing came of that. It is written down.")
 	case errors.Is(err, client.ErrNotRunning):
 		a.reply(ctx, ans, "ThoughtGate is not running at the moment, so nothing came of that. "+code(id, 40)+" is still open; press again in a while.")
 	default:
@@ -246,5 +247,5 @@ func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
 
 // reply tells who pressed a button, and nobody else.
 func (a *app) reply(ctx context.Context, ans *answer, text string) {
-	a.whisper(ctx, ans.c.channel, ans.c.thread, ans.user, text)
+	a.whisper(ctx, ans.c.Channel, ans.c.Thread, ans.user, text)
 }

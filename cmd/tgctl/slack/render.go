@@ -48,13 +48,13 @@ func (p *post) digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// message lays out a card: the question with its buttons while it is open, and
+// post lays out a card: the question with its buttons while it is open, and
 // what became of it afterwards.
-func (c *card) message(sheet Sheet) *post {
-	id := display.Name(c.id)
+func (c *card) post(sheet Sheet) *post {
+	id := display.Name(c.ID)
 	p := &post{text: "ThoughtGate asks " + escaped(id, 40) + ": " + escaped(sheet.Call, callMost)}
 	p.add(api.NewHeaderBlock(api.NewTextBlockObject(api.PlainTextType, "Question "+escaped(id, headerMost-20), false, false)))
-	if c.open() && c.thread == "" {
+	if c.open() && c.Thread == "" {
 		p.mention(c.flow)
 	}
 	rows := []string{code(sheet.Call, callMost)}
@@ -73,7 +73,7 @@ func (c *card) message(sheet Sheet) *post {
 	if cut = cut || used > rowsMost; cut {
 		rows = append(rows, "_Not all is shown here:_ "+code("tgctl approvals show "+id, 100))
 	}
-	rows = append(rows, "*digest:* "+code(display.Safe(c.subject), 80))
+	rows = append(rows, "*digest:* "+code(display.Safe(c.Subject), 80))
 	p.add(section(strings.Join(rows, "\n")))
 	if c.open() {
 		cut = c.values(p, sheet.Values) || cut
@@ -106,7 +106,7 @@ func (c *card) values(p *post, raw []byte) bool {
 	if len(raw) == 0 {
 		return false
 	}
-	show := code("tgctl approvals show "+display.Name(c.id), 100)
+	show := code("tgctl approvals show "+display.Name(c.ID), 100)
 	size := string(display.Count(len(raw))) + " bytes"
 	if n := c.q.GetArgumentsBytes(); n > 0 {
 		p.add(section("*values,* " + string(display.Count(int(min(n, math.MaxInt32)))) + " bytes: they could not be read here. See them in a terminal: " + show))
@@ -134,7 +134,7 @@ func (c *card) values(p *post, raw []byte) bool {
 // ask adds until when the question is open, and the buttons. cut says that not all
 // of it is shown.
 func (c *card) ask(p *post, sheet Sheet, cut bool) {
-	id := display.Name(c.id)
+	id := display.Name(c.ID)
 	lines := []string{"Open until " + moment(c.q.GetExpires().AsTime()) + "."}
 	approvable := c.approvable()
 	switch {

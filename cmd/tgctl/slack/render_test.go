@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
@@ -23,7 +22,7 @@ func laid(q *pb.Approval) *card {
 	flow := &pb.PolicyWorkflow{Name: "ops", Surfaces: []string{"slack"}, Slack: &pb.SlackDestination{
 		Channel: "ops", Mention: []string{"here", "S0OPS", "U0ANN"}, Approvers: []string{"U0ANN"},
 	}}
-	return &card{id: q.GetId(), subject: hex.EncodeToString(q.GetSubject()), flow: flow, asked: "ops", q: q}
+	return newCard(q, flow)
 }
 
 func readable(t *testing.T, p *post) string {
@@ -61,7 +60,7 @@ func TestMessages(t *testing.T) {
 		{"presence", func(c *card) { c.flow.Require = levelPresence }},
 		{"presence-by-risk", func(c *card) { c.q.Level = "presence" }},
 		{"no-yes", func(c *card) { c.flow.Surfaces = []string{"terminal"} }},
-		{"thread", func(c *card) { c.thread = "1.2" }},
+		{"thread", func(c *card) { c.Thread = "1.2" }},
 		{"unsure", func(c *card) { c.unsure = true }},
 		{"plain", func(c *card) { c.plain = true }},
 		{"approved", func(c *card) {
@@ -82,7 +81,7 @@ func TestMessages(t *testing.T) {
 			if test.change != nil {
 				test.change(c)
 			}
-			p := c.message(sheet(c.q))
+			p := c.post(sheet(c.q))
 			golden(t, test.name+".json", readable(t, p))
 			within(t, p)
 		})
@@ -208,7 +207,7 @@ func TestAnyMessageKeepsToTheLimits(t *testing.T) {
 		if r.IntN(4) == 0 {
 			q.State, q.Decider, q.Surface = rejected, hostileText(r, 10), hostileText(r, 5)
 		}
-		within(t, c.message(sheet(q)))
+		within(t, c.post(sheet(q)))
 		if t.Failed() {
 			t.Fatalf("of %q", q.String())
 		}

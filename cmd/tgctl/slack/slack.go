@@ -16,6 +16,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +73,7 @@ const surface = "slack"
 // asks on Slack, a token that is missing or not accepted, a second process that asks
 // with the same one.
 func Run(ctx context.Context, o Options) error {
-	if o.Every <= 0 {
-		o.Every = time.Second
-	}
+	o.Every = cmp.Or(o.Every, time.Second)
 	apps, err := signInAll(ctx, &o)
 	if err != nil {
 		return err
