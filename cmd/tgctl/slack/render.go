@@ -40,10 +40,7 @@ type post struct {
 
 // digest tells whether two messages are the same.
 func (p *post) digest() string {
-	text, err := json.Marshal(p.blocks)
-	if err != nil {
-		return "" // blocks of our own making are JSON
-	}
+	text, _ := json.Marshal(p.blocks) // blocks of our own making are JSON
 	sum := sha256.Sum256(append(text, p.text...))
 	return hex.EncodeToString(sum[:16])
 }
@@ -106,21 +103,23 @@ func (c *card) values(p *post, raw []byte) bool {
 	if len(raw) == 0 {
 		return false
 	}
-	show := code("tgctl approvals show "+display.Name(c.ID), 100)
-	size := string(display.Count(len(raw))) + " bytes"
-	if n := c.q.GetArgumentsBytes(); n > 0 {
-		p.add(section("*values,* " + string(display.Count(int(min(n, math.MaxInt32)))) + " bytes: they could not be read here. See them in a terminal: " + show))
-		return true
+	show, size, hidden := code("tgctl approvals show "+display.Name(c.ID), 100), len(raw), ""
+	switch n := c.q.GetArgumentsBytes(); {
+	case n > 0:
+		size, hidden = int(min(n, math.MaxInt32)), "they could not be read here"
+	case c.plain:
+		hidden = "Slack did not take them"
 	}
-	if c.plain { // Slack would not take them
-		p.add(section("*values,* " + size + ": Slack did not take them. See them in a terminal: " + show))
+	head := "*values,* " + string(display.Count(size)) + " bytes:"
+	if hidden != "" {
+		p.add(section(head + " " + hidden + ". See them in a terminal: " + show))
 		return true
 	}
 	var lines []display.Safe
 	for line := range strings.SplitSeq(string(display.JSON(raw, valuesColumns)), "\n") {
 		lines = append(lines, display.Safe(line))
 	}
-	p.add(section("*values,* " + size + ":"))
+	p.add(section(head))
 	texts, left := fences(lines, valuesMost, valuesTexts)
 	for _, text := range texts {
 		p.add(section(text))
@@ -191,21 +190,20 @@ func (c *card) ended() string {
 
 // by says who answered, from where and when.
 func (c *card) by() string {
-	q := c.q
-	var b strings.Builder
+	q, by := c.q, ""
 	switch {
 	case q.GetApprover() != "" && isID(q.GetApprover(), "UW"):
-		b.WriteString(" by <@" + q.GetApprover() + "> on Slack")
+		by = " by <@" + q.GetApprover() + "> on Slack"
 	case q.GetDecider() != "":
-		b.WriteString(" by " + code(display.Text(q.GetDecider()), 300))
+		by = " by " + code(display.Text(q.GetDecider()), 300)
 		if q.GetSurface() != "" {
-			b.WriteString(" (" + code(display.Name(q.GetSurface()), 60) + ")")
+			by += " (" + code(display.Name(q.GetSurface()), 60) + ")"
 		}
 	}
 	if q.GetDecided() != nil {
-		b.WriteString(", " + moment(q.GetDecided().AsTime()))
+		by += ", " + moment(q.GetDecided().AsTime())
 	}
-	return b.String()
+	return by
 }
 
 // stateWord names how a question stands.

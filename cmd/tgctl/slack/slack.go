@@ -75,12 +75,14 @@ const surface = "slack"
 func Run(ctx context.Context, o Options) error {
 	o.Every = cmp.Or(o.Every, time.Second)
 	apps, err := signInAll(ctx, &o)
+	for _, a := range apps {
+		defer a.memory.close()
+	}
 	if err != nil {
 		return err
 	}
 	work, ctx := errgroup.WithContext(ctx)
 	for _, a := range apps {
-		defer a.memory.close()
 		for _, part := range []func(context.Context) error{a.follow, a.listen, a.deliver} {
 			work.Go(func() error { return part(ctx) })
 		}
@@ -93,15 +95,9 @@ var errNoWorkflow = &Problem{
 	Hint: "Give one `destination: {type: slack, ...}` in thoughtgate.yaml, then: tgctl daemon reload",
 }
 
-// signInAll signs in to every Slack app that a workflow in force names.
+// signInAll signs in to every Slack app that a workflow in force names. The caller
+// closes their memories, also beside an error.
 func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
-	defer func() {
-		if err != nil {
-			for _, a := range apps {
-				a.memory.close()
-			}
-		}
-	}()
 	flows, err := anyWorkflows(ctx, o.Gate)
 	if err != nil {
 		return nil, err
