@@ -11,7 +11,6 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/client/inbox"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) watchCmd() *cobra.Command {
@@ -92,31 +91,13 @@ type watchModel struct {
 	send   func(tea.Msg)   // safe for concurrent use, and returns when the screen has ended
 }
 
-// What the queue is told of beside events of the inbox and keys.
-type (
-	loadedMsg struct {
-		number   int
-		question *pb.Approval
-		err      error
-	}
-	recalledMsg struct {
-		number int
-		past   *past
-	}
-	answeredMsg struct {
-		decision *pb.Decision
-		done     *pb.Decided // nil when err is not
-		err      error
-	}
-	editedMsg struct {
-		asked     *pb.Approval
-		arguments []byte
-		err       error
-	}
-	secondMsg time.Time // a second has passed
-)
+// queueMsg is what became of something that the queue wished. It is called like the
+// queue's other methods, by one goroutine.
+type queueMsg func(q *queue) wish
 
-// second waits for a second, after which what the screen says of times is another.
+// secondMsg says that a second has passed: what the screen says of times is another.
+type secondMsg time.Time
+
 func second() tea.Cmd {
 	return tea.Tick(time.Second, func(now time.Time) tea.Msg { return secondMsg(now) })
 }
@@ -136,11 +117,12 @@ func (m *watchModel) read(id string, number int) tea.Msg {
 	ctx, cancel := context.WithTimeout(m.ctx, inbox.Timeout)
 	defer cancel()
 	asked, err := m.client.GetApproval(ctx, id)
+	m.send(queueMsg(func(q *queue) wish { return q.loaded(number, asked, err) }))
 	if err != nil || !isOpen(asked) {
-		return loadedMsg{number, asked, err}
+		return nil
 	}
-	m.send(loadedMsg{number, asked, nil})
-	return recalledMsg{number, readPast(ctx, m.client, asked)}
+	before := readPast(ctx, m.client, asked)
+	return queueMsg(func(q *queue) wish { return q.recalled(number, before) })
 }
 
 // Update tells the queue of msg and begins what it wishes.
@@ -159,7 +141,7 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case w.decide != nil:
 		return m, func() tea.Msg {
 			done, err := inbox.Decide(m.ctx, m.client, w.decide)
-			return answeredMsg{w.decide, done, err}
+			return queueMsg(func(q *queue) wish { return q.answered(w.decide, done, err) })
 		}
 	}
 	switch msg.(type) {
@@ -190,14 +172,8 @@ func (q *queue) told(msg tea.Msg) wish {
 		q.pasted(msg.Content)
 	case inbox.Event:
 		return q.event(msg)
-	case loadedMsg:
-		return q.loaded(msg.number, msg.question, msg.err)
-	case recalledMsg:
-		q.recalled(msg.number, msg.past)
-	case answeredMsg:
-		q.answered(msg.decision, msg.done, msg.err)
-	case editedMsg:
-		q.edited(msg.asked, msg.arguments, msg.err)
+	case queueMsg:
+		return msg(q)
 	}
 	return wish{}
 }

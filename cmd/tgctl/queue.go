@@ -218,35 +218,34 @@ func (q *queue) read() wish {
 
 // answered tells what became of an answer; err is nil when it counts, and done says
 // how.
-func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) {
-	var shown *detail
-	if q.detail != nil && q.detail.id == d.GetId() {
-		shown = q.detail
+func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) wish {
+	shown := q.detail
+	if shown != nil && shown.id != d.GetId() {
+		shown = nil
+	}
+	if shown != nil {
 		shown.sent = false
 	}
-	if err == nil {
-		word := display.Safe("approved ")
-		if d.GetAnswer() == pb.Answer_ANSWER_DENY {
-			word = "denied "
-		}
-		q.status = word + display.Name(d.GetId())
-		if d.GetEdit() != nil {
-			q.status += " with your arguments"
-		}
-		if id := done.GetGrant().GetId(); id != "" {
-			q.status += ", granted " + display.Name(id) + " (undo: tgctl grants revoke " + display.Name(id) + ")"
-		}
-		q.remove(d.GetId())
-		if shown != nil {
-			q.status += ": " + shown.title
-			q.leave()
-		}
-		return
+	if err != nil {
+		q.status = failureLine(d.GetId(), err)
+		return wish{}
 	}
-	q.status = failureLine(d.GetId(), err)
+	q.status = "approved " + display.Name(d.GetId())
+	if d.GetAnswer() == pb.Answer_ANSWER_DENY {
+		q.status = "denied " + display.Name(d.GetId())
+	}
+	if d.GetEdit() != nil {
+		q.status += " with your arguments"
+	}
+	if id := done.GetGrant().GetId(); id != "" {
+		q.status += ", granted " + display.Name(id) + " (undo: tgctl grants revoke " + display.Name(id) + ")"
+	}
+	q.remove(d.GetId())
 	if shown != nil {
-		shown.ask = askNothing
+		q.status += ": " + shown.title
+		q.leave()
 	}
+	return wish{}
 }
 
 // failureLine says in one line why a question could not be read or answered.

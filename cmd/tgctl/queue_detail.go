@@ -105,11 +105,12 @@ func (q *queue) prompt(then prompt) wish {
 }
 
 // recalled tells what went before the question that was read as number.
-func (q *queue) recalled(number int, p *past) {
+func (q *queue) recalled(number int, p *past) wish {
 	if d := q.detail; d != nil && d.number == number && d.question != nil {
 		d.past = p
 		q.layout()
 	}
+	return wish{}
 }
 
 // layout lays out the question that is shown for the width of the screen.

@@ -303,7 +303,8 @@ func TestAnswered(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScreen(120, 24, openQuestions()...)
 			s.keys("a y")
-			s.say(answeredMsg{s.wishes[len(s.wishes)-1].decide, nil, test.err})
+			decision := s.wishes[len(s.wishes)-1].decide
+			s.say(queueMsg(func(q *queue) wish { return q.answered(decision, nil, test.err) }))
 			for _, want := range test.says {
 				if !strings.Contains(s.text(), want) {
 					t.Errorf("the screen lacks %q:\n%s", want, s.text())
@@ -323,8 +324,8 @@ func TestLateReading(t *testing.T) {
 	s.keys("enter")
 	number := s.reads
 	s.keys("esc down enter")
-	s.say(loadedMsg{number, s.asked["A-2"], nil})
-	s.say(recalledMsg{number, &past{}})
+	s.load(number, s.asked["A-2"], nil)
+	s.say(queueMsg(func(q *queue) wish { return q.recalled(number, &past{}) }))
 	if shortSubject(s.detail.question.GetSubject()) != "412d3320" || s.detail.past != nil {
 		t.Errorf("shown is %s", s.detail.question.GetId())
 	}

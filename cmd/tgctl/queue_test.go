@@ -52,16 +52,21 @@ func (s *screenTest) say(msg tea.Msg) {
 	s.wishes = append(s.wishes, w)
 	if w.edit != nil {
 		arguments, err := s.editor(w.edit)
-		s.say(editedMsg{w.edit, arguments, err})
+		s.say(queueMsg(func(q *queue) wish { return q.edited(w.edit, arguments, err) }))
 	}
 	if w.read == "" {
 		return
 	}
 	if q := s.asked[w.read]; q != nil {
-		s.say(loadedMsg{s.reads, proto.CloneOf(q), nil})
+		s.load(s.reads, proto.CloneOf(q), nil)
 	} else {
-		s.say(loadedMsg{s.reads, nil, client.NewError(client.ReasonNotFound, "there is no question "+w.read)})
+		s.load(s.reads, nil, client.NewError(client.ReasonNotFound, "there is no question "+w.read))
 	}
+}
+
+// load tells the queue of a question that was read.
+func (s *screenTest) load(number int, read *pb.Approval, err error) {
+	s.say(queueMsg(func(q *queue) wish { return q.loaded(number, read, err) }))
 }
 
 func (s *screenTest) ask(q *pb.Approval) {
@@ -261,7 +266,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down left right enter esc a d g e y space end home x 7")), 0, 12).Draw(t, "keys") {
 			s.keys(key)
 			if s.detail != nil {
-				s.say(recalledMsg{s.reads, &past{}})
+				s.say(queueMsg(func(q *queue) wish { return q.recalled(s.reads, &past{}) }))
 			}
 			mustFitScreen(t, s)
 		}
