@@ -112,23 +112,23 @@ func (m *watchModel) watch() tea.Msg {
 	return nil
 }
 
-// read reads a question, and then what went before it.
-func (m *watchModel) read(id string, number int) tea.Msg {
+// read reads a question for d, and then what went before it.
+func (m *watchModel) read(d *detail) tea.Msg {
 	ctx, cancel := context.WithTimeout(m.ctx, inbox.Timeout)
 	defer cancel()
-	asked, err := m.client.GetApproval(ctx, id)
-	m.send(queueMsg(func(q *queue) wish { return q.loaded(number, asked, err) }))
+	asked, err := m.client.GetApproval(ctx, d.id)
+	m.send(queueMsg(func(q *queue) wish { return q.loaded(d, asked, err) }))
 	if err != nil || !isOpen(asked) {
 		return nil
 	}
 	before := readPast(ctx, m.client, asked)
-	return queueMsg(func(q *queue) wish { return q.recalled(number, before) })
+	return queueMsg(func(q *queue) wish { return q.recalled(d, before) })
 }
 
 // Update tells the queue of msg and begins what it wishes.
 func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	before := m.queue.width
-	w, number := m.queue.told(msg), m.queue.reads
+	w := m.queue.told(msg)
 	switch {
 	case w.quit:
 		return m, tea.Quit
@@ -136,8 +136,8 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Suspend
 	case w.edit != nil:
 		return m, m.edit(w.edit)
-	case w.read != "":
-		return m, func() tea.Msg { return m.read(w.read, number) }
+	case w.read != nil:
+		return m, func() tea.Msg { return m.read(w.read) }
 	case w.decide != nil:
 		return m, func() tea.Msg {
 			done, err := inbox.Decide(m.ctx, m.client, w.decide)

@@ -52,7 +52,6 @@ type queue struct {
 	offline  bool           // there is no daemon
 
 	detail *detail // the question that is shown in full; nil: the list is shown
-	reads  int     // how many times one was read
 }
 
 // openRow is an open question in the list.
@@ -74,7 +73,7 @@ type openRow struct {
 
 // wish is what is to be done after the queue was told something.
 type wish struct {
-	read          string // id of the question to be read
+	read          *detail // for which its question is to be read
 	decide        *pb.Decision
 	edit          *pb.Approval // the question whose arguments are to be edited
 	quit, suspend bool
@@ -190,7 +189,7 @@ func (q *queue) connected() wish {
 		q.offline, q.status = false, "connected again"
 	}
 	if q.detail != nil && q.detail.ended == "" {
-		return q.read()
+		return wish{read: q.detail} // it may have ended meanwhile
 	}
 	return wish{}
 }
@@ -206,14 +205,7 @@ func (q *queue) open(then prompt) wish {
 		return wish{}
 	}
 	q.detail = &detail{id: q.selected, title: q.rows[i].call + " on " + q.rows[i].server, expires: q.rows[i].expires, then: then}
-	return q.read()
-}
-
-// read has the question that is shown read, again if it was before.
-func (q *queue) read() wish {
-	q.reads++
-	q.detail.number = q.reads
-	return wish{read: q.detail.id}
+	return wish{read: q.detail}
 }
 
 // answered tells what became of an answer; err is nil when it counts, and done says

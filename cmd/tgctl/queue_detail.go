@@ -26,7 +26,6 @@ const (
 // subject it names, and an answer given here names that subject.
 type detail struct {
 	id       string
-	number   int // of the reading that fills it
 	title    display.Safe
 	expires  time.Time
 	then     prompt       // to be asked once the question is on the screen
@@ -52,10 +51,9 @@ type detail struct {
 // it is left: what is being typed into it would mean something else elsewhere.
 func (d *detail) end(how display.Safe) { d.ended, d.then = how, askNothing }
 
-// loaded tells of the question that was read as number, or why it could not be.
-func (q *queue) loaded(number int, read *pb.Approval, err error) wish {
-	d := q.detail
-	if d == nil || d.number != number {
+// loaded tells of the question that was read for d, or why it could not be.
+func (q *queue) loaded(d *detail, read *pb.Approval, err error) wish {
+	if q.detail != d {
 		return wish{} // it is not looked at any more
 	}
 	if err != nil {
@@ -104,9 +102,9 @@ func (q *queue) prompt(then prompt) wish {
 	return wish{}
 }
 
-// recalled tells what went before the question that was read as number.
-func (q *queue) recalled(number int, p *past) wish {
-	if d := q.detail; d != nil && d.number == number && d.question != nil {
+// recalled tells what went before the question that was read for d.
+func (q *queue) recalled(d *detail, p *past) wish {
+	if q.detail == d && d.question != nil {
 		d.past = p
 		q.layout()
 	}

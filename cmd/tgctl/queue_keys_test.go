@@ -322,10 +322,10 @@ func TestAnswered(t *testing.T) {
 func TestLateReading(t *testing.T) {
 	s := newScreen(80, 24, openQuestions()...)
 	s.keys("enter")
-	number := s.reads
+	left := s.detail
 	s.keys("esc down enter")
-	s.load(number, s.asked["A-2"], nil)
-	s.say(queueMsg(func(q *queue) wish { return q.recalled(number, &past{}) }))
+	s.load(left, s.asked["A-2"], nil)
+	s.say(queueMsg(func(q *queue) wish { return q.recalled(left, &past{}) }))
 	if shortSubject(s.detail.question.GetSubject()) != "412d3320" || s.detail.past != nil {
 		t.Errorf("shown is %s", s.detail.question.GetId())
 	}

@@ -54,19 +54,19 @@ func (s *screenTest) say(msg tea.Msg) {
 		arguments, err := s.editor(w.edit)
 		s.say(queueMsg(func(q *queue) wish { return q.edited(w.edit, arguments, err) }))
 	}
-	if w.read == "" {
+	if w.read == nil {
 		return
 	}
-	if q := s.asked[w.read]; q != nil {
-		s.load(s.reads, proto.CloneOf(q), nil)
+	if q := s.asked[w.read.id]; q != nil {
+		s.load(w.read, proto.CloneOf(q), nil)
 	} else {
-		s.load(s.reads, nil, client.NewError(client.ReasonNotFound, "there is no question "+w.read))
+		s.load(w.read, nil, client.NewError(client.ReasonNotFound, "there is no question "+w.read.id))
 	}
 }
 
-// load tells the queue of a question that was read.
-func (s *screenTest) load(number int, read *pb.Approval, err error) {
-	s.say(queueMsg(func(q *queue) wish { return q.loaded(number, read, err) }))
+// load tells the queue of a question that was read for d.
+func (s *screenTest) load(d *detail, read *pb.Approval, err error) {
+	s.say(queueMsg(func(q *queue) wish { return q.loaded(d, read, err) }))
 }
 
 func (s *screenTest) ask(q *pb.Approval) {
@@ -266,7 +266,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down left right enter esc a d g e y space end home x 7")), 0, 12).Draw(t, "keys") {
 			s.keys(key)
 			if s.detail != nil {
-				s.say(queueMsg(func(q *queue) wish { return q.recalled(s.reads, &past{}) }))
+				s.say(queueMsg(func(q *queue) wish { return q.recalled(q.detail, &past{}) }))
 			}
 			mustFitScreen(t, s)
 		}

@@ -29,8 +29,8 @@ type app struct {
 	mu    sync.Mutex // guards what follows, and every card
 	cards map[string]*card
 	lanes map[string]*lane // by channel
-	seen  envelopes
-	noted chan struct{} // closed, and made anew, when what was posted is written down
+	seen  []string         // ids of the envelopes that came last
+	noted chan struct{}    // closed, and made anew, when what was posted is written down
 }
 
 // signIn reads the tokens of a Slack app and has Slack say whose they are.

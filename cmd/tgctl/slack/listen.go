@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -164,27 +165,14 @@ func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope
 // envelopesMost is how many envelopes are remembered, to know one that comes again.
 const envelopesMost = 4096
 
-// envelopes are the ids of those that came last.
-type envelopes struct {
-	ids   map[string]bool
-	order []string
-}
-
 // first reports whether an envelope comes for the first time.
 func (a *app) first(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := &a.seen
-	if s.ids[id] {
+	if slices.Contains(a.seen, id) {
 		return false
 	}
-	if s.ids == nil {
-		s.ids = map[string]bool{}
-	}
-	s.ids[id] = true
-	if s.order = append(s.order, id); len(s.order) > envelopesMost {
-		delete(s.ids, s.order[0])
-		s.order = s.order[1:]
-	}
+	a.seen = append(a.seen, id)
+	a.seen = a.seen[max(0, len(a.seen)-envelopesMost):]
 	return true
 }
