@@ -134,10 +134,12 @@ func follow(ctx context.Context, d Daemon, events chan<- Event) {
 	pause := retryFirst
 	for ctx.Err() == nil {
 		_, err := d.Status(ctx)
-		if err == nil {
-			pause = retryFirst
+		if began := time.Now(); err == nil {
 			send(Event{Kind: Connected})
 			err = stream(ctx, d, send)
+			if time.Since(began) > retryLast { // not one that ends whatever is tried
+				pause = retryFirst
+			}
 		}
 		send(Event{Kind: Lost, Err: err})
 		select {

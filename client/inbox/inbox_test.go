@@ -276,6 +276,23 @@ func TestWatchWaits(t *testing.T) {
 	})
 }
 
+// A daemon that ends every connection at once is not asked all the time either.
+func TestWatchOfTheUseless(t *testing.T) {
+	play(t, nil, func(s *surface) {
+		s.hears(t, 0, "connected")
+		for range 600 {
+			s.goAway()
+			s.comeBack()
+			time.Sleep(100 * time.Millisecond)
+		}
+		s.alter(func() {
+			if s.statuses < 20 || s.statuses > 50 {
+				t.Errorf("asked %d times in a minute", s.statuses)
+			}
+		})
+	})
+}
+
 // What the caller knew of from before is reported when it has ended.
 func TestWatchKnown(t *testing.T) {
 	known := []*pb.Approval{{Id: "A-1", Subject: []byte("subject of A-1")}, {Id: "A-2", Subject: []byte("another")}, {Id: "A-3", Subject: []byte("subject of A-3")}}
