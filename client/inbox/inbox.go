@@ -3,7 +3,8 @@
 //
 // [Watch] reports each question that is open, each change, and each end, also of a
 // question that ended while there was no connection to the daemon. It looks for a
-// daemon that has gone until it is back. [Decide] answers a question.
+// daemon that has gone until it is back. [Decide] answers a question, and [Workflows]
+// says where an answer counts.
 //
 // What a surface keeps of a question is its own matter: an inbox remembers no more
 // than which questions may still change. A question is known by its id and its
@@ -45,6 +46,7 @@ const (
 // Daemon is what of the daemon an inbox uses. A *client.Client is one.
 type Daemon interface {
 	Status(ctx context.Context) (*pb.StatusResponse, error)
+	PolicySet(ctx context.Context) (*pb.PolicySet, error)
 	GetApproval(ctx context.Context, id string) (*pb.Approval, error)
 	WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, error]
 	Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error)
@@ -121,6 +123,19 @@ func Decide(ctx context.Context, d Daemon, answer *pb.Decision) (*pb.Decided, er
 		}
 	}
 	return done, err
+}
+
+// Workflows returns the workflows in force, by name: who is asked, where, and from which
+// surfaces an approval counts.
+func Workflows(ctx context.Context, d Daemon) (map[string]*pb.PolicyWorkflow, error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	set, err := d.PolicySet(ctx)
+	all := map[string]*pb.PolicyWorkflow{}
+	for _, w := range set.GetDetail().GetWorkflows() {
+		all[w.GetName()] = w
+	}
+	return all, err
 }
 
 // follow sends what the daemon says of questions until ctx ends.

@@ -48,6 +48,13 @@ func (f *fake) Status(context.Context) (*pb.StatusResponse, error) {
 	return &pb.StatusResponse{}, nil
 }
 
+func (f *fake) PolicySet(context.Context) (*pb.PolicySet, error) {
+	if f.away {
+		return nil, client.ErrNotRunning
+	}
+	return &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: []*pb.PolicyWorkflow{{Name: "me"}, {Name: "ops"}}}}, nil
+}
+
 func (f *fake) GetApproval(_ context.Context, id string) (*pb.Approval, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -367,5 +374,16 @@ func TestDecide(t *testing.T) {
 	f.decideErr = client.ErrForbidden
 	if done, err := Decide(t.Context(), f, &pb.Decision{Id: "A-1"}); !errors.Is(err, client.ErrForbidden) || done != nil {
 		t.Errorf("got %v, %v", done, err)
+	}
+}
+
+func TestWorkflows(t *testing.T) {
+	f := newFake()
+	if all, err := Workflows(t.Context(), f); err != nil || len(all) != 2 || all["ops"].GetName() != "ops" {
+		t.Errorf("got %v, %v", all, err)
+	}
+	f.away = true
+	if all, err := Workflows(t.Context(), f); !errors.Is(err, client.ErrNotRunning) || len(all) > 0 {
+		t.Errorf("got %v, %v", all, err)
 	}
 }

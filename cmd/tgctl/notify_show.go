@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -29,12 +30,15 @@ func (n *notifier) arrange(ctx context.Context) {
 	if !n.due(waiting[0].came.Add(gathering)) || !n.due(n.showAt) {
 		return
 	}
-	workflows := n.workflows(ctx)
+	workflows, err := inbox.Workflows(ctx, n.client)
+	if err != nil {
+		n.log.Warn("ask the daemon for its workflows; nothing can be approved from here meanwhile", "err", err)
+	}
 	waiting = slices.DeleteFunc(waiting, func(q *question) bool {
 		q.away = workflows[q.row.workflow].GetAsks() == "slack" // and not here
 		return q.away
 	})
-	if err := n.showAll(ctx, waiting, workflows); err != nil {
+	if err = n.showAll(ctx, waiting, workflows); err != nil {
 		n.log.Warn("questions can't be shown; see them with tgctl approvals", "err", err)
 		n.showAt = n.now().Add(retry)
 		n.wakeAt(n.showAt)

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 const (
@@ -194,22 +192,6 @@ func (n *notifier) state(level slog.Level, text string, args ...any) {
 		n.said = text
 		n.log.Log(context.Background(), level, text, args...)
 	}
-}
-
-// workflows are those in force, by name: what a notification may offer depends
-// on them. Without an answer nothing may be approved.
-func (n *notifier) workflows(ctx context.Context) map[string]*pb.PolicyWorkflow {
-	ctx, cancel := context.WithTimeout(ctx, inbox.Timeout)
-	defer cancel()
-	set, err := n.client.PolicySet(ctx)
-	if err != nil {
-		n.log.Warn("ask the daemon for its workflows; nothing can be approved from here meanwhile", "err", err)
-	}
-	all := map[string]*pb.PolicyWorkflow{}
-	for _, w := range set.GetDetail().GetWorkflows() {
-		all[w.GetName()] = w
-	}
-	return all
 }
 
 // leave takes every notification away and closes what is open.

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -29,12 +30,6 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// Gate is what of the daemon is used. A *client.Client is one.
-type Gate interface {
-	inbox.Daemon
-	PolicySet(ctx context.Context) (*pb.PolicySet, error)
-}
 
 // Sheet is what a person judges a question by.
 type Sheet struct {
@@ -48,7 +43,7 @@ type Row struct{ Label, Text display.Safe }
 
 // Options say with what to work. All but Every are needed.
 type Options struct {
-	Gate   Gate
+	Gate   inbox.Daemon
 	Getenv func(string) string
 	State  string                        // absolute path of a folder of our own; made with mode 0700
 	Sheet  func(*pb.Approval) Sheet      // lays out a question; safe for concurrent use
@@ -132,22 +127,17 @@ func takesYes(w *pb.PolicyWorkflow) bool {
 }
 
 // workflows reads those of the configuration in force that ask on Slack, by name.
-func workflows(ctx context.Context, g Gate) (map[string]*pb.PolicyWorkflow, error) {
-	set, err := g.PolicySet(ctx)
+func workflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkflow, error) {
+	flows, err := inbox.Workflows(ctx, g)
 	if err != nil {
 		return nil, fmt.Errorf("read which workflows ask on Slack: %w", err)
 	}
-	flows := map[string]*pb.PolicyWorkflow{}
-	for _, w := range set.GetDetail().GetWorkflows() {
-		if w.GetSlack() != nil {
-			flows[w.GetName()] = w
-		}
-	}
+	maps.DeleteFunc(flows, func(_ string, w *pb.PolicyWorkflow) bool { return w.GetSlack() == nil })
 	return flows, nil
 }
 
 // anyWorkflows is workflows, of which there must be one.
-func anyWorkflows(ctx context.Context, g Gate) (map[string]*pb.PolicyWorkflow, error) {
+func anyWorkflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkflow, error) {
 	flows, err := workflows(ctx, g)
 	if err == nil && len(flows) == 0 {
 		err = errNoWorkflow
