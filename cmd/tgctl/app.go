@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/spf13/cobra"
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/private"
 )
@@ -35,6 +36,7 @@ type app struct {
 	hideMemory func() error // keeps other programs from reading this process
 
 	noStart bool // --no-start
+	asJSON  bool // --json
 
 	machine *machine // what doctor looks at; nil: this one
 
@@ -121,6 +123,18 @@ func (a *app) dial(ctx context.Context) (*client.Client, error) {
 		return nil, err
 	}
 	return a.dialRunning(ctx)
+}
+
+// onDaemon is what a verb does that speaks to the daemon before all else.
+func (a *app) onDaemon(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.dial(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return do(cmd.Context(), c, args)
+	}
 }
 
 // dialRunning connects to the daemon and never starts one.

@@ -51,22 +51,41 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]
 		questions, err := c.ListApprovals(ctx, false)
 		for _, q := range questions {
 			about := callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
-			ids = append(ids, cobra.CompletionWithDesc(q.GetId(), string(about)))
+			ids = append(ids, described(q.GetId(), about))
 		}
 		return ids, err
 	})
 }
 
-// completeGrants offers the ids of grants in force.
-func (a *app) completeGrants(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
-		grants, err := c.ListGrants(ctx, false)
-		for _, g := range grants {
-			about := callName(g.GetMethod(), g.GetTool()) + " on " + display.Name(g.GetServer())
-			ids = append(ids, cobra.CompletionWithDesc(g.GetId(), string(about)))
+// listed completes with what the daemon lists: each as word has it, and none that is
+// empty.
+func listed[T any](a *app, list func(*client.Client, context.Context) ([]T, error), word func(T) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (words []string, err error) {
+			all, err := list(c, ctx)
+			for _, one := range all {
+				if w := word(one); w != "" {
+					words = append(words, w)
+				}
+			}
+			return words, err
+		})
+	}
+}
+
+// firstAlone completes the first argument and no other.
+func firstAlone(complete cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return ids, err
-	})
+		return complete(cmd, args, typed)
+	}
+}
+
+// described is a word that the shell completes to, with a description beside it.
+func described(word string, about display.Safe) string {
+	return cobra.CompletionWithDesc(string(display.Name(word)), string(about))
 }
 
 // completeIDs offers what a running daemon knows, and nothing without one.

@@ -19,19 +19,14 @@ import (
 const listLimit = 100
 
 func (a *app) auditCmd() *cobra.Command {
-	list := a.auditListCmd()
-	cmd := group("audit", "Read the record of what happened",
-		list, a.auditTailCmd(), a.auditShowCmd(), a.auditVerifyCmd(), a.auditExportCmd(), a.auditReportCmd())
-	cmd.Use = "audit [COMMAND]"
+	cmd := listGroup("audit", "Read the record of what happened",
+		a.auditListCmd(), a.auditTailCmd(), a.auditShowCmd(), a.auditVerifyCmd(), a.auditExportCmd(), a.auditReportCmd())
 	cmd.Long = `Each verdict is recorded before it takes effect, in a log of JSON lines in which
 every line carries the hash of the one before. Without a command, audit lists
 the newest records.`
 	cmd.Example = `  $ tgctl audit
   $ tgctl audit list --since 1d --verdict deny
   $ tgctl audit verify`
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations = list.Annotations
-	cmd.RunE = list.RunE
 	return cmd
 }
 
@@ -40,12 +35,6 @@ type auditFilter struct {
 	since, until                         string
 	server, tool, verdict, session, kind string
 	limit                                uint32
-	json                                 bool
-}
-
-func (f *auditFilter) flags(cmd *cobra.Command) {
-	jsonFlag(cmd, &f.json, record.Record{})
-	f.selectFlags(cmd)
 }
 
 func (f *auditFilter) selectFlags(cmd *cobra.Command) {
@@ -54,6 +43,12 @@ func (f *auditFilter) selectFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.verdict, "verdict", "", "only with `VERDICT`: forward, deny, hold, approved, rejected, ...")
 	cmd.Flags().StringVar(&f.session, "session", "", "only of session `ID`")
 	cmd.Flags().StringVar(&f.kind, "kind", "", "only of `KIND`: call, decision, outcome, session, attach, ...")
+}
+
+// timeFlags bound the records by their time, from since on where nothing else is said.
+func (f *auditFilter) timeFlags(cmd *cobra.Command, since string) {
+	cmd.Flags().StringVar(&f.since, "since", since, "only from `D` on")
+	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
 }
 
 // query is the filter as the daemon takes it.
@@ -68,7 +63,7 @@ func (f *auditFilter) query(now time.Time) (*pb.AuditQuery, error) {
 		}
 		at, err := parseWhen(bound.text, now)
 		if err != nil {
-			return nil, &usageError{err: fmt.Errorf("%s: %w", bound.flag, err), path: "tgctl audit list"}
+			return nil, misuse("%s: %w", bound.flag, err)
 		}
 		*bound.to = timestamppb.New(at)
 	}
@@ -90,12 +85,12 @@ is stored, byte for byte.`,
 			if err != nil {
 				return err
 			}
-			return a.printAudit(cmd.Context(), q, f.json)
+			return a.printAudit(cmd.Context(), q)
 		},
 	}
-	f.flags(cmd)
-	cmd.Flags().StringVar(&f.since, "since", "", "only from `D` on")
-	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
+	jsonFlag(cmd, &a.asJSON, record.Record{})
+	f.selectFlags(cmd)
+	f.timeFlags(cmd, "")
 	cmd.Flags().Uint32Var(&f.limit, "limit", listLimit, "only the newest `N` of them; 0 for all")
 	return cmd
 }
@@ -114,20 +109,21 @@ func (a *app) auditTailCmd() *cobra.Command {
 				return err
 			}
 			q.Follow = true
-			err = a.printAudit(cmd.Context(), q, f.json)
+			err = a.printAudit(cmd.Context(), q)
 			if cmd.Context().Err() != nil {
 				return nil // interrupted: that is how it ends
 			}
 			return err
 		},
 	}
-	f.flags(cmd)
+	jsonFlag(cmd, &a.asJSON, record.Record{})
+	f.selectFlags(cmd)
 	cmd.Flags().Uint32VarP(&f.limit, "limit", "n", 10, "begin with the newest `N`")
 	return cmd
 }
 
 // printAudit prints what q selects as it comes.
-func (a *app) printAudit(ctx context.Context, q *pb.AuditQuery, asJSON bool) error {
+func (a *app) printAudit(ctx context.Context, q *pb.AuditQuery) error {
 	c, err := a.dial(ctx)
 	if err != nil {
 		return err
@@ -142,7 +138,7 @@ func (a *app) printAudit(ctx context.Context, q *pb.AuditQuery, asJSON bool) err
 		if err != nil {
 			return err
 		}
-		if asJSON {
+		if a.asJSON {
 			if err := a.printLine(r.GetLine()); err != nil {
 				return err
 			}
@@ -158,7 +154,7 @@ func (a *app) printAudit(ctx context.Context, q *pb.AuditQuery, asJSON bool) err
 			return err
 		}
 	}
-	if none && !asJSON {
+	if none && !a.asJSON {
 		a.say("No record matches.")
 	}
 	return nil

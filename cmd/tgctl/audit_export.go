@@ -36,10 +36,10 @@ stored.`,
 				return err
 			}
 			if format != "jsonl" && format != "ocsf" {
-				return &usageError{err: fmt.Errorf("--format must be jsonl or ocsf, and is %q", format), path: cmd.CommandPath()}
+				return misuse("--format must be jsonl or ocsf, and is %q", format)
 			}
 			if values && format == "ocsf" {
-				return &usageError{err: errors.New("--values goes with --format jsonl only: events have no place for them"), path: cmd.CommandPath()}
+				return misuse("--values goes with --format jsonl only: events have no place for them")
 			}
 			return a.toFile(output, func(w io.Writer) error {
 				return a.export(cmd.Context(), q, w, format == "ocsf", values)
@@ -47,8 +47,7 @@ stored.`,
 		},
 	}
 	f.selectFlags(cmd)
-	cmd.Flags().StringVar(&f.since, "since", "", "only from `D` on")
-	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
+	f.timeFlags(cmd, "")
 	cmd.Flags().StringVar(&format, "format", "", "`FORMAT`: jsonl or ocsf")
 	cmd.Flags().BoolVar(&values, "values", false, "the values of calls, too, in lines of their own behind their records")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist, and only when all is written")
@@ -106,7 +105,7 @@ func logID(ctx context.Context, c *client.Client) (string, error) {
 	return "", errors.New("the log does not say which log it is; `tgctl audit verify` says more")
 }
 
-// toFile lets write write to a new file, or to standard output when path is empty.
+// toFile lets write write to a new file for its owner only, or to standard output when path is empty.
 // What could not be written whole is not left behind.
 func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
@@ -118,7 +117,7 @@ func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	out := bufio.NewWriter(f)
-	if err = errors.Join(write(out), out.Flush(), f.Close()); err != nil {
+	if err = errors.Join(write(out), out.Flush(), f.Sync(), f.Close()); err != nil {
 		err = errors.Join(err, os.Remove(path))
 	}
 	return err

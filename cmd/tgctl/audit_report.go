@@ -29,7 +29,7 @@ calls.`,
 				return err
 			}
 			if output == "" && a.outTerminal {
-				return &usageError{err: fmt.Errorf("a page is not for a terminal: name a file with -o, or send it elsewhere"), path: cmd.CommandPath()}
+				return misuse("a page is not for a terminal: name a file with -o, or send it elsewhere")
 			}
 			if err := a.toFile(output, func(w io.Writer) error { return a.report(cmd.Context(), q, w) }); err != nil {
 				return err
@@ -41,8 +41,7 @@ calls.`,
 		},
 	}
 	f.selectFlags(cmd)
-	cmd.Flags().StringVar(&f.since, "since", "7d", "only from `D` on")
-	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
+	f.timeFlags(cmd, "7d")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE`, which must not exist, and only when all is written")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -17,8 +18,7 @@ import (
 )
 
 func (a *app) auditShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show SEQ [flags]",
 		Short: "Show one record in full",
 		Long: `Show one record in full, with the values that stand beside it. With --json the
@@ -31,7 +31,7 @@ line.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			seq, err := strconv.ParseUint(args[0], 10, 64)
 			if err != nil || seq == 0 {
-				return &usageError{err: fmt.Errorf("%q is no number of a record", args[0]), path: cmd.CommandPath()}
+				return misuse("%q is no number of a record", args[0])
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -45,17 +45,15 @@ line.`,
 				if r.GetSeq() != seq {
 					break
 				}
-				return a.showRecord(r, asJSON)
+				return a.showRecord(r)
 			}
 			return fmt.Errorf("record %d: %w", seq, client.ErrNotFound)
 		},
-	}
-	jsonFlag(cmd, &asJSON, record.Record{})
-	return cmd
+	}, record.Record{})
 }
 
-func (a *app) showRecord(r *pb.AuditRecord, asJSON bool) error {
-	if asJSON {
+func (a *app) showRecord(r *pb.AuditRecord) error {
+	if a.asJSON {
 		if err := a.printLine(r.GetLine()); err != nil || len(r.GetValues()) == 0 {
 			return err
 		}
@@ -72,11 +70,7 @@ func (a *app) showRecord(r *pb.AuditRecord, asJSON bool) error {
 	if len(r.GetValues()) == 0 {
 		return nil
 	}
-	room := 0
-	if w := a.width(); w > 0 {
-		room = max(w-2, 20)
-	}
-	_, err = fmt.Fprintf(a.out, "values:\n  %s\n", strings.ReplaceAll(string(display.JSON(r.GetValues(), room)), "\n", "\n  "))
+	_, err = fmt.Fprintf(a.out, "values:\n  %s\n", strings.ReplaceAll(string(display.JSON(r.GetValues(), behind(2, a.width()))), "\n", "\n  "))
 	return err
 }
 
@@ -95,37 +89,25 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	s.add("verdict", display.Name(rec.Verdict)+spaced(parens(display.Name(rec.Would))))
 	s.add("gate", display.Name(rec.Gate))
 	s.add("rule", display.Text(rec.Rule))
-	for _, policy := range rec.Policies {
-		s.add("policy", display.Text(policy))
-	}
-	for _, fact := range rec.Facts {
-		s.add("fact", display.Text(fact))
-	}
-	for _, extension := range rec.Extensions {
-		s.add("extension", display.Text(extension))
-	}
+	s.add("policy", each(rec.Policies, display.Text)...)
+	s.add("fact", each(rec.Facts, display.Text)...)
+	s.add("extension", each(rec.Extensions, display.Text)...)
 	s.add("answered by", display.Name(rec.Answerer))
 	s.add("reason", display.Text(rec.Reason))
 	s.add("profile", display.Name(rec.Profile))
 	s.add("question", display.Name(rec.Approval))
-	if rec.Parked {
-		s.add("parked", "the agent was told to repeat the call")
-	}
+	s.add("parked", either(rec.Parked, "the agent was told to repeat the call", ""))
 	s.add("grant", display.Name(rec.Grant))
 	s.add("decider", display.Text(rec.Decider)+spaced(parens(display.Name(rec.Surface))))
 	s.add("approver", claimed(rec.Approver, rec.Surface))
 	s.add("level", display.Name(rec.Level))
 	peerLines(s, rec.Peer)
-	if rec.Auto {
-		s.add("approved", "by itself, because of the profile")
-	}
-	if rec.Forwarded {
-		s.add("forwarded", "yes")
-	}
+	s.add("approved", either(rec.Auto, "by itself, because of the profile", ""))
+	s.add("forwarded", either(rec.Forwarded, "yes", ""))
 	if rec.LatencyUS > 0 {
 		s.add("latency", display.Safe((time.Duration(rec.LatencyUS) * time.Microsecond).String()))
 	}
-	s.add("attachment", display.Name(rec.Attachment)+spaced(callNumber(rec.Call)))
+	s.add("attachment", display.Name(rec.Attachment)+either(rec.Call > 0, " call "+display.Count(rec.Call), ""))
 	s.add("rule set", display.Name(rec.Set))
 	s.add("written", display.Name(rec.Digest))
 	s.add("before it", display.Name(rec.Prev))
@@ -143,30 +125,16 @@ func callLine(rec *record.Record) display.Safe {
 	return line
 }
 
-func callNumber(n uint64) display.Safe {
-	if n == 0 {
-		return ""
-	}
-	return "call " + display.Count(n)
-}
-
 // peerLines lists what the kernel showed of whoever answered or asked.
 func peerLines(s *sheet, p *record.Peer) {
 	if p == nil {
 		return
 	}
-	how := display.Safe("by its number and start")
-	if p.Handle {
-		how = "by a handle of the kernel's"
-	}
+	how := either(p.Handle, "by a handle of the kernel's", "by its number and start")
 	s.add("seen as", display.Safe(fmt.Sprintf("uid %d, pid %d, started at tick %d, known ", p.UID, p.PID, p.Start))+how)
 	s.add("program", display.Text(p.Exe))
-	if p.TTY == "" {
-		s.add("terminal", "none")
-	} else {
-		s.add("terminal", display.Text(p.TTY))
-		s.add("foreground", display.Text(p.Foreground))
-	}
+	s.add("terminal", display.Text(cmp.Or(p.TTY, "none")))
+	s.add("foreground", either(p.TTY != "", display.Text(p.Foreground), ""))
 	s.add("cgroup", display.Text(p.Cgroup))
 	for i, process := range p.Above {
 		name := "below"

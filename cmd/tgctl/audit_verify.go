@@ -18,7 +18,6 @@ type verifyJSON struct {
 }
 
 func (a *app) auditVerifyCmd() *cobra.Command {
-	var asJSON bool
 	var headFile string
 	cmd := &cobra.Command{
 		Use:   "verify [FILE|DIR...] [flags]",
@@ -47,10 +46,10 @@ record.`,
 			if err != nil {
 				return err
 			}
-			return a.printReport(&report, asJSON)
+			return a.printReport(&report)
 		},
 	}
-	jsonFlag(cmd, &asJSON, verifyJSON{})
+	jsonFlag(cmd, &a.asJSON, verifyJSON{})
 	cmd.Flags().StringVar(&headFile, "head", "", "the log must contain the heads in `FILE`, kept where nobody could change it (audit.heads)")
 	return cmd
 }
@@ -70,8 +69,8 @@ func verifyOptions(headFile string) (record.VerifyOptions, error) {
 	return record.VerifyOptions{Heads: heads}, nil
 }
 
-func (a *app) printReport(r *record.Report, asJSON bool) error {
-	if asJSON {
+func (a *app) printReport(r *record.Report) error {
+	if a.asJSON {
 		if err := a.printJSON(verifyJSON{r.Bad == nil, *r}); err != nil {
 			return err
 		}
@@ -79,7 +78,7 @@ func (a *app) printReport(r *record.Report, asJSON bool) error {
 	if r.Bad != nil {
 		return &exitError{code: exitCheck, err: fmt.Errorf("not as it was written: %w", r.Bad)}
 	}
-	if asJSON {
+	if a.asJSON {
 		return nil
 	}
 	fmt.Fprintf(a.out, "verified: %s in %s, log %s\n", plural(r.Records, "record", "records"), plural(r.Segments, "segment", "segments"), display.Name(r.Log))

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
-	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -51,21 +51,15 @@ When it cannot start, what it said is printed.`,
 }
 
 func (a *app) daemonReloadCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "reload [flags]",
 		Short: "Put the configuration on disk in force",
 		Long: `Read the configuration and its policies again and put them in force as a whole,
 or say what is wrong with them and leave things as they were. Starts the daemon
 when it is not running.`,
 		Example: `  $ tgctl policy check && tgctl daemon reload`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context()) // one that is started now puts it in force as well
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			out, err := c.Reload(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			out, err := c.Reload(ctx)
 			var wrong *client.Error
 			if errors.As(err, &wrong) && len(wrong.Diagnostics) > 0 {
 				if err := printDiagnostics(a.err, wrong.Diagnostics, a.width()); err != nil {
@@ -76,22 +70,14 @@ when it is not running.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.printJSON(out)
 			}
 			if err := printDiagnostics(a.err, out.GetWarnings(), a.width()); err != nil {
 				return err
 			}
-			set := out.GetSet()
-			name := display.Text(set.GetSource())
-			if name == "" {
-				name = "the built-in default"
-			}
-			a.say("In force: %s, profile %s, %s, %s.", name, display.Name(set.GetProfile()),
-				plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+			a.say("In force: %s, %s.", sourceName(out.GetSet().GetSource()), inShort(out.GetSet()))
 			return nil
-		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.ReloadResponse{})
-	return cmd
+		}),
+	}, &pb.ReloadResponse{})
 }

@@ -87,12 +87,12 @@ func (a *app) inForceApart(ctx context.Context, st service.State, paths sock.Pat
 // wouldStart reports what would keep the daemon from starting: that its program is
 // not there, or refuses its configuration.
 func (a *app) wouldStart(ctx context.Context, program, config string) error {
-	found, err := a.checkWith(ctx, program, config, daemonEnv(a.environ()))
+	found, err := checkWith(ctx, program, config, daemonEnv(a.environ()))
 	if err != nil {
 		return &hintError{err: err, hint: "Nothing was stopped."}
 	}
-	if countErrors(found.problems) > 0 {
-		if err := printDiagnostics(a.err, found.problems, a.width()); err != nil {
+	if countErrors(found.GetProblems()) > 0 {
+		if err := printDiagnostics(a.err, found.GetProblems(), a.width()); err != nil {
 			return err
 		}
 		return &hintError{err: errors.New("the configuration has errors; nothing was stopped"), hint: "Correct it, and check with `tgctl policy check`."}

@@ -24,8 +24,7 @@ type daemonJSON struct {
 }
 
 func (a *app) daemonStatusCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say how the daemon is run, and by what",
 		Long: `Say whether the daemon runs, in which version, who starts it, from which unit or
@@ -36,7 +35,7 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, st, none := a.service(cmd.Context())
 			s, err := a.statusUnlessAsleep(cmd.Context(), st)
-			if asJSON {
+			if a.asJSON {
 				if perr := a.printJSON(daemonToJSON(s, st, none)); perr != nil || !errors.Is(err, client.ErrNotRunning) {
 					return errors.Join(perr, err)
 				}
@@ -44,9 +43,7 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 			}
 			return errors.Join(a.printSheet(a.daemonSheet(s, st, none)), err)
 		},
-	}
-	jsonFlag(cmd, &asJSON, daemonJSON{})
-	return cmd
+	}, daemonJSON{})
 }
 
 // statusUnlessAsleep asks the daemon, unless that would start it: the service
@@ -70,12 +67,7 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 	out := &sheet{}
 	switch {
 	case s != nil:
-		out.add("daemon", "running since "+display.Moment(s.GetStarted().AsTime(), a.now())+", pid "+display.Safe(strconv.Itoa(int(s.GetPid()))))
-		out.add("version", display.Name(s.GetBuild()))
-		if what := versionSkew(s.GetBuild()); what != "" {
-			out.add("", what)
-			a.skew.told()
-		}
+		a.addRunning(out, s, "")
 	case st.PID != 0:
 		out.add("daemon", "pid "+display.Safe(strconv.Itoa(st.PID))+" DOES NOT ANSWER; if it stays so: tgctl daemon restart")
 	case st.Active:
@@ -97,28 +89,15 @@ func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *s
 		a.addKeeper(out, s != nil)
 		return out
 	}
-	what := display.Text(st.Manager) + ", " + display.Text(st.Detail)
-	if st.Enabled {
-		what += ", started at login"
-	} else {
-		what += ", not started at login; to have it so: tgctl daemon install"
-	}
-	out.add("manager", what)
+	out.add("manager", display.Text(st.Manager)+", "+display.Text(st.Detail)+
+		either(st.Enabled, ", started at login", ", not started at login; to have it so: tgctl daemon install"))
 	if s != nil && (st.PID == 0 || !startedBy(s.GetPid(), st.PID)) {
 		out.add("", "the daemon that runs is not "+display.Text(st.Manager)+"'s; to have it so: tgctl daemon restart")
 	}
-	if st.Restarts > 0 {
-		out.add("", "started again "+plural(uint32(st.Restarts), "time", "times")+" after it had failed")
-	}
-	whose := display.Safe("from a package or `make install`")
-	if st.Ours {
-		whose = "written by `tgctl daemon install`"
-	}
-	out.add("definition", display.Text(st.Definition)+", "+whose)
+	out.add("", either(st.Restarts > 0, "started again "+plural(uint32(st.Restarts), "time", "times")+" after it had failed", ""))
+	out.add("definition", display.Text(st.Definition)+", "+either(st.Ours, "written by `tgctl daemon install`", "from a package or `make install`"))
 	out.add("program", display.Text(st.Program))
-	if !st.Lingers {
-		out.add("", "ends when you log out; to have it stay: loginctl enable-linger")
-	}
+	out.add("", either(st.Lingers, "", "ends when you log out; to have it stay: loginctl enable-linger"))
 	out.add("log", display.Text(st.Log))
 	return out
 }

@@ -248,19 +248,3 @@ func approvalFailure(id string, err error) error {
 		{client.ErrChanged, "Look at it again: tgctl approvals show " + approvalID(id)},
 	}, proofHints...)...)
 }
-
-// hint is what to do about an error.
-type hint struct {
-	err  error
-	text string
-}
-
-// withHint is err with the first hint that is about it.
-func withHint(err error, hints ...hint) error {
-	for _, h := range hints {
-		if errors.Is(err, h.err) {
-			return &hintError{err: err, hint: h.text}
-		}
-	}
-	return err
-}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os/signal"
@@ -11,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
-	"github.com/thoughtgate/thoughtgated/internal/fake"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -44,11 +45,12 @@ stdin is not a terminal the demo answers for you, and says so.`,
 	return cmd
 }
 
-// demoScript is what the agent does.
-const demoScript = `call notes read_note {"name":"plan"}
-call notes delete_note {"name":"plan"}
-call notes send_mail {"to":"ana@example.com","text":"We release on Friday."}
-`
+// demoCalls are what the agent does.
+var demoCalls = []demo.Call{
+	{Tool: "read_note", Arguments: json.RawMessage(`{"name":"plan"}`)},
+	{Tool: "delete_note", Arguments: json.RawMessage(`{"name":"plan"}`)},
+	{Tool: "send_mail", Arguments: json.RawMessage(`{"to":"ana@example.com","text":"We release on Friday."}`)},
+}
 
 // demoConfig is the thoughtgate.yaml of the demo.
 const demoConfig = `schema: 1
@@ -61,7 +63,7 @@ approval:
   you: {destination: {type: local}, timeout: 10m}
 `
 
-// demoTitles say what each step of the script is about.
+// demoTitles say what each call is about.
 var demoTitles = []string{"The agent reads a note.", "It wants to delete one.", "It wants to send a mail."}
 
 // tour is one run of the demo.
@@ -193,19 +195,19 @@ func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*p
 
 // tell prints a call as it is made, and what came of it.
 func (t *tour) tell(line demoLine) error {
-	if line.Begin {
+	switch {
+	case line.Error != "":
+		return fmt.Errorf("the agent goes no further: %s", line.Error)
+	case line.Result == nil:
 		if t.step == len(demoTitles) {
 			return errors.New("the agent did more than its script")
 		}
 		t.step++
 		t.print("%d. %s\n", t.step, demoTitles[t.step-1])
-		t.print("     → %s %s", display.Name(line.Tool), display.JSONLine(line.Arguments, 60, ""))
+		t.print("     → %s %s", display.Name(line.Call.Tool), display.JSONLine(line.Call.Arguments, 60, ""))
 		return nil
 	}
-	if line.Error != "" {
-		return fmt.Errorf("the call of %s came to nothing: %s", line.Tool, line.Error)
-	}
-	for i, part := range display.Wrap(display.Text(line.Text), 72) {
+	for i, part := range display.Wrap(display.Text(line.Result.Text), 72) {
 		mark := "←"
 		if i > 0 {
 			mark = " "
@@ -224,11 +226,11 @@ func (t *tour) tell(line demoLine) error {
 // outcome says what became of a call, from the server's own account of what it
 // executed, and fails when that isn't what the rules and the person said.
 func (t *tour) outcome(line demoLine) (string, error) {
-	log, err := fake.ReadLog(t.serverLog())
+	all, err := demo.Executed(t.serverLog())
 	if err != nil {
 		return "", err
 	}
-	executed := slices.ContainsFunc(log, func(e fake.Executed) bool { return e.Tool == line.Tool })
+	executed := slices.Contains(all, line.Call.Tool)
 	want, outcome := true, "forwarded"
 	switch t.step {
 	case 2:
@@ -242,8 +244,8 @@ func (t *tour) outcome(line demoLine) (string, error) {
 			outcome += ": the server never saw it"
 		}
 	}
-	if executed != want || line.IsError == want {
-		return "", fmt.Errorf("%s: executed %v, refused %v; the demo expected it the other way", line.Tool, executed, line.IsError)
+	if executed != want || line.Result.IsError == want {
+		return "", fmt.Errorf("%s: executed %v, refused %v; the demo expected it the other way", line.Call.Tool, executed, line.Result.IsError)
 	}
 	return outcome, nil
 }
@@ -269,13 +271,9 @@ func (t *tour) verify(ctx context.Context) error {
 }
 
 func (t *tour) conclude() error {
-	log, err := fake.ReadLog(t.serverLog())
+	did, err := demo.Executed(t.serverLog())
 	if err != nil {
 		return err
-	}
-	var did []string
-	for _, e := range log {
-		did = append(did, e.Tool)
 	}
 	t.print("The server's own log: it executed %s, and nothing else.", strings.Join(did, " and "))
 	t.print("\nNow with an agent of yours: tgctl wrap -- claude")

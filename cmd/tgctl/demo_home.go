@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
+	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -94,8 +96,8 @@ func (h *demoHome) furnish(a *app) error {
 	if err := os.WriteFile(paths.ConfigFile(), []byte(demoConfig), 0o600); err != nil {
 		return err
 	}
-	agentConfig, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]any{
-		"notes": map[string]any{"command": h.self, "args": []string{"demo", "server", "--log", h.serverLog()}},
+	agentConfig, err := json.MarshalIndent(map[string]any{"mcpServers": map[string]demo.Server{
+		demoServer: demo.Server{Command: h.self, Args: []string{"demo", "server", "--log", h.serverLog()}},
 	}}, "", "  ")
 	if err != nil {
 		return err
@@ -236,10 +238,7 @@ func (h *demoHome) close() error {
 // tellLog prints the end of what the daemon said, for whoever finds out why the
 // demo failed: its log is about to be removed.
 func (h *demoHome) tellLog() {
-	said, err := os.ReadFile(h.daemonLog())
-	if err != nil || len(said) == 0 {
-		return
+	if said, _ := host.Tail(h.daemonLog(), 0, complaintMost); len(said) > 0 { // without one there is nothing to tell
+		h.app.say("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
 	}
-	said = said[max(0, len(said)-complaintMost):]
-	h.app.say("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
 }

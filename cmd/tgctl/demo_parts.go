@@ -1,75 +1,60 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/demo"
 )
 
-// demoLine is what the demo's agent prints: one line of JSON as it begins a
-// step, and one with what came of it.
+// demoServer is the server in the configuration of the demo's agent.
+const demoServer = "notes"
+
+// demoLine is what the demo's agent prints: one line of JSON as it begins a call, and one
+// with what came of it; or one that says why it goes no further.
 type demoLine struct {
-	Begin     bool            `json:"begin,omitempty"`
-	Server    string          `json:"server"`
-	Tool      string          `json:"tool"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Text      string          `json:"text,omitempty"`
-	IsError   bool            `json:"is_error,omitempty"`
-	Error     string          `json:"error,omitempty"`
+	Call   demo.Call    `json:"call"`
+	Result *demo.Result `json:"result"`
+	Error  string       `json:"error"`
 }
 
 func (a *app) demoAgentCmd() *cobra.Command {
-	o := fake.AgentOptions{Stderr: a.err, Patience: 15 * time.Minute}
-	var script string
+	var config string
 	cmd := &cobra.Command{
 		Use:    "agent",
 		Short:  "The agent of the demo",
 		Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if o.Steps, err = fake.ReadScript(script); err != nil {
-				return err
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var printed error
+			print := func(line demoLine) { printed = errors.Join(printed, a.printJSON(line)) }
+			server, err := demo.ReadConfig(config, demoServer)
+			if err == nil {
+				err = demo.Run(cmd.Context(), server, a.err, demoCalls,
+					func(c demo.Call) { print(demoLine{Call: c}) },
+					func(c demo.Call, r demo.Result) { print(demoLine{Call: c, Result: &r}) })
 			}
-			emit := func(line demoLine) {
-				if printErr := a.printJSON(line); printErr != nil && err == nil {
-					err = printErr
-				}
+			if err != nil {
+				print(demoLine{Error: err.Error()})
 			}
-			o.Begin = func(s fake.Step) {
-				emit(demoLine{Begin: true, Server: s.Server, Tool: s.Tool, Arguments: s.Arguments})
-			}
-			o.Report = func(r fake.Result) {
-				line := demoLine{Server: r.Server, Tool: r.Tool, Text: r.Text, IsError: r.IsError}
-				switch {
-				case r.Err != nil:
-					line.Error = r.Err.Error()
-				case r.Failed != nil:
-					line.Error = r.Failed.Error()
-				}
-				emit(line)
-			}
-			return errors.Join(fake.RunAgent(cmd.Context(), o), err)
+			return errors.Join(err, printed)
 		},
 	}
-	cmd.Flags().StringVar(&o.Config, "config", "", "`FILE` that names the servers")
-	cmd.Flags().StringVar(&script, "script", demoScript, "`TEXT` with a step a line")
+	cmd.Flags().StringVar(&config, "config", "", "`FILE` that names the server")
 	return cmd
 }
 
 func (a *app) demoServerCmd() *cobra.Command {
-	var o fake.ServerOptions
+	var name, log string
 	cmd := &cobra.Command{
 		Use:    "server",
 		Short:  "The MCP server of the demo",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return fake.Serve(cmd.Context(), a.in, a.out, a.err, o)
+			return demo.Serve(cmd.Context(), a.in, a.out, name, log)
 		},
 	}
-	cmd.Flags().StringVar(&o.Name, "name", "notes", "what it calls itself")
-	cmd.Flags().StringVar(&o.Log, "log", "", "`FILE` for what it executes")
+	cmd.Flags().StringVar(&name, "name", demoServer, "what it calls itself")
+	cmd.Flags().StringVar(&log, "log", "", "`FILE` for what it executes")
 	return cmd
 }

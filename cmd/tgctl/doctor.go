@@ -55,8 +55,7 @@ type examination struct {
 }
 
 func (a *app) doctorCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "doctor [flags]",
 		Short: "Say what is wrong, how to mend it, and see a call refused",
 		Long: `Look at everything that can be wrong with ThoughtGate here: the daemon and its
@@ -84,14 +83,12 @@ Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
 			if err := x.examine(cmd.Context()); err != nil {
 				return err
 			}
-			if err := x.print(asJSON); err != nil {
+			if err := x.print(); err != nil {
 				return err
 			}
 			return x.outcome()
 		},
-	}
-	jsonFlag(cmd, &asJSON, finding{})
-	return cmd
+	}, finding{})
 }
 
 // examine looks at one part after the other.

@@ -13,15 +13,15 @@ import (
 func (x *examination) lookAtAgents(w *surroundings) {
 	governed := 0
 	var names []string
-	for _, s := range w.agents {
+	for _, s := range w.Agents {
 		names = append(names, s.Agent)
 		if s.Problem != "" {
 			x.find("agents.unreadable", s.Agent, "the configuration of %s can't be used: %s", s.Agent, s.Problem)
 			continue
 		}
-		governed += x.lookAtAgent(w, s)
+		governed += x.lookAtAgent(s)
 	}
-	for _, p := range w.protections {
+	for _, p := range w.rewrites {
 		if p.Problem != "" {
 			x.findMend("agents.protection", p.Agent, p.Mend, "%s is not protected as it should be: %s", p.Agent, p.Problem)
 		}
@@ -38,7 +38,7 @@ func (x *examination) lookAtAgents(w *surroundings) {
 
 // lookAtAgent tells what one agent would start past us, and returns how many of its
 // servers are governed.
-func (x *examination) lookAtAgent(w *surroundings, s agentconf.Survey) (governed int) {
+func (x *examination) lookAtAgent(s foundAgent) (governed int) {
 	var past, beyond []string
 	theirs := map[string][]string{} // by the project's file
 	for _, server := range s.Servers {
@@ -103,13 +103,13 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 		}
 	}
 	for _, path := range agentconf.Strays(x.paths.Rewrites()) {
-		known := slices.ContainsFunc(w.agents, func(s agentconf.Survey) bool { return slices.Contains(s.Files, path) }) ||
+		known := slices.ContainsFunc(w.Agents, func(s foundAgent) bool { return slices.Contains(s.Files, path) }) ||
 			slices.ContainsFunc(w.orphans, func(s *pb.Session) bool { return rewrote(s, path) })
 		if !known {
 			x.find("leftovers.wrap", path, "a wrap that is gone has rewritten %s, and has not put it back", path)
 		}
 	}
-	for _, s := range w.agents {
+	for _, s := range w.Agents {
 		lines := map[string][]string{}
 		for _, server := range s.Servers {
 			if server.Governed == agentconf.ByStray {
@@ -118,14 +118,14 @@ func (x *examination) lookAtLeftovers(w *surroundings) {
 		}
 		for _, path := range s.Files {
 			switch ids := unique(lines[path]); {
-			case len(ids) > 0 && w.running:
+			case len(ids) > 0 && w.Running:
 				x.find("leftovers.lines", path, "%s starts %s through tg-shim, and nobody knows why", path, strings.Join(ids, ", "))
 			case len(ids) > 0:
 				x.findMend("leftovers.lines", path, "tgctl daemon start, which knows whose they are", "%s starts %s through tg-shim, which refuses all until a daemon runs", path, strings.Join(ids, ", "))
 			}
 		}
 		for _, l := range s.Left {
-			mend := w.remedy(s.Agent, l)
+			mend := l.Mend
 			if l.Kind == agentconf.Altered || l.Kind == agentconf.StaleTemp {
 				mend += ": rm " + word(l.Path)
 			}

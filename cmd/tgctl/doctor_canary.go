@@ -4,13 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/internal/fake"
+	"github.com/thoughtgate/thoughtgated/internal/demo"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -22,7 +21,7 @@ import (
 // canaryPatience is how long the canary may take.
 const canaryPatience = 30 * time.Second
 
-const canaryTool = "read_note"
+var canaryCall = demo.Call{Tool: "read_note", Arguments: json.RawMessage(`{"name":"plan"}`)}
 
 // song is what became of the canary's call.
 type song struct {
@@ -91,37 +90,14 @@ func (a *app) callCanary(ctx context.Context, shim, socket string) (s song, err 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	const log = "executed"
-	config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{record.CanaryServer: map[string]any{
-		"command": shim, "env": map[string]string{"THOUGHTGATE_SOCKET": socket},
+	ctx, cancel := context.WithTimeout(ctx, canaryPatience)
+	defer cancel()
+	err = demo.Run(ctx, demo.Server{
+		Command: shim, Env: map[string]string{"THOUGHTGATE_SOCKET": socket}, Dir: dir,
 		// The development profile refuses nothing; a shim may ask for more than that.
-		"args": []string{"--server-id", record.CanaryServer, "--profile", "production", "--", self, "demo", "server", "--name", "canary", "--log", log},
-	}}})
-	if err != nil {
-		return song{}, err
-	}
-	path := filepath.Join(dir, "mcp.json")
-	if err := os.WriteFile(path, config, 0o600); err != nil {
-		return song{}, err
-	}
-	var told *fake.Result
-	err = fake.RunAgent(ctx, fake.AgentOptions{
-		Config: path, Dir: dir, Patience: canaryPatience, Report: func(r fake.Result) { told = &r },
-		Steps: []fake.Step{{Server: record.CanaryServer, Tool: canaryTool, Arguments: json.RawMessage(`{"name":"plan"}`)}},
-	})
-	executed, logErr := fake.ReadLog(filepath.Join(dir, log))
+		Args: []string{"--server-id", record.CanaryServer, "--profile", "production", "--", self, "demo", "server", "--name", "canary", "--log", log},
+	}, nil, []demo.Call{canaryCall}, func(demo.Call) {}, func(_ demo.Call, r demo.Result) { s.Answer, s.Refused = r.Text, r.IsError })
+	executed, logErr := demo.Executed(filepath.Join(dir, log))
 	s.Executed = len(executed) > 0
-	switch {
-	case err != nil:
-		return s, err
-	case logErr != nil:
-		return s, logErr
-	case told == nil:
-		return s, errors.New("the call was not made")
-	case told.Failed != nil:
-		return s, told.Failed
-	case told.Err != nil:
-		return s, fmt.Errorf("an error came back: %w", told.Err)
-	}
-	s.Answer, s.Refused = told.Text, told.IsError
-	return s, nil
+	return s, errors.Join(err, logErr)
 }

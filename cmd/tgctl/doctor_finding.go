@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,13 +124,13 @@ var ailments = []ailment{
 
 // find notes an ailment; about is what it is about.
 func (x *examination) find(id, about, format string, args ...any) {
-	i := slices.IndexFunc(ailments, func(a ailment) bool { return a.id == id })
-	x.findMend(id, about, strings.ReplaceAll(ailments[i].mend, "{}", word(about)), format, args...)
+	x.findMend(id, about, "", format, args...)
 }
 
-// findMend is find where it is known better how to mend it.
+// findMend is find where it is known better how to mend it; mend is empty where it isn't.
 func (x *examination) findMend(id, about, mend, format string, args ...any) {
 	i := slices.IndexFunc(ailments, func(a ailment) bool { return a.id == id })
+	mend = cmp.Or(mend, strings.ReplaceAll(ailments[i].mend, "{}", word(about)))
 	x.found = append(x.found, finding{ID: id, Severity: ailments[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Mend: oneLine(mend)})
 }
 
@@ -181,11 +182,9 @@ func word(text string) string { return string(shellWord(display.Name(text))) }
 
 // findAdvised is find for an error that may say at its end what to do about it.
 func (x *examination) findAdvised(id, about, format string, err error) {
-	what := err.Error()
-	i := strings.LastIndex(what, "; ")
-	if i < 0 {
-		x.find(id, about, format, what)
-		return
+	what, mend := err.Error(), ""
+	if i := strings.LastIndex(what, "; "); i >= 0 {
+		what, mend = what[:i], strings.TrimPrefix(what[i+2:], "run: ")
 	}
-	x.findMend(id, about, strings.TrimPrefix(what[i+2:], "run: "), format, what[:i])
+	x.findMend(id, about, mend, format, what)
 }

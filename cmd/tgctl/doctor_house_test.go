@@ -92,7 +92,13 @@ func newDoctorsHouse(t *testing.T) *house {
 		h.chmod(dir, 0o700)
 	}
 	h.log(h.fake.records...)
-	h.write("bin/thoughtgated", "#!/bin/sh\necho '{\"problems\":[]}'\n", 0o755)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(self, h.path("bin/thoughtgated")); err != nil { // playDaemon
+		t.Fatal(err)
+	}
 	h.write("run/thoughtgate/thoughtgated.lock", fmt.Sprint(st.GetPid()), 0o600)
 	return h
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,11 +21,7 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 		}
 	}
 	if set.GetProfile() == "development" {
-		source := set.GetSource()
-		if source == "" {
-			source = x.paths.ConfigFile()
-		}
-		x.find("policy.development", source, "the development profile is in force: nothing is refused, only noted")
+		x.find("policy.development", cmp.Or(set.GetSource(), x.paths.ConfigFile()), "the development profile is in force: nothing is refused, only noted")
 	}
 	for _, r := range set.GetRefused() {
 		x.find("policy.refused", r.GetTool(), "calls of %s are refused, since the policy %s doesn't fit it: %s", r.GetTool(), r.GetPolicy(), r.GetReason())
@@ -42,34 +39,40 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 	case source == "":
 		x.fine("policy", "the built-in default is in force, profile %s; there is no configuration file", set.GetProfile())
 	default:
-		x.fine("policy", "%s, profile %s, %s, %s", source, set.GetProfile(), plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+		x.fine("policy", "%s, %s", source, inShort(set))
 	}
 }
 
 // checkPolicy is `tgctl policy check`.
 func (x *examination) checkPolicy(ctx context.Context) {
-	check := x.check
-	if x.client == nil {
-		check = x.checkAlone
-	}
-	checked, err := check(ctx, "")
+	checked, err := x.checkDisk(ctx)
 	if err != nil {
 		x.find("policy.unchecked", "", "the configuration can't be checked: %v", err)
 		return
 	}
 	told := false
-	for _, d := range checked.problems {
+	for _, d := range checked.GetProblems() {
 		switch {
 		case severity(d) == "error" && told:
 		case severity(d) == "error":
 			told = true
-			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.problems)), "error", "errors"), place(d))
-		case d.GetHint() != "":
-			x.findMend("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
+			x.find("policy.invalid", d.GetFile(), "the configuration on disk has %s, the first: %s", plural(uint32(countErrors(checked.GetProblems())), "error", "errors"), place(d))
 		default:
-			x.find("policy.warning", d.GetFile(), "%s", place(d))
+			x.findMend("policy.warning", d.GetFile(), d.GetHint(), "%s", place(d))
 		}
 	}
+}
+
+// checkDisk checks what is on disk, without the daemon where that can't be talked to.
+func (x *examination) checkDisk(ctx context.Context) (*pb.ValidateResponse, error) {
+	if x.client != nil {
+		return x.client.Validate(ctx, "")
+	}
+	program, err := x.sibling(daemonName)
+	if err != nil {
+		return nil, err
+	}
+	return checkWith(ctx, program, "", x.environ())
 }
 
 // place is a diagnostic in one line.

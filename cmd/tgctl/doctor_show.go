@@ -15,14 +15,9 @@ const (
 
 // print shows the findings: on each line how bad it is and which part it is of,
 // below it how to mend it, and the id.
-func (x *examination) print(asJSON bool) error {
-	if asJSON {
-		for _, f := range x.found {
-			if err := x.printJSON(f); err != nil {
-				return err
-			}
-		}
-		return nil
+func (x *examination) print() error {
+	if x.asJSON {
+		return printAllJSON(x.app, x.found)
 	}
 	var lines []display.Safe
 	for _, f := range x.found {
@@ -34,10 +29,7 @@ func (x *examination) print(asJSON bool) error {
 
 func (x *examination) findingLines(f finding) []display.Safe {
 	left := severityColumns + partColumns
-	room := 0
-	if w := x.width(); w > 0 {
-		room = max(w-left, 20)
-	}
+	room := behind(left, x.width())
 	head := fmt.Sprintf("%-*s%-*s", severityColumns, f.Severity, partColumns, partOf(f.ID))
 	var lines []display.Safe
 	add := func(text display.Safe) {

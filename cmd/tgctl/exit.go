@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -38,11 +39,16 @@ func (e *exitError) Unwrap() error { return e.err }
 // usageError says that the command line cannot be understood.
 type usageError struct {
 	err  error
-	path string // of the command whose help would help
+	path string // of the command whose help would help; empty: of the one that is run
 }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
+
+// misuse is a usageError of the command that is run.
+func misuse(format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...)}
+}
 
 // hintError is an error and what to do about it.
 type hintError struct {
@@ -52,6 +58,27 @@ type hintError struct {
 
 func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
+
+// hint is what to do about an error.
+type hint struct {
+	err  error
+	text string
+}
+
+// withHint is err with the first hint that is about it.
+func withHint(err error, hints ...hint) error {
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			return &hintError{err: err, hint: h.text}
+		}
+	}
+	return err
+}
+
+// ambiguous says that what was typed could be any of several, and how each is named.
+func ambiguous(typed, ofWhat string, names []string) error {
+	return &hintError{fmt.Errorf("%s could be any of %d%s", typed, len(names), ofWhat), "Say which one is meant:\n  " + strings.Join(names, "\n  ")}
+}
 
 // exitCode is the one place where errors become exit codes.
 func exitCode(err error) int {

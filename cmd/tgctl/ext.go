@@ -1,8 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,10 +14,8 @@ import (
 )
 
 func (a *app) extCmd() *cobra.Command {
-	list := a.extListCmd()
-	cmd := group("ext", "Install extensions: programs of yours that join the gate", list, a.extShowCmd(), a.extInstallCmd(),
+	cmd := listGroup("ext", "Install extensions: programs of yours that join the gate", a.extListCmd(), a.extShowCmd(), a.extInstallCmd(),
 		a.extRemoveCmd(), a.extRunCmd(), a.extLogsCmd(), a.extConfigCmd())
-	cmd.Use = "ext [COMMAND]"
 	cmd.Long = `An extension is a program of yours that joins the gate: it may see calls before
 they are judged and results before the agent does, offer tools, complete
 prompts, and have commands of its own. What it may do stands in its manifest,
@@ -25,10 +24,6 @@ installed.`
 	cmd.Example = `  $ tgctl ext
   $ tgctl ext install scrubber
   $ tgctl ext show scrubber`
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations = list.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = list.RunE
 	return cmd
 }
 
@@ -38,39 +33,20 @@ func extensionJSON(e *pb.Extension) pbjson.Object {
 }
 
 func (a *app) extListCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the extensions that are installed, and how they are",
 		Long:  `List the extensions that are installed, how they are, and what they see.`,
 		Example: `  $ tgctl ext list
   $ tgctl ext list --json | jq '.process | select(.state == "failed").error'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			all, err := c.ListExtensions(ctx)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			all, err := c.ListExtensions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				lines := make([]pbjson.Object, len(all))
-				for i, e := range all {
-					lines[i] = extensionJSON(e)
-				}
-				return printAllJSON(a, lines)
-			}
-			if len(all) == 0 {
-				a.say("No extension is installed. Install one: tgctl ext install DIR")
-				return nil
-			}
-			return a.extTable(all).Write(a.out, a.width())
-		},
-	}
-	jsonFlag(cmd, &asJSON, extensionJSON(&pb.Extension{}))
-	return cmd
+			return printList(a, all, func(e *pb.Extension) any { return extensionJSON(e) }, "No extension is installed. Install one: tgctl ext install DIR", a.extTable)
+		}),
+	}, extensionJSON(&pb.Extension{}))
 }
 
 func (a *app) extTable(all []*pb.Extension) *display.Table {
@@ -80,17 +56,9 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 	}}
 	for _, e := range all {
 		m, p := e.GetManifest(), e.GetProcess()
-		age := display.Safe("-")
-		if p.GetSince() != nil {
-			age = display.Span(a.now().Sub(p.GetSince().AsTime()))
-		}
-		t.Add(display.Name(m.GetName()), orDash(m.GetVersion()), orDash(p.GetState()), age, display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
-		if why := p.GetError(); why != "" {
-			t.Note(display.Text(why))
-		}
-		if mend := mendExtension(e); mend != "" {
-			t.Note(mend)
-		}
+		t.Add(display.Name(m.GetName()), orDash(m.GetVersion()), orDash(p.GetState()), a.ago(p.GetSince()), display.Count(p.GetRestarts()), seesWord(m), offersWord(e))
+		t.Note(display.Text(p.GetError()))
+		t.Note(mendExtension(e))
 	}
 	return t
 }
@@ -110,25 +78,16 @@ func seesWord(m *pb.ExtensionManifest) display.Safe {
 
 // offersWord says what an extension offers.
 func offersWord(e *pb.Extension) display.Safe {
-	var all display.Safe
-	for _, one := range []struct {
-		n          int
-		thing, all display.Safe
-	}{
-		{len(e.GetTools()), "tool", "tools"}, {len(e.GetProviders()), "provider", "providers"},
-		{len(e.GetCapabilities()), "capability", "capabilities"},
-	} {
-		if one.n > 0 && all != "" {
-			all += ", "
-		}
-		if one.n > 0 {
-			all += plural(one.n, one.thing, one.all)
+	var all []display.Safe
+	count := func(n int, one, many display.Safe) {
+		if n > 0 {
+			all = append(all, plural(n, one, many))
 		}
 	}
-	if all == "" {
-		return "-"
-	}
-	return all
+	count(len(e.GetTools()), "tool", "tools")
+	count(len(e.GetProviders()), "provider", "providers")
+	count(len(e.GetCapabilities()), "capability", "capabilities")
+	return cmp.Or(join(all, ", "), "-")
 }
 
 // mendExtension says what a person can do about an extension that has failed.
@@ -145,30 +104,16 @@ func mendExtension(e *pb.Extension) display.Safe {
 	return ""
 }
 
-// extFailure says of an error what to do about it.
-func extFailure(err error) error {
-	switch {
-	case errors.Is(err, client.ErrNotFound):
-		return &hintError{err: err, hint: "See what is installed: tgctl ext"}
-	case errors.Is(err, client.ErrChanged):
-		return &hintError{err: err, hint: "Look at it again: tgctl ext install DIR"}
-	}
-	return loosenFailure(err)
-}
+var extHints = slices.Concat([]hint{
+	{client.ErrNotFound, "See what is installed: tgctl ext"},
+	{client.ErrChanged, "Look at it again: tgctl ext install DIR"},
+}, loosenHints)
 
 // completeExtensions offers the names of what is installed.
-func (a *app) completeExtensions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (names []string, err error) {
-		all, err := c.ListExtensions(ctx)
-		for _, e := range all {
-			m := e.GetManifest()
-			names = append(names, cobra.CompletionWithDesc(m.GetName(), string(display.Text(m.GetDescription()))))
-		}
-		return names, err
-	})
+func (a *app) completeExtensions() cobra.CompletionFunc {
+	return firstAlone(listed(a, (*client.Client).ListExtensions, func(e *pb.Extension) string {
+		return described(e.GetManifest().GetName(), display.Text(e.GetManifest().GetDescription()))
+	}))
 }
 
 func (a *app) extLogsCmd() *cobra.Command {
@@ -178,6 +123,6 @@ func (a *app) extLogsCmd() *cobra.Command {
 64 KiB are held, over its restarts, until the daemon ends. It is the same as
 tgctl logs --kind extension.`
 	cmd.Example = "  $ tgctl ext logs scrubber -f"
-	cmd.ValidArgsFunction = a.completeExtensions
+	cmd.ValidArgsFunction = a.completeExtensions()
 	return cmd
 }

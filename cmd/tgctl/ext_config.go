@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,7 @@ import (
 )
 
 func (a *app) extConfigCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "config NAME [get KEY | set KEY VALUE] [flags]",
 		Short: "See or set the configuration of an extension",
 		Long: `List the configuration of an extension, print one value, or set one. It is the
@@ -27,23 +27,16 @@ To set is not for an agent, nor for what an agent starts.`,
   $ tgctl ext config quota set limit 50`,
 		Args:              configArgs,
 		ValidArgsFunction: a.completeConfig,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			switch len(args) {
 			case 1:
-				return a.listConfig(cmd.Context(), c, args[0], asJSON)
+				return a.listConfig(ctx, c, args[0])
 			case 3:
-				return a.getConfig(cmd.Context(), c, args[0], args[2], asJSON)
+				return a.getConfig(ctx, c, args[0], args[2])
 			}
-			return a.setConfig(cmd.Context(), c, args[0], args[2], args[3], asJSON)
-		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.ExtensionValue{})
-	return cmd
+			return a.setConfig(ctx, c, args[0], args[2], args[3])
+		}),
+	}, &pb.ExtensionValue{})
 }
 
 // configArgs takes a name, and what to do with it.
@@ -61,46 +54,34 @@ func configArgs(_ *cobra.Command, args []string) error {
 	return fmt.Errorf("%q is neither get nor set", args[1])
 }
 
-func (a *app) listConfig(ctx context.Context, c *client.Client, name string, asJSON bool) error {
+func (a *app) listConfig(ctx context.Context, c *client.Client, name string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
-	if asJSON {
-		return printAllJSON(a, values)
-	}
-	if len(values) == 0 {
-		a.say("%s has no configuration.", display.Name(name))
-		return nil
-	}
+	return printList(a, values, nil, string(display.Name(name))+" has no configuration.", valuesTable)
+}
+
+func valuesTable(values []*pb.ExtensionValue) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "KEY", Shrink: 12}, {Head: "VALUE", Shrink: 20}, {Head: "FROM"}}}
 	for _, v := range values {
-		from := display.Safe("its manifest")
-		if v.GetSet() {
-			from = "set here"
-		}
-		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), from)
+		t.Add(display.Name(v.GetKey()), shownValue(v.GetValue()), either(v.GetSet(), "set here", "its manifest"))
 	}
-	return t.Write(a.out, a.width())
+	return t
 }
 
 // shownValue is a value in one line, where none is seen to be none.
-func shownValue(value string) display.Safe {
-	if value == "" {
-		return `""`
-	}
-	return display.Text(value)
-}
+func shownValue(value string) display.Safe { return display.Text(cmp.Or(value, `""`)) }
 
-func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string, asJSON bool) error {
+func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string) error {
 	values, err := c.ExtensionConfig(ctx, name)
 	if err != nil {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
 	for _, v := range values {
 		switch {
 		case v.GetKey() != key:
-		case asJSON:
+		case a.asJSON:
 			return a.printJSON(v)
 		case a.outTerminal:
 			return a.printLines([]display.Safe{display.Text(v.GetValue())})
@@ -109,22 +90,20 @@ func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string,
 			return err
 		}
 	}
-	return &hintError{
-		err:  fmt.Errorf("%s has no value for %q: %w", name, key, client.ErrNotFound),
-		hint: "See what there is: tgctl ext config " + string(shellWord(display.Name(name))),
-	}
+	return &hintError{fmt.Errorf("%s has no value for %q: %w", name, key, client.ErrNotFound),
+		"See what there is: tgctl ext config " + word(name)}
 }
 
-func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value string, asJSON bool) error {
+func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value string) error {
 	values, err := c.SetExtensionConfig(ctx, &pb.SetExtensionConfigRequest{Name: name, Key: key, Value: value})
 	if err != nil {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
 	for _, v := range values {
 		if v.GetKey() != key {
 			continue
 		}
-		if asJSON {
+		if a.asJSON {
 			return a.printJSON(v)
 		}
 		if _, err = fmt.Fprintf(a.out, "set %s of %s to %s\n", display.Name(key), display.Name(name), shellWord(display.Text(v.GetValue()))); err != nil {
@@ -143,17 +122,16 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 		return nil
 	}
 	if err != nil {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
 	if _, known := e.GetManifest().GetConfig()[key]; !known {
 		a.say("Its manifest knows no %s, so that it may never look at it.", display.Name(key))
 	}
-	word := shellWord(display.Name(name))
 	if e.GetProcess().GetState() == "failed" {
-		a.say("It has failed; start it again: tgctl restart %s", word)
+		a.say("It has failed; start it again: tgctl restart %s", word(name))
 		return nil
 	}
-	a.say("If it can't use that it says so: tgctl ext logs %s", word)
+	a.say("If it can't use that it says so: tgctl ext logs %s", word(name))
 	return nil
 }
 
@@ -161,17 +139,14 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 func (a *app) completeConfig(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:
-		return a.completeExtensions(cmd, args, typed)
+		return a.completeExtensions()(cmd, args, typed)
 	case 1:
 		return []string{"get", "set"}, cobra.ShellCompDirectiveNoFileComp
 	case 2:
-		return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (keys []string, err error) {
-			values, err := c.ExtensionConfig(ctx, args[0])
-			for _, v := range values {
-				keys = append(keys, string(display.Name(v.GetKey())))
-			}
-			return keys, err
-		})
+		return listed(a, func(c *client.Client, ctx context.Context) ([]*pb.ExtensionValue, error) {
+			return c.ExtensionConfig(ctx, args[0])
+		},
+			func(v *pb.ExtensionValue) string { return string(display.Name(v.GetKey())) })(cmd, args, typed)
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }

@@ -21,29 +21,24 @@ func extChanges(was, is *pb.ExtensionManifest) []extChange {
 	d.lists("it may now: ", "it may no longer: ", was.GetPermissions(), is.GetPermissions(), permissionWord)
 	d.hook("calls", was.GetBefore(), is.GetBefore())
 	d.hook("results", was.GetAfter(), is.GetAfter())
-	d.lists("it now gets from the environment: ", "it no longer gets from the environment: ", was.GetPass(), is.GetPass(), plainName)
+	d.lists("it now gets from the environment: ", "it no longer gets from the environment: ", was.GetPass(), is.GetPass(), display.Name)
 	if !slices.Equal(was.GetCommand(), is.GetCommand()) {
 		d.add(true, "it runs "+commandLine(is.GetCommand())+" instead of "+commandLine(was.GetCommand()))
 	}
 	if !maps.Equal(was.GetEnv(), is.GetEnv()) {
 		d.add(true, "other variables are set for it")
 	}
-	slices.SortStableFunc(d.all, func(a, b extChange) int {
-		switch {
-		case a.Wider == b.Wider:
-			return 0
-		case a.Wider:
-			return -1
-		}
-		return 1
-	})
-	return d.all
+	return slices.Concat(d.wider, d.other)
 }
 
-type extDiff struct{ all []extChange }
+type extDiff struct{ wider, other []extChange }
 
 func (d *extDiff) add(wider bool, what display.Safe) {
-	d.all = append(d.all, extChange{wider, string(what)})
+	if wider {
+		d.wider = append(d.wider, extChange{true, string(what)})
+	} else {
+		d.other = append(d.other, extChange{false, string(what)})
+	}
 }
 
 // lists tells what came and what went.
@@ -80,7 +75,7 @@ func (d *extDiff) hook(what display.Safe, was, is *pb.ExtensionHook) {
 		name    display.Safe
 		was, is []string
 	}{{"servers", was.GetServers(), is.GetServers()}, {"tools", was.GetTools(), is.GetTools()}, {"methods", was.GetMethods(), is.GetMethods()}} {
-		d.lists("it now sees "+what+" of "+part.name+" ", "it no longer sees "+what+" of "+part.name+" ", part.was, part.is, plainName)
+		d.lists("it now sees "+what+" of "+part.name+" ", "it no longer sees "+what+" of "+part.name+" ", part.was, part.is, display.Name)
 	}
 	switch {
 	case is.GetOpen() && !was.GetOpen():
@@ -89,5 +84,3 @@ func (d *extDiff) hook(what display.Safe, was, is *pb.ExtensionHook) {
 		d.add(false, what+" no longer go on without it when it fails")
 	}
 }
-
-func plainName(name string) display.Safe { return display.Name(name) }

@@ -20,7 +20,7 @@ import (
 // installing is one run of ext install.
 type installing struct {
 	*app
-	yes, dryRun, asJSON bool
+	yes, dryRun bool
 }
 
 // installJSON is what `ext install --json` prints beside what the daemon has seen.
@@ -49,12 +49,12 @@ Not for an agent, nor for what an agent starts.`,
   $ tgctl ext install ./my-extension
   $ tgctl ext install --dry-run ./my-extension`,
 		Args:              exactly("DIR or NAME"),
-		ValidArgsFunction: a.completeShipped,
+		ValidArgsFunction: firstAlone(a.completeShipped),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return i.run(cmd.Context(), args[0])
 		},
 	}
-	jsonFlag(cmd, &i.asJSON, pbjson.Object{
+	jsonFlag(cmd, &a.asJSON, pbjson.Object{
 		Message: &pb.LookExtensionResponse{}, More: installJSON{Extension: extensionJSON(&pb.Extension{})},
 	}, &pb.Diagnostic{})
 	cmd.Flags().BoolVar(&i.yes, "yes", false, "agree to what would be shown")
@@ -64,10 +64,7 @@ Not for an agent, nor for what an agent starts.`,
 
 func (i *installing) run(ctx context.Context, named string) error {
 	if !i.yes && !i.dryRun && !(i.inTerminal && i.errTerminal) {
-		return &hintError{
-			err:  errors.New("ext install changes nothing unless you agree, and there is no terminal to ask at"),
-			hint: "Look with --dry-run, and agree with --yes.",
-		}
+		return noTerminal("ext install", "Look with --dry-run, and agree with --yes.")
 	}
 	dir, err := i.extensionDir(named)
 	if err != nil {
@@ -107,16 +104,16 @@ func (i *installing) run(ctx context.Context, named string) error {
 		return nil
 	}
 	if !i.yes {
-		if yes, err := i.askYes(ctx, "Install it?"); err != nil || !yes {
+		if err := i.askYes(ctx, "Install it?"); err != nil {
 			return err
 		}
 	}
 	e, err := c.InstallExtension(ctx, &pb.InstallExtensionRequest{Dir: dir, Digest: look.GetDigest(), Surface: i.surface()})
 	if err != nil {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
 	if e, err = i.settled(ctx, c, e); err != nil {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
 	more.Extension = extensionJSON(e)
 	return i.result(look, more, e)
@@ -183,7 +180,7 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 func (i *installing) unfit(dir string, err error) error {
 	var said *client.Error
 	if !errors.As(err, &said) || len(said.Diagnostics) == 0 {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
 	if i.asJSON {
 		if err := printAllJSON(i.app, said.Diagnostics); err != nil {
@@ -214,50 +211,36 @@ func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, change
 	for _, key := range slices.Sorted(maps.Keys(m.GetConfig())) {
 		s.add("config", display.Name(key)+" = "+shownValue(m.GetConfig()[key]))
 	}
-	if look.GetProgram() == "" {
-		s.add("warning", "there is no program "+display.Name(firstOf(m.GetCommand()))+" here, so it will not start")
-	}
+	s.add("warning", either(look.GetProgram() == "", "there is no program "+display.Name(append(m.GetCommand(), "")[0])+" here, so it will not start", ""))
 	s.add("note", "it runs as you, and nothing keeps it from what you yourself may do; all the above is what the gate lets it do")
 	was := look.GetInstalled()
 	if was == nil {
 		return s
 	}
 	s.add("instead of", display.Name(was.GetManifest().GetName())+spaced(display.Name(was.GetManifest().GetVersion()))+", which is installed")
-	if was.GetChanged() {
-		s.add("", "and was changed since you installed it")
-	}
-	for _, c := range changes {
-		sign := display.Safe("- ")
-		if c.Wider {
-			sign = "+ "
-		}
-		s.add("", sign+display.Safe(c.What))
-	}
-	if len(changes) == 0 {
-		s.add("", "it may do and see the same")
-	}
+	s.add("", either(was.GetChanged(), "and was changed since you installed it", ""))
+	s.add("", each(changes, func(c extChange) display.Safe { return either(c.Wider, "+ ", "- ") + display.Safe(c.What) })...)
+	s.add("", either(len(changes) == 0, "it may do and see the same", ""))
 	return s
 }
 
-func firstOf(all []string) string {
-	if len(all) == 0 {
-		return ""
-	}
-	return all[0]
+// noTerminal says that there is nobody to ask, and what to do then.
+func noTerminal(verb, hint string) error {
+	return &hintError{fmt.Errorf("%s changes nothing unless you agree, and there is no terminal to ask at", verb), hint}
 }
 
-// askYes asks a question at the terminal. Without a yes it says that nothing was
-// done.
-func (a *app) askYes(ctx context.Context, question string) (bool, error) {
+// askYes asks a question at the terminal. It fails unless the answer is yes, having said
+// that nothing was done.
+func (a *app) askYes(ctx context.Context, question string) error {
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	answer, err := a.readTyped(ctx)
 	if err != nil {
 		fmt.Fprintln(a.err)
-		return false, err
+		return err
 	}
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
-		return true, nil
+		return nil
 	}
 	a.say("Nothing was changed.")
-	return false, &exitError{code: exitFailed}
+	return &exitError{code: exitFailed}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -22,7 +21,7 @@ type removedJSON struct {
 }
 
 func (a *app) extRemoveCmd() *cobra.Command {
-	var yes, purge, asJSON bool
+	var yes, purge bool
 	cmd := &cobra.Command{
 		Use:   "remove NAME [flags]",
 		Short: "Stop an extension and take it away",
@@ -34,11 +33,11 @@ Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.
 		Example: `  $ tgctl ext remove scrubber
   $ tgctl ext remove scrubber --purge --yes`,
 		Args:              exactly("NAME"),
-		ValidArgsFunction: a.completeExtensions,
+		ValidArgsFunction: a.completeExtensions(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			if !yes && !(a.inTerminal && a.errTerminal) {
-				return &hintError{err: errors.New("ext remove changes nothing unless you agree, and there is no terminal to ask at"), hint: "Agree with --yes."}
+				return noTerminal("ext remove", "Agree with --yes.")
 			}
 			c, err := a.dial(ctx)
 			if err != nil {
@@ -47,24 +46,24 @@ Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.
 			defer c.Close()
 			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return extFailure(err)
+				return withHint(err, extHints...)
 			}
 			if !yes {
-				if agreed, err := a.agreeToRemove(ctx, e, purge); err != nil || !agreed {
+				if err := a.agreeToRemove(ctx, e, purge); err != nil {
 					return err
 				}
 			}
-			return a.removeExtension(ctx, c, e, purge, asJSON)
+			return a.removeExtension(ctx, c, e, purge)
 		},
 	}
-	jsonFlag(cmd, &asJSON, removedJSON{})
+	jsonFlag(cmd, &a.asJSON, removedJSON{})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&purge, "purge", false, "take its memory and what was set of its configuration, too")
 	return cmd
 }
 
 // agreeToRemove says what is lost, and asks.
-func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) (bool, error) {
+func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) error {
 	m := e.GetManifest()
 	if m.GetBefore() != nil {
 		a.say("%s sees %s. They go on without it.", display.Name(m.GetName()), hookWord(m.GetBefore()))
@@ -82,13 +81,13 @@ func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) (b
 	return a.askYes(ctx, fmt.Sprintf(question, display.Name(m.GetName()), display.Name(m.GetVersion())))
 }
 
-func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Extension, purge, asJSON bool) error {
+func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Extension, purge bool) error {
 	m := e.GetManifest()
 	kept, err := c.RemoveExtension(ctx, &pb.RemoveExtensionRequest{Name: m.GetName(), Purge: purge, Surface: a.surface()})
 	if err != nil {
-		return extFailure(err)
+		return withHint(err, extHints...)
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.printJSON(removedJSON{Name: m.GetName(), Version: m.GetVersion(), Records: kept.GetRecords(), Values: kept.GetValues()})
 	}
 	if _, err := fmt.Fprintf(a.out, "removed %s%s\n", display.Name(m.GetName()), spaced(display.Name(m.GetVersion()))); err != nil {

@@ -16,7 +16,6 @@ import (
 const exitInterrupted = 130
 
 func (a *app) extRunCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME COMMAND [ARG...]",
 		Short: "Run a command of an extension",
@@ -36,23 +35,18 @@ an agent, nor for what an agent starts: a command may loosen what holds.`,
 			return nil
 		},
 		ValidArgsFunction: a.completeCommands,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return a.invoke(cmd.Context(), c, &pb.InvokeRequest{Name: args[0], Command: args[1], Args: args[2:]}, asJSON)
-		},
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.invoke(ctx, c, &pb.InvokeRequest{Name: args[0], Command: args[1], Args: args[2:]})
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.InvokeEvent{})
+	jsonFlag(cmd, &a.asJSON, &pb.InvokeEvent{})
 	cmd.Flags().SetInterspersed(false)
 	return cmd
 }
 
 // invoke runs a command and returns its exit code as an error.
-func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeRequest, asJSON bool) error {
-	s := &commandScreen{app: a}
+func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeRequest) error {
+	s := &commandScreen{partial: partial{app: a}}
 	defer s.leave()
 	for e, err := range c.Invoke(ctx, req) {
 		switch {
@@ -61,8 +55,8 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 			return &exitError{code: exitInterrupted, err: fmt.Errorf("%s %s was cancelled", display.Name(req.GetName()), display.Name(req.GetCommand()))}
 		case err != nil:
 			s.leave()
-			return extFailure(err)
-		case asJSON:
+			return withHint(err, extHints...)
+		case a.asJSON:
 			err = a.printJSON(e)
 		default:
 			err = s.show(e)
@@ -91,7 +85,7 @@ func commandExit(code int32) error {
 // completeCommands offers extensions, and then the commands that one declares.
 func (a *app) completeCommands(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
-		return a.completeExtensions(cmd, args, typed)
+		return a.completeExtensions()(cmd, args, typed)
 	}
 	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (commands []string, err error) {
 		e, err := c.GetExtension(ctx, args[0])

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -13,10 +13,9 @@ import (
 // on a terminal, and the rest on stderr. Where stderr is a terminal its last line
 // is the progress of the work that is under way.
 type commandScreen struct {
-	*app
-	tasks   []*shownTask // under way, in the order in which they began
-	drawn   bool         // the line of progress is there
-	midLine bool         // text has not ended its line
+	partial
+	tasks []*shownTask // under way, in the order in which they began
+	drawn bool         // the line of progress is there
 }
 
 type shownTask struct {
@@ -47,15 +46,7 @@ func (s *commandScreen) output(o *pb.CommandOutput) error {
 		if text == "" {
 			return s.draw()
 		}
-		s.midLine = !strings.HasSuffix(text, "\n")
-		if s.outTerminal {
-			lines := strings.Split(text, "\n")
-			for i, line := range lines {
-				lines[i] = string(display.Text(line))
-			}
-			text = strings.Join(lines, "\n")
-		}
-		if _, err := io.WriteString(s.out, text); err != nil {
+		if err := s.text(text); err != nil {
 			return err
 		}
 	default: // system, and what a newer daemon may know
@@ -71,12 +62,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 	if err := s.erase(); err != nil {
 		return err
 	}
-	at := -1
-	for i, one := range s.tasks {
-		if one.id == t.GetId() {
-			at = i
-		}
-	}
+	at := slices.IndexFunc(s.tasks, func(one *shownTask) bool { return one.id == t.GetId() })
 	switch {
 	case t.GetPhase() == "start" && at < 0:
 		s.tasks = append(s.tasks, &shownTask{id: t.GetId(), label: t.GetLabel()})
@@ -89,7 +75,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 		label := t.GetLabel()
 		if at >= 0 {
 			label = s.tasks[at].label
-			s.tasks = append(s.tasks[:at], s.tasks[at+1:]...)
+			s.tasks = slices.Delete(s.tasks, at, at+1)
 		}
 		if why := t.GetError(); why != "" {
 			s.endLine()
@@ -99,18 +85,9 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 	return s.draw()
 }
 
-// endLine ends a line of text that was not ended, where what follows would go on
-// in it.
-func (s *commandScreen) endLine() {
-	if s.midLine && s.outTerminal && s.errTerminal {
-		fmt.Fprintln(s.out)
-		s.midLine = false
-	}
-}
-
 // draw shows the progress of what began last, unless text stands in the line.
 func (s *commandScreen) draw() error {
-	if !s.errTerminal || len(s.tasks) == 0 || (s.midLine && s.outTerminal) {
+	if !s.errTerminal || len(s.tasks) == 0 || (s.open && s.outTerminal) {
 		return nil
 	}
 	s.drawn = true

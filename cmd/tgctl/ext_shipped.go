@@ -34,7 +34,7 @@ func (a *app) extensionDir(named string) (string, error) {
 	if names := a.shipped(); len(names) > 0 {
 		hint = "Name a folder with an extension.yaml, or one of those that come along: " + strings.Join(names, ", ")
 	}
-	return "", &hintError{err: fmt.Errorf("%s: there is no such folder, and no extension of that name comes along: %w", named, fs.ErrNotExist), hint: hint}
+	return "", &hintError{fmt.Errorf("%s: there is no such folder, and no extension of that name comes along: %w", named, fs.ErrNotExist), hint}
 }
 
 // shippedDirs are the folders that extensions which come along can lie in: below
@@ -79,9 +79,6 @@ func isExtension(dir string) bool {
 }
 
 // completeShipped offers what comes along, and folders.
-func (a *app) completeShipped(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
+func (a *app) completeShipped(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return a.shipped(), cobra.ShellCompDirectiveDefault
 }

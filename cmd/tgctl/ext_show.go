@@ -1,43 +1,34 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) extShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show NAME [flags]",
 		Short: "Show one extension: how it is, what it may do, what it offers",
 		Long: `Show all that is known of one extension: how it is, what it may do and see, the
 tools, providers and capabilities that it offers, and its configuration.`,
 		Example:           "  $ tgctl ext show scrubber",
 		Args:              exactly("NAME"),
-		ValidArgsFunction: a.completeExtensions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
+		ValidArgsFunction: a.completeExtensions(),
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			e, err := c.GetExtension(ctx, args[0])
 			if err != nil {
-				return err
+				return withHint(err, extHints...)
 			}
-			defer c.Close()
-			e, err := c.GetExtension(cmd.Context(), args[0])
-			if err != nil {
-				return extFailure(err)
-			}
-			if asJSON {
-				return a.printJSON(extensionJSON(e))
-			}
-			return a.printSheet(a.extSheet(e))
-		},
-	}
-	jsonFlag(cmd, &asJSON, extensionJSON(&pb.Extension{}))
-	return cmd
+			return a.printOne(extensionJSON(e), a.extSheet(e))
+		}),
+	}, extensionJSON(&pb.Extension{}))
 }
 
 func (a *app) extSheet(e *pb.Extension) *sheet {
@@ -66,11 +57,7 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 		s.add(capabilityHead(c.GetKind()), display.Name(c.GetName()))
 	}
 	for _, v := range e.GetConfig() {
-		line := display.Name(v.GetKey()) + " = " + shownValue(v.GetValue())
-		if !v.GetSet() {
-			line += "  (the default)"
-		}
-		s.add("config", line)
+		s.add("config", display.Name(v.GetKey())+" = "+shownValue(v.GetValue())+either(v.GetSet(), "", "  (the default)"))
 	}
 	if len(e.GetTools()) > 0 {
 		a.toolsEntry(s, m.GetName())

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -35,63 +34,30 @@ func permissionWord(permission string) display.Safe {
 
 // hookWord says which calls a hook sees.
 func hookWord(h *pb.ExtensionHook) display.Safe {
-	what := display.Safe("every call")
-	if !only(h.GetMethods(), "tools/call") {
-		what = "every " + nameList(h.GetMethods())
-	}
-	if !only(h.GetTools(), "*") {
-		what += " of " + nameList(h.GetTools())
-	}
-	if only(h.GetServers(), "*") {
-		return what + ", on any server"
-	}
-	return what + ", on " + nameList(h.GetServers())
+	return "every " + either(only(h.GetMethods(), "tools/call"), "call", nameList(h.GetMethods())) +
+		either(only(h.GetTools(), "*"), "", " of "+nameList(h.GetTools())) +
+		", on " + either(only(h.GetServers(), "*"), "any server", nameList(h.GetServers()))
 }
 
 // failWord says what becomes of calls that a hook can't be asked about.
 func failWord(h *pb.ExtensionHook, results bool) display.Safe {
-	switch {
-	case h.GetOpen():
-		return "when it fails, they GO ON WITHOUT IT"
-	case results:
-		return "when it fails, they are withheld"
-	}
-	return "when it fails, they are refused"
+	return "when it fails, they " + either(h.GetOpen(), "GO ON WITHOUT IT", either(results, "are withheld", "are refused"))
 }
 
 func only(globs []string, glob string) bool { return len(globs) == 1 && globs[0] == glob }
 
-func nameList(all []string) display.Safe {
-	shown := make([]string, len(all))
-	for i, name := range all {
-		shown[i] = string(display.Name(name))
-	}
-	return display.Safe(strings.Join(shown, ", "))
-}
-
 // manifestWords adds what a manifest says to a sheet, in plain words.
 func manifestWords(s *sheet, m *pb.ExtensionManifest) {
 	s.add("runs", commandLine(m.GetCommand()))
-	may := make([]string, 0, len(m.GetPermissions()))
-	for _, p := range m.GetPermissions() {
-		may = append(may, string(permissionWord(p)))
-	}
-	if len(may) == 0 {
-		may = append(may, "nothing beyond being there")
-	}
-	s.add("may", display.Safe(strings.Join(may, "\n")))
+	s.add("may", cmp.Or(join(each(m.GetPermissions(), permissionWord), "\n"), "nothing beyond being there"))
 	if h := m.GetBefore(); h != nil {
 		s.add("calls", "sees "+hookWord(h)+";\n"+failWord(h, false))
 	}
 	if h := m.GetAfter(); h != nil {
 		s.add("results", "sees those of "+hookWord(h)+";\n"+failWord(h, true))
 	}
-	if len(m.GetPass()) > 0 {
-		s.add("gets", nameList(m.GetPass())+" from the daemon's environment")
-	}
-	var sets []string
-	for _, name := range slices.Sorted(maps.Keys(m.GetEnv())) {
-		sets = append(sets, fmt.Sprintf("%s=%s", display.Name(name), display.Text(m.GetEnv()[name])))
-	}
-	s.add("with", display.Safe(strings.Join(sets, "\n")))
+	s.add("gets", either(len(m.GetPass()) > 0, nameList(m.GetPass())+" from the daemon's environment", ""))
+	s.add("with", join(each(slices.Sorted(maps.Keys(m.GetEnv())), func(name string) display.Safe {
+		return display.Name(name) + "=" + display.Text(m.GetEnv()[name])
+	}), "\n"))
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
@@ -57,10 +60,7 @@ func argumentsOf(method string, params []byte) []byte {
 
 // orDash shows a name, or a dash where there is none.
 func orDash(name string) display.Safe {
-	if name == "" {
-		return "-"
-	}
-	return display.Name(name)
+	return display.Name(cmp.Or(name, "-"))
 }
 
 // plural writes a number and what is counted.
@@ -70,6 +70,31 @@ func plural[N int | uint32 | uint64](n N, one, many display.Safe) display.Safe {
 	}
 	return display.Count(n) + " " + many
 }
+
+// either is yes where a condition holds, else no.
+func either(holds bool, yes, no display.Safe) display.Safe {
+	if holds {
+		return yes
+	}
+	return no
+}
+
+// each is what f makes of each of all.
+func each[T, R any](all []T, f func(T) R) []R {
+	made := make([]R, len(all))
+	for i, one := range all {
+		made[i] = f(one)
+	}
+	return made
+}
+
+// join joins text that may be shown.
+func join(parts []display.Safe, by string) display.Safe {
+	return display.Safe(strings.Join(each(parts, func(s display.Safe) string { return string(s) }), by))
+}
+
+// nameList shows names in one line.
+func nameList(names []string) display.Safe { return join(each(names, display.Name), ", ") }
 
 // list is l for a field of a JSON object that is always there.
 func list[T any](l []T) []T {

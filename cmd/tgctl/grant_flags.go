@@ -82,9 +82,5 @@ func grantGiven(g *pb.Grant) display.Safe {
 
 // grantTerms says what further calls a grant lets through, and for how long.
 func grantTerms(g *pb.Grant, term time.Duration) display.Safe {
-	often := display.Safe("calls")
-	if n := g.GetTimes(); n > 0 {
-		often = plural(n, "call", "calls")
-	}
-	return "further " + often + " with " + grantBounds(g) + ", for " + display.Span(term)
+	return "further " + either(g.GetTimes() > 0, plural(g.GetTimes(), "call", "calls"), "calls") + " with " + grantBounds(g) + ", for " + display.Span(term)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -12,9 +13,7 @@ import (
 )
 
 func (a *app) grantsCmd() *cobra.Command {
-	list := a.grantsListCmd()
-	cmd := group("grants", "See what you granted ahead, and revoke it", list, a.grantsRevokeCmd())
-	cmd.Use = "grants [COMMAND]"
+	cmd := listGroup("grants", "See what you granted ahead, and revoke it", a.grantsListCmd(), a.grantsRevokeCmd())
 	cmd.Long = `A grant is a yes that remembers: it lets through what you would be asked about,
 within the bounds that you gave it with "tgctl approvals approve --for". It ends
 when its time is up, when it was used as often as it may, when the tool's
@@ -22,15 +21,11 @@ definition changes, and when you revoke it.
 Without a command, grants lists those in force.`
 	cmd.Example = `  $ tgctl grants
   $ tgctl grants revoke G-3`
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations = list.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = list.RunE
 	return cmd
 }
 
 func (a *app) grantsListCmd() *cobra.Command {
-	var asJSON, all bool
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the grants in force",
@@ -38,27 +33,15 @@ func (a *app) grantsListCmd() *cobra.Command {
 often it was used.`,
 		Example: `  $ tgctl grants list
   $ tgctl grants list --all --json | jq -r 'select(.ended) | [.id, .end] | @tsv'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			grants, err := c.ListGrants(ctx, all)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			grants, err := c.ListGrants(cmd.Context(), all)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printAllJSON(a, grants)
-			}
-			if len(grants) == 0 {
-				a.say("Nothing is granted.")
-				return nil
-			}
-			return a.grantsTable(grants).Write(a.out, a.width())
-		},
+			return printList(a, grants, nil, "Nothing is granted.", a.grantsTable)
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.Grant{})
+	jsonFlag(cmd, &a.asJSON, &pb.Grant{})
 	cmd.Flags().BoolVar(&all, "all", false, "list those that have ended too, newest first")
 	return cmd
 }
@@ -69,19 +52,11 @@ func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
 		{Head: "AGENT", Shrink: 8}, {Head: "SERVER", Shrink: 8}, {Head: "CALL", Shrink: 12},
 	}}
 	for _, g := range grants {
-		left := display.Safe("ended")
-		if g.GetEnded() == nil {
-			left = display.Span(g.GetExpires().AsTime().Sub(a.now()))
-		}
-		used := display.Count(g.GetUsed())
-		if g.GetTimes() > 0 {
-			used += " of " + display.Count(g.GetTimes())
-		}
+		left := either(g.GetEnded() == nil, display.Span(g.GetExpires().AsTime().Sub(a.now())), "ended")
+		used := display.Count(g.GetUsed()) + either(g.GetTimes() > 0, " of "+display.Count(g.GetTimes()), "")
 		t.Add(display.Name(g.GetId()), left, used, orDash(g.GetAgent()), display.Name(g.GetServer()), callName(g.GetMethod(), g.GetTool()))
 		t.Note("with " + grantBounds(g))
-		if g.GetEnd() != "" {
-			t.Note(display.Text(g.GetEnd()))
-		}
+		t.Note(display.Text(g.GetEnd()))
 	}
 	return t
 }
@@ -93,13 +68,7 @@ func grantBounds(g *pb.Grant) display.Safe {
 	case pb.GrantMatch_GRANT_MATCH_TOOL:
 		line = "any arguments"
 	case pb.GrantMatch_GRANT_MATCH_SOME:
-		line = "the same"
-		for i, name := range g.GetArguments() {
-			if i > 0 {
-				line += ","
-			}
-			line += " " + display.Name(name)
-		}
+		line = "the same" + spaced(nameList(g.GetArguments()))
 	}
 	switch g.GetScope() {
 	case pb.GrantScope_GRANT_SCOPE_ALWAYS:
@@ -117,23 +86,20 @@ func grantBounds(g *pb.Grant) display.Safe {
 
 func (a *app) grantsRevokeCmd() *cobra.Command {
 	return &cobra.Command{
-		Use:               "revoke ID...",
-		Short:             "End grants: you are asked again",
-		Long:              `End one or more grants at once. What they let through so far is not undone.`,
-		Example:           `  $ tgctl grants revoke G-3`,
-		Args:              atLeastOne("ID"),
-		ValidArgsFunction: a.completeGrants,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		Use:     "revoke ID...",
+		Short:   "End grants: you are asked again",
+		Long:    `End one or more grants at once. What they let through so far is not undone.`,
+		Example: `  $ tgctl grants revoke G-3`,
+		Args:    atLeastOne("ID"),
+		ValidArgsFunction: listed(a, grantsInForce, func(g *pb.Grant) string {
+			return described(g.GetId(), callName(g.GetMethod(), g.GetTool())+" on "+display.Name(g.GetServer()))
+		}),
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			var failed error
 			for _, id := range distinct(args) {
-				g, err := c.RevokeGrant(cmd.Context(), id)
+				g, err := c.RevokeGrant(ctx, id)
 				if err != nil {
-					failed = errors.Join(failed, grantFailure(id, err))
+					failed = errors.Join(failed, withHint(about(id, err), grantHints...))
 					continue
 				}
 				if _, err := fmt.Fprintf(a.out, "revoked %s: %s on %s, %s\n", display.Name(g.GetId()),
@@ -142,17 +108,15 @@ func (a *app) grantsRevokeCmd() *cobra.Command {
 				}
 			}
 			return failed
-		},
+		}),
 	}
 }
 
-func grantFailure(id string, err error) error {
-	err = about(id, err)
-	switch {
-	case errors.Is(err, client.ErrForbidden):
-		return &hintError{err: err, hint: "An agent, and what it starts, cannot revoke. Do it from another terminal."}
-	case errors.Is(err, client.ErrNotFound):
-		return &hintError{err: err, hint: "See what is granted: tgctl grants"}
-	}
-	return err
+func grantsInForce(c *client.Client, ctx context.Context) ([]*pb.Grant, error) {
+	return c.ListGrants(ctx, false)
+}
+
+var grantHints = []hint{
+	{client.ErrForbidden, "An agent, and what it starts, cannot revoke. Do it from another terminal."},
+	{client.ErrNotFound, "See what is granted: tgctl grants"},
 }

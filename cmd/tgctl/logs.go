@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,36 +46,31 @@ that agent's log.`
 	cmd.Example = `  $ tgctl logs scrubber
   $ tgctl logs notes -f
   $ tgctl logs notes --json | jq -r .text`
-	cmd.ValidArgsFunction = a.completeKept
+	cmd.ValidArgsFunction = a.completeKept()
 	w.flags(cmd)
 	return cmd
 }
 
 // logsOf is a verb that shows the standard error of what w and its argument name.
 func (a *app) logsOf(w *which) *cobra.Command {
-	var follow, asJSON bool
+	var follow bool
 	var lines uint32
 	cmd := &cobra.Command{
 		Use:  "logs NAME [flags]",
 		Args: exactly("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			w.name = args[0]
-			return a.logs(cmd.Context(), *w, lines, follow, asJSON)
-		},
+			return a.logs(ctx, c, w, lines, follow)
+		}),
 	}
-	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
+	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.LogLine{}, More: writer{}})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then show each line as it comes, until interrupted")
 	cmd.Flags().Uint32VarP(&lines, "limit", "n", 0, "begin with the newest `N` lines; 0 for all that are held")
 	return cmd
 }
 
-func (a *app) logs(ctx context.Context, w which, lines uint32, follow, asJSON bool) error {
-	c, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	p, err := a.oneKept(ctx, c, w)
+func (a *app) logs(ctx context.Context, c *client.Client, w *which, lines uint32, follow bool) error {
+	p, err := oneKept(ctx, c, w)
 	if err != nil {
 		return err
 	}
@@ -86,22 +82,22 @@ func (a *app) logs(ctx context.Context, w which, lines uint32, follow, asJSON bo
 		case err != nil:
 			return logsEnd(p, err)
 		}
-		if gap := line.GetNumber() - number - 1; number > 0 && line.GetNumber() > number+1 && !asJSON {
+		if gap := line.GetNumber() - number - 1; number > 0 && line.GetNumber() > number+1 && !a.asJSON {
 			a.say("(%s not held any more)", plural(gap, "line is", "lines are"))
 		}
 		number = line.GetNumber()
-		if err := a.printLog(p, line, asJSON); err != nil {
+		if err := a.printLog(p, line); err != nil {
 			return err
 		}
 	}
-	if number == 0 && !asJSON {
+	if number == 0 && !a.asJSON {
 		a.say("%s has written nothing.", display.Name(p.GetName()))
 	}
 	return nil
 }
 
-func (a *app) printLog(p *pb.Process, line *pb.LogLine, asJSON bool) error {
-	if asJSON {
+func (a *app) printLog(p *pb.Process, line *pb.LogLine) error {
+	if a.asJSON {
 		return a.printJSON(pbjson.Object{Message: line, More: writer{p.GetKind(), p.GetName(), p.GetId()}})
 	}
 	text := line.GetText() // the daemon has escaped it
@@ -116,10 +112,8 @@ func (a *app) printLog(p *pb.Process, line *pb.LogLine, asJSON bool) error {
 func logsEnd(p *pb.Process, err error) error {
 	switch {
 	case errors.Is(err, client.ErrNotRunning):
-		return &hintError{
-			err:  fmt.Errorf("the daemon has ended, and %s with it: %w", p.GetName(), err),
-			hint: "The lines that were held are gone; a new daemon begins anew.",
-		}
+		return &hintError{fmt.Errorf("the daemon has ended, and %s with it: %w", p.GetName(), err),
+			"The lines that were held are gone; a new daemon begins anew."}
 	case errors.Is(err, client.ErrNotFound):
 		return fmt.Errorf("%s has gone: %w", p.GetName(), err)
 	}
@@ -127,7 +121,7 @@ func logsEnd(p *pb.Process, err error) error {
 }
 
 // oneKept finds the program that a person means among those that the daemon keeps.
-func (a *app) oneKept(ctx context.Context, c *client.Client, w which) (*pb.Process, error) {
+func oneKept(ctx context.Context, c *client.Client, w *which) (*pb.Process, error) {
 	all, err := c.ListProcesses(ctx)
 	if err != nil {
 		return nil, err
@@ -136,7 +130,7 @@ func (a *app) oneKept(ctx context.Context, c *client.Client, w which) (*pb.Proce
 	var own *pb.Process
 	for _, p := range all {
 		switch {
-		case p.GetName() != w.name && string(display.Name(p.GetName())) != w.name:
+		case !isTyped(p.GetName(), w.name):
 		case p.GetKind() == kindClient:
 		case p.GetKind() == kindServer:
 			own = p
@@ -146,43 +140,35 @@ func (a *app) oneKept(ctx context.Context, c *client.Client, w which) (*pb.Proce
 	}
 	switch {
 	case len(found) > 1:
-		return nil, severalKept(w.name, found)
+		return nil, ambiguous(w.name, "", each(found, keptFlags))
 	case len(found) == 1:
 		return found[0], nil
 	case own != nil:
 		return nil, notKept(own)
 	}
-	return nil, &hintError{err: fmt.Errorf("%s: nothing that the daemon keeps has that name: %w", w.name, client.ErrNotFound), hint: "See what there is: tgctl ps"}
+	return nil, &hintError{fmt.Errorf("%s: nothing that the daemon keeps has that name: %w", w.name, client.ErrNotFound), "See what there is: tgctl ps"}
 }
 
-// severalKept says what a person could have meant.
-func severalKept(name string, found []*pb.Process) error {
-	hint := "Say which one is meant:"
-	for _, p := range found {
-		hint += "\n  --kind " + p.GetKind()
-		if p.GetId() != "" {
-			hint += " --id " + p.GetId()
-		}
-		hint += "  " + p.GetState()
-		if p.GetKind() == kindBackend {
-			hint += ", " + string(whoFor(p))
-		}
-		hint += ", " + strings.Join(p.GetCommand(), " ")
+// keptFlags are the flags that name p among others of its name, and what it is.
+func keptFlags(p *pb.Process) string {
+	flags := "--kind " + p.GetKind()
+	if p.GetId() != "" {
+		flags += " --id " + p.GetId()
 	}
-	return &hintError{err: fmt.Errorf("%s could be any of %d", name, len(found)), hint: hint}
+	flags += "  " + p.GetState()
+	if p.GetKind() == kindBackend {
+		flags += ", " + string(whoFor(p))
+	}
+	return flags + ", " + strings.Join(p.GetCommand(), " ")
 }
 
 // notKept says of a server behind a shim whose it is.
 func notKept(p *pb.Process) error {
-	agent := p.GetAgent()
-	if agent == "" {
-		agent = "its agent"
-	}
-	hint := "What it writes to stderr goes to " + agent + ", which also starts and ends it."
+	hint := "What it writes to stderr goes to " + cmp.Or(p.GetAgent(), "its agent") + ", which also starts and ends it."
 	if where := agentLogs[p.GetAgent()]; where != "" {
 		hint += "\nIts lines are " + where + "."
 	}
-	return &hintError{err: fmt.Errorf("%s is a server of its own behind tg-shim, and not the daemon's", p.GetServer()), hint: hint}
+	return &hintError{fmt.Errorf("%s is a server of its own behind tg-shim, and not the daemon's", p.GetServer()), hint}
 }
 
 // agentLogs says where agents show what their servers write to stderr.
@@ -194,17 +180,11 @@ var agentLogs = map[string]string{
 }
 
 // completeKept offers the names of what the daemon keeps.
-func (a *app) completeKept(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (names []string, err error) {
-		all, err := c.ListProcesses(ctx)
-		for _, p := range all {
-			if !isShim(p) {
-				names = append(names, cobra.CompletionWithDesc(string(display.Name(p.GetName())), p.GetKind()+", "+p.GetState()))
-			}
+func (a *app) completeKept() cobra.CompletionFunc {
+	return firstAlone(listed(a, (*client.Client).ListProcesses, func(p *pb.Process) string {
+		if isShim(p) {
+			return ""
 		}
-		return names, err
-	})
+		return described(p.GetName(), display.Name(p.GetKind())+", "+display.Name(p.GetState()))
+	}))
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -126,9 +127,48 @@ func playACP() int {
 	return fake.ServeACP(os.Stdin, os.Stdout, os.Stderr, o)
 }
 
+// playPolicies finds every configuration good, for whoever is at the other end of standard
+// input, until that leaves.
+func playPolicies() int {
+	conn, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return 1
+	}
+	l := &oneConn{Conn: conn, next: make(chan net.Conn, 1)}
+	l.next <- l
+	server := grpc.NewServer()
+	pb.RegisterPoliciesServer(server, fakePolicies{fakeDaemon: &fakeDaemon{validate: &pb.ValidateResponse{}}})
+	_ = server.Serve(l) // fails when the connection is closed
+	return 0
+}
+
+// oneConn is a listener with one connection, and ends with it.
+type oneConn struct {
+	net.Conn
+	next chan net.Conn
+	once sync.Once
+}
+
+func (l *oneConn) Addr() net.Addr { return l.LocalAddr() }
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	if c, ok := <-l.next; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *oneConn) Close() error {
+	l.once.Do(func() { close(l.next) })
+	return l.Conn.Close()
+}
+
 // playDaemon is a daemon that says Status and Stop. What it does otherwise is
 // in the file `play` of its state folder: it is given no environment for that.
 func playDaemon() int {
+	if len(os.Args) > 1 && os.Args[1] == "--policies" {
+		return playPolicies()
+	}
 	state := filepath.Join(os.Getenv("XDG_STATE_HOME"), "thoughtgate")
 	play, _ := os.ReadFile(filepath.Join(state, "play"))
 	switch string(play) {

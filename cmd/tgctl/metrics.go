@@ -2,15 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) metricsCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "metrics [flags]",
 		Short: "Print what the daemon has counted",
 		Long: `Print what the daemon has counted since it started, in the text format of
@@ -19,28 +20,21 @@ thoughtgate.yaml for node_exporter to read. docs/metrics.md says what each
 metric means.`,
 		Example: `  $ tgctl metrics | grep ^thoughtgate_approvals
   $ tgctl metrics --json | jq -r 'select(.name == "thoughtgate_shims")'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			if asJSON {
-				samples, err := c.MetricSamples(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			if a.asJSON {
+				samples, err := c.MetricSamples(ctx)
 				if err != nil {
 					return err
 				}
 				return printAllJSON(a, samples)
 			}
-			text, err := c.Metrics(cmd.Context())
+			text, err := c.Metrics(ctx)
 			if err != nil {
 				return err
 			}
 			// The daemon has escaped what was a stranger's.
 			_, err = bytes.NewReader(text).WriteTo(a.out)
 			return err
-		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.Sample{})
-	return cmd
+		}),
+	}, &pb.Sample{})
 }

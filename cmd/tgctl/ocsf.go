@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -36,93 +37,49 @@ const (
 
 // ocsfEvent is one event. Members that a record says nothing of are left out.
 type ocsfEvent struct {
-	ActivityID    int            `json:"activity_id"`
-	ActivityName  string         `json:"activity_name"`
-	CategoryUID   int            `json:"category_uid"`
-	CategoryName  string         `json:"category_name"`
-	ClassUID      int            `json:"class_uid"`
-	ClassName     string         `json:"class_name"`
-	TypeUID       int            `json:"type_uid"`
-	Time          int64          `json:"time"` // milliseconds of the Unix epoch
-	SeverityID    int            `json:"severity_id"`
-	StatusID      int            `json:"status_id,omitempty"`
-	Status        string         `json:"status,omitempty"`
-	ActionID      int            `json:"action_id,omitempty"`
-	DispositionID int            `json:"disposition_id,omitempty"`
-	Duration      int64          `json:"duration,omitempty"` // milliseconds
-	Message       string         `json:"message,omitempty"`
-	Metadata      ocsfMetadata   `json:"metadata"`
-	Actor         ocsfActor      `json:"actor"`
-	API           ocsfAPI        `json:"api"`
-	Source        ocsfEndpoint   `json:"src_endpoint"`
-	Destination   *ocsfEndpoint  `json:"dst_endpoint,omitempty"`
-	Resources     []ocsfResource `json:"resources,omitempty"`
-	Policy        *ocsfPolicy    `json:"policy,omitempty"`
-	RawData       string         `json:"raw_data"` // the record as it is stored
-	Unmapped      map[string]any `json:"unmapped,omitempty"`
+	ActivityID    int         `json:"activity_id"`
+	ActivityName  string      `json:"activity_name"`
+	CategoryUID   int         `json:"category_uid"`
+	CategoryName  string      `json:"category_name"`
+	ClassUID      int         `json:"class_uid"`
+	ClassName     string      `json:"class_name"`
+	TypeUID       int         `json:"type_uid"`
+	Time          int64       `json:"time"` // milliseconds of the Unix epoch
+	SeverityID    int         `json:"severity_id"`
+	StatusID      int         `json:"status_id,omitempty"`
+	Status        string      `json:"status,omitempty"`
+	ActionID      int         `json:"action_id,omitempty"`
+	DispositionID int         `json:"disposition_id,omitempty"`
+	Duration      int64       `json:"duration,omitempty"` // milliseconds
+	Message       string      `json:"message,omitempty"`
+	Metadata      ocsfThing   `json:"metadata"`
+	Actor         ocsfThing   `json:"actor"`
+	API           ocsfThing   `json:"api"`
+	Source        ocsfThing   `json:"src_endpoint"`
+	Destination   ocsfThing   `json:"dst_endpoint,omitempty"`
+	Resources     []ocsfThing `json:"resources,omitempty"`
+	Policy        ocsfThing   `json:"policy,omitempty"`
+	RawData       string      `json:"raw_data"` // the record as it is stored
+	Unmapped      ocsfThing   `json:"unmapped,omitempty"`
 }
 
-type ocsfMetadata struct {
-	Version     string      `json:"version"`
-	Product     ocsfProduct `json:"product"`
-	Profiles    []string    `json:"profiles"`
-	LogName     string      `json:"log_name,omitempty"`
-	LogVersion  string      `json:"log_version"`
-	Sequence    uint64      `json:"sequence"`
-	UID         string      `json:"uid"`
-	Correlation string      `json:"correlation_uid,omitempty"`
-}
+// ocsfThing is an object in an event, by member.
+type ocsfThing map[string]any
 
-type ocsfProduct struct {
-	Name    string `json:"name"`
-	Vendor  string `json:"vendor_name"`
-	Version string `json:"version,omitempty"`
-}
-
-type ocsfActor struct {
-	App     string       `json:"app_name"`
-	Session *ocsfSession `json:"session,omitempty"`
-	Invoked string       `json:"invoked_by,omitempty"`
-}
-
-type ocsfSession struct {
-	UID string `json:"uid"`
-}
-
-type ocsfAPI struct {
-	Operation string        `json:"operation"`
-	Group     *ocsfNamed    `json:"group,omitempty"`
-	Service   *ocsfNamed    `json:"service,omitempty"`
-	Request   *ocsfRequest  `json:"request,omitempty"`
-	Response  *ocsfResponse `json:"response,omitempty"`
-}
-
-type ocsfNamed struct {
-	Name string `json:"name"`
-}
-
-type ocsfRequest struct {
-	UID string `json:"uid"`
-}
-
-type ocsfResponse struct {
-	Error   string `json:"error,omitempty"`
-	Message string `json:"message,omitempty"`
-}
-
-type ocsfEndpoint struct {
-	Service string `json:"svc_name"`
-}
-
-type ocsfResource struct {
-	Name string `json:"name"`
-	Type string `json:"type"`
-}
-
-type ocsfPolicy struct {
-	Name    string `json:"name"`
-	Version string `json:"version,omitempty"`
-	Applied bool   `json:"is_applied"`
+// filled is o without members that have no value.
+func (o ocsfThing) filled() ocsfThing {
+	maps.DeleteFunc(o, func(_ string, value any) bool {
+		switch value := value.(type) {
+		case string:
+			return value == ""
+		case []string:
+			return len(value) == 0
+		case ocsfThing:
+			return len(value) == 0
+		}
+		return false
+	})
+	return o
 }
 
 // ocsf turns a record into an event; line is the record as it is stored, log the
@@ -132,22 +89,26 @@ func ocsf(r *record.Record, line []byte, log, build string) ([]byte, error) {
 		CategoryUID: ocsfCategory, CategoryName: "Application Activity", ClassUID: ocsfClass, ClassName: "API Activity",
 		Time: r.Time.UnixMilli(), Duration: time.Duration(r.LatencyUS * int64(time.Microsecond)).Milliseconds(),
 		Message: cmp.Or(r.Reason, strings.TrimSpace(string(r.Kind)+" "+r.Verdict)), RawData: string(line),
-		Metadata: ocsfMetadata{
-			Version: ocsfVersion, Product: ocsfProduct{"ThoughtGate", "ThoughtGate", build}, Profiles: []string{"security_control"},
-			LogName: log, LogVersion: strconv.Itoa(r.V), Sequence: r.Seq, UID: log + "/" + strconv.FormatUint(r.Seq, 10),
-			Correlation: cmp.Or(r.ID, r.Approval),
-		},
-		Actor: ocsfActor{App: cmp.Or(r.Agent, "thoughtgated"), Invoked: r.Decider},
+		Metadata: ocsfThing{
+			"version": ocsfVersion, "product": ocsfThing{"name": "ThoughtGate", "vendor_name": "ThoughtGate", "version": build}.filled(),
+			"profiles": []string{"security_control"}, "log_name": log, "log_version": strconv.Itoa(r.V), "sequence": r.Seq,
+			"uid": log + "/" + strconv.FormatUint(r.Seq, 10), "correlation_uid": cmp.Or(r.ID, r.Approval),
+		}.filled(),
+		Actor: ocsfThing{
+			"app_name": cmp.Or(r.Agent, "thoughtgated"), "session": ocsfThing{"uid": r.Session}.filled(), "invoked_by": r.Decider,
+		}.filled(),
+		// What the schema has no place for.
+		Unmapped: ocsfThing{
+			"attachment": r.Attachment, "launch": r.Launch, "would": r.Would, "gate": r.Gate, "profile": r.Profile,
+			"approval": r.Approval, "surface": r.Surface, "approver": r.Approver, "level": r.Level, "digest": r.Digest, "rule": r.Rule, "prev": r.Prev,
+			"facts": r.Facts, "extensions": r.Extensions,
+		}.filled(),
 	}
-	e.does(r)
 	e.judged(r)
-	if r.Session != "" {
-		e.Actor.Session = &ocsfSession{r.Session}
-	}
+	e.does(r)
 	if rule := cmp.Or(strings.Join(r.Policies, ", "), r.Rule); rule != "" {
-		e.Policy = &ocsfPolicy{Name: rule, Version: r.Set, Applied: r.Would == ""}
+		e.Policy = ocsfThing{"name": rule, "version": r.Set, "is_applied": r.Would == ""}.filled()
 	}
-	e.Unmapped = unmapped(r)
 	return json.Marshal(e)
 }
 
@@ -158,20 +119,19 @@ func (e *ocsfEvent) does(r *record.Record) {
 		e.ActivityID, e.ActivityName = ocsfRead, "Read"
 	}
 	e.TypeUID = ocsfClass*100 + e.ActivityID
-	e.API = ocsfAPI{Operation: cmp.Or(r.Tool, r.Method, string(r.Kind)), Group: &ocsfNamed{string(r.Kind)}}
-	e.Source = ocsfEndpoint{cmp.Or(r.Agent, "thoughtgated")}
-	if r.Server != "" {
-		e.API.Service = &ocsfNamed{r.Server}
-		e.Destination = &ocsfEndpoint{r.Server}
-		if r.Direction == "server_to_agent" {
-			e.Source, e.Destination = *e.Destination, &e.Source
-		}
+	e.API = ocsfThing{
+		"operation": cmp.Or(r.Tool, r.Method, string(r.Kind)), "group": ocsfThing{"name": string(r.Kind)},
+		"service": ocsfThing{"name": r.Server}.filled(), "request": ocsfThing{"uid": cmp.Or(r.ID, r.MessageID)}.filled(),
+	}.filled()
+	if e.ActionID == ocsfDenied {
+		e.API["response"] = ocsfThing{"error": cmp.Or(r.Gate, r.Verdict, string(r.Kind)), "message": r.Reason}.filled()
 	}
-	if id := cmp.Or(r.ID, r.MessageID); id != "" {
-		e.API.Request = &ocsfRequest{id}
+	e.Source, e.Destination = ocsfThing{"svc_name": cmp.Or(r.Agent, "thoughtgated")}, ocsfThing{"svc_name": r.Server}.filled()
+	if r.Server != "" && r.Direction == "server_to_agent" {
+		e.Source, e.Destination = e.Destination, e.Source
 	}
 	if r.Tool != "" {
-		e.Resources = []ocsfResource{{r.Tool, cmp.Or(r.Method, string(r.Kind))}}
+		e.Resources = []ocsfThing{{"name": r.Tool, "type": cmp.Or(r.Method, string(r.Kind))}}
 	}
 }
 
@@ -206,27 +166,4 @@ func (e *ocsfEvent) judged(r *record.Record) {
 	if r.Would != "" { // it was let through, and would not have been
 		e.ActionID, e.DispositionID, e.SeverityID = ocsfObserved, ocsfLogged, ocsfLow
 	}
-	if e.ActionID == ocsfDenied {
-		e.API.Response = &ocsfResponse{Error: cmp.Or(r.Gate, r.Verdict, string(r.Kind)), Message: r.Reason}
-	}
-}
-
-// unmapped are the members that the schema has no place for.
-func unmapped(r *record.Record) map[string]any {
-	all := map[string]any{}
-	for name, text := range map[string]string{
-		"attachment": r.Attachment, "launch": r.Launch, "would": r.Would, "gate": r.Gate, "profile": r.Profile,
-		"approval": r.Approval, "surface": r.Surface, "approver": r.Approver, "level": r.Level, "digest": r.Digest, "rule": r.Rule, "prev": r.Prev,
-	} {
-		if text != "" {
-			all[name] = text
-		}
-	}
-	if len(r.Facts) > 0 {
-		all["facts"] = r.Facts
-	}
-	if len(r.Extensions) > 0 {
-		all["extensions"] = r.Extensions
-	}
-	return all
 }

@@ -1,8 +1,13 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -21,8 +26,7 @@ on disk changes nothing before that.`
 }
 
 func (a *app) policyShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show [flags]",
 		Short: "Show which rules and policies are in force",
 		Long: `Show the set that is in force: its rules in the order in which they are tried,
@@ -30,61 +34,51 @@ its policies, who is asked, and what is known of servers. Of a file that changed
 on disk since, it shows how.`,
 		Example: `  $ tgctl policy show
   $ tgctl policy show --json | jq -r '.files[] | select(.changed) | .path'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			set, err := c.PolicySet(ctx)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			set, err := c.PolicySet(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
+			if a.asJSON {
 				return a.printJSON(pbjson.Object{Message: set, More: diffsOf(set.GetFiles())})
 			}
 			s := &sheet{}
 			a.addSet(s, set)
-			if set.GetSince() != nil {
-				s.add("since", display.Moment(set.GetSince().AsTime(), a.now()))
-			}
+			s.add("since", a.moment(set.GetSince()))
 			s.add("by", display.Text(set.GetBy()))
 			s.add("digest", display.Name(set.GetDigest()))
 			if err := a.printSheet(s); err != nil {
 				return err
 			}
 			return a.printDetail(set)
-		},
-	}
-	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
-	return cmd
+		}),
+	}, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
 }
 
 // addSet says which set is in force, and when its files have changed since.
 func (a *app) addSet(s *sheet, set *pb.PolicySet) {
-	source := display.Text(set.GetSource())
-	if source == "" {
-		source = "built-in default; there is no configuration file"
-	}
-	s.add("config", source)
+	s.add("config", display.Text(cmp.Or(set.GetSource(), "built-in default; there is no configuration file")))
 	s.add("profile", display.Name(set.GetProfile()))
 	s.add("holds", plural(set.GetRules(), "rule", "rules")+", "+plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
 	addChecked(s, set)
 	for _, f := range set.GetFiles() {
-		if f.GetChanged() {
-			s.add("changed", display.Text(f.GetPath())+" is not what is in force; `tgctl policy check`, then `tgctl daemon reload`")
-		}
+		s.add("changed", either(f.GetChanged(), display.Text(f.GetPath())+" is not what is in force; `tgctl policy check`, then `tgctl daemon reload`", ""))
 	}
 }
+
+// inShort says how much a set holds, and under which profile.
+func inShort(set *pb.PolicySet) string {
+	return fmt.Sprintf("profile %s, %s, %s", display.Name(set.GetProfile()),
+		plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+}
+
+// sourceName names the configuration at path.
+func sourceName(path string) display.Safe { return display.Text(cmp.Or(path, "the built-in default")) }
 
 func filesTable(files []*pb.PolicyFile) *display.Table {
 	t := &display.Table{Columns: []display.Column{{Head: "FILE"}, {Head: "SHA-256", Shrink: 13}, {Head: "ON DISK"}}}
 	for _, f := range files {
-		state := display.Safe("same")
-		if f.GetChanged() {
-			state = "changed"
-		}
-		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), state)
+		t.Add(display.Text(f.GetPath()), display.Name(f.GetDigest()), either(f.GetChanged(), "changed", "same"))
 	}
 	return t
 }

@@ -32,23 +32,23 @@ func (a *app) policies(ctx context.Context) (c *client.Client, done func(), err 
 	if !errors.Is(err, client.ErrNotRunning) {
 		return nil, nil, err
 	}
-	return a.policiesAlone(ctx)
-}
-
-// policiesAlone starts `thoughtgated --policies` and speaks to it over a socket
-// that nobody else has.
-func (a *app) policiesAlone(ctx context.Context) (*client.Client, func(), error) {
 	program, err := a.sibling(daemonName)
 	if err != nil {
 		return nil, nil, err
 	}
+	return policiesOf(ctx, program, a.environ())
+}
+
+// policiesOf starts program, a thoughtgated, with --policies and speaks to it over a socket
+// that nobody else has.
+func policiesOf(ctx context.Context, program string, env []string) (*client.Client, func(), error) {
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer theirs.Close()
-	cmd := exec.Command(program, "--policies", "--log-level", "error")
-	cmd.Env = a.environ()
+	cmd := exec.CommandContext(ctx, program, "--policies", "--log-level", "error")
+	cmd.Env = env
 	cmd.Stdin = theirs
 	var said bytes.Buffer
 	cmd.Stderr = &said

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,7 +20,6 @@ const backtestSpan = "7d"
 
 func (a *app) policyBacktestCmd() *cobra.Command {
 	var since, config string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "backtest [flags]",
 		Short: "Try a configuration on the calls that are on record",
@@ -38,18 +38,18 @@ record could matter, the call is unknown, and not counted as the same.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			at, err := parseWhen(since, a.now())
 			if err != nil {
-				return &usageError{err: fmt.Errorf("--since: %w", err), path: "tgctl policy backtest"}
+				return misuse("--since: %w", err)
 			}
 			config, err := absolute(config)
 			if err != nil {
 				return err
 			}
-			return a.backtest(cmd.Context(), &pb.BacktestRequest{Config: config, Since: timestamppb.New(at)}, asJSON)
+			return a.backtest(cmd.Context(), &pb.BacktestRequest{Config: config, Since: timestamppb.New(at)})
 		},
 	}
 	cmd.Flags().StringVar(&since, "since", backtestSpan, "only calls from `D` on")
 	cmd.Flags().StringVar(&config, "config", "", "try `FILE` (default: the daemon's file as it is on disk)")
-	jsonFlag(cmd, &asJSON, &pb.BacktestEvent{})
+	jsonFlag(cmd, &a.asJSON, &pb.BacktestEvent{})
 	return cmd
 }
 
@@ -61,7 +61,7 @@ type backtested struct {
 	summary *pb.BacktestSummary
 }
 
-func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest, asJSON bool) error {
+func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
 	c, err := a.dial(ctx)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest, asJSON bool
 		if err != nil {
 			return a.badConfig(err)
 		}
-		if asJSON && e.GetProgress() == nil {
+		if a.asJSON && e.GetProgress() == nil {
 			a.progress("")
 			if err := a.printJSON(e); err != nil {
 				return err
@@ -95,7 +95,7 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest, asJSON bool
 		}
 	}
 	a.progress("")
-	if !asJSON {
+	if !a.asJSON {
 		if err := a.printBacktest(&b); err != nil {
 			return err
 		}
@@ -144,8 +144,7 @@ func (a *app) printBacktest(b *backtested) error {
 	if err := a.printGroup(t); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(a.out, strings.Join(linesOf(b.total(a.now()), a.width()), "\n"))
-	return err
+	return a.printLines(display.Wrap(b.total(a.now()), a.width()))
 }
 
 // printGroup prints a table and a blank line, or nothing of an empty one.
@@ -153,20 +152,13 @@ func (a *app) printGroup(t *display.Table) error {
 	if len(t.Rows) == 0 {
 		return nil
 	}
-	if err := t.Write(a.out, a.width()); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(a.out)
-	return err
+	return errors.Join(a.printTable(t), a.printLines([]display.Safe{""}))
 }
 
 // total sums up in a sentence.
 func (b *backtested) total(now time.Time) display.Safe {
 	s := b.summary
-	by := display.Text(b.set.GetSet().GetSource())
-	if by == "" {
-		by = "the built-in default"
-	}
+	by := sourceName(b.set.GetSet().GetSource())
 	if s.GetCalls() == 0 {
 		return by + ": no call is on record for that time"
 	}
@@ -182,21 +174,7 @@ func (b *backtested) total(now time.Time) display.Safe {
 	return line
 }
 
-// linesOf wraps text to a width.
-func linesOf(text display.Safe, columns int) []string {
-	var lines []string
-	for _, line := range display.Wrap(text, columns) {
-		lines = append(lines, string(line))
-	}
-	return lines
-}
-
-func orUnsaid(rule string) display.Safe {
-	if rule == "" {
-		return "no rule"
-	}
-	return display.Text(rule)
-}
+func orUnsaid(rule string) display.Safe { return display.Text(cmp.Or(rule, "no rule")) }
 
 // seqs names the first and the last of some records.
 func seqs(first, last uint64) display.Safe {

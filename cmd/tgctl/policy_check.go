@@ -1,32 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// checked is what was found in one configuration.
-type checked struct {
-	path     string // empty for the built-in default
-	problems []*pb.Diagnostic
-	set      *pb.PolicySet // nil when there are errors or nobody said
-}
-
 func (a *app) policyCheckCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "check [FILE...] [flags]",
 		Short: "Say everything that is wrong with a configuration",
 		Long: `Read a configuration and the policies it names, and say everything that is wrong
@@ -42,24 +27,22 @@ object for each problem; severity is error or warning.`,
 			if len(args) == 0 {
 				args = []string{a.getenv(configVar)}
 			}
-			return a.checkAll(cmd.Context(), args, asJSON)
+			return a.checkAll(cmd.Context(), args)
 		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.Diagnostic{})
-	return cmd
+	}, &pb.Diagnostic{})
 }
 
-func (a *app) checkAll(ctx context.Context, paths []string, asJSON bool) error {
+func (a *app) checkAll(ctx context.Context, paths []string) error {
 	failed := false
 	for _, path := range paths {
 		found, err := a.check(ctx, path)
 		if err != nil {
 			return err
 		}
-		if err := a.printChecked(found, asJSON); err != nil {
+		if err := a.printChecked(found); err != nil {
 			return err
 		}
-		failed = failed || countErrors(found.problems) > 0
+		failed = failed || countErrors(found.GetProblems()) > 0
 	}
 	if failed {
 		return &exitError{code: exitCheck}
@@ -67,111 +50,58 @@ func (a *app) checkAll(ctx context.Context, paths []string, asJSON bool) error {
 	return nil
 }
 
-// check has the daemon read a configuration, or where none runs the program
-// that would be it.
-func (a *app) check(ctx context.Context, path string) (*checked, error) {
-	if path != "" {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return nil, err
-		}
-		path = abs
-	}
-	c, err := a.dialRunning(ctx)
-	if errors.Is(err, client.ErrNotRunning) {
-		return a.checkAlone(ctx, path)
-	}
+// check has the daemon read a configuration, or where none runs the program that
+// would be it.
+func (a *app) check(ctx context.Context, path string) (*pb.ValidateResponse, error) {
+	path, err := absolute(path)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	out, err := c.Validate(ctx, path)
+	c, done, err := a.policies(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &checked{path: out.GetPath(), problems: out.GetProblems(), set: out.GetSet()}, nil
+	defer done()
+	return c.Validate(ctx, path)
 }
 
-// checkAlone runs `thoughtgated --check`.
-func (a *app) checkAlone(ctx context.Context, path string) (*checked, error) {
-	program, err := a.sibling(daemonName)
+// checkWith has program read a configuration as if it were started in env.
+func checkWith(ctx context.Context, program, path string, env []string) (*pb.ValidateResponse, error) {
+	c, done, err := policiesOf(ctx, program, env)
 	if err != nil {
 		return nil, err
 	}
-	return a.checkWith(ctx, program, path, a.environ())
+	defer done()
+	return c.Validate(ctx, path)
 }
 
-// checkWith runs a program with --check.
-func (a *app) checkWith(ctx context.Context, program, path string, env []string) (*checked, error) {
-	args := []string{"--check", "--json"}
-	if path != "" {
-		args = append(args, path)
+func (a *app) printChecked(found *pb.ValidateResponse) error {
+	if a.asJSON {
+		return printAllJSON(a, found.GetProblems())
 	}
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Env = env
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitCheck) {
-		return nil, fmt.Errorf("%s --check: %w: %s", daemonName, err, strings.TrimSpace(stderr.String()))
-	}
-	var out struct { // as `thoughtgated --check --json` prints it
-		Path     string
-		Problems []*struct {
-			pb.Diagnostic
-			Severity string `json:"severity"`
-		}
-	}
-	if err := json.Unmarshal(stdout.Bytes(), &out); err != nil {
-		return nil, fmt.Errorf("%s --check: unexpected output: %w", daemonName, err)
-	}
-	found := &checked{path: out.Path}
-	for _, d := range out.Problems {
-		d.Diagnostic.Severity = pb.Severity_SEVERITY_ERROR
-		if d.Severity == "warning" {
-			d.Diagnostic.Severity = pb.Severity_SEVERITY_WARNING
-		}
-		found.problems = append(found.problems, &d.Diagnostic)
-	}
-	return found, nil
-}
-
-func (a *app) printChecked(found *checked, asJSON bool) error {
-	if asJSON {
-		return printAllJSON(a, found.problems)
-	}
-	if err := printDiagnostics(a.out, found.problems, a.width()); err != nil {
+	if err := printDiagnostics(a.out, found.GetProblems(), a.width()); err != nil {
 		return err
 	}
-	bad := countErrors(found.problems)
-	warnings := len(found.problems) - bad
-	name := display.Text(found.path)
-	if name == "" {
-		name = "the built-in default"
-	}
-	var counts []string
+	bad, name := countErrors(found.GetProblems()), sourceName(found.GetPath())
+	var counts []display.Safe
 	if bad > 0 {
-		counts = append(counts, string(plural(bad, "error", "errors")))
+		counts = append(counts, plural(bad, "error", "errors"))
 	}
-	if warnings > 0 {
-		counts = append(counts, string(plural(warnings, "warning", "warnings")))
+	if warnings := len(found.GetProblems()) - bad; warnings > 0 {
+		counts = append(counts, plural(warnings, "warning", "warnings"))
 	}
 	if bad > 0 {
-		a.say("%s: %s", name, strings.Join(counts, ", "))
+		a.say("%s: %s", name, join(counts, ", "))
 		return nil
 	}
-	line := string(name) + ": good"
-	if set := found.set; set.GetProject() {
-		line += fmt.Sprintf(": a project's file, %s", plural(set.GetRules(), "rule", "rules"))
-	} else if set != nil {
-		line += fmt.Sprintf(": profile %s, %s, %s", display.Name(set.GetProfile()),
-			plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))
+	line := string(name) + ": good: " + inShort(found.GetSet())
+	if found.GetSet().GetProject() {
+		line = fmt.Sprintf("%s: good: a project's file, %s", name, plural(found.GetSet().GetRules(), "rule", "rules"))
 	}
 	if len(counts) > 0 {
-		line += "; " + strings.Join(counts, ", ")
+		line += "; " + string(join(counts, ", "))
 	}
-	if found.path == "" {
+	if found.GetPath() == "" {
 		line += a.noFile()
 	}
 	_, err := fmt.Fprintln(a.out, line)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,6 @@ import (
 // explainOptions is what the flags of explain say.
 type explainOptions struct {
 	server, tool, uri, prompt, args, agent, config, project string
-	json                                                    bool
 }
 
 func (a *app) policyExplainCmd() *cobra.Command {
@@ -66,7 +66,7 @@ and without a verdict.`,
 	flags.StringVar(&o.agent, "agent", "", "the agent's `TYPE`, as claude-code")
 	flags.StringVar(&o.config, "config", "", "judge by `FILE` and not by what is in force")
 	flags.StringVar(&o.project, "project", "", "the agent works in `DIR`, whose .thoughtgate.yaml counts (default: here)")
-	jsonFlag(cmd, &o.json, explanationJSON(&pb.Explanation{}, nil))
+	jsonFlag(cmd, &a.asJSON, explanationJSON(&pb.Explanation{}, nil))
 	_ = cmd.RegisterFlagCompletionFunc("server", a.completeFrom(serverOf))
 	_ = cmd.RegisterFlagCompletionFunc("tool", a.completeFrom(subjectOf(toolCall)))
 	_ = cmd.RegisterFlagCompletionFunc("uri", a.completeFrom(subjectOf("resources/read")))
@@ -76,9 +76,6 @@ and without a verdict.`,
 
 // request is the question that the flags put.
 func (o *explainOptions) request() (*pb.ExplainRequest, error) {
-	usage := func(text string) error {
-		return &usageError{err: errors.New(text), path: "tgctl policy explain"}
-	}
 	q := &pb.ExplainRequest{Server: o.server, Agent: o.agent}
 	given := 0
 	for _, s := range []struct{ is, method string }{{o.tool, toolCall}, {o.uri, "resources/read"}, {o.prompt, "prompts/get"}} {
@@ -89,11 +86,11 @@ func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 	}
 	switch {
 	case o.server == "":
-		return nil, usage("--server is missing")
+		return nil, misuse("--server is missing")
 	case given != 1:
-		return nil, usage("name one of --tool, --uri and --prompt")
+		return nil, misuse("name one of --tool, --uri and --prompt")
 	case o.args != "" && !json.Valid([]byte(o.args)):
-		return nil, usage("--args is not JSON")
+		return nil, misuse("--args is not JSON")
 	}
 	if o.args != "" {
 		q.Arguments = []byte(o.args)
@@ -125,6 +122,23 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 	if err != nil {
 		return err
 	}
+	return a.explaining(ctx, o, func(ask asker) error {
+		e, err := ask(q)
+		switch {
+		case err != nil:
+			return a.badConfig(err)
+		case e.GetError() != "":
+			return errors.New(e.GetError())
+		}
+		return a.printOne(explanationJSON(e, nil), explanationSheet(e))
+	})
+}
+
+// asker has one question answered.
+type asker func(*pb.ExplainRequest) (*pb.Explanation, error)
+
+// explaining has do ask whoever answers questions about policies.
+func (a *app) explaining(ctx context.Context, o *explainOptions, do func(asker) error) error {
 	c, done, err := a.policies(ctx)
 	if err != nil {
 		return err
@@ -138,16 +152,7 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 		return err
 	}
 	defer asking.Close()
-	e, err := asking.Ask(q)
-	switch {
-	case err != nil:
-		return a.badConfig(err)
-	case e.GetError() != "":
-		return errors.New(e.GetError())
-	case o.json:
-		return a.printJSON(explanationJSON(e, nil))
-	}
-	return a.printSheet(explanationSheet(e))
+	return do(asking.Ask)
 }
 
 // explanationSheet shows an explanation to a person.
@@ -156,37 +161,20 @@ func explanationSheet(e *pb.Explanation) *sheet {
 	s.add("verdict", verdictOf(e))
 	s.add("reason", display.Text(e.GetReason()))
 	s.add("gate", display.Name(e.GetGate()))
-	if len(e.GetCited()) == 0 {
-		s.add("rule", display.Text(e.GetRule()))
-	}
+	s.add("rule", either(len(e.GetCited()) == 0, display.Text(e.GetRule()), ""))
 	for _, c := range e.GetCited() {
 		s.add(c.GetKind(), citation(c))
 	}
-	for _, f := range e.GetFacts() {
-		s.add("fact", factLine(f))
-	}
+	s.add("fact", each(e.GetFacts(), factLine)...)
 	if e.GetVerdict() == "ask" {
-		asks := display.Name(e.GetWorkflow())
-		if asks == "" {
-			asks = "on every surface"
-		}
-		if d := e.GetTimeout().AsDuration(); d > 0 {
-			asks += ", for " + display.Span(d)
-		}
-		if len(e.GetSurfaces()) > 0 {
-			asks += "; a yes counts from " + display.Text(strings.Join(e.GetSurfaces(), ", "))
-		}
-		s.add("asks", asks)
-		if e.GetLevel() == levelPresence {
-			s.add("a yes", "needs a passphrase or a code (presence)")
-		}
+		limit, surfaces := e.GetTimeout().AsDuration(), strings.Join(e.GetSurfaces(), ", ")
+		s.add("asks", display.Name(cmp.Or(e.GetWorkflow(), "on every surface"))+either(limit > 0, ", for "+display.Span(limit), "")+
+			either(surfaces != "", "; a yes counts from "+display.Text(surfaces), ""))
+		s.add("a yes", either(e.GetLevel() == levelPresence, "needs a passphrase or a code (presence)", ""))
 	}
-	if names := e.GetHooks(); len(names) > 0 {
-		s.add("asked first", "extensions "+display.Text(strings.Join(names, ", "))+", which may change or refuse the call; they are not asked here")
-	}
-	if names := e.GetResultHooks(); len(names) > 0 {
-		s.add("the result", "is shown to extensions "+display.Text(strings.Join(names, ", "))+" before the agent gets it")
-	}
+	before, after := strings.Join(e.GetHooks(), ", "), strings.Join(e.GetResultHooks(), ", ")
+	s.add("asked first", either(before != "", "extensions "+display.Text(before)+", which may change or refuse the call; they are not asked here", ""))
+	s.add("the result", either(after != "", "is shown to extensions "+display.Text(after)+" before the agent gets it", ""))
 	s.add("covers", display.Text(e.GetGrant()))
 	for _, g := range e.GetGrants() {
 		s.add("grant", display.Name(g.GetId())+" lets it through with "+grantBounds(g))
@@ -194,9 +182,7 @@ func explanationSheet(e *pb.Explanation) *sheet {
 	for _, n := range e.GetNear() {
 		s.add("nearly", citation(n.GetRule())+"\n"+display.Text(n.GetBecause()))
 	}
-	for _, c := range e.GetChanges() {
-		s.add("change", change(c))
-	}
+	s.add("change", each(e.GetChanges(), change)...)
 	s.add("profile", display.Name(e.GetProfile()))
 	return s
 }
@@ -234,20 +220,8 @@ func citation(c *pb.Citation) display.Safe {
 }
 
 func factLine(f *pb.CallFact) display.Safe {
-	line := display.Name(f.GetName())
-	if f.GetMember() != "" {
-		line += " in " + display.Name(f.GetMember())
-	}
-	if f.GetDetail() != "" {
-		line += ": " + display.Text(f.GetDetail())
-	}
-	if f.GetPlace() != "" {
-		line += ", " + display.Name(f.GetPlace())
-	}
-	if f.GetBy() != "" {
-		line += ", by server " + display.Name(f.GetBy())
-	}
-	return line
+	return display.Name(f.GetName()) + either(f.GetMember() != "", " in "+display.Name(f.GetMember()), "") + after(display.Text(f.GetDetail())) +
+		either(f.GetPlace() != "", ", "+display.Name(f.GetPlace()), "") + either(f.GetBy() != "", ", by server "+display.Name(f.GetBy()), "")
 }
 
 func change(c *pb.PolicyChange) display.Safe {

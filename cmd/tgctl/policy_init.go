@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,8 +40,8 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 		return err
 	}
 	if !toStdout {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return initRefused(path, err)
+		if _, err := os.Lstat(path); err == nil {
+			return initRefused(path, fs.ErrExist)
 		}
 	}
 	seen := a.look(ctx)
@@ -49,14 +50,18 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 		_, err := a.out.Write([]byte(text))
 		return err
 	}
-	if err := writeNew(path, text); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
+	}
+	// Half a configuration would be worse than none.
+	if err := a.toFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+		return initRefused(path, err)
 	}
 	found, err := a.check(ctx, path)
 	if err != nil {
 		return fmt.Errorf("%s was written, and could not be checked: %w", path, err)
 	}
-	if err := printDiagnostics(a.err, found.problems, a.width()); err != nil {
+	if err := printDiagnostics(a.err, found.GetProblems(), a.width()); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.out, "wrote %s: %s, %s\nIt says what holds already. Change it, then: tgctl policy check && tgctl daemon reload\n",
@@ -78,32 +83,8 @@ func (a *app) configPath() (string, error) {
 
 // initRefused says why nothing is written to path.
 func initRefused(path string, err error) error {
-	if err != nil {
-		return fmt.Errorf("look for %s: %w", path, err)
-	}
-	return &hintError{
-		err:  fmt.Errorf("%s is there already; nothing was written", path),
-		hint: "See what a new one would say with `tgctl policy init --print`.",
-	}
-}
-
-// writeNew writes a file that must not be there, for its owner only.
-func writeNew(path, text string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return initRefused(path, nil)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		// Half a configuration would be worse than none.
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
+	return &hintError{fmt.Errorf("%s is there already; nothing was written", path), "See what a new one would say with `tgctl policy init --print`."}
 }

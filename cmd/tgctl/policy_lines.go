@@ -30,21 +30,12 @@ func explanationJSON(e *pb.Explanation, names []string) pbjson.Object {
 // explainLines answers each line of standard input with one.
 func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 	if o.server+o.tool+o.uri+o.prompt+o.args+o.agent != "" {
-		return &usageError{err: errors.New("with - the calls are in the lines; of the flags only --config and --project count"), path: "tgctl policy explain"}
+		return misuse("with - the calls are in the lines; of the flags only --config and --project count")
 	}
-	c, done, err := a.policies(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if o.config == "" {
-		a.tellNotInForce(ctx, c)
-	}
-	asking, err := c.Explain(ctx)
-	if err != nil {
-		return err
-	}
-	defer asking.Close()
+	return a.explaining(ctx, o, func(ask asker) error { return a.answerLines(o, ask) })
+}
+
+func (a *app) answerLines(o *explainOptions, ask asker) error {
 	in := bufio.NewReaderSize(a.in, 64<<10)
 	for {
 		line, err := readLine(in)
@@ -57,7 +48,7 @@ func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		out, err := o.answerTo(line, asking.Ask)
+		out, err := o.answerTo(line, ask)
 		if err != nil {
 			return a.badConfig(err)
 		}
@@ -69,7 +60,7 @@ func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 
 // answerTo is the answer to one line. What makes no sense is answered with an
 // error, and is not the end.
-func (o *explainOptions) answerTo(line []byte, ask func(*pb.ExplainRequest) (*pb.Explanation, error)) (pbjson.Object, error) {
+func (o *explainOptions) answerTo(line []byte, ask asker) (pbjson.Object, error) {
 	q, names, err := parseLine(line)
 	if err != nil {
 		return explanationJSON(&pb.Explanation{Error: err.Error()}, nil), nil

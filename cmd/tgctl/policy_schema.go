@@ -24,14 +24,11 @@ other. What policy check finds beyond the form of a value it doesn't say.`,
 		Example: `  $ tgctl policy schema > ~/.config/thoughtgate/schema.json
   $ tgctl policy schema test | jq '.properties | keys'`,
 		ValidArgs: schemaKinds,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) > 1:
-				return fmt.Errorf("unexpected argument %q", args[1])
-			case len(args) == 1 && !slices.Contains(schemaKinds, args[0]):
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && !slices.Contains(schemaKinds, args[0]) {
 				return fmt.Errorf("there is no schema of %q, only of %s", args[0], strings.Join(schemaKinds, ", "))
 			}
-			return nil
+			return atMostOne(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			schema, err := a.schema(cmd.Context(), append(args, "config")[0])

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -61,14 +60,10 @@ func (s *seen) server(id string) *seenServer {
 
 // lookAtAgents finds the servers that agents are configured with here.
 func (a *app) lookAtAgents(s *seen) {
-	cwd, err := os.Getwd()
+	env, err := a.osEnv()
 	if err != nil {
-		cwd = "/"
+		env.Cwd = "/"
 	}
-	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: func(name string) (string, bool) {
-		value := a.getenv(name)
-		return value, value != ""
-	}}
 	for _, name := range agentconf.Names() {
 		if name == "custom" {
 			continue // it has no files of its own

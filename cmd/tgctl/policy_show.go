@@ -68,16 +68,12 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 			sources.Note(display.Text(says))
 		}
 	}
-	files := &display.Table{}
-	if len(set.GetFiles()) > 0 {
-		files = filesTable(set.GetFiles())
-	}
-	for _, t := range []*display.Table{rules, policies, workflows, sources, files} {
+	for _, t := range []*display.Table{rules, policies, workflows, sources, filesTable(set.GetFiles())} {
 		if len(t.Rows) == 0 {
 			continue
 		}
 		fmt.Fprintln(a.out)
-		if err := t.Write(a.out, a.width()); err != nil {
+		if err := a.printTable(t); err != nil {
 			return err
 		}
 	}
@@ -130,12 +126,10 @@ func (a *app) printDiffs(files []*pb.PolicyFile) error {
 		if diff == "" {
 			continue
 		}
-		var b strings.Builder
-		b.WriteString("\n")
-		for line := range strings.SplitSeq(strings.TrimSuffix(diff, "\n"), "\n") {
-			b.WriteString(string(display.Text(strings.ReplaceAll(line, "\t", "    "))) + "\n")
-		}
-		if _, err := a.out.Write([]byte(b.String())); err != nil {
+		lines := each(strings.Split("\n"+strings.TrimSuffix(diff, "\n"), "\n"), func(line string) display.Safe {
+			return display.Text(strings.ReplaceAll(line, "\t", "    "))
+		})
+		if err := a.printLines(lines); err != nil {
 			return err
 		}
 	}

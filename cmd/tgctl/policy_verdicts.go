@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +29,6 @@ type testJSON struct {
 
 func (a *app) policyTestCmd() *cobra.Command {
 	var config string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "test [FILE...] [flags]",
 		Short: "Hold a configuration to files of expected verdicts",
@@ -41,15 +42,15 @@ each test, and for each problem with a file one like those of policy check.`,
   $ tgctl policy test ci/*.test.yaml --config thoughtgate.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.policyTest(cmd.Context(), config, args, asJSON)
+			return a.policyTest(cmd.Context(), config, args)
 		},
 	}
 	cmd.Flags().StringVar(&config, "config", "", "test `FILE` and not what is there for the daemon")
-	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
+	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.TestResult{}, More: testJSON{}}, &pb.Diagnostic{})
 	return cmd
 }
 
-func (a *app) policyTest(ctx context.Context, config string, paths []string, asJSON bool) error {
+func (a *app) policyTest(ctx context.Context, config string, paths []string) error {
 	config, err := absolute(config)
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func (a *app) policyTest(ctx context.Context, config string, paths []string, asJ
 		if err != nil {
 			return err
 		}
-		good, err := a.printTested(result, asJSON)
+		good, err := a.printTested(result)
 		if err != nil {
 			return err
 		}
@@ -91,9 +92,8 @@ func testFiles(ctx context.Context, c *client.Client, config string) ([]string, 
 		}
 		config = checked.GetPath()
 	}
-	none := fmt.Errorf("no FILE is named, and there is no configuration beside which there could be %s", testPattern)
 	if config == "" {
-		return nil, &usageError{err: none, path: "tgctl policy test"}
+		return nil, misuse("no FILE is named, and there is no configuration beside which there could be %s", testPattern)
 	}
 	dir := filepath.Dir(config)
 	entries, err := os.ReadDir(dir)
@@ -107,7 +107,7 @@ func testFiles(ctx context.Context, c *client.Client, config string) ([]string, 
 		}
 	}
 	if len(found) == 0 {
-		return nil, &usageError{err: fmt.Errorf("no FILE is named, and there is no %s in %s", testPattern, dir), path: "tgctl policy test"}
+		return nil, misuse("no FILE is named, and there is no %s in %s", testPattern, dir)
 	}
 	return found, nil
 }
@@ -133,37 +133,29 @@ func testFile(ctx context.Context, c *client.Client, config, path string) (*pb.T
 
 // printTested prints what came of a file, and reports whether all is as it
 // should be.
-func (a *app) printTested(f *pb.TestFileResult, asJSON bool) (good bool, err error) {
+func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 	bad := countErrors(f.GetProblems())
-	different := 0
-	for _, r := range f.GetResults() {
-		if len(r.GetDifferences()) > 0 {
-			different++
-		}
-	}
-	good = bad == 0 && different == 0
-	if asJSON {
-		lines := make([]pbjson.Object, len(f.GetResults()))
-		for i, r := range f.GetResults() {
-			lines[i] = pbjson.Object{Message: r, More: testJSON{f.GetPath(), len(r.GetDifferences()) == 0}}
-		}
+	different := slices.DeleteFunc(slices.Clone(f.GetResults()), func(r *pb.TestResult) bool { return len(r.GetDifferences()) == 0 })
+	good = bad == 0 && len(different) == 0
+	if a.asJSON {
+		lines := each(f.GetResults(), func(r *pb.TestResult) pbjson.Object {
+			return pbjson.Object{Message: r, More: testJSON{f.GetPath(), len(r.GetDifferences()) == 0}}
+		})
 		return good, errors.Join(printAllJSON(a, f.GetProblems()), printAllJSON(a, lines))
 	}
 	if err := printDiagnostics(a.out, f.GetProblems(), a.width()); err != nil {
 		return false, err
 	}
 	var b strings.Builder
-	for _, r := range f.GetResults() {
-		if len(r.GetDifferences()) > 0 {
-			b.WriteString(differenceText(f.GetPath(), r))
-		}
+	for _, r := range different {
+		b.WriteString(differenceText(f.GetPath(), r))
 	}
 	name := display.Text(f.GetPath())
 	switch {
 	case bad > 0:
 		fmt.Fprintf(&b, "%s: nothing was judged\n", name)
-	case different > 0:
-		fmt.Fprintf(&b, "%s: %s not as expected, of %s\n", name, plural(different, "verdict", "verdicts"), display.Count(len(f.GetResults())))
+	case len(different) > 0:
+		fmt.Fprintf(&b, "%s: %s not as expected, of %s\n", name, plural(len(different), "verdict", "verdicts"), display.Count(len(f.GetResults())))
 	default:
 		fmt.Fprintf(&b, "%s: %s as expected\n", name, plural(len(f.GetResults()), "verdict", "verdicts"))
 	}
@@ -188,9 +180,4 @@ func differenceText(path string, r *pb.TestResult) string {
 	return b.String()
 }
 
-func orNothing(text string) display.Safe {
-	if text == "" {
-		return "nothing"
-	}
-	return display.Text(text)
-}
+func orNothing(text string) display.Safe { return display.Text(cmp.Or(text, "nothing")) }

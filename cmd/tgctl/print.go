@@ -24,6 +24,12 @@ func jsonFlag(cmd *cobra.Command, to *bool, samples ...any) {
 	cmd.Annotations[fieldsNote] = strings.Join(pbjson.Members(samples...), "\n")
 }
 
+// withJSON gives a verb --json and no other flag, see [jsonFlag].
+func (a *app) withJSON(cmd *cobra.Command, samples ...any) *cobra.Command {
+	jsonFlag(cmd, &a.asJSON, samples...)
+	return cmd
+}
+
 // fieldsTitle stands above what an annotation names.
 func fieldsTitle(fields string) string {
 	if strings.Contains(fields, "?") {
@@ -40,6 +46,27 @@ func (a *app) printJSON(v any) error {
 	}
 	return a.printLine(line)
 }
+
+// printList prints what a verb lists: with --json each as line makes it, or as it is
+// where line is nil; else as a table, or none where there is nothing.
+func printList[T any](a *app, all []T, line func(T) any, none string, table func([]T) *display.Table) error {
+	if a.asJSON && line == nil {
+		return printAllJSON(a, all)
+	}
+	if a.asJSON {
+		return printAllJSON(a, each(all, line))
+	}
+	switch {
+	case len(all) > 0:
+		return a.printTable(table(all))
+	case none != "":
+		a.talk(none)
+	}
+	return nil
+}
+
+// printTable prints a table as wide as the screen.
+func (a *app) printTable(t *display.Table) error { return t.Write(a.out, a.width()) }
 
 // printAllJSON prints a line of JSON for each of all.
 func printAllJSON[T any](a *app, all []T) error {
@@ -88,11 +115,13 @@ type sheet struct {
 	values []display.Safe
 }
 
-// add appends a value, which may have several lines; an empty one is left out.
-func (s *sheet) add(name string, value display.Safe) {
-	if value != "" {
-		s.names = append(s.names, name)
-		s.values = append(s.values, value)
+// add appends values of a name, which may have several lines; an empty one is left out.
+func (s *sheet) add(name string, values ...display.Safe) {
+	for _, value := range values {
+		if value != "" {
+			s.names = append(s.names, name)
+			s.values = append(s.values, value)
+		}
 	}
 }
 
@@ -104,10 +133,7 @@ func (s *sheet) lines(columns int) []display.Safe {
 	for _, name := range s.names {
 		left = max(left, len(name)+2)
 	}
-	room := 0
-	if columns > 0 {
-		room = max(columns-left, 20)
-	}
+	room := behind(left, columns)
 	var lines []display.Safe
 	for i, name := range s.names {
 		first := true
@@ -122,6 +148,14 @@ func (s *sheet) lines(columns int) []display.Safe {
 		}
 	}
 	return lines
+}
+
+// printOne prints what a verb shows of one thing: with --json v, else the sheet.
+func (a *app) printOne(v any, s *sheet) error {
+	if a.asJSON {
+		return a.printJSON(v)
+	}
+	return a.printSheet(s)
 }
 
 // printSheet prints the sheet to stdout.
@@ -141,12 +175,18 @@ func writeLines(to io.Writer, lines []display.Safe) error {
 	return err
 }
 
+// behind is how many columns are left behind a margin, enough for a few words; 0 where
+// there is no limit.
+func behind(margin, columns int) int {
+	if columns < 1 {
+		return 0
+	}
+	return max(columns-margin, 20)
+}
+
 // hanging breaks a line into columns columns; what goes on is indented.
 func hanging(line display.Safe, columns, indent int) []display.Safe {
-	if columns < 1 {
-		return []display.Safe{line}
-	}
-	parts := display.Wrap(line, max(columns-indent, 20))
+	parts := display.Wrap(line, behind(indent, columns))
 	for i := range parts[1:] {
 		parts[i+1] = display.Safe(strings.Repeat(" ", indent)) + parts[i+1]
 	}

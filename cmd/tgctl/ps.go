@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -29,7 +32,7 @@ type mended struct {
 func isShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
 
 func (a *app) psCmd() *cobra.Command {
-	var asJSON, wide bool
+	var wide bool
 	cmd := &cobra.Command{
 		Use:   "ps [flags]",
 		Short: "List the programs that run under ThoughtGate, and how they are",
@@ -53,34 +56,19 @@ on record as an orphan.`,
 		Example: `  $ tgctl ps
   $ tgctl ps --wide
   $ tgctl ps --json | jq -r 'select(.state == "failed") | .name'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			processes, err := c.ListProcesses(ctx)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			processes, err := c.ListProcesses(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				lines := make([]pbjson.Object, len(processes))
-				for i, p := range processes {
-					lines[i] = pbjson.Object{Message: p, More: mended{mendOf(p)}}
-				}
-				return printAllJSON(a, lines)
-			}
-			if len(processes) == 0 {
-				a.say("Nothing runs under ThoughtGate now.")
-				return nil
-			}
-			if wide {
+			if wide && !a.asJSON && len(processes) > 0 {
 				return a.wideProcesses(processes).Write(a.out, 0)
 			}
-			return a.processTable(processes).Write(a.out, a.width())
-		},
+			return printList(a, processes, func(p *pb.Process) any { return pbjson.Object{Message: p, More: mended{mendOf(p)}} },
+				"Nothing runs under ThoughtGate now.", a.processTable)
+		}),
 	}
-	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.Process{}, More: mended{}})
+	jsonFlag(cmd, &a.asJSON, pbjson.Object{Message: &pb.Process{}, More: mended{}})
 	cmd.Flags().BoolVarP(&wide, "wide", "w", false, "show session, profile, what was judged, shim and command as well, and cut nothing")
 	return cmd
 }
@@ -125,21 +113,10 @@ func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 			ofSeveral = " " + display.Name(p.GetId())
 		}
 	}
-	age, memory, restarts := display.Safe("-"), display.Safe("-"), display.Safe("-")
-	if p.GetSince() != nil {
-		age = display.Span(a.now().Sub(p.GetSince().AsTime()))
-	}
-	if p.GetMemory() > 0 {
-		memory = display.Size(p.GetMemory())
-		if p.GetSharedTwice() {
-			memory += "+"
-		}
-	}
-	if !isShim(p) {
-		restarts = display.Count(p.GetRestarts())
-	}
+	memory := either(p.GetMemory() > 0, display.Size(p.GetMemory())+either(p.GetSharedTwice(), "+", ""), "-")
+	restarts := either(isShim(p), "-", display.Count(p.GetRestarts()))
 	return []display.Safe{
-		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, orDash(p.GetState()), age, memory, restarts,
+		display.Name(p.GetKind()), display.Name(p.GetName()) + ofSeveral, orDash(p.GetState()), a.ago(p.GetSince()), memory, restarts,
 		pidOrDash(max(p.GetPid(), p.GetServerPid())), whoFor(p),
 	}
 }
@@ -171,18 +148,11 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	case why != "":
 		t.Note("ended before" + after(why))
 	}
-	if mend := mendOf(p); mend != "" {
-		t.Note(mend)
-	}
-	if n := p.GetPending(); n > 0 {
-		t.Note(plural(n, "call is", "calls are") + " held for you; see: tgctl approvals")
-	}
+	t.Note(mendOf(p))
+	t.Note(either(p.GetPending() > 0, plural(p.GetPending(), "call is", "calls are")+" held for you; see: tgctl approvals", ""))
 	if n := p.GetUnanswered(); n > 0 {
-		note := plural(n, "request has", "requests have") + " no answer from the server"
-		if since := p.GetUnansweredSince(); since != nil {
-			note += ", the oldest for " + display.Span(a.now().Sub(since.AsTime()))
-		}
-		t.Note(note)
+		since := p.GetUnansweredSince()
+		t.Note(plural(n, "request has", "requests have") + " no answer from the server" + either(since != nil, ", the oldest for "+a.ago(since), ""))
 	}
 	if build := p.GetBuild(); build != "" && build != release {
 		t.Note("its tg-shim is " + display.Name(build) + ", and tgctl " + display.Name(release))
@@ -190,10 +160,23 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 }
 
 func after(why display.Safe) display.Safe {
-	if why == "" {
+	return either(why != "", ": "+why, "")
+}
+
+// ago is how long ago t was, or a dash for none.
+func (a *app) ago(t *timestamppb.Timestamp) display.Safe {
+	if t == nil {
+		return "-"
+	}
+	return display.Span(a.now().Sub(t.AsTime()))
+}
+
+// moment is a point in time in full, empty for none.
+func (a *app) moment(t *timestamppb.Timestamp) display.Safe {
+	if t == nil {
 		return ""
 	}
-	return ": " + why
+	return display.Moment(t.AsTime(), a.now())
 }
 
 // inSeconds is a short wait, rounded up: nothing is about to happen in 0 s.
@@ -219,13 +202,11 @@ func mendOf(p *pb.Process) display.Safe {
 // commandLine shows a command and its arguments so that each can be told from
 // the next.
 func commandLine(command []string) display.Safe {
-	words := make([]string, len(command))
-	for i, word := range command {
-		shown := string(display.Text(word))
-		if shown == "" || strings.ContainsAny(shown, " '\"") {
-			shown = "'" + strings.ReplaceAll(shown, "'", `'\''`) + "'"
+	return join(each(command, func(word string) display.Safe {
+		shown := display.Text(word)
+		if shown == "" || strings.ContainsAny(string(shown), " '\"") {
+			return quoted(shown)
 		}
-		words[i] = shown
-	}
-	return display.Safe(strings.Join(words, " "))
+		return shown
+	}), " ")
 }

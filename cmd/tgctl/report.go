@@ -52,11 +52,10 @@ type chart struct {
 }
 
 type column struct {
-	X, Width                 float64
-	Forwarded, Held, Denied  part
-	Label, Tip               string
-	LabelX                   float64
-	ForwardedN, HeldN, DenyN uint64
+	X, Width                float64
+	Forwarded, Held, Denied part
+	Label, Tip              string
+	LabelX                  float64
 }
 
 type part struct{ Y, Height float64 }
@@ -198,12 +197,10 @@ func waitBars(waits []time.Duration) []bar {
 		all[i].Name = l.name
 	}
 	for _, w := range waits {
-		i := slices.IndexFunc(limits, func(l struct {
-			name string
-			up   time.Duration
-		}) bool {
-			return w < l.up
-		})
+		i := 0
+		for w >= limits[i].up {
+			i++
+		}
 		all[i].N++
 		largest = max(largest, all[i].N)
 	}

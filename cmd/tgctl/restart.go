@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -14,8 +13,7 @@ import (
 )
 
 func (a *app) restartCmd() *cobra.Command {
-	var w which
-	var asJSON bool
+	w := &which{}
 	cmd := &cobra.Command{
 		Use:   "restart NAME [flags]",
 		Short: "Start a backend or an extension anew",
@@ -30,40 +28,34 @@ tgctl daemon restart.`,
 		Example: `  $ tgctl restart scrubber
   $ tgctl restart notes --kind backend`,
 		Args:              exactly("NAME"),
-		ValidArgsFunction: a.completeKept,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		ValidArgsFunction: a.completeKept(),
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
 			w.name = args[0]
-			return a.restart(cmd.Context(), w, asJSON)
-		},
+			return a.restart(ctx, c, w)
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.RestartProcessResponse{})
+	jsonFlag(cmd, &a.asJSON, &pb.RestartProcessResponse{})
 	w.flags(cmd)
 	return cmd
 }
 
-func (a *app) restart(ctx context.Context, w which, asJSON bool) error {
-	c, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	p, err := a.oneKept(ctx, c, w)
+func (a *app) restart(ctx context.Context, c *client.Client, w *which) error {
+	p, err := oneKept(ctx, c, w)
 	if err != nil {
 		return err
 	}
 	if p.GetKind() == kindAgent {
-		name := string(shellWord(display.Name(p.GetName())))
-		return &hintError{err: fmt.Errorf("%s is the run of an agent, which has one life", p.GetName()), hint: "Begin another: tgctl run " + name + " -- PROMPT"}
+		return &hintError{fmt.Errorf("%s is the run of an agent, which has one life", p.GetName()), "Begin another: tgctl run " + word(p.GetName()) + " -- PROMPT"}
 	}
 	done, err := c.RestartProcess(ctx, &pb.RestartProcessRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId()})
 	if err != nil {
-		return loosenFailure(err)
+		return withHint(err, loosenHints...)
 	}
 	if done.Process == nil {
 		done.Process = p
 	}
 	p = done.Process
-	if asJSON {
+	if a.asJSON {
 		if err := a.printJSON(done); err != nil {
 			return err
 		}
@@ -73,19 +65,13 @@ func (a *app) restart(ctx context.Context, w which, asJSON bool) error {
 		if p.GetKind() == kindExtension {
 			see = "tgctl ext show "
 		}
-		return &hintError{err: fmt.Errorf("%s does not come up: %s", p.GetName(), why), hint: "See: " + see + string(shellWord(display.Name(p.GetName())))}
+		return &hintError{fmt.Errorf("%s does not come up: %s", p.GetName(), why), "See: " + see + word(p.GetName())}
 	}
-	if asJSON {
+	if a.asJSON {
 		return nil
 	}
 	_, err = fmt.Fprintf(a.out, "restarted %s: %s, pid %s\n", display.Name(p.GetName()), orDash(p.GetState()), strconv.Itoa(int(p.GetPid())))
 	return err
 }
 
-// loosenFailure adds to a refusal what a person can do about it.
-func loosenFailure(err error) error {
-	if errors.Is(err, client.ErrForbidden) {
-		return &hintError{err: err, hint: "An agent, and what it starts, cannot do this. Do it from another terminal."}
-	}
-	return err
-}
+var loosenHints = []hint{{client.ErrForbidden, "An agent, and what it starts, cannot do this. Do it from another terminal."}}

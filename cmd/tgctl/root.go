@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -87,6 +89,16 @@ func prepare(cmd *cobra.Command) {
 		}
 		return nil
 	}
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			err := run(cmd, args)
+			var usage *usageError
+			if errors.As(err, &usage) {
+				usage.path = cmp.Or(usage.path, cmd.CommandPath())
+			}
+			return err
+		}
+	}
 	cmd.DisableFlagsInUseLine = true
 	for _, sub := range cmd.Commands() {
 		prepare(sub)
@@ -137,5 +149,13 @@ func errUnknownVerb(cmd *cobra.Command, name string) error {
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, RunE: unknownVerb}
 	cmd.AddCommand(subs...)
+	return cmd
+}
+
+// listGroup is a group of verbs that does what list does when none is named.
+func listGroup(name, short string, list *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	cmd := group(name+" [COMMAND]", short, append(subs, list)...)
+	cmd.Flags().AddFlagSet(list.Flags())
+	cmd.Annotations, cmd.RunE = list.Annotations, list.RunE
 	return cmd
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -23,7 +26,6 @@ const maxPrompt = 1 << 20
 type runOptions struct {
 	timeout string
 	list    bool
-	json    bool
 	verbose bool
 }
 
@@ -53,15 +55,17 @@ it was cancelled.`,
 		Example: `  $ tgctl run --list
   $ tgctl run fixer -- "mend the failing test in ./parser"
   $ git diff | tgctl run --timeout 5m reviewer -- -`,
-		Args:              o.args,
-		ValidArgsFunction: a.completeAgents,
+		Args: o.args,
+		ValidArgsFunction: firstAlone(listed(a, (*client.Client).ListAgents, func(g *pb.Agent) string {
+			return described(g.GetName(), cmp.Or(display.Text(g.GetDescription()), commandLine(g.GetCommand())))
+		})),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			timeout, err := o.limit(cmd)
+			timeout, err := o.limit()
 			if err != nil {
 				return err
 			}
 			if o.list {
-				return a.listAgents(cmd.Context(), o.json)
+				return a.onDaemon(a.listAgents)(cmd, args)
 			}
 			prompt, err := a.prompt(args[1:])
 			if err == nil {
@@ -74,7 +78,7 @@ it was cancelled.`,
 	flags.StringVar(&o.timeout, "timeout", "", "it may take this `TIME`, as 90s or 10m; else what its configuration says")
 	flags.BoolVar(&o.list, "list", false, "list the agents that can be run")
 	flags.BoolVar(&o.verbose, "verbose", false, "tell on standard error of thoughts, plans and tool calls too")
-	jsonFlag(cmd, &o.json, &pb.RunEvent{}, &pb.Agent{})
+	jsonFlag(cmd, &a.asJSON, &pb.RunEvent{}, &pb.Agent{})
 	return cmd
 }
 
@@ -94,13 +98,13 @@ func (o *runOptions) args(_ *cobra.Command, args []string) error {
 }
 
 // limit is how long the run may take; 0 where that is not said.
-func (o *runOptions) limit(cmd *cobra.Command) (time.Duration, error) {
+func (o *runOptions) limit() (time.Duration, error) {
 	if o.timeout == "" {
 		return 0, nil
 	}
 	limit, err := parseSpan(o.timeout)
 	if err != nil || limit < time.Second {
-		return 0, &usageError{fmt.Errorf("--timeout is a time of a second at least, as 90s or 10m, not %q", o.timeout), cmd.CommandPath()}
+		return 0, misuse("--timeout is a time of a second at least, as 90s or 10m, not %q", o.timeout)
 	}
 	return limit, nil
 }
@@ -195,15 +199,11 @@ func findAgent(ctx context.Context, c *client.Client, name string) (*pb.Agent, e
 	if err != nil {
 		return nil, err
 	}
-	for _, agent := range agents {
-		if agent.GetName() == name {
-			return agent, nil
-		}
+	if i := slices.IndexFunc(agents, func(g *pb.Agent) bool { return g.GetName() == name }); i >= 0 {
+		return agents[i], nil
 	}
-	return nil, &hintError{
-		err:  fmt.Errorf("there is no agent %q in the configuration in force", name),
-		hint: "List those there are with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`.",
-	}
+	return nil, &hintError{fmt.Errorf("there is no agent %q in the configuration in force", name),
+		"List those there are with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`."}
 }
 
 // handedOver is what an agent gets of this environment: where programs and the
@@ -247,18 +247,4 @@ func (a *app) heedSignals(ctx context.Context, c *client.Client, s *signals, sta
 		}
 	}()
 	return func() { close(quit); <-done }
-}
-
-// completeAgents offers the names of the agents.
-func (a *app) completeAgents(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (names []string, err error) {
-		agents, err := c.ListAgents(ctx)
-		for _, agent := range agents {
-			names = append(names, cobra.CompletionWithDesc(agent.GetName(), agentSummary(agent)))
-		}
-		return names, err
-	})
 }

@@ -6,22 +6,29 @@ import (
 	"io"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // runPrinter prints the events of a run: the answer to standard output, all else to
 // standard error; or with --json everything as lines.
-func (a *app) runPrinter(o runOptions) *runPrinter { return &runPrinter{app: a, runOptions: o} }
+func (a *app) runPrinter(o runOptions) *runPrinter { return &runPrinter{partial{app: a}, o} }
 
 type runPrinter struct {
-	*app
+	partial
 	runOptions
-	open bool // the answer's last line has no end yet
+}
+
+// partial prints text that comes in parts of lines to standard output, and talk between
+// them.
+type partial struct {
+	*app
+	open bool // the last line has no end yet
 }
 
 func (p *runPrinter) event(e *pb.RunEvent) error {
-	if p.json {
+	if p.asJSON {
 		return p.printJSON(e)
 	}
 	switch m := e.GetEvent().(type) {
@@ -45,9 +52,9 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 	return nil
 }
 
-// text prints a part of the answer: on a terminal with what that would act on made
-// visible, elsewhere as it is.
-func (p *runPrinter) text(text string) error {
+// text prints a part: on a terminal with what that would act on made visible, elsewhere as
+// it is.
+func (p *partial) text(text string) error {
 	p.open = !strings.HasSuffix(text, "\n")
 	if p.outTerminal {
 		text = visible(text)
@@ -89,40 +96,31 @@ func (p *runPrinter) line(text string) {
 	_, _ = io.WriteString(p.err, text+"\n") // there is nobody else to tell
 }
 
-// endLine keeps talk off the line of the answer where both are on one terminal.
-func (p *runPrinter) endLine() {
-	if p.open && p.outTerminal && p.errTerminal {
-		_, _ = io.WriteString(p.out, "\n")
-		p.open = false
+// endLine keeps talk off the last line where both are on one terminal.
+func (p *partial) endLine() {
+	if p.outTerminal && p.errTerminal {
+		p.close()
 	}
 }
 
-// close ends the answer's last line.
-func (p *runPrinter) close() {
+// close ends the last line.
+func (p *partial) close() {
 	if p.open {
-		_, _ = io.WriteString(p.out, "\n")
+		_, _ = io.WriteString(p.out, "\n") // there is nobody else to tell
 		p.open = false
 	}
 }
 
 // listAgents prints the agents that can be run.
-func (a *app) listAgents(ctx context.Context, asJSON bool) error {
-	c, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (a *app) listAgents(ctx context.Context, c *client.Client, _ []string) error {
 	agents, err := c.ListAgents(ctx)
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return printAllJSON(a, agents)
-	}
-	if len(agents) == 0 {
-		a.say("The configuration names no agents. Write them under agents: in thoughtgate.yaml, then tgctl daemon reload.")
-		return nil
-	}
+	return printList(a, agents, nil, "The configuration names no agents. Write them under agents: in thoughtgate.yaml, then tgctl daemon reload.", agentsTable)
+}
+
+func agentsTable(agents []*pb.Agent) *display.Table {
 	t := &display.Table{Columns: []display.Column{
 		{Head: "AGENT", Shrink: 8}, {Head: "PROTOCOL"}, {Head: "TIMEOUT", Right: true}, {Head: "RUNNING", Right: true}, {Head: "SERVERS", Shrink: 8},
 	}}
@@ -130,17 +128,7 @@ func (a *app) listAgents(ctx context.Context, asJSON bool) error {
 		t.Add(display.Name(g.GetName()), display.Name(g.GetProtocol()), display.Span(g.GetTimeout().AsDuration()),
 			display.Count(g.GetRunning()), orDash(strings.Join(g.GetServers(), ", ")))
 		t.Note(commandLine(g.GetCommand()))
-		if g.GetDescription() != "" {
-			t.Note(display.Text(g.GetDescription()))
-		}
+		t.Note(display.Text(g.GetDescription()))
 	}
-	return t.Write(a.out, a.width())
-}
-
-// agentSummary is what a shell shows beside an agent's name.
-func agentSummary(g *pb.Agent) string {
-	if g.GetDescription() != "" {
-		return string(display.Text(g.GetDescription()))
-	}
-	return string(commandLine(g.GetCommand()))
+	return t
 }

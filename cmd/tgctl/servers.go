@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -15,9 +14,8 @@ import (
 )
 
 func (a *app) serversCmd() *cobra.Command {
-	list := a.serversListCmd()
-	cmd := group("servers", "See which servers are known, accept a stranger or one of a project", list, a.serversAcceptCmd(), a.serversForgetCmd())
-	cmd.Use = "servers [COMMAND]"
+	cmd := listGroup("servers", "See which servers are known, accept a stranger or one of a project",
+		a.serversListCmd(), a.serversAcceptCmd(), a.serversForgetCmd())
 	cmd.Long = `A server is known by its id and by what is started under it. When another
 command is started under an id that is known, it is a stranger: until you accept
 it, only those of its tools pass that are exactly as the known one's.
@@ -28,10 +26,6 @@ for it, and what is in the programs and scripts that these lead to. When any of
 that changes you are asked again.`
 	cmd.Example = `  $ tgctl servers
   $ tgctl servers accept files`
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations = list.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = list.RunE
 	return cmd
 }
 
@@ -45,8 +39,7 @@ type startMember struct {
 var startSample = startMember{pbjson.Object{Message: &pb.ServerStart{}}}
 
 func (a *app) serversListCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the servers that were seen",
 		Long: `List the servers that were seen, what is started under each id, and how many of
@@ -55,49 +48,28 @@ them are withheld until you agree.`,
 		Example: `  $ tgctl servers list
   $ tgctl servers list --json | jq -r 'select(.start) | .start.digest'
   $ tgctl servers list --json | jq -r 'select(.stranger) | .id'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			servers, err := c.ListServers(ctx)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			servers, err := c.ListServers(cmd.Context())
+			starts, err := c.ListStarts(ctx)
 			if err != nil {
 				return err
 			}
-			starts, err := c.ListStarts(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				lines := make([]pbjson.Object, 0, len(servers)+len(starts))
-				for _, s := range servers {
-					lines = append(lines, pbjson.Object{Message: s, More: startMember{}})
-				}
-				for _, s := range starts {
-					lines = append(lines, pbjson.Object{
-						Message: &pb.Server{Id: s.GetServer(), Command: s.GetCommand()}, More: startMember{pbjson.Object{Message: s}},
-					})
-				}
-				return printAllJSON(a, lines)
-			}
+			none := ""
 			if len(servers)+len(starts) == 0 {
-				a.say("No server's list was seen yet.")
-				return nil
+				none = "No server's list was seen yet."
 			}
-			if len(servers) > 0 {
-				if err := a.serversTable(servers).Write(a.out, a.width()); err != nil {
-					return err
-				}
+			err = printList(a, servers, func(s *pb.Server) any { return pbjson.Object{Message: s, More: startMember{}} }, none, a.serversTable)
+			if err != nil || len(starts) == 0 {
+				return err
 			}
-			if len(starts) > 0 {
-				return a.startsTable(starts).Write(a.out, a.width())
-			}
-			return nil
-		},
-	}
-	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.Server{}, More: startSample})
-	return cmd
+			return printList(a, starts, func(s *pb.ServerStart) any {
+				return pbjson.Object{Message: &pb.Server{Id: s.GetServer(), Command: s.GetCommand()}, More: startMember{pbjson.Object{Message: s}}}
+			}, "", a.startsTable)
+		}),
+	}, pbjson.Object{Message: &pb.Server{}, More: startSample})
 }
 
 func (a *app) serversTable(servers []*pb.Server) *display.Table {
@@ -106,15 +78,10 @@ func (a *app) serversTable(servers []*pb.Server) *display.Table {
 		{Head: "WAITING", Right: true}, {Head: "FOR", Right: true},
 	}}
 	for _, s := range servers {
-		state := display.Safe("known")
-		if s.GetStranger() {
-			state = "stranger"
-		}
+		state := either(s.GetStranger(), "stranger", "known")
 		t.Add(display.Name(s.GetId()), shortDigest(s.GetLaunch()), state, display.Count(s.GetPins()), display.Count(s.GetWaiting()),
 			display.Span(a.now().Sub(s.GetFirst().AsTime())))
-		if len(s.GetCommand()) > 0 {
-			t.Note(commandLine(s.GetCommand()))
-		}
+		t.Note(commandLine(s.GetCommand()))
 		if s.GetStranger() {
 			t.Note("another command was known by this id first; if you meant that: tgctl servers accept " +
 				shellWord(display.Name(s.GetId())) + " --launch " + shortDigest(s.GetLaunch()))
@@ -124,7 +91,6 @@ func (a *app) serversTable(servers []*pb.Server) *display.Table {
 }
 
 func (a *app) serversAcceptCmd() *cobra.Command {
-	var asJSON bool
 	var launch, start string
 	cmd := &cobra.Command{
 		Use:   "accept SERVER [flags]",
@@ -142,10 +108,10 @@ to is printed, and holds until any of it changes.`,
 		ValidArgsFunction: a.completeStrangers,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if launch != "" && start != "" {
-				return &usageError{err: errors.New("--launch is for a stranger and --start for a server of a project: not both"), path: cmd.CommandPath()}
+				return misuse("--launch is for a stranger and --start for a server of a project: not both")
 			}
 			if start != "" && len(start) < 8 {
-				return &usageError{err: fmt.Errorf("--start %q: give at least 8 hexadecimal digits", start), path: cmd.CommandPath()}
+				return misuse("--start %q: give at least 8 hexadecimal digits", start)
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -158,9 +124,11 @@ to is printed, and holds until any of it changes.`,
 				case err != nil:
 					return err
 				case len(starts) == 1:
-					return a.acceptStart(cmd.Context(), c, starts[0], asJSON)
+					return a.acceptStart(cmd.Context(), c, starts[0])
 				case len(starts) > 1:
-					return severalStarts(args[0], starts)
+					return ambiguous(args[0], " starts that wait", each(starts, func(s *pb.ServerStart) string {
+						return "--start " + string(startID(s)) + "  " + strings.Join(s.GetCommand(), " ") + "  in " + s.GetProject()
+					}))
 				case start != "" && known:
 					return &hintError{err: fmt.Errorf("%s: no start of that id waits whose digest begins with %s", args[0], start), hint: "See what waits: tgctl servers"}
 				}
@@ -169,22 +137,13 @@ to is printed, and holds until any of it changes.`,
 			if err != nil {
 				return err
 			}
-			return a.acceptServer(cmd.Context(), c, s, asJSON)
+			return a.acceptServer(cmd.Context(), c, s)
 		},
 	}
-	jsonFlag(cmd, &asJSON, acceptedJSON{startMember: startSample})
+	jsonFlag(cmd, &a.asJSON, acceptedJSON{startMember: startSample})
 	cmd.Flags().StringVar(&launch, "launch", "", "the one whose launch begins with `HEX`")
 	cmd.Flags().StringVar(&start, "start", "", "of a project: only if what it would run has a digest that begins with `HEX`")
 	return cmd
-}
-
-// severalStarts says what a person could have meant.
-func severalStarts(id string, starts []*pb.ServerStart) error {
-	hint := "Say which one is meant:"
-	for _, s := range starts {
-		hint += "\n  --start " + string(startID(s)) + "  " + strings.Join(s.GetCommand(), " ") + "  in " + s.GetProject()
-	}
-	return &hintError{err: fmt.Errorf("%s could be any of %d starts that wait", id, len(starts)), hint: hint}
 }
 
 // oneStranger finds the stranger of an id.
@@ -196,7 +155,7 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 	known := false
 	var found []*pb.Server
 	for _, s := range servers {
-		if s.GetId() != id && string(display.Name(s.GetId())) != id {
+		if !isTyped(s.GetId(), id) {
 			continue
 		}
 		known = true
@@ -208,11 +167,9 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		hint := "Say which one is meant:"
-		for _, s := range found {
-			hint += "\n  --launch " + string(shortDigest(s.GetLaunch())) + "  " + strings.Join(s.GetCommand(), " ")
-		}
-		return nil, &hintError{err: fmt.Errorf("%s could be any of %d strangers", id, len(found)), hint: hint}
+		return nil, ambiguous(id, " strangers", each(found, func(s *pb.Server) string {
+			return "--launch " + string(shortDigest(s.GetLaunch())) + "  " + strings.Join(s.GetCommand(), " ")
+		}))
 	case known:
 		return nil, fmt.Errorf("%s: no stranger of that id waits", id)
 	}
@@ -227,12 +184,12 @@ type acceptedJSON struct {
 	startMember
 }
 
-func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server, asJSON bool) error {
+func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) error {
 	done, err := c.AcceptServer(ctx, &pb.AcceptServerRequest{Id: s.GetId(), Launch: s.GetLaunch(), Surface: a.surface()})
 	if err != nil {
-		return toolFailure(err)
+		return withHint(err, toolHints...)
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.printJSON(acceptedJSON{ID: s.GetId(), Launch: s.GetLaunch(), Accepted: done.GetAccepted()})
 	}
 	_, err = fmt.Fprintf(a.out, "accepted %s: %s\nwith it %s\n", display.Name(s.GetId()), commandLine(s.GetCommand()),
@@ -246,25 +203,19 @@ func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server, 
 	return nil
 }
 
-// completeServers offers the ids of servers to the shell.
-func (a *app) completeServers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeServersThat(cmd, func(*pb.Server) bool { return true })
+// completeServers offers the ids of some servers to the shell.
+func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFunc {
+	return listed(a, (*client.Client).ListServers, func(s *pb.Server) string {
+		if !offered(s) {
+			return ""
+		}
+		return described(s.GetId(), commandLine(s.GetCommand()))
+	})
 }
 
 // completeStrangers offers the ids of those that can be accepted.
-func (a *app) completeStrangers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ids, directive := a.completeServersThat(cmd, (*pb.Server).GetStranger)
-	return append(ids, a.completeStarts(cmd, isWithheld)...), directive
-}
-
-func (a *app) completeServersThat(cmd *cobra.Command, offer func(*pb.Server) bool) ([]string, cobra.ShellCompDirective) {
-	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
-		servers, err := c.ListServers(ctx)
-		for _, s := range servers {
-			if offer(s) {
-				ids = append(ids, cobra.CompletionWithDesc(string(display.Name(s.GetId())), string(commandLine(s.GetCommand()))))
-			}
-		}
-		return ids, err
-	})
+func (a *app) completeStrangers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	ids, _ := a.completeServers((*pb.Server).GetStranger)(cmd, args, typed)
+	starts, directive := a.completeStarts(isWithheld)(cmd, args, typed)
+	return append(ids, starts...), directive
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
-	"strings"
+	"context"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -12,36 +14,21 @@ import (
 )
 
 func (a *app) sessionsCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "sessions [flags]",
 		Short: "List the wrapped and protected agents that run",
 		Long: `List the wrapped agents that run, those that have gone and whose configuration
 could not be put back yet, and the protected agents that have started a server.`,
 		Example: `  $ tgctl sessions
   $ tgctl sessions --json | jq -r .spec.project`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			sessions, err := c.ListSessions(ctx)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			sessions, err := c.ListSessions(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printAllJSON(a, sessions)
-			}
-			if len(sessions) == 0 {
-				a.say("No agent is wrapped, and none that is protected runs. Wrap one: tgctl wrap -- COMMAND")
-				return nil
-			}
-			return a.sessionsTable(sessions).Write(a.out, a.width())
-		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.Session{})
-	return cmd
+			return printList(a, sessions, nil, "No agent is wrapped, and none that is protected runs. Wrap one: tgctl wrap -- COMMAND", a.sessionsTable)
+		}),
+	}, &pb.Session{})
 }
 
 func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
@@ -54,33 +41,24 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 		t.Add(display.Name(spec.GetAgent()), display.Span(a.now().Sub(s.GetOpened().AsTime())),
 			display.Count(s.GetAttached()), pidOrDash(s.GetPid()), orDash(pbjson.Word(spec.GetProfile())),
 			display.Name(spec.GetId()))
-		where := "in " + display.Text(spec.GetProject())
-		if s.GetProtection() != "" {
-			where += ", protected: started without wrap"
-		}
-		t.Note(where)
+		t.Note("in " + display.Text(spec.GetProject()) + either(s.GetProtection() != "", ", protected: started without wrap", ""))
 		for _, u := range spec.GetUngoverned() {
 			t.Note(ungovernedText(u))
 		}
-		if s.GetOrphaned() {
-			t.Note("its wrap is gone and a configuration could not be put back: " + display.Text(s.GetProblem()) + "; try `tgctl unwrap`")
-		}
+		t.Note(either(s.GetOrphaned(), "its wrap is gone and a configuration could not be put back: "+display.Text(s.GetProblem())+"; try `tgctl unwrap`", ""))
 	}
 	return t
 }
 
 // ungovernedText says of a server that it runs past its session.
 func ungovernedText(u *pb.UngovernedServer) display.Safe {
-	what := display.Safe(" was added while the agent runs and is not governed")
-	if u.GetHow() == string(agentconf.Changed) {
-		what = " does not name the shim any more and is not governed"
-	}
-	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) + what
+	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) +
+		either(u.GetHow() == string(agentconf.Changed), " does not name the shim any more", " was added while the agent runs") + " and is not governed"
 }
 
 func pidOrDash(pid int32) display.Safe {
 	if pid == 0 {
 		return "-"
 	}
-	return display.Safe(strings.ReplaceAll(string(display.Count(int64(pid))), ",", ""))
+	return display.Safe(strconv.Itoa(int(pid)))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/host"
 	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
@@ -53,10 +55,8 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 		return a.startDetached(ctx, paths, config)
 	}
 	if err == nil && config != "" {
-		return &hintError{
-			err:  fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
-			hint: "Name it there, or unset " + configVar + ".",
-		}
+		return &hintError{fmt.Errorf("%s is to be used, but %s starts the daemon, and %s says which configuration that uses", config, st.Manager, st.Definition),
+			"Name it there, or unset " + configVar + "."}
 	}
 	if err == nil {
 		err = m.Start(ctx)
@@ -71,16 +71,12 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 // that is wanted.
 func (a *app) mayStart(paths sock.Paths) error {
 	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
-		return &hintError{
-			err:  fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
-			hint: "Start it from a terminal of your own: tgctl daemon start",
-		}
+		return &hintError{fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
+			"Start it from a terminal of your own: tgctl daemon start"}
 	}
 	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Clean(named) != paths.ControlSocket() {
-		return &hintError{
-			err:  fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
-			hint: "A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL.",
-		}
+		return &hintError{fmt.Errorf("%w: nobody listens at %s, which THOUGHTGATE_CONTROL names", client.ErrNotRunning, named),
+			"A daemon that tgctl starts would listen at " + paths.ControlSocket() + ". Start yours, or unset THOUGHTGATE_CONTROL."}
 	}
 	if what, hint := a.daemonElsewhere(); what != "" {
 		return &hintError{err: fmt.Errorf("%w: %s", client.ErrNotRunning, what), hint: hint}
@@ -150,8 +146,8 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 		}
 		return dismiss(ctx, pid)
 	}
-	if said := tail(log, from); said != "" {
-		err = fmt.Errorf("%w; it said:\n%s", err, said)
+	if said, _ := host.Tail(log.Name(), from, complaintMost); len(said) > 0 { // one that can't be read says nothing
+		err = fmt.Errorf("%w; it said:\n%s", err, bytes.TrimSpace(said))
 	}
 	if what := a.folderTrouble(paths.State); what != "" { // then the log says nothing
 		err = fmt.Errorf("%w: %s", err, what)
@@ -276,18 +272,4 @@ func openLog(paths sock.Paths) (*os.File, error) {
 		return nil, fmt.Errorf("open the daemon's log: %w", err)
 	}
 	return f, nil
-}
-
-// tail returns what was written to f since from, or its end when it is much.
-func tail(f *os.File, from int64) string {
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return ""
-	}
-	from = max(from, end-complaintMost)
-	said, err := io.ReadAll(io.NewSectionReader(f, from, end-from))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(said))
 }

@@ -20,24 +20,14 @@ func startSheet(s *pb.ServerStart) *sheet {
 	out := &sheet{}
 	out.add("server", display.Name(s.GetServer()))
 	out.add("project", display.Text(s.GetProject()))
-	if s.GetFrom() == "" {
-		out.add("named by", "no file of the project; but it runs what lies there")
-	} else {
-		out.add("named by", display.Text(s.GetFrom()))
-	}
+	out.add("named by", display.Text(cmp.Or(s.GetFrom(), "no file of the project; but it runs what lies there")))
 	out.add("runs", commandLine(s.GetCommand()))
-	for _, alarm := range s.GetAlarms() {
-		out.add("LOOK TWICE", display.Text(alarm))
-	}
+	out.add("LOOK TWICE", each(s.GetAlarms(), display.Text)...)
 	for _, f := range s.GetFiles() {
 		out.add(string(display.Name(f.GetRole())), display.Text(f.GetPath()))
 		out.add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))
 	}
-	var sets []display.Safe
-	for _, name := range s.GetSets() {
-		sets = append(sets, display.Name(name))
-	}
-	out.add("sets", joinSafe(sets, ", "))
+	out.add("sets", nameList(s.GetSets()))
 	for i, gap := range s.GetGaps() {
 		name := ""
 		if i == 0 {
@@ -48,18 +38,11 @@ func startSheet(s *pb.ServerStart) *sheet {
 	return out
 }
 
-func joinSafe(parts []display.Safe, by string) display.Safe {
-	words := make([]string, len(parts))
-	for i, part := range parts {
-		words[i] = string(part)
-	}
-	return display.Safe(strings.Join(words, by))
-}
-
 // isNamed reports whether a person who typed id meant the server of s.
-func isNamed(s *pb.ServerStart, id string) bool {
-	return s.GetServer() == id || string(display.Name(s.GetServer())) == id
-}
+func isNamed(s *pb.ServerStart, id string) bool { return isTyped(s.GetServer(), id) }
+
+// isTyped reports whether a person who typed text meant name: as it is, or as it is shown.
+func isTyped(name, text string) bool { return name == text || string(display.Name(name)) == text }
 
 func isWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
 
@@ -113,26 +96,22 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 }
 
 // completeStarts offers the ids of some servers of projects.
-func (a *app) completeStarts(cmd *cobra.Command, offer func(*pb.ServerStart) bool) []string {
-	ids, _ := a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
-		starts, err := c.ListStarts(ctx)
-		for _, s := range starts {
-			if offer(s) {
-				ids = append(ids, cobra.CompletionWithDesc(string(display.Name(s.GetServer())), string(commandLine(s.GetCommand()))))
-			}
+func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.CompletionFunc {
+	return listed(a, (*client.Client).ListStarts, func(s *pb.ServerStart) string {
+		if !offered(s) {
+			return ""
 		}
-		return ids, err
+		return described(s.GetServer(), commandLine(s.GetCommand()))
 	})
-	return ids
 }
 
 // acceptStart agrees to a start, and shows what was agreed to.
-func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart, asJSON bool) error {
+func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart) error {
 	done, err := a.agree(ctx, c, s)
 	if err != nil {
-		return toolFailure(err)
+		return withHint(err, toolHints...)
 	}
-	if asJSON {
+	if a.asJSON {
 		return a.printJSON(acceptedJSON{ID: done.GetServer(), startMember: startMember{pbjson.Object{Message: done}}})
 	}
 	if _, err := fmt.Fprintf(a.out, "agreed to start %s\n", display.Name(done.GetServer())); err != nil {

@@ -15,7 +15,6 @@ import (
 
 func (a *app) serversForgetCmd() *cobra.Command {
 	var start string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "forget SERVER [flags]",
 		Short: "Take back that a server of a project may be started",
@@ -25,22 +24,17 @@ it; when it is to be started again you are asked anew.`,
 		Example: `  $ tgctl servers forget notes
   $ tgctl servers forget notes --start 9a8b7c6d`,
 		Args:              exactly("SERVER"),
-		ValidArgsFunction: a.completeAgreed,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return a.forgetStarts(cmd.Context(), c, args[0], start, asJSON)
-		},
+		ValidArgsFunction: a.completeStarts(func(s *pb.ServerStart) bool { return !isWithheld(s) }),
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.forgetStarts(ctx, c, args[0], start)
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.ServerStart{})
+	jsonFlag(cmd, &a.asJSON, &pb.ServerStart{})
 	cmd.Flags().StringVar(&start, "start", "", "only the one whose digest begins with `HEX`")
 	return cmd
 }
 
-func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest string, asJSON bool) error {
+func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest string) error {
 	starts, err := c.ListStarts(ctx)
 	if err != nil {
 		return err
@@ -52,10 +46,10 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 		}
 		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface()})
 		if err != nil {
-			return toolFailure(err)
+			return withHint(err, toolHints...)
 		}
 		n++
-		if asJSON {
+		if a.asJSON {
 			err = a.printJSON(s)
 		} else {
 			_, err = fmt.Fprintf(a.out, "forgotten: %s in %s: %s\n", display.Name(s.GetServer()), display.Text(s.GetProject()), commandLine(s.GetCommand()))
@@ -69,9 +63,4 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 	}
 	a.say("You are asked anew when it is to be started again.")
 	return nil
-}
-
-// completeAgreed offers the ids of servers of projects that were agreed to.
-func (a *app) completeAgreed(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completeStarts(cmd, func(s *pb.ServerStart) bool { return !isWithheld(s) }), cobra.ShellCompDirectiveNoFileComp
 }

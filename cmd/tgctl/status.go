@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +14,7 @@ import (
 )
 
 func (a *app) statusCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say whether the daemon runs, and what is in force",
 		Long: `Say whether the daemon runs, which configuration is in force, what goes on, and
@@ -29,50 +28,40 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 			if err != nil && !errors.Is(err, client.ErrNotRunning) {
 				return err
 			}
-			troubles := a.folderTroubles(st.GetAuditDir())
-			if asJSON {
-				out := pbjson.Object{Message: &pb.StatusResponse{}, More: around.asJSON(troubles)}
+			around.Folders = list(a.folderTroubles(st.GetAuditDir()))
+			if a.asJSON {
 				if err != nil {
-					return errors.Join(a.printJSON(out), &exitError{code: exitNotRunning})
+					st, err = &pb.StatusResponse{}, &exitError{code: exitNotRunning}
 				}
-				out.Message = st
-				return a.printJSON(out)
+				return errors.Join(a.printJSON(pbjson.Object{Message: st, More: *around}), err)
 			}
 			sheet := &sheet{}
 			if err == nil {
 				sheet = a.statusSheet(st)
 			}
-			addFolders(sheet, troubles)
+			sheet.add("folder", each(around.Folders, display.Text)...)
 			a.addAgents(sheet, around)
 			return errors.Join(a.printSheet(sheet), err)
 		},
-	}
-	jsonFlag(cmd, &asJSON, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
-	return cmd
+	}, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
 }
 
 // statusAndAround asks a daemon that runs, and looks around. The error is
 // client.ErrNotRunning when there is none; then what was found is there all the
 // same.
-func (a *app) statusAndAround(ctx context.Context) (*pb.StatusResponse, *surroundings, error) {
+func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, around *surroundings, err error) {
 	c, missing := a.dialRunning(ctx)
-	if missing != nil {
-		if !errors.Is(missing, client.ErrNotRunning) {
-			return nil, nil, missing
-		}
-		around, err := a.surroundings(ctx, nil, "")
-		if err != nil {
+	switch {
+	case missing == nil:
+		defer c.Close()
+		if st, err = c.Status(ctx); err != nil {
 			return nil, nil, err
 		}
-		return nil, around, missing
+	case !errors.Is(missing, client.ErrNotRunning):
+		return nil, nil, missing
 	}
-	defer c.Close()
-	st, err := c.Status(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	around, err := a.surroundings(ctx, c, st.GetBuild())
-	return st, around, err
+	around, err = a.surroundings(ctx, c, st.GetBuild())
+	return st, around, cmp.Or(err, missing)
 }
 
 // status asks a daemon that runs.
@@ -85,22 +74,23 @@ func (a *app) status(ctx context.Context) (*pb.StatusResponse, error) {
 	return c.Status(ctx)
 }
 
-func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
-	s := &sheet{}
-	up := "running since " + display.Moment(st.GetStarted().AsTime(), a.now())
-	up += ", pid " + display.Safe(strconv.Itoa(int(st.GetPid())))
-	if st.GetActivated() {
-		up += ", sockets from the service manager"
-	}
-	s.add("daemon", up)
+// addRunning says since when the daemon runs, and in which version; more stands behind it.
+func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
+	s.add("daemon", "running since "+a.moment(st.GetStarted())+", pid "+pidOrDash(st.GetPid())+more)
 	s.add("version", display.Name(st.GetBuild()))
 	if what := versionSkew(st.GetBuild()); what != "" {
 		s.add("", what)
 		a.skew.told() // here, and not once more below
 	}
-	if n := st.GetOtherShims(); n > 0 {
-		s.add("", plural(n, "server is", "servers are")+" governed by a tg-shim of another version until the agent is started anew; see: tgctl ps")
+}
+
+func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
+	s := &sheet{}
+	some := func(n uint32, one, many, more display.Safe) display.Safe {
+		return either(n > 0, plural(n, one, many)+more, "")
 	}
+	a.addRunning(s, st, either(st.GetActivated(), ", sockets from the service manager", ""))
+	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is started anew; see: tgctl ps"))
 	a.addSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
 		what := ": " + plural(f.GetRules(), "rule", "rules") + " of the repository, which can only tighten"
@@ -113,30 +103,18 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 		s.add("reload", "failed "+display.Span(a.now().Sub(st.GetReloadFailed().AsTime()))+" ago, so the set above stayed: "+display.Text(failure))
 	}
 	s.add("sessions", display.Count(st.GetSessions())+" open, "+plural(st.GetAttachments(), "server", "servers")+" governed")
-	if n := st.GetUngoverned(); n > 0 {
-		s.add("", plural(n, "server runs", "servers run")+" past a session, NOT GOVERNED; see: tgctl sessions")
-	}
+	s.add("", some(st.GetUngoverned(), "server runs", "servers run", " past a session, NOT GOVERNED; see: tgctl sessions"))
 	addKept(s, st.GetKept())
-	questions := display.Safe("none open")
-	if n := st.GetPending(); n > 0 {
-		questions = display.Count(n) + " open; see: tgctl approvals"
-	}
-	s.add("questions", questions)
+	s.add("questions", either(st.GetPending() > 0, display.Count(st.GetPending())+" open; see: tgctl approvals", "none open"))
 	s.add("presence", presenceLine(st.GetPresence()))
-	if n := st.GetHeldDefinitions(); n > 0 {
-		s.add("tools", plural(n, "definition waits", "definitions wait")+" for you; see: tgctl tools --waiting")
-	}
-	if n := st.GetWithheldStarts(); n > 0 {
-		s.add("servers", plural(n, "server of a project is", "servers of projects are")+" withheld until you agree; see: tgctl servers")
-	}
+	s.add("tools", some(st.GetHeldDefinitions(), "definition waits", "definitions wait", " for you; see: tgctl tools --waiting"))
+	s.add("servers", some(st.GetWithheldStarts(), "server of a project is", "servers of projects are", " withheld until you agree; see: tgctl servers"))
 	s.add("record", display.Text(st.GetAuditDir())+", "+plural(st.GetAuditSeq(), "record", "records"))
 	if failure := st.GetAuditFailure(); failure != "" {
 		s.add("", "NOTHING CAN BE RECORDED, so what is governed is refused: "+display.Text(failure))
 	}
 	s.add("sockets", display.Text(st.GetControlSocket()))
 	s.add("", display.Text(st.GetShimSocket()))
-	for _, warning := range st.GetWarnings() {
-		s.add("warning", display.Text(warning))
-	}
+	s.add("warning", each(st.GetWarnings(), display.Text)...)
 	return s
 }

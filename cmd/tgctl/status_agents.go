@@ -16,26 +16,29 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// surroundingsJSON is beside a daemon's status what is known from here.
-type surroundingsJSON struct {
+// surroundings is beside a daemon's status what is known from here, above all of agents.
+type surroundings struct {
 	Running     bool            `json:"running"`         // a daemon does; without one its members have no values
 	Folders     []string        `json:"folder_problems"` // a disk that is full, a folder that can't be written
-	Agents      []agentJSON     `json:"agents"`          // that are found from here
-	Protections []pbjson.Object `json:"protections"`
+	Agents      []foundAgent    `json:"agents"`          // that are found from here
+	Protections []pbjson.Object `json:"protections"`     // those of rewrites
+
+	rewrites []lastingRewrite
+	orphans  []*pb.Session
 }
 
-// surroundingsSample is like what asJSON returns.
-var surroundingsSample = surroundingsJSON{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
+// surroundingsSample has what surroundings may have.
+var surroundingsSample = surroundings{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
 
-// agentJSON is an agent that was found, as --json shows it.
-type agentJSON struct {
+// foundAgent is an agent that was found.
+type foundAgent struct {
 	agentconf.Survey
-	Protected bool           `json:"protected"`
-	Left      []leftoverJSON `json:"left_over"`
+	Protected bool            `json:"protected"` // one of its files is
+	Left      []foundLeftover `json:"left_over"`
 }
 
-// leftoverJSON is a file of ours that nothing needs.
-type leftoverJSON struct {
+// foundLeftover is a file of ours that nothing needs.
+type foundLeftover struct {
 	agentconf.Leftover
 	Mend string `json:"mend"` // the command that puts it right
 }
@@ -53,18 +56,10 @@ type shimSeen struct {
 	Mend    string `json:"mend"` // the command that puts its problem right
 }
 
-// surroundings is what status knows of agents.
-type surroundings struct {
-	running     bool // a daemon does
-	agents      []agentconf.Survey
-	protections []lastingRewrite
-	orphans     []*pb.Session
-}
-
 // surroundings looks at the agents that are known, from here. c is nil when no
 // daemon runs; build is the daemon's.
 func (a *app) surroundings(ctx context.Context, c *client.Client, build string) (*surroundings, error) {
-	w := &surroundings{running: c != nil}
+	w := &surroundings{Running: c != nil, Folders: []string{}, Agents: []foundAgent{}, Protections: []pbjson.Object{}}
 	env, err := a.osEnv()
 	if err != nil {
 		return nil, err
@@ -78,15 +73,24 @@ func (a *app) surroundings(ctx context.Context, c *client.Client, build string) 
 			if p, err := agentconf.ParseProtection(m.GetText()); err == nil {
 				env.Lasting = append(env.Lasting, p)
 			}
-			w.protections = append(w.protections, a.lookAtProtection(ctx, m, build))
+			p := a.lookAtProtection(ctx, m, build)
+			w.rewrites = append(w.rewrites, p)
+			w.Protections = append(w.Protections, pbjson.Object{Message: m, More: p.shimSeen})
 		}
 		if w.orphans, err = c.ListSessions(ctx); err != nil {
 			return nil, err
 		}
 		w.orphans = slices.DeleteFunc(w.orphans, func(s *pb.Session) bool { return !s.GetOrphaned() })
 	}
-	if env.Home != "" {
-		w.agents = agentconf.Look(env)
+	if env.Home == "" {
+		return w, nil
+	}
+	for _, s := range agentconf.Look(env) {
+		s.Files, s.Servers, s.Warnings = list(s.Files), list(s.Servers), list(s.Warnings)
+		w.Agents = append(w.Agents, foundAgent{Survey: s, Protected: slices.ContainsFunc(s.Files, func(path string) bool { return w.protectedAt(s.Agent, path) })})
+	}
+	for i, s := range w.Agents {
+		w.Agents[i].Left = each(s.Survey.Left, func(l agentconf.Leftover) foundLeftover { return foundLeftover{l, w.remedy(s.Agent, l)} })
 	}
 	return w, nil
 }
@@ -133,20 +137,14 @@ func versionOf(ctx context.Context, path string) (string, error) {
 	return version, nil
 }
 
-// protected reports whether one of the files of an agent that was found is
-// protected.
-func (w *surroundings) protected(s agentconf.Survey) bool {
-	return slices.ContainsFunc(s.Files, func(path string) bool { return w.protectedAt(s.Agent, path) })
-}
-
 func (w *surroundings) protectedAt(agent, path string) bool {
-	return slices.ContainsFunc(w.protections, func(p lastingRewrite) bool { return p.Agent == agent && slices.Contains(p.Paths, path) })
+	return slices.ContainsFunc(w.rewrites, func(p lastingRewrite) bool { return p.Agent == agent && slices.Contains(p.Paths, path) })
 }
 
 // holdsOurs reports whether lines of ours stand in a file, and nobody is there to
 // say whose.
 func (w *surroundings) holdsOurs(agent, path string) bool {
-	return slices.ContainsFunc(w.agents, func(s agentconf.Survey) bool {
+	return slices.ContainsFunc(w.Agents, func(s foundAgent) bool {
 		return s.Agent == agent && slices.ContainsFunc(s.Servers, func(server agentconf.Server) bool {
 			return server.Path == path && server.Governed == agentconf.ByStray
 		})
@@ -158,9 +156,9 @@ func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
 	switch {
 	case l.Kind == agentconf.Altered, l.Kind == agentconf.StaleTemp:
 		return "look at it, then remove it"
-	case !w.running && w.holdsOurs(agent, l.Config):
+	case !w.Running && w.holdsOurs(agent, l.Config):
 		return "start the daemon, which knows whether it is needed: tgctl daemon start"
-	case l.Kind == agentconf.AgentsCopy && !w.running:
+	case l.Kind == agentconf.AgentsCopy && !w.Running:
 		return "start the daemon, which knows whether they are a protection's: tgctl daemon start"
 	case l.Kind == agentconf.AgentsCopy:
 		return "tgctl unwrap " + l.Path
@@ -168,20 +166,4 @@ func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
 		return "compare it with " + l.Config + ", then remove it"
 	}
 	return "tgctl unwrap " + l.Config
-}
-
-func (w *surroundings) asJSON(folderProblems []string) surroundingsJSON {
-	out := surroundingsJSON{Running: w.running, Folders: list(folderProblems), Agents: []agentJSON{}, Protections: []pbjson.Object{}}
-	for _, s := range w.agents {
-		s.Files, s.Servers, s.Warnings = list(s.Files), list(s.Servers), list(s.Warnings)
-		one := agentJSON{Survey: s, Protected: w.protected(s), Left: []leftoverJSON{}}
-		for _, l := range s.Left {
-			one.Left = append(one.Left, leftoverJSON{l, w.remedy(s.Agent, l)})
-		}
-		out.Agents = append(out.Agents, one)
-	}
-	for _, p := range w.protections {
-		out.Protections = append(out.Protections, pbjson.Object{Message: p.Protection, More: p.shimSeen})
-	}
-	return out
 }

@@ -12,11 +12,11 @@ import (
 // addAgents says of each agent what is governed, what is not and why, and what to
 // do about what is wrong.
 func (a *app) addAgents(s *sheet, w *surroundings) {
-	for _, agent := range w.agents {
+	for _, agent := range w.Agents {
 		s.add("agent", display.Safe(strings.Join(a.agentLines(w, agent), "\n")))
 	}
-	for _, p := range w.protections {
-		if !slices.ContainsFunc(w.agents, func(s agentconf.Survey) bool { return s.Agent == p.Agent && w.protected(s) }) {
+	for _, p := range w.rewrites {
+		if !slices.ContainsFunc(w.Agents, func(s foundAgent) bool { return s.Agent == p.Agent && s.Protected }) {
 			s.add("agent", display.Name(p.Agent)+": protected, "+plural(len(p.Servers), "server", "servers")+" in "+safe(a.tildes(p.Paths)))
 		}
 		if p.Problem != "" {
@@ -29,9 +29,9 @@ func (a *app) addAgents(s *sheet, w *surroundings) {
 				"; repair: tgctl unwrap "+safe(a.tilde(f.GetPath())))
 		}
 	}
-	for _, agent := range w.agents {
+	for _, agent := range w.Agents {
 		for _, l := range agent.Left {
-			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; repair: "+safe(a.tildeIn(w.remedy(agent.Agent, l))))
+			s.add("left over", safe(a.tilde(l.Path))+": "+leftoverNames[l.Kind]+"; repair: "+safe(a.tildeIn(l.Mend)))
 		}
 	}
 }
@@ -46,7 +46,7 @@ var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
 
 // agentLines says what there is to say of one agent: first how it is governed,
 // then what is not.
-func (a *app) agentLines(w *surroundings, s agentconf.Survey) []string {
+func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 	name := string(display.Name(s.Agent))
 	if s.Problem != "" {
 		return []string{name + ": its configuration can't be used: " + string(safe(a.tildeIn(s.Problem)))}
@@ -60,12 +60,12 @@ func (a *app) agentLines(w *surroundings, s agentconf.Survey) []string {
 				about.add(fmt.Sprintf("not started by %s, %s: %s", name, server.Off, safe(a.tildeIn(server.Because))), string(display.Name(server.ID)))
 			}
 			continue
-		case server.Governed == agentconf.ByStray && !w.running:
+		case server.Governed == agentconf.ByStray && !w.Running:
 			ours++
 		case server.Governed == agentconf.ByProtect, server.Governed == agentconf.ByWrap, server.Governed == agentconf.ByItself:
 			governed++
 		default:
-			about.add(a.whyNot(w, s, server), string(display.Name(server.ID)))
+			about.add(a.whyNot(s, server), string(display.Name(server.ID)))
 			if server.Why == "" && !server.Project {
 				could++
 			}
@@ -80,7 +80,7 @@ func (a *app) agentLines(w *surroundings, s agentconf.Survey) []string {
 		count = "no servers"
 	case ours > 0:
 		count = fmt.Sprintf("%d of %s start through tg-shim, which answers with an error until the daemon runs: tgctl daemon start", ours, total)
-	case w.protected(s):
+	case s.Protected:
 		count = "protected, " + count
 	case could > 0 && !stray:
 		count += ", unless wrapped; to govern them always: tgctl protect " + name
@@ -90,7 +90,7 @@ func (a *app) agentLines(w *surroundings, s agentconf.Survey) []string {
 
 // whyNot says why a server is not governed, empty when there is nothing to say
 // but that the agent is not protected.
-func (a *app) whyNot(w *surroundings, agent agentconf.Survey, s agentconf.Server) string {
+func (a *app) whyNot(agent foundAgent, s agentconf.Server) string {
 	path := string(safe(a.tilde(s.Path)))
 	switch {
 	case s.Governed == agentconf.ByStray:
@@ -99,7 +99,7 @@ func (a *app) whyNot(w *surroundings, agent agentconf.Survey, s agentconf.Server
 		return "not governed, " + string(safe(s.Why))
 	case s.Project:
 		return "not governed unless wrapped, in the project's file " + path
-	case w.protected(agent):
+	case agent.Protected:
 		return "not governed, in " + path + "; repair: tgctl protect " + string(display.Name(agent.Agent))
 	}
 	return ""

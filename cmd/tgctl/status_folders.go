@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
@@ -57,11 +56,4 @@ func (a *app) folderTrouble(dir string) string {
 		return fmt.Sprintf("the disk of %s is full, or nearly so (%d MB are left%s); make room there", at, room.Free>>20, made)
 	}
 	return ""
-}
-
-// addFolders says what is wrong with the folders.
-func addFolders(s *sheet, troubles []string) {
-	for _, what := range troubles {
-		s.add("folder", display.Text(what))
-	}
 }

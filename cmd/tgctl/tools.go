@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -13,20 +14,14 @@ import (
 )
 
 func (a *app) toolsCmd() *cobra.Command {
-	list := a.toolsListCmd()
-	cmd := group("tools", "See what servers say of their tools, accept what changed",
-		list, a.toolsDiffCmd(), a.toolsAcceptCmd())
-	cmd.Use = "tools [COMMAND]"
+	cmd := listGroup("tools", "See what servers say of their tools, accept what changed",
+		a.toolsListCmd(), a.toolsDiffCmd(), a.toolsAcceptCmd())
 	cmd.Long = `What a server says of a tool is remembered when it is first seen. When it says
 something else later, or something odd at once, the tool is withheld from
 agents until you have looked at it. Without a command, tools lists them all.`
 	cmd.Example = `  $ tgctl tools
   $ tgctl tools diff files/read_file
   $ tgctl tools accept files/read_file`
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations = list.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = list.RunE
 	return cmd
 }
 
@@ -41,7 +36,7 @@ func pinName(p *pb.Pin) display.Safe {
 }
 
 func (a *app) toolsListCmd() *cobra.Command {
-	var asJSON, waiting bool
+	var waiting bool
 	var server string
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
@@ -50,48 +45,33 @@ func (a *app) toolsListCmd() *cobra.Command {
 which of them wait for you, with the reason.`,
 		Example: `  $ tgctl tools list --waiting
   $ tgctl tools list --server files --json | jq -r 'select(.held) | .ref.name'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return a.listTools(cmd.Context(), c, server, waiting, asJSON)
-		},
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.listTools(ctx, c, server, waiting)
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.Pin{})
+	jsonFlag(cmd, &a.asJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&server, "server", "", "only those of `SERVER`")
 	cmd.Flags().BoolVar(&waiting, "waiting", false, "only those that wait for you")
-	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers) // fails for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers(func(*pb.Server) bool { return true })) // fails for a flag that is not there
 	return cmd
 }
 
-func (a *app) listTools(ctx context.Context, c *client.Client, server string, waiting, asJSON bool) error {
+func (a *app) listTools(ctx context.Context, c *client.Client, server string, waiting bool) error {
 	pins, err := c.ListPins(ctx, server)
 	if err != nil {
 		return err
 	}
-	var shown []*pb.Pin
-	for _, p := range pins {
-		if !waiting || waits(p) {
-			shown = append(shown, p)
-		}
+	none := "No server's list was seen yet."
+	switch {
+	case waiting && len(pins) > 0:
+		none = "Nothing waits: every definition is the one that was accepted."
+	case server != "":
+		none = "No list of the server " + string(display.Name(server)) + " was seen yet."
 	}
-	if asJSON {
-		return printAllJSON(a, shown)
+	if waiting {
+		pins = waitingAmong(pins)
 	}
-	if len(shown) == 0 {
-		switch {
-		case waiting && len(pins) > 0:
-			a.say("Nothing waits: every definition is the one that was accepted.")
-		case server != "":
-			a.say("No list of the server %s was seen yet.", display.Name(server))
-		default:
-			a.say("No server's list was seen yet.")
-		}
-		return nil
-	}
-	return a.toolsTable(shown).Write(a.out, a.width())
+	return printList(a, pins, nil, none, a.toolsTable)
 }
 
 // toolsTable lists pins, each that waits with the reason below.
@@ -113,18 +93,10 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 		}
 		state, since := display.Safe("accepted"), p.GetSince()
 		if waits(p) {
-			state, since = "waits", p.GetNoticed()
-			if since == nil {
-				since = p.GetSince()
-			}
-			if !p.GetHeld() {
-				state = "let through"
-			}
+			state, since = either(p.GetHeld(), "waits", "let through"), cmp.Or(p.GetNoticed(), since)
 		}
 		t.Add(append(row, name, state, display.Span(a.now().Sub(since.AsTime())))...)
-		if waits(p) {
-			t.Note(reasonText(p) + "; see: tgctl tools diff " + shellName(p))
-		}
+		t.Note(either(waits(p), reasonText(p)+"; see: tgctl tools diff "+shellName(p), ""))
 		for _, s := range p.GetSmells() {
 			t.Note(smellText(s))
 		}
@@ -163,14 +135,8 @@ func reasonText(p *pb.Pin) display.Safe {
 
 // smellText says what is odd about a definition.
 func smellText(s *pb.Smell) display.Safe {
-	text := display.Text(s.GetWhat())
-	if s.GetQuote() != "" {
-		text += ": \"" + display.Text(s.GetQuote()) + "\""
-	}
-	if s.GetWhere() != "" {
-		text += ", in " + display.Name(s.GetWhere())
-	}
-	return text
+	return display.Text(s.GetWhat()) + either(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
+		either(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
 }
 
 // shellName is what names a pin on a command line, quoted where a shell would
@@ -183,7 +149,12 @@ func shellWord(s display.Safe) display.Safe {
 	if strings.ContainsFunc(string(s), func(r rune) bool {
 		return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:@%+,", r))
 	}) {
-		return display.Safe("'" + strings.ReplaceAll(string(s), "'", `'\''`) + "'")
+		return quoted(s)
 	}
 	return s
+}
+
+// quoted puts s into the quotes of a shell.
+func quoted(s display.Safe) display.Safe {
+	return "'" + display.Safe(strings.ReplaceAll(string(s), "'", `'\''`)) + "'"
 }

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +16,6 @@ import (
 )
 
 func (a *app) toolsAcceptCmd() *cobra.Command {
-	var asJSON bool
 	var digest string
 	var which pinChoice
 	cmd := &cobra.Command{
@@ -29,14 +28,14 @@ printed. An agent sees the tool when it lists them the next time.`,
   $ tgctl tools accept files/read_file --definition 1f2e3d4c
   $ tgctl tools accept files`,
 		Args:              atLeastOne("SERVER/TOOL"),
-		ValidArgsFunction: a.completeWaiting,
+		ValidArgsFunction: a.completePins(waits),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := hex.DecodeString(strings.ToLower(digest))
 			if err != nil || len(want) < 4 && digest != "" {
-				return &usageError{err: fmt.Errorf("--definition %q: give at least 8 hexadecimal digits, an even number of them", digest), path: cmd.CommandPath()}
+				return misuse("--definition %q: give at least 8 hexadecimal digits, an even number of them", digest)
 			}
 			if digest != "" && len(args) > 1 {
-				return &usageError{err: errors.New("--definition is for one tool"), path: cmd.CommandPath()}
+				return misuse("--definition is for one tool")
 			}
 			c, err := a.dial(cmd.Context())
 			if err != nil {
@@ -48,12 +47,12 @@ printed. An agent sees the tool when it lists them the next time.`,
 				return err
 			}
 			if digest != "" && (len(pins) != 1 || !bytes.HasPrefix(pins[0].GetWaiting(), want)) {
-				return toolFailure(fmt.Errorf("%s: another definition waits: %w", args[0], client.ErrChanged))
+				return withHint(fmt.Errorf("%s: another definition waits: %w", args[0], client.ErrChanged), toolHints...)
 			}
-			return a.acceptTools(cmd.Context(), c, pins, asJSON)
+			return a.acceptTools(cmd.Context(), c, pins)
 		},
 	}
-	jsonFlag(cmd, &asJSON, &pb.Pin{})
+	jsonFlag(cmd, &a.asJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&digest, "definition", "", "accept it only if its digest begins with `HEX`, as diff printed it")
 	which.flags(cmd)
 	return cmd
@@ -66,15 +65,13 @@ func waitingPins(ctx context.Context, c *client.Client, args []string, which *pi
 		return nil, err
 	}
 	var chosen []*pb.Pin
-	taken := map[*pb.Pin]bool{}
 	for _, arg := range args {
 		of, err := waitingOf(all, arg, which)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range of {
-			if !taken[p] {
-				taken[p] = true
+			if !slices.Contains(chosen, p) {
 				chosen = append(chosen, p)
 			}
 		}
@@ -90,8 +87,7 @@ func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 		if !which.matches(p) {
 			continue
 		}
-		isServer := arg == p.GetRef().GetServer() || arg == string(display.Name(p.GetRef().GetServer()))
-		isTool := arg == p.GetRef().GetServer()+"/"+p.GetRef().GetName() || arg == string(pinName(p))
+		isServer, isTool := isTyped(p.GetRef().GetServer(), arg), isPinTyped(p, arg)
 		known = known || isServer || isTool
 		switch {
 		case !waits(p):
@@ -103,7 +99,7 @@ func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 	}
 	switch {
 	case len(named) > 1:
-		return nil, ambiguous(arg, named)
+		return nil, severalPins(arg, named)
 	case len(named) == 1 && len(server) > 0:
 		return nil, fmt.Errorf("%s is the id of a server and the name of a tool of another", arg)
 	case len(named) == 1:
@@ -113,17 +109,17 @@ func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 	case known:
 		return nil, fmt.Errorf("%s: nothing of it waits", arg)
 	}
-	return nil, &hintError{err: fmt.Errorf("%s: %w", arg, client.ErrNotFound), hint: "See what waits: tgctl tools --waiting"}
+	return nil, &hintError{fmt.Errorf("%s: %w", arg, client.ErrNotFound), "See what waits: tgctl tools --waiting"}
 }
 
 // acceptTools accepts pins as they were read: the digests go back with the word,
 // and the daemon refuses when something else waits by then.
-func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin, asJSON bool) error {
+func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin) error {
 	req := &pb.AcceptPinsRequest{Surface: a.surface()}
 	short := make([]display.Safe, len(pins))
 	for i, p := range pins {
 		req.Pins = append(req.Pins, &pb.PinAcceptance{Ref: p.GetRef(), Definition: p.GetWaiting()})
-		if !asJSON {
+		if !a.asJSON {
 			d, err := c.DiffPin(ctx, p.GetRef())
 			if err != nil {
 				return err
@@ -133,35 +129,23 @@ func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin,
 	}
 	accepted, err := c.AcceptPins(ctx, req)
 	if err != nil {
-		return toolFailure(err)
+		return withHint(err, toolHints...)
 	}
 	for i, p := range accepted {
-		if asJSON {
+		if a.asJSON {
 			err = a.printJSON(p)
 		} else {
 			line := "accepted " + pinName(p) + short[min(i, len(short)-1)]
-			room := 0
-			if w := a.width(); w > 0 {
-				room = max(w-2, 20)
-			}
-			_, err = fmt.Fprintln(a.out, strings.Join(texts(display.Wrap(line, room)), "\n  "))
+			err = a.printLines(hanging(line, a.width(), 2))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if !asJSON {
+	if !a.asJSON {
 		a.say("Agents get to see it when they list the tools again. A later change waits again.")
 	}
 	return nil
-}
-
-func texts(lines []display.Safe) []string {
-	all := make([]string, len(lines))
-	for i, line := range lines {
-		all[i] = string(line)
-	}
-	return all
 }
 
 // changesInShort says where a definition changed and how much that can do.
@@ -185,28 +169,17 @@ func changesInShort(d *pb.PinDiff) display.Safe {
 	return display.Safe(": " + string(grade) + " " + strings.Join(paths, ", "))
 }
 
-// completeTools offers what was seen to the shell, what waits first.
-func (a *app) completeTools(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completePins(cmd, args, func(*pb.Pin) bool { return true })
-}
-
-// completeWaiting offers what waits.
-func (a *app) completeWaiting(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return a.completePins(cmd, args, waits)
-}
-
-func (a *app) completePins(cmd *cobra.Command, _ []string, offer func(*pb.Pin) bool) ([]string, cobra.ShellCompDirective) {
-	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (names []string, err error) {
-		pins, err := c.ListPins(ctx, "")
-		for _, p := range pins {
-			if offer(p) {
-				about := display.Safe("accepted")
-				if waits(p) {
-					about = reasonText(p)
-				}
-				names = append(names, cobra.CompletionWithDesc(string(pinName(p)), string(about)))
-			}
+// completePins offers some of what was seen to the shell.
+func (a *app) completePins(offered func(*pb.Pin) bool) cobra.CompletionFunc {
+	return listed(a, allPins, func(p *pb.Pin) string {
+		switch {
+		case !offered(p):
+			return ""
+		case waits(p):
+			return cobra.CompletionWithDesc(string(pinName(p)), string(reasonText(p)))
 		}
-		return names, err
+		return cobra.CompletionWithDesc(string(pinName(p)), "accepted")
 	})
 }
+
+func allPins(c *client.Client, ctx context.Context) ([]*pb.Pin, error) { return c.ListPins(ctx, "") }

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,6 @@ func (p *pinChoice) matches(pin *pb.Pin) bool {
 func changeGrade(c *pb.PinChange) display.Safe { return display.Safe(pbjson.Word(c.GetGrade())) }
 
 func (a *app) toolsDiffCmd() *cobra.Command {
-	var asJSON bool
 	var which pinChoice
 	cmd := &cobra.Command{
 		Use:   "diff SERVER/TOOL [flags]",
@@ -46,28 +46,23 @@ to people. What a terminal would obey or hide is written out by number.`,
 		Example: `  $ tgctl tools diff files/read_file
   $ tgctl tools diff files/read_file --json | jq -r .after`,
 		Args:              exactly("SERVER/TOOL"),
-		ValidArgsFunction: a.completeTools,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
+		ValidArgsFunction: a.completePins(func(*pb.Pin) bool { return true }),
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			p, err := onePin(ctx, c, args[0], &which)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			p, err := onePin(cmd.Context(), c, args[0], &which)
+			d, err := c.DiffPin(ctx, p.GetRef())
 			if err != nil {
 				return err
 			}
-			d, err := c.DiffPin(cmd.Context(), p.GetRef())
-			if err != nil {
-				return err
-			}
-			if asJSON {
+			if a.asJSON {
 				return a.printJSON(d)
 			}
 			return a.showDiff(d)
-		},
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.PinDiff{})
+	jsonFlag(cmd, &a.asJSON, &pb.PinDiff{})
 	which.flags(cmd)
 	return cmd
 }
@@ -79,19 +74,11 @@ func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice
 	if err != nil {
 		return nil, err
 	}
-	if len(pins) > 1 {
-		var waiting []*pb.Pin
-		for _, p := range pins {
-			if waits(p) {
-				waiting = append(waiting, p)
-			}
-		}
-		if len(waiting) > 0 {
-			pins = waiting
-		}
+	if waiting := waitingAmong(pins); len(waiting) > 0 {
+		pins = waiting
 	}
 	if len(pins) > 1 {
-		return nil, ambiguous(name, pins)
+		return nil, severalPins(name, pins)
 	}
 	return pins[0], nil
 }
@@ -105,57 +92,45 @@ func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinCho
 	}
 	var found []*pb.Pin
 	for _, p := range pins {
-		typed := p.GetRef().GetServer() + "/" + p.GetRef().GetName()
-		if (typed == name || string(pinName(p)) == name) && which.matches(p) { // also as it is shown
+		if isPinTyped(p, name) && which.matches(p) {
 			found = append(found, p)
 		}
 	}
 	if len(found) == 0 {
-		return nil, &hintError{err: fmt.Errorf("%s: %w", name, client.ErrNotFound), hint: "See what was seen: tgctl tools"}
+		return nil, &hintError{fmt.Errorf("%s: %w", name, client.ErrNotFound), "See what was seen: tgctl tools"}
 	}
 	return found, nil
 }
 
-// ambiguous says how to name one of several pins.
-func ambiguous(name string, pins []*pb.Pin) error {
-	hint := "Say which one is meant:"
-	for _, p := range pins {
-		hint += fmt.Sprintf("\n  --kind %s --launch %s", pinKind(p), shortDigest(p.GetRef().GetLaunch()))
-	}
-	return &hintError{err: fmt.Errorf("%s could be any of %d", name, len(pins)), hint: hint}
+// severalPins says how to name one of several pins.
+func severalPins(name string, pins []*pb.Pin) error {
+	return ambiguous(name, "", each(pins, func(p *pb.Pin) string {
+		return fmt.Sprintf("--kind %s --launch %s", pinKind(p), shortDigest(p.GetRef().GetLaunch()))
+	}))
+}
+
+// waitingAmong are those of pins that wait.
+func waitingAmong(pins []*pb.Pin) []*pb.Pin {
+	return slices.DeleteFunc(slices.Clone(pins), func(p *pb.Pin) bool { return !waits(p) })
+}
+
+// isPinTyped reports whether a person who typed SERVER/TOOL meant p: as it is, or as it is
+// shown.
+func isPinTyped(p *pb.Pin, text string) bool {
+	return text == p.GetRef().GetServer()+"/"+p.GetRef().GetName() || text == string(pinName(p))
 }
 
 func (a *app) showDiff(d *pb.PinDiff) error {
 	p := d.GetPin()
 	s := &sheet{}
 	s.add(pinKind(p), pinName(p))
-	state := display.Safe("accepted")
-	if waits(p) {
-		state = "waits for you: " + reasonText(p)
-		if !p.GetHeld() {
-			state += "; it is let through meanwhile"
-		}
-	}
-	s.add("state", state)
-	for _, smell := range p.GetSmells() {
-		s.add("but", smellText(smell))
-	}
-	if p.GetSince() != nil {
-		by := display.Safe("at first sight")
-		if p.GetDecider() != "" {
-			by = "by " + display.Text(p.GetDecider())
-		}
-		s.add("accepted", display.Moment(p.GetSince().AsTime(), a.now())+", "+by)
-	}
-	if p.GetNoticed() != nil {
-		s.add("noticed", display.Moment(p.GetNoticed().AsTime(), a.now()))
-	}
+	s.add("state", either(waits(p), "waits for you: "+reasonText(p)+either(p.GetHeld(), "", "; it is let through meanwhile"), "accepted"))
+	s.add("but", each(p.GetSmells(), smellText)...)
+	by := either(p.GetDecider() != "", ", by "+display.Text(p.GetDecider()), ", at first sight")
+	s.add("accepted", either(p.GetSince() != nil, a.moment(p.GetSince())+by, ""))
+	s.add("noticed", a.moment(p.GetNoticed()))
 	s.add("launch", display.Name(p.GetRef().GetLaunch()))
-	digest := p.GetWaiting()
-	if len(digest) == 0 {
-		digest = p.GetAccepted()
-	}
-	s.add("digest", display.Safe(hex.EncodeToString(digest)))
+	s.add("digest", display.Safe(cmp.Or(hex.EncodeToString(p.GetWaiting()), hex.EncodeToString(p.GetAccepted()))))
 	if err := a.printSheet(s); err != nil {
 		return err
 	}
@@ -189,22 +164,15 @@ func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 	if whole == nil {
 		whole, sign = d.GetBefore(), " "
 	}
-	switch {
-	case whole == nil:
-		fmt.Fprintf(b, "\nIt is too long to be kept, so it cannot be shown.\n")
-	default:
-		fmt.Fprintf(b, "\n%s\n", plural(len(whole), "byte", "bytes"))
-		a.writeValue(b, sign, whole)
+	if whole == nil {
+		b.WriteString("\nIt is too long to be kept, so it cannot be shown.\n")
+		return
 	}
+	fmt.Fprintf(b, "\n%s\n", plural(len(whole), "byte", "bytes"))
+	a.writeValue(b, sign, whole)
 }
 
-// toolFailure says of an error what to do about it.
-func toolFailure(err error) error {
-	switch {
-	case errors.Is(err, client.ErrForbidden):
-		return &hintError{err: err, hint: "An agent, and what it starts, cannot accept. Do it from another terminal."}
-	case errors.Is(err, client.ErrChanged):
-		return &hintError{err: err, hint: "It changed again. Look at it again: tgctl tools --waiting"}
-	}
-	return err
+var toolHints = []hint{
+	{client.ErrForbidden, "An agent, and what it starts, cannot accept. Do it from another terminal."},
+	{client.ErrChanged, "It changed again. Look at it again: tgctl tools --waiting"},
 }

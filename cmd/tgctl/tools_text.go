@@ -19,12 +19,7 @@ func textOf(raw []byte) *string {
 }
 
 // diffRoom is how many columns there are for text behind a sign.
-func (a *app) diffRoom() int {
-	if w := a.width(); w > 0 {
-		return max(w-4, 20)
-	}
-	return 0
-}
+func (a *app) diffRoom() int { return behind(4, a.width()) }
 
 // writeValue writes a JSON value with a sign before each line, so that nothing
 // in it can pass for a line of ours.
@@ -52,14 +47,7 @@ func (a *app) writeLines(b *strings.Builder, sign string, lines []string) {
 // writeTexts writes two texts without the lines that both begin or end with.
 func (a *app) writeTexts(b *strings.Builder, before, after string) {
 	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
-	head := 0
-	for head < len(old) && head < len(now) && old[head] == now[head] {
-		head++
-	}
-	tail := 0
-	for tail < len(old)-head && tail < len(now)-head && old[len(old)-1-tail] == now[len(now)-1-tail] {
-		tail++
-	}
+	head, tail := alike(old, now)
 	same(b, head, "line", "lines")
 	old, now = old[head:len(old)-tail], now[head:len(now)-tail]
 	if len(old) == 1 && len(now) == 1 {
@@ -71,20 +59,24 @@ func (a *app) writeTexts(b *strings.Builder, before, after string) {
 	same(b, tail, "line", "lines")
 }
 
+// alike is how many elements two lists begin and end with alike.
+func alike[T comparable](a, b []T) (head, tail int) {
+	for head < len(a) && head < len(b) && a[head] == b[head] {
+		head++
+	}
+	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	return head, tail
+}
+
 // keptAround is how much of a long line stands around what differs in it.
 const keptAround = 60
 
 // writeLine writes one line as it was and as it is, without what both begin and
 // end with if that is long.
 func (a *app) writeLine(b *strings.Builder, old, now string) {
-	head := 0
-	for head < len(old) && head < len(now) && old[head] == now[head] {
-		head++
-	}
-	tail := 0
-	for tail < len(old)-head && tail < len(now)-head && old[len(old)-1-tail] == now[len(now)-1-tail] {
-		tail++
-	}
+	head, tail := alike([]byte(old), []byte(now))
 	head = atWord(old, head-keptAround)
 	last := min(len(old), len(old)-tail+keptAround)
 	for last < len(old) && !utf8.RuneStart(old[last]) {

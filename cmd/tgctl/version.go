@@ -18,17 +18,14 @@ type versionJSON struct {
 }
 
 func (a *app) versionCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:     "version",
 		Short:   "Say which version this is",
 		Example: "  $ tgctl version",
 		RunE: func(*cobra.Command, []string) error {
-			return a.printVersion(asJSON)
+			return a.printVersion(a.asJSON)
 		},
-	}
-	jsonFlag(cmd, &asJSON, versionJSON{})
-	return cmd
+	}, versionJSON{})
 }
 
 func (a *app) printVersion(asJSON bool) error {

@@ -137,7 +137,7 @@ var mayImport = map[string][]string{
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/wire"},
 	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "client/inbox", "internal/agentconf", "internal/beside", "internal/rawjson", "internal/record",
-		"internal/display", "internal/private", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson"},
+		"internal/display", "internal/private", "internal/sock", "internal/demo", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson"},
 	"cmd/tgctl/host": {sys, "internal/sock"},
 	// How messages are written with --json: it knows them by their descriptors alone.
 	"cmd/tgctl/internal/pbjson": {json, protobuf},

@@ -33,27 +33,11 @@ func NewStream(w io.Writer, columns int, cols ...Column) *Stream {
 }
 
 // Head prints the heads of the columns.
-func (s *Stream) Head() error {
-	heads := make([]Safe, len(s.columns))
-	for i, c := range s.columns {
-		heads[i] = c.Head
-	}
-	return s.Row(heads...)
-}
+func (s *Stream) Head() error { return s.Row(heads(s.columns)...) }
 
 // Row prints one row.
 func (s *Stream) Row(row ...Safe) error {
-	var b strings.Builder
-	for i, cell := range row {
-		if i > 0 {
-			b.WriteString(strings.Repeat(" ", gap))
-		}
-		if s.cut {
-			cell = Fit(cell, s.widths[i])
-		}
-		b.WriteString(pad(cell, s.widths[i], s.columns[i].Right))
-	}
-	_, err := io.WriteString(s.w, strings.TrimRight(b.String(), " ")+"\n")
+	_, err := io.WriteString(s.w, line(s.columns, row, s.widths, s.cut))
 	return err
 }
 

@@ -33,10 +33,11 @@ type Table struct {
 // Add appends a row.
 func (t *Table) Add(cells ...Safe) { t.Rows = append(t.Rows, Row{Cells: cells}) }
 
-// Note puts a line below the row added last.
+// Note puts a line below the row added last; an empty one is left out.
 func (t *Table) Note(note Safe) {
-	row := &t.Rows[len(t.Rows)-1]
-	row.Notes = append(row.Notes, note)
+	if row := &t.Rows[len(t.Rows)-1]; note != "" {
+		row.Notes = append(row.Notes, note)
+	}
 }
 
 // Write writes the table, heads first, to fit into columns columns where the
@@ -44,17 +45,13 @@ func (t *Table) Note(note Safe) {
 func (t *Table) Write(w io.Writer, columns int) error {
 	widths := t.widths(columns)
 	out := bufio.NewWriter(w)
-	heads := make([]Safe, len(t.Columns))
-	for i, c := range t.Columns {
-		heads[i] = c.Head
-	}
-	t.line(out, heads, widths)
+	out.WriteString(line(t.Columns, heads(t.Columns), widths, true))
 	indent := 0
 	if len(widths) > 1 {
 		indent = widths[0] + gap
 	}
 	for _, row := range t.Rows {
-		t.line(out, row.Cells, widths)
+		out.WriteString(line(t.Columns, row.Cells, widths, true))
 		for _, note := range row.Notes {
 			room := 0
 			if columns > 0 {
@@ -100,14 +97,26 @@ func (t *Table) widths(columns int) []int {
 	return widths
 }
 
-// line writes one line of cells.
-func (t *Table) line(out *bufio.Writer, row []Safe, widths []int) {
+func heads(columns []Column) []Safe {
+	heads := make([]Safe, len(columns))
+	for i, c := range columns {
+		heads[i] = c.Head
+	}
+	return heads
+}
+
+// line is one line of cells, with its end. Those that are wider than their column are cut
+// if cut is true.
+func line(columns []Column, row []Safe, widths []int, cut bool) string {
 	var b strings.Builder
 	for i, cell := range row {
 		if i > 0 {
 			b.WriteString(strings.Repeat(" ", gap))
 		}
-		b.WriteString(pad(Fit(cell, widths[i]), widths[i], t.Columns[i].Right))
+		if cut {
+			cell = Fit(cell, widths[i])
+		}
+		b.WriteString(pad(cell, widths[i], columns[i].Right))
 	}
-	out.WriteString(strings.TrimRight(b.String(), " ") + "\n")
+	return strings.TrimRight(b.String(), " ") + "\n"
 }

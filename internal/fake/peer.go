@@ -1,4 +1,4 @@
-// Package fake holds two programs for tests and for the demo: an MCP server
+// Package fake holds two programs for tests: an MCP server
 // whose tools do harmless things and write down that they did, and an agent that
 // starts the servers of a configuration file and calls tools by a script. Both
 // are plain functions; whoever needs a process makes one around them.

@@ -25,20 +25,10 @@ func Errors(ctx context.Context, l Log) ([]string, error) {
 	if l.Service {
 		return journal(ctx, l.Since)
 	}
-	f, err := os.Open(l.File)
+	text, err := Tail(l.File, 0, logMost)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the daemon's log: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read the daemon's log: %w", err)
-	}
-	from := max(0, info.Size()-logMost)
-	text, err := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
 	if err != nil {
 		return nil, fmt.Errorf("read the daemon's log: %w", err)
 	}
@@ -49,6 +39,22 @@ func Errors(ctx context.Context, l Log) ([]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// Tail returns what stands in a file from an offset on, or the last most bytes of it when
+// it is more.
+func Tail(path string, from, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	from = max(from, info.Size()-most)
+	return io.ReadAll(io.NewSectionReader(f, from, max(info.Size()-from, 0)))
 }
 
 // journalMost is how many of the newest lines of the journal are looked at.
