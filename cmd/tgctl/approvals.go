@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,25 +14,19 @@ import (
 )
 
 func (a *app) approvalsCmd() *cobra.Command {
-	list := a.approvalsListCmd()
-	cmd := group("approvals", "See the questions that wait, and answer them",
-		list, a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
-	cmd.Use = "approvals [COMMAND]"
+	cmd := listGroup("approvals", "See the questions that wait, and answer them",
+		a.approvalsListCmd(), a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
 	cmd.Long = `A call that the policy holds becomes a question, with an id like A-17. It waits
 until somebody answers it, its time is up, or the agent takes the call back.
 Without a command, approvals lists the questions that are open.`
 	cmd.Example = `  $ tgctl approvals
   $ tgctl approvals show A-17
   $ tgctl approvals approve A-17`
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations = list.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = list.RunE
 	return cmd
 }
 
 func (a *app) approvalsListCmd() *cobra.Command {
-	var asJSON, all bool
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the questions that are open",
@@ -40,39 +35,20 @@ much time it has left, and in short what the agent wants to do and why you are
 asked. What is too long is cut, and says so, also with --json; "show" shows all.`,
 		Example: `  $ tgctl approvals list
   $ tgctl approvals list --all --json | jq -r 'select(.note != "") | .id'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			questions, err := c.ListApprovals(ctx, all)
+			if err == nil {
+				err = printList(a, questions, nil, "No question is open.", a.approvalsTable)
 			}
-			defer c.Close()
-			return a.listApprovals(cmd.Context(), c, all, asJSON)
-		},
+			if err == nil && a.outTerminal && a.errTerminal && !a.asJSON && len(questions) > 0 && isOpen(questions[0]) {
+				a.say("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
+			}
+			return err
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.Approval{})
+	jsonFlag(cmd, &a.asJSON, &pb.Approval{})
 	cmd.Flags().BoolVar(&all, "all", false, "list decided questions too, newest first")
 	return cmd
-}
-
-func (a *app) listApprovals(ctx context.Context, c *client.Client, all, asJSON bool) error {
-	questions, err := c.ListApprovals(ctx, all)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printAllJSON(a, questions)
-	}
-	if len(questions) == 0 {
-		a.say("No question is open.")
-		return nil
-	}
-	if err := a.approvalsTable(questions).Write(a.out, a.width()); err != nil {
-		return err
-	}
-	if a.outTerminal && a.errTerminal && isOpen(questions[0]) {
-		a.say("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
-	}
-	return nil
 }
 
 // approvalsTable lists questions, each with what is asked about and why below.
@@ -92,7 +68,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 		t.Add(display.Name(q.GetId()), display.Span(a.now().Sub(q.GetCreated().AsTime())), left,
 			orDash(q.GetAgent()), display.Name(q.GetServer()), callName(q.GetMethod(), q.GetTool()))
-		if short := shortParams(q.GetMethod(), q.GetArguments(), a.roomBeside(indent), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
+		if short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(indent, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
 			t.Note(short)
 		}
 		if n := q.GetArgumentsBytes(); n > 0 {
@@ -106,15 +82,6 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 	}
 	return t
-}
-
-// roomBeside is how many columns a call's arguments may take in a line that begins with
-// indent blanks.
-func (a *app) roomBeside(indent int) int {
-	if w := a.width(); w > 0 {
-		return max(w-indent, 20)
-	}
-	return shortRoom
 }
 
 // questionLine says in one line what a question is about.

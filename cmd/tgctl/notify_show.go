@@ -152,10 +152,7 @@ func (n *notifier) shownAlone() int {
 
 // summarise shows waiting in one notification.
 func (n *notifier) summarise(ctx context.Context, waiting []*question) error {
-	var ids []string
-	for _, q := range waiting {
-		ids = append(ids, q.row.id)
-	}
+	ids := each(waiting, func(q *question) string { return q.row.id })
 	s := summary{shown: shown{nonce: rand.Text(), at: n.now()}, of: ids}
 	replaced := uint32(0)
 	if old := n.summary; old != nil {

@@ -13,10 +13,8 @@ import (
 )
 
 func (a *app) presenceCmd() *cobra.Command {
-	status := a.presenceStatusCmd()
-	cmd := group("presence", "Set up the secret that proves you are there",
-		status, a.presenceEnrolCmd(), a.presenceRotateCmd(), a.presenceRemoveCmd())
-	cmd.Use = "presence [COMMAND]"
+	cmd := listGroup("presence", "Set up the secret that proves you are there",
+		a.presenceStatusCmd(), a.presenceEnrolCmd(), a.presenceRotateCmd(), a.presenceRemoveCmd())
 	cmd.Long = `An agent that has a shell can start tgctl, and get around being recognised. What
 it does not have is a secret in your head or on your phone. Once one is enrolled
 a yes needs it where a workflow says "require: presence", and for calls of high
@@ -26,10 +24,6 @@ It is typed at a terminal, is not shown, and is not kept in the clear.
 Without a command, presence says how it stands.`
 	cmd.Example = `  $ tgctl presence enrol --totp
   $ tgctl presence`
-	cmd.Flags().AddFlagSet(status.Flags())
-	cmd.Annotations = status.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = status.RunE
 	return cmd
 }
 
@@ -47,32 +41,21 @@ func presenceLine(st *pb.PresenceState) display.Safe {
 }
 
 func (a *app) presenceStatusCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say how it stands with the secret",
 		Long: `Say whether a secret is enrolled, since when and by whom, what was tried against
 it, and whether one was ever removed by somebody who did not give it.`,
 		Example: `  $ tgctl presence status
   $ tgctl presence status --json | jq .locked`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			st, err := c.PresenceStatus(ctx, false)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			st, err := c.PresenceStatus(cmd.Context(), false)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.printJSON(st)
-			}
-			return a.printSheet(a.presenceSheet(st))
-		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.PresenceState{})
-	return cmd
+			return a.printOne(st, a.presenceSheet(st))
+		}),
+	}, &pb.PresenceState{})
 }
 
 func (a *app) presenceSheet(st *pb.PresenceState) *sheet {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -95,7 +96,7 @@ func lockedText(state *pb.PresenceState) string {
 // aboutToApprove shows in short what a secret is asked for.
 func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 	line := questionLine(q)
-	short := shortParams(q.GetMethod(), q.GetArguments(), a.roomBeside(2), "tgctl approvals show "+display.Name(q.GetId()))
+	short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(2, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId()))
 	for _, below := range []display.Safe{short, because(q)} {
 		if below != "" {
 			line += "\n  " + below
