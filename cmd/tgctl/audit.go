@@ -174,26 +174,11 @@ func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
 
 // whatHappened is what a record is about, and the reason it gives.
 func whatHappened(rec *record.Record) display.Safe {
-	what := callName(rec.Method, rec.Tool)
-	if isResult(rec) {
-		what = "result of " + what
-	}
-	if rec.Grant != "" {
-		what = display.Name(rec.Grant) + spaced(what)
-	}
-	if rec.Approval != "" {
-		what = display.Name(rec.Approval) + spaced(what)
-	}
+	what := join(present(display.Name(rec.Approval), display.Name(rec.Grant), either(isResult(rec), "result of ", "")+callName(rec.Method, rec.Tool)), " ")
 	if what == "" && rec.Server == "" {
 		what = display.Name(rec.Agent)
 	}
-	if rec.Reason != "" {
-		if what != "" {
-			what += ": "
-		}
-		what += display.Text(rec.Reason)
-	}
-	return what
+	return join(present(what, display.Text(rec.Reason)), ": ")
 }
 
 // verdictWord is the verdict, or what it would have been in production.

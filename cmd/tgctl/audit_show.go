@@ -137,10 +137,6 @@ func peerLines(s *sheet, p *record.Peer) {
 	s.add("foreground", either(p.TTY != "", display.Text(p.Foreground), ""))
 	s.add("cgroup", display.Text(p.Cgroup))
 	for i, process := range p.Above {
-		name := "below"
-		if i > 0 {
-			name = ""
-		}
-		s.add(name, display.Text(process))
+		s.add(string(either(i == 0, "below", "")), display.Text(process))
 	}
 }

@@ -99,21 +99,11 @@ func (a *app) printReport(r *record.Report) error {
 
 // reportNotes is what someone who relies on a good log should know of it.
 func reportNotes(r *record.Report) []display.Safe {
-	var notes []display.Safe
-	if r.Retired > 0 {
-		notes = append(notes, "the log says that it dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped")
-	}
-	if r.Gaps > 0 {
-		notes = append(notes, "the log itself says that it could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap")
-	}
-	if r.Dropped > 0 {
-		notes = append(notes, "the values of "+plural(r.Dropped, "record", "records")+" have been dropped, which is allowed")
-	}
-	if r.Torn > 0 {
-		notes = append(notes, plural(uint64(r.Torn), "byte", "bytes")+" behind the last record: a line being written, or cut off")
-	}
-	if !r.Headed {
-		notes = append(notes, "there was no head to compare with: records cut off at the end would not show")
-	}
-	return notes
+	return present(
+		either(r.Retired > 0, "the log says that it dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),
+		either(r.Gaps > 0, "the log itself says that it could not be written in "+plural(r.Gaps, "place", "places")+"; see --kind gap", ""),
+		either(r.Dropped > 0, "the values of "+plural(r.Dropped, "record", "records")+" have been dropped, which is allowed", ""),
+		either(r.Torn > 0, plural(uint64(r.Torn), "byte", "bytes")+" behind the last record: a line being written, or cut off", ""),
+		either(r.Headed, "", "there was no head to compare with: records cut off at the end would not show"),
+	)
 }

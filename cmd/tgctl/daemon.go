@@ -60,9 +60,8 @@ when it is not running.`,
 		Example: `  $ tgctl policy check && tgctl daemon reload`,
 		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
 			out, err := c.Reload(ctx)
-			var wrong *client.Error
-			if errors.As(err, &wrong) && len(wrong.Diagnostics) > 0 {
-				if err := printDiagnostics(a.err, wrong.Diagnostics, a.width()); err != nil {
+			if wrong := diagnosticsOf(err); len(wrong) > 0 {
+				if err := printDiagnostics(a.err, wrong, a.width()); err != nil {
 					return err
 				}
 				return &hintError{err: err, hint: "What was in force stays in force."}

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/service"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 func (a *app) daemonInstallCmd() *cobra.Command {
@@ -104,7 +102,7 @@ func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Pro
 	if err != nil {
 		return serviceFailure("look at "+daemonName, err)
 	}
-	s, err := a.awaitOther(ctx, 0)
+	s, err := a.awaitDaemon(ctx, 0, notEnded)
 	if err != nil {
 		return &hintError{err: err, hint: "See: " + st.Log}
 	}
@@ -144,24 +142,4 @@ func (a *app) uninstall(ctx context.Context) error {
 	}
 	a.say("thoughtgated has stopped. Configuration and records stay.")
 	return nil
-}
-
-// awaitOther returns when a daemon answers that is not the process old.
-func (a *app) awaitOther(ctx context.Context, old int) (*pb.StatusResponse, error) {
-	tick := time.NewTicker(startPoll)
-	defer tick.Stop()
-	for {
-		if err := a.awaitDaemon(ctx, func() error { return nil }); err != nil {
-			return nil, err
-		}
-		s, err := a.status(ctx)
-		if err == nil && int(s.GetPid()) != old {
-			return s, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(err, ctx.Err())
-		case <-tick.C:
-		}
-	}
 }

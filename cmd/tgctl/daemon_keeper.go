@@ -89,7 +89,7 @@ func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) err
 	if err := tellOurs(keeper, unix.SIGUSR2, paths.KeeperLock()); err != nil { // keep.Again
 		return err
 	}
-	s, err := a.awaitOther(ctx, old)
+	s, err := a.awaitDaemon(ctx, old, notEnded)
 	if err != nil {
 		return &hintError{err: fmt.Errorf("restart %s: %w", daemonName, err), hint: "The log is " + paths.LogFile()}
 	}

@@ -115,7 +115,7 @@ func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.
 	if err := m.Restart(ctx); err != nil {
 		return serviceFailure("restart "+daemonName, err)
 	}
-	s, err := a.awaitOther(ctx, old)
+	s, err := a.awaitDaemon(ctx, old, notEnded)
 	if err != nil {
 		return &hintError{err: err, hint: "See: " + st.Log}
 	}

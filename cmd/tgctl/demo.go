@@ -208,11 +208,7 @@ func (t *tour) tell(line demoLine) error {
 		return nil
 	}
 	for i, part := range display.Wrap(display.Text(line.Result.Text), 72) {
-		mark := "←"
-		if i > 0 {
-			mark = " "
-		}
-		t.print("     %s %s", mark, part)
+		t.print("     %s %s", either(i == 0, "←", " "), part)
 	}
 	outcome, err := t.outcome(line)
 	if err != nil {

@@ -144,7 +144,7 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 	go func() { h.gone <- h.daemon.Wait() }()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	return h.app.awaitDaemon(ctx, func() error {
+	_, err = h.app.awaitDaemon(ctx, 0, func() error {
 		select {
 		case err := <-h.gone:
 			h.gone <- err
@@ -153,6 +153,7 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 			return nil
 		}
 	})
+	return err
 }
 
 // startWrap starts the wrapped agent. lines is closed when its output ends;

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/cmd/tgctl/internal/pbjson"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -14,21 +18,21 @@ import (
 const sourceMost = 4 << 20
 
 func severity(d *pb.Diagnostic) string {
-	if d.GetSeverity() == pb.Severity_SEVERITY_WARNING {
-		return "warning"
-	}
-	return "error"
+	return cmp.Or(pbjson.Word(d.GetSeverity()), "error")
 }
 
 // countErrors returns how many of the diagnostics are errors.
 func countErrors(diagnostics []*pb.Diagnostic) int {
-	n := 0
-	for _, d := range diagnostics {
-		if severity(d) == "error" {
-			n++
-		}
+	return len(those(diagnostics, func(d *pb.Diagnostic) bool { return severity(d) != "warning" }))
+}
+
+// diagnosticsOf are those in an error of the daemon about a configuration or a manifest.
+func diagnosticsOf(err error) []*pb.Diagnostic {
+	var bad *client.Error
+	if errors.As(err, &bad) {
+		return bad.Diagnostics
 	}
-	return n
+	return nil
 }
 
 // sources keeps the lines of files that diagnostics point into.

@@ -31,8 +31,11 @@ type machine struct {
 	call     func(ctx context.Context, shim, socket string) (song, error)
 }
 
-// thisMachine is the one that tgctl runs on.
-func (a *app) thisMachine() machine {
+// lookedAt is the machine that tgctl runs on, or the one that a test plays.
+func (a *app) lookedAt() machine {
+	if a.machine != nil {
+		return *a.machine
+	}
 	return machine{
 		kernel: host.LookAtKernel, space: host.SpaceAt, writable: host.Writable, age: host.Age, errors: host.Errors, version: versionOf, call: a.callCanary,
 		service: func(ctx context.Context) (service.State, error) {
@@ -76,10 +79,7 @@ Exits 0 when nothing fails, 4 when something does, 3 when no daemon runs. With
 		Example: `  $ tgctl doctor
   $ tgctl doctor --json | jq -r 'select(.severity == "fail") | .id'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			x := &examination{app: a, machine: a.thisMachine()}
-			if a.machine != nil {
-				x.machine = *a.machine
-			}
+			x := &examination{app: a, machine: a.lookedAt()}
 			if err := x.examine(cmd.Context()); err != nil {
 				return err
 			}
@@ -165,7 +165,7 @@ func (x *examination) outcome() error {
 	switch {
 	case x.has("daemon.stopped"):
 		return &exitError{code: exitNotRunning}
-	case x.worst() == gradeFail:
+	case x.count(gradeFail) > 0:
 		return &exitError{code: exitCheck}
 	}
 	return nil

@@ -36,12 +36,8 @@ func (x *examination) wantPresence(ctx context.Context) (names []string) {
 	if err != nil {
 		x.find("daemon.unreachable", "", "the daemon does not say what is in force: %v", err)
 	}
-	for _, w := range set.GetDetail().GetWorkflows() {
-		if w.GetRequire() == levelPresence {
-			names = append(names, w.GetName())
-		}
-	}
-	return names
+	wants := func(w *pb.PolicyWorkflow) bool { return w.GetRequire() == levelPresence }
+	return each(those(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
 }
 
 // protection names the level of protection in force, and its limit.

@@ -146,23 +146,8 @@ func (x *examination) has(id string) bool {
 }
 
 // count is how many findings are of a severity.
-func (x *examination) count(severity string) (n int) {
-	for _, f := range x.found {
-		if f.Severity == severity {
-			n++
-		}
-	}
-	return n
-}
-
-// worst is the worst severity.
-func (x *examination) worst() string {
-	for _, severity := range []string{gradeFail, gradeWarn} {
-		if x.count(severity) > 0 {
-			return severity
-		}
-	}
-	return gradeOK
+func (x *examination) count(severity string) int {
+	return len(those(x.found, func(f finding) bool { return f.Severity == severity }))
 }
 
 // partOf is what was looked at when a finding was made.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -19,12 +20,8 @@ func (x *examination) print() error {
 	if x.asJSON {
 		return printAllJSON(x.app, x.found)
 	}
-	var lines []display.Safe
-	for _, f := range x.found {
-		lines = append(lines, x.findingLines(f)...)
-	}
-	lines = append(lines, "", x.summary())
-	return x.printLines(lines)
+	lines := slices.Concat(each(x.found, x.findingLines)...)
+	return x.printLines(append(lines, "", x.summary()))
 }
 
 func (x *examination) findingLines(f finding) []display.Safe {
@@ -58,8 +55,6 @@ func (x *examination) summary() display.Safe {
 		return "Nothing is wrong."
 	case fails == 0:
 		return plural(warns, "warning", "warnings") + ", and nothing fails."
-	case warns == 0:
-		return plural(fails, "thing fails", "things fail") + "."
 	}
-	return plural(fails, "thing fails", "things fail") + ", and " + plural(warns, "warning", "warnings") + "."
+	return plural(fails, "thing fails", "things fail") + either(warns > 0, ", and "+plural(warns, "warning", "warnings"), "") + "."
 }

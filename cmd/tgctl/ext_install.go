@@ -178,18 +178,18 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 
 // unfit says why a folder can't be installed, as policy check does of a file.
 func (i *installing) unfit(dir string, err error) error {
-	var said *client.Error
-	if !errors.As(err, &said) || len(said.Diagnostics) == 0 {
+	problems := diagnosticsOf(err)
+	if len(problems) == 0 {
 		return withHint(err, extHints...)
 	}
 	if i.asJSON {
-		if err := printAllJSON(i.app, said.Diagnostics); err != nil {
+		if err := printAllJSON(i.app, problems); err != nil {
 			return err
 		}
-	} else if err := printDiagnostics(i.err, said.Diagnostics, i.errWidth()); err != nil {
+	} else if err := printDiagnostics(i.err, problems, i.errWidth()); err != nil {
 		return err
 	}
-	return &exitError{code: exitCheck, err: fmt.Errorf("%s can't be installed: its manifest has %s", display.Text(dir), plural(countErrors(said.Diagnostics), "error", "errors"))}
+	return &exitError{code: exitCheck, err: fmt.Errorf("%s can't be installed: its manifest has %s", display.Text(dir), plural(countErrors(problems), "error", "errors"))}
 }
 
 // errWidth is how many columns what is told on stderr may take.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -93,15 +92,10 @@ func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Exten
 	if _, err := fmt.Fprintf(a.out, "removed %s%s\n", display.Name(m.GetName()), spaced(display.Name(m.GetVersion()))); err != nil {
 		return err
 	}
-	var stays []string
-	if n := kept.GetRecords(); n > 0 {
-		stays = append(stays, string(plural(n, "record", "records")+" of its memory"))
-	}
-	if n := kept.GetValues(); n > 0 {
-		stays = append(stays, string(plural(n, "value", "values")+" of its configuration"))
-	}
+	stays := present(either(kept.GetRecords() > 0, plural(kept.GetRecords(), "record", "records")+" of its memory", ""),
+		either(kept.GetValues() > 0, plural(kept.GetValues(), "value", "values")+" of its configuration", ""))
 	if len(stays) > 0 {
-		a.say("Kept for another version to find: %s.", strings.Join(stays, ", "))
+		a.say("Kept for another version to find: %s.", join(stays, ", "))
 	}
 	return nil
 }

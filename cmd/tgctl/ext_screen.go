@@ -133,12 +133,7 @@ func progressLine(tasks []*shownTask, columns int) display.Safe {
 	default:
 		tail = "  ..."
 	}
-	if n := len(tasks) - 1; n > 0 {
-		tail += "  and " + display.Count(n) + " more"
-	}
-	label := display.Text(t.label)
-	if t.message != "" {
-		label += ": " + display.Text(t.message)
-	}
+	tail += either(len(tasks) > 1, "  and "+display.Count(len(tasks)-1)+" more", "")
+	label := display.Text(t.label) + after(display.Text(t.message))
 	return display.Fit(label, max(columns-display.Width(tail), 8)) + tail
 }

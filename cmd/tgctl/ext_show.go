@@ -40,11 +40,8 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 	s.add("", display.Text(p.GetError()))
 	s.add("", mendExtension(e))
 	if p.GetPid() != 0 {
-		line := "pid " + pidOrDash(p.GetPid())
-		if p.GetMemory() > 0 {
-			line += ", " + display.Size(p.GetMemory()) + " of memory"
-		}
-		s.add("process", line+", "+plural(p.GetRestarts(), "restart", "restarts"))
+		s.add("process", "pid "+pidOrDash(p.GetPid())+either(p.GetMemory() > 0, ", "+display.Size(p.GetMemory())+" of memory", "")+
+			", "+plural(p.GetRestarts(), "restart", "restarts"))
 	}
 	manifestWords(s, m)
 	for _, t := range e.GetTools() {
@@ -98,10 +95,7 @@ func capabilityHead(kind string) string {
 
 // programLine is the state of a program, and since when.
 func (a *app) programLine(p *pb.Process) display.Safe {
-	line := orDash(p.GetState())
-	if at := p.GetStateSince(); at != nil {
-		line += " for " + display.Span(a.now().Sub(at.AsTime()))
-	}
+	line := orDash(p.GetState()) + either(p.GetStateSince() != nil, " for "+a.ago(p.GetStateSince()), "")
 	if p.GetState() == "restarting" && p.GetNext() != nil {
 		line += ", is started again in " + inSeconds(p.GetNext().AsTime().Sub(a.now()))
 	}

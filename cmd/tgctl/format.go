@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
@@ -86,6 +87,16 @@ func each[T, R any](all []T, f func(T) R) []R {
 		made[i] = f(one)
 	}
 	return made
+}
+
+// present are those texts that are not empty.
+func present(texts ...display.Safe) []display.Safe {
+	return slices.DeleteFunc(texts, func(s display.Safe) bool { return s == "" })
+}
+
+// those are the elements of all that keep reports true of.
+func those[T any](all []T, keep func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !keep(one) })
 }
 
 // join joins text that may be shown.

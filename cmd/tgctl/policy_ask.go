@@ -100,14 +100,13 @@ func absolute(path string) (string, error) {
 // badConfig prints what is wrong with a configuration, if that is what err is
 // about, and returns what the verb ends with.
 func (a *app) badConfig(err error) error {
-	var bad *client.Error
-	if !errors.As(err, &bad) || len(bad.Diagnostics) == 0 {
+	if len(diagnosticsOf(err)) == 0 {
 		return err
 	}
-	if err := printDiagnostics(a.err, bad.Diagnostics, a.width()); err != nil {
+	if err := printDiagnostics(a.err, diagnosticsOf(err), a.width()); err != nil {
 		return err
 	}
-	return &exitError{code: exitCheck, err: errors.New(bad.Message)}
+	return &exitError{code: exitCheck, err: err}
 }
 
 // completeFrom offers what the calls on record say to the shell.

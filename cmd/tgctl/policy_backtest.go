@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,21 +164,13 @@ func (b *backtested) total(now time.Time) display.Safe {
 	line := by + ": of " + plural(s.GetCalls(), "call", "calls") + " since " + display.Moment(s.GetFirst().AsTime(), now)
 	line += ", " + display.Count(s.GetSame()) + " as on record, " + display.Count(s.GetLooser()) + " looser, " +
 		display.Count(s.GetTighter()) + " tighter, " + display.Count(s.GetUnknown()) + " unknown"
-	if s.GetUnread() > 0 {
-		line += "; " + plural(s.GetUnread(), "record is", "records are") + " damaged"
-	}
-	if s.GetMore() {
-		line += "; not all groups are listed"
-	}
-	return line
+	return line + either(s.GetUnread() > 0, "; "+plural(s.GetUnread(), "record is", "records are")+" damaged", "") +
+		either(s.GetMore(), "; not all groups are listed", "")
 }
 
 func orUnsaid(rule string) display.Safe { return display.Text(cmp.Or(rule, "no rule")) }
 
 // seqs names the first and the last of some records.
 func seqs(first, last uint64) display.Safe {
-	if first == last {
-		return display.Safe("record " + strconv.FormatUint(first, 10))
-	}
-	return display.Safe("records " + strconv.FormatUint(first, 10) + " to " + strconv.FormatUint(last, 10))
+	return either(first == last, display.Safe(fmt.Sprintf("record %d", first)), display.Safe(fmt.Sprintf("records %d to %d", first, last)))
 }

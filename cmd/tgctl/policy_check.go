@@ -83,24 +83,16 @@ func (a *app) printChecked(found *pb.ValidateResponse) error {
 		return err
 	}
 	bad, name := countErrors(found.GetProblems()), sourceName(found.GetPath())
-	var counts []display.Safe
+	warnings := either(len(found.GetProblems()) > bad, plural(len(found.GetProblems())-bad, "warning", "warnings"), "")
 	if bad > 0 {
-		counts = append(counts, plural(bad, "error", "errors"))
-	}
-	if warnings := len(found.GetProblems()) - bad; warnings > 0 {
-		counts = append(counts, plural(warnings, "warning", "warnings"))
-	}
-	if bad > 0 {
-		a.say("%s: %s", name, join(counts, ", "))
+		a.say("%s: %s", name, join(present(plural(bad, "error", "errors"), warnings), ", "))
 		return nil
 	}
 	line := string(name) + ": good: " + inShort(found.GetSet())
 	if found.GetSet().GetProject() {
 		line = fmt.Sprintf("%s: good: a project's file, %s", name, plural(found.GetSet().GetRules(), "rule", "rules"))
 	}
-	if len(counts) > 0 {
-		line += "; " + string(join(counts, ", "))
-	}
+	line += string(either(warnings != "", "; "+warnings, ""))
 	if found.GetPath() == "" {
 		line += a.noFile()
 	}

@@ -5,8 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -188,35 +188,19 @@ func explanationSheet(e *pb.Explanation) *sheet {
 }
 
 func verdictOf(e *pb.Explanation) display.Safe {
-	v := display.Name(e.GetVerdict())
-	if e.GetHidden() {
-		v += ", as if there were no such thing"
-	}
-	if e.GetForwarded() {
-		v += "; but in the development profile it is only recorded, and goes through"
-	}
-	return v
+	return display.Name(e.GetVerdict()) + either(e.GetHidden(), ", as if there were no such thing", "") +
+		either(e.GetForwarded(), "; but in the development profile it is only recorded, and goes through", "")
 }
 
 // citation says what was written, what it does, and where it stands.
 func citation(c *pb.Citation) display.Safe {
-	line := display.Text(c.GetName())
-	if c.GetProject() { // its pattern is somebody else's words
-		line = "the repository's"
+	line := either(c.GetProject(), "the repository's", display.Text(c.GetName())) // whose pattern is somebody else's words
+	line += either(c.GetDoes() != c.GetKind(), after(display.Name(c.GetDoes())), "")
+	line += either(c.GetSays() != "", ", \""+display.Text(c.GetSays())+"\"", "")
+	if c.GetFile() == "" {
+		return line
 	}
-	if c.GetDoes() != "" && c.GetDoes() != c.GetKind() {
-		line += ": " + display.Name(c.GetDoes())
-	}
-	if c.GetSays() != "" {
-		line += ", \"" + display.Text(c.GetSays()) + "\""
-	}
-	if c.GetFile() != "" {
-		line += "\n" + display.Text(c.GetFile())
-		if c.GetLine() > 0 {
-			line += ":" + display.Safe(strconv.Itoa(int(c.GetLine()))) + ":" + display.Safe(strconv.Itoa(int(c.GetColumn())))
-		}
-	}
-	return line
+	return line + "\n" + display.Text(c.GetFile()) + either(c.GetLine() > 0, display.Safe(fmt.Sprintf(":%d:%d", c.GetLine(), c.GetColumn())), "")
 }
 
 func factLine(f *pb.CallFact) display.Safe {
@@ -225,17 +209,6 @@ func factLine(f *pb.CallFact) display.Safe {
 }
 
 func change(c *pb.PolicyChange) display.Safe {
-	line := display.Text(c.GetChange()) + ": "
-	switch {
-	case c.GetVerdict() == "":
-		line += "then it can be judged"
-	case c.GetBy() == "":
-		line += display.Name(c.GetVerdict())
-	default:
-		line += display.Name(c.GetVerdict()) + ", by " + display.Text(c.GetBy())
-	}
-	if c.GetAlternative() {
-		return "or " + line
-	}
-	return line
+	then := either(c.GetVerdict() == "", "then it can be judged", display.Name(c.GetVerdict())+either(c.GetBy() != "", ", by "+display.Text(c.GetBy()), ""))
+	return either(c.GetAlternative(), "or ", "") + display.Text(c.GetChange()) + ": " + then
 }

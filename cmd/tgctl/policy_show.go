@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -34,14 +35,8 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
 	for _, e := range d.GetRules() {
 		rules.Add(display.Text(e.GetCited().GetName()), anyOf(e.GetSources()), doesOf(e), placeOf(e.GetCited()))
-		for _, limit := range []struct {
-			what  display.Safe
-			words []string
-		}{{"agents", e.GetAgents()}, {"methods", e.GetMethods()}} {
-			if len(limit.words) > 0 {
-				rules.Note(limit.what + " " + anyOf(limit.words))
-			}
-		}
+		rules.Note(either(len(e.GetAgents()) > 0, "agents "+anyOf(e.GetAgents()), ""))
+		rules.Note(either(len(e.GetMethods()) > 0, "methods "+anyOf(e.GetMethods()), ""))
 	}
 	policies := &display.Table{Columns: []display.Column{{Head: "POLICY", Shrink: 16}, {Head: "DOES"}, {Head: "AT"}}}
 	for _, e := range d.GetPolicies() {
@@ -49,24 +44,17 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	}
 	workflows := &display.Table{Columns: []display.Column{{Head: "WORKFLOW"}, {Head: "ASKS"}, {Head: "FOR"}, {Head: "A YES COUNTS FROM"}, {Head: "AT"}}}
 	for _, w := range d.GetWorkflows() {
-		asks := display.Name(w.GetAsks())
-		if w.GetRequire() == levelPresence {
-			asks += ", " + display.Name(w.GetRequire())
-		}
+		asks := display.Name(w.GetAsks()) + either(w.GetRequire() == levelPresence, ", "+levelPresence, "")
 		workflows.Add(display.Name(w.GetName()), asks, display.Span(w.GetTimeout().AsDuration()), anyOf(w.GetSurfaces()), placeOf(&pb.Citation{File: w.GetFile(), Line: w.GetLine()}))
 		if s := w.GetSlack(); s != nil {
 			workflows.Note("in " + display.Name(s.GetChannel()) + ", answered by " + anyOf(s.GetApprovers()))
 		}
-		if len(w.GetRedact()) > 0 {
-			workflows.Note("neither shown nor kept: " + anyOf(w.GetRedact()))
-		}
+		workflows.Note(either(len(w.GetRedact()) > 0, "neither shown nor kept: "+anyOf(w.GetRedact()), ""))
 	}
 	sources := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
 	for _, e := range d.GetSources() {
 		sources.Add(display.Text(e.GetCited().GetName()), display.Name(e.GetCited().GetDoes()), placeOf(e.GetCited()))
-		if says := e.GetCited().GetSays(); says != "" {
-			sources.Note(display.Text(says))
-		}
+		sources.Note(display.Text(e.GetCited().GetSays()))
 	}
 	for _, t := range []*display.Table{rules, policies, workflows, sources, filesTable(set.GetFiles())} {
 		if len(t.Rows) == 0 {
@@ -82,11 +70,7 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 
 // doesOf says what an entry does, and who is asked.
 func doesOf(e *pb.PolicyEntry) display.Safe {
-	does := display.Name(e.GetCited().GetDoes())
-	if e.GetWorkflow() != "" {
-		does += " by " + display.Name(e.GetWorkflow())
-	}
-	return does
+	return display.Name(e.GetCited().GetDoes()) + either(e.GetWorkflow() != "", " by "+display.Name(e.GetWorkflow()), "")
 }
 
 // placeOf names a place in short; the files are listed in full.
@@ -98,10 +82,7 @@ func placeOf(c *pb.Citation) display.Safe {
 }
 
 func anyOf(words []string) display.Safe {
-	if len(words) == 0 {
-		return "any"
-	}
-	return display.Text(strings.Join(words, ", "))
+	return display.Text(cmp.Or(strings.Join(words, ", "), "any"))
 }
 
 // diffOf is what a file on disk has become since it was loaded, as a unified

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,7 +134,7 @@ func testFile(ctx context.Context, c *client.Client, config, path string) (*pb.T
 // should be.
 func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 	bad := countErrors(f.GetProblems())
-	different := slices.DeleteFunc(slices.Clone(f.GetResults()), func(r *pb.TestResult) bool { return len(r.GetDifferences()) == 0 })
+	different := those(f.GetResults(), func(r *pb.TestResult) bool { return len(r.GetDifferences()) > 0 })
 	good = bad == 0 && len(different) == 0
 	if a.asJSON {
 		lines := each(f.GetResults(), func(r *pb.TestResult) pbjson.Object {

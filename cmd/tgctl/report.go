@@ -34,8 +34,7 @@ type page struct {
 	Denials, Outcomes        []bar
 	Waits                    []bar
 	Waited                   string
-	Deciders                 []answers
-	DecidersLeft             int
+	Deciders                 table // with yes for forwarded and no for denied
 	Changes                  []reportChange
 	ChangesLeft              uint64
 }
@@ -88,11 +87,6 @@ type bar struct {
 	Percent float64
 }
 
-type answers struct {
-	Who, Where         string
-	Approved, Rejected uint64
-}
-
 type reportChange struct {
 	Seq              uint64
 	At, What, Detail string
@@ -103,7 +97,7 @@ func writeReport(w io.Writer, c *counter, lastLine []byte, log string, now time.
 	p := page{
 		Title: "ThoughtGate report", Made: when(now, now), Log: string(display.Name(log)),
 		First: c.first.Seq, Last: c.last.Seq, Records: c.records, Waited: waited(c.waits),
-		Servers: tableOf(c.servers, 20), Tools: tableOf(c.tools, 30),
+		Servers: tableOf(c.servers, 20), Tools: tableOf(c.tools, 30), Deciders: tableOf(c.deciders, 20),
 		Denials: bars(c.reasons, 15), Outcomes: bars(c.outcomes, 15), Waits: waitBars(c.waits), ChangesLeft: c.unseen,
 		Chart: chartOf(c, now.Location()),
 	}
@@ -116,14 +110,6 @@ func writeReport(w io.Writer, c *counter, lastLine []byte, log string, now time.
 		{count(c.calls[denied]), "refused"}, {count(c.questions["approved"]), "questions answered yes"}, {count(c.questions["rejected"]), "answered no"},
 		{count(c.questions["expired"] + c.questions["withdrawn"]), "expired or withdrawn"}, {count(c.unattended), "yes without a person (development)"},
 	}
-	who, all := most(c.deciders, 20, func(t *yesNo) uint64 { return t.Approved + t.Rejected }, func(a, b decider) int {
-		return cmp.Or(strings.Compare(a.who, b.who), strings.Compare(a.surface, b.surface))
-	})
-	for _, d := range who {
-		t := c.deciders[d]
-		p.Deciders = append(p.Deciders, answers{string(display.Text(cmp.Or(d.who, "not said"))), string(display.Name(d.surface)), t.Approved, t.Rejected})
-	}
-	p.DecidersLeft = all - len(who)
 	for _, r := range slices.Backward(c.changes) {
 		p.Changes = append(p.Changes, changeOf(&r, now))
 	}
@@ -140,13 +126,8 @@ func changeOf(r *record.Record, now time.Time) reportChange {
 	if r.Verdict != "" {
 		what += ", " + strings.ReplaceAll(r.Verdict, "_", " ")
 	}
-	var detail []string
-	for _, text := range []string{r.Server, r.Tool, r.Decider, r.Reason} {
-		if text != "" {
-			detail = append(detail, string(display.Text(text)))
-		}
-	}
-	return reportChange{Seq: r.Seq, At: when(r.Time, now), What: string(display.Text(what)), Detail: strings.Join(detail, " · ")}
+	detail := join(present(display.Text(r.Server), display.Text(r.Tool), display.Text(r.Decider), display.Text(r.Reason)), " · ")
+	return reportChange{Seq: r.Seq, At: when(r.Time, now), What: string(display.Text(what)), Detail: string(detail)}
 }
 
 // tableOf lists the names with the most calls.
@@ -175,11 +156,7 @@ func percent(n, of uint64) float64 { return float64(n) * 100 / float64(max(of, 1
 // bars lists the largest counts.
 func bars(m map[string]uint64, limit int) []bar {
 	keys, _ := most(m, limit, func(n uint64) uint64 { return n }, strings.Compare)
-	var all []bar
-	for _, key := range keys {
-		all = append(all, bar{string(display.Text(key)), m[key], percent(m[key], m[keys[0]])})
-	}
-	return all
+	return each(keys, func(key string) bar { return bar{string(display.Text(key)), m[key], percent(m[key], m[keys[0]])} })
 }
 
 // waitBars counts how long people took to answer.

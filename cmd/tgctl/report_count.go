@@ -35,7 +35,7 @@ type counter struct {
 	tools      names
 	reasons    map[string]uint64 // of denials: the rule, policies or gate
 	outcomes   map[string]uint64
-	deciders   map[decider]*yesNo
+	deciders   names           // by surface and who answers
 	waits      []time.Duration // of questions that a person answered
 	questions  map[string]uint64
 	unattended uint64
@@ -66,16 +66,10 @@ func (n names) of(name string) *tally {
 	return n[name]
 }
 
-// decider is who answers, and where.
-type decider struct{ who, surface string }
-
-// yesNo counts answers.
-type yesNo struct{ Approved, Rejected uint64 }
-
 func newCounter() *counter {
 	return &counter{
 		hours: map[int64]*tally{}, servers: names{}, tools: names{}, reasons: map[string]uint64{}, outcomes: map[string]uint64{},
-		deciders: map[decider]*yesNo{}, questions: map[string]uint64{},
+		deciders: names{}, questions: map[string]uint64{},
 	}
 }
 
@@ -145,18 +139,11 @@ func (c *counter) decision(r *record.Record) {
 		return
 	}
 	c.waits = append(c.waits, time.Duration(r.LatencyUS)*time.Microsecond)
-	who := decider{cmp.Or(r.Approver, r.Decider), r.Surface}
-	if len(c.deciders) >= maxNames && c.deciders[who] == nil {
-		who = decider{who: others}
+	answer := forwarded
+	if r.Verdict == "rejected" {
+		answer = denied
 	}
-	if c.deciders[who] == nil {
-		c.deciders[who] = &yesNo{}
-	}
-	if r.Verdict == "approved" {
-		c.deciders[who].Approved++
-	} else {
-		c.deciders[who].Rejected++
-	}
+	c.deciders.of(r.Surface + "\x00" + cmp.Or(r.Approver, r.Decider, "not said"))[answer]++
 }
 
 // most returns the names with the largest counts, at most n, and how many there

@@ -121,18 +121,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 // and exits as for any other misuse.
 func unknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{err: errUnknownVerb(cmd, args[0]), path: cmd.CommandPath()}
+		return &usageError{err: errUnknownVerb(cmd, args[0])}
 	}
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	return &usageError{
-		err:  fmt.Errorf("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", ")),
-		path: cmd.CommandPath(),
-	}
+	names := each(those(cmd.Commands(), (*cobra.Command).IsAvailableCommand), (*cobra.Command).Name)
+	return misuse("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
 // errUnknownVerb says that there is no such verb, and which ones are near.

@@ -152,17 +152,10 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 	if err != nil {
 		return nil, err
 	}
-	known := false
-	var found []*pb.Server
-	for _, s := range servers {
-		if !isTyped(s.GetId(), id) {
-			continue
-		}
-		known = true
-		if s.GetStranger() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch)) {
-			found = append(found, s)
-		}
-	}
+	known := those(servers, func(s *pb.Server) bool { return isTyped(s.GetId(), id) })
+	found := those(known, func(s *pb.Server) bool {
+		return s.GetStranger() && strings.HasPrefix(s.GetLaunch(), strings.ToLower(launch))
+	})
 	switch {
 	case len(found) == 1:
 		return found[0], nil
@@ -170,7 +163,7 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 		return nil, ambiguous(id, " strangers", each(found, func(s *pb.Server) string {
 			return "--launch " + string(shortDigest(s.GetLaunch())) + "  " + strings.Join(s.GetCommand(), " ")
 		}))
-	case known:
+	case len(known) > 0:
 		return nil, fmt.Errorf("%s: no stranger of that id waits", id)
 	}
 	return nil, &hintError{err: fmt.Errorf("%s: %w", id, client.ErrNotFound), hint: "See which servers are known: tgctl servers"}

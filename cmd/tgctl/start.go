@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/beside"
 	"github.com/thoughtgate/thoughtgated/internal/service"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 const (
@@ -64,7 +66,8 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 	if err != nil {
 		return serviceFailure("start "+daemonName, err)
 	}
-	return a.awaitDaemon(ctx, func() error { return nil })
+	_, err = a.awaitDaemon(ctx, 0, notEnded)
+	return err
 }
 
 // mayStart refuses where a daemon must not be started, or would not be the one
@@ -138,12 +141,12 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	// It lives on without us; until it answers its end is ours to notice.
 	pid := cmd.Process.Pid
 	defer cmd.Process.Release()
-	err = a.awaitDaemon(ctx, func() error { return endOf(pid) })
-	if err == nil {
-		if s, err := a.status(ctx); err == nil && startedBy(s.GetPid(), pid) {
-			a.say("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
-			return nil
-		}
+	s, err := a.awaitDaemon(ctx, 0, func() error { return endOf(pid) })
+	switch {
+	case err == nil && startedBy(s.GetPid(), pid):
+		a.say("started thoughtgated (pid %d), its log is %s", s.GetPid(), log.Name())
+		return nil
+	case err == nil:
 		return dismiss(ctx, pid)
 	}
 	if said, _ := host.Tail(log.Name(), from, complaintMost); len(said) > 0 { // one that can't be read says nothing
@@ -155,21 +158,21 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	return &hintError{err: err, hint: "The log is " + log.Name()}
 }
 
-// awaitDaemon returns when a daemon answers. gone says that the one which was
-// started never will.
-func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
+// awaitDaemon returns when a daemon answers that is not the process old. gone says that
+// the one which was started never will.
+func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.StatusResponse, error) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	var ended error
 	for {
-		_, err := a.status(ctx)
-		if err == nil {
-			return nil
-		}
+		s, err := a.status(ctx)
+		switch {
+		case err == nil && int(s.GetPid()) != old:
+			return s, nil
 		// A daemon may listen before it speaks, and one whose configuration is
 		// refused listens and leaves: only what does not pass ends the wait.
-		if errors.Is(err, client.ErrVersion) || errors.Is(err, client.ErrForbidden) {
-			return err
+		case errors.Is(err, client.ErrVersion), errors.Is(err, client.ErrForbidden):
+			return nil, err
 		}
 		// A daemon that leaves because another one has the lock has been beaten to
 		// it. That one may not listen yet.
@@ -178,15 +181,18 @@ func (a *app) awaitDaemon(ctx context.Context, gone func() error) error {
 				continue
 			}
 		} else if !a.locked() {
-			return ended
+			return nil, ended
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s was started and does not answer: %w", daemonName, err)
+			return nil, fmt.Errorf("%s was started and does not answer: %w", daemonName, cmp.Or(err, ctx.Err()))
 		case <-tick.C:
 		}
 	}
 }
+
+// notEnded is for awaitDaemon where somebody else starts the daemon.
+func notEnded() error { return nil }
 
 // locked reports whether a process lives that has, or had, the lock of the daemon or of
 // its keeper.

@@ -28,13 +28,7 @@ func startSheet(s *pb.ServerStart) *sheet {
 		out.add("  sha256", display.Name(cmp.Or(f.GetDigest(), "can't be read")))
 	}
 	out.add("sets", nameList(s.GetSets()))
-	for i, gap := range s.GetGaps() {
-		name := ""
-		if i == 0 {
-			name = "not known"
-		}
-		out.add(name, display.Text(gap))
-	}
+	out.add("not known", join(each(s.GetGaps(), display.Text), "\n"))
 	return out
 }
 
@@ -45,6 +39,11 @@ func isNamed(s *pb.ServerStart, id string) bool { return isTyped(s.GetServer(), 
 func isTyped(name, text string) bool { return name == text || string(display.Name(name)) == text }
 
 func isWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
+
+// hasDigest reports whether the digest of s begins with the hex digits that were typed.
+func hasDigest(s *pb.ServerStart, typed string) bool {
+	return strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(typed))
+}
 
 // startID is how a person names a start: the beginning of its digest.
 func startID(s *pb.ServerStart) display.Safe { return shortDigest(hex.EncodeToString(s.GetDigest())) }
@@ -83,16 +82,8 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 	if err != nil {
 		return nil, false, err
 	}
-	for _, s := range starts {
-		if !isNamed(s, id) {
-			continue
-		}
-		known = true
-		if isWithheld(s) && strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(digest)) {
-			found = append(found, s)
-		}
-	}
-	return found, known, nil
+	named := those(starts, func(s *pb.ServerStart) bool { return isNamed(s, id) })
+	return those(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
 }
 
 // completeStarts offers the ids of some servers of projects.

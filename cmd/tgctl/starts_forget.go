@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -39,16 +37,12 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 	if err != nil {
 		return err
 	}
-	n := 0
+	starts = those(starts, func(s *pb.ServerStart) bool { return !isWithheld(s) && isNamed(s, id) && hasDigest(s, digest) })
 	for _, s := range starts {
-		if isWithheld(s) || !isNamed(s, id) || !strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(digest)) {
-			continue
-		}
 		err := c.ForgetStart(ctx, &pb.ForgetStartRequest{Project: s.GetProject(), Server: s.GetServer(), Digest: s.GetDigest(), Surface: a.surface()})
 		if err != nil {
 			return withHint(err, toolHints...)
 		}
-		n++
 		if a.asJSON {
 			err = a.printJSON(s)
 		} else {
@@ -58,7 +52,7 @@ func (a *app) forgetStarts(ctx context.Context, c *client.Client, id, digest str
 			return err
 		}
 	}
-	if n == 0 {
+	if len(starts) == 0 {
 		return &hintError{err: fmt.Errorf("%s: nothing of that id was agreed to", id), hint: "See what was: tgctl servers"}
 	}
 	a.say("You are asked anew when it is to be started again.")

@@ -93,11 +93,9 @@ func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is started anew; see: tgctl ps"))
 	a.addSet(s, st.GetSet())
 	for _, f := range st.GetProjects() {
-		what := ": " + plural(f.GetRules(), "rule", "rules") + " of the repository, which can only tighten"
-		if len(f.GetProblems()) > 0 {
-			what = " IS NOT VALID, so every call in the project is refused; see: tgctl policy check " + display.Text(f.GetPath())
-		}
-		s.add("project", display.Text(f.GetPath())+what)
+		s.add("project", display.Text(f.GetPath())+either(len(f.GetProblems()) > 0,
+			" IS NOT VALID, so every call in the project is refused; see: tgctl policy check "+display.Text(f.GetPath()),
+			": "+plural(f.GetRules(), "rule", "rules")+" of the repository, which can only tighten"))
 	}
 	if failure := st.GetReloadFailure(); failure != "" {
 		s.add("reload", "failed "+display.Span(a.now().Sub(st.GetReloadFailed().AsTime()))+" ago, so the set above stayed: "+display.Text(failure))

@@ -124,9 +124,5 @@ func (r *remarks) add(remark, server string) {
 }
 
 func (r *remarks) lines() []string {
-	var lines []string
-	for _, remark := range r.order {
-		lines = append(lines, strings.Join(r.servers[remark], ", ")+": "+remark)
-	}
-	return lines
+	return each(r.order, func(remark string) string { return strings.Join(r.servers[remark], ", ") + ": " + remark })
 }

@@ -34,10 +34,7 @@ func (a *app) folderTroubles(auditDir string) []string {
 // folderTrouble is that of one folder, empty for none. One that is missing would be
 // made in what is there above it.
 func (a *app) folderTrouble(dir string) string {
-	m := a.thisMachine()
-	if a.machine != nil {
-		m = *a.machine
-	}
+	m := a.lookedAt()
 	at := dir
 	for {
 		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) || at == filepath.Dir(at) {

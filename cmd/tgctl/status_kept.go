@@ -23,16 +23,9 @@ func addKept(s *sheet, counts []*pb.KindCount) {
 		if !ok {
 			continue // of a newer daemon
 		}
-		line := plural(c.GetAll(), kind.one, kind.many)
-		if n := c.GetUnwell(); n > 0 {
-			line += ", " + display.Count(n) + " not well"
-		}
-		if n := c.GetFailed(); n > 0 {
-			line += ", " + display.Count(n) + " FAILED"
-		}
-		if c.GetUnwell()+c.GetFailed() > 0 {
-			line += "; see: tgctl ps"
-		}
-		s.add(kind.head, line)
+		s.add(kind.head, plural(c.GetAll(), kind.one, kind.many)+
+			either(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" not well", "")+
+			either(c.GetFailed() > 0, ", "+display.Count(c.GetFailed())+" FAILED", "")+
+			either(c.GetUnwell()+c.GetFailed() > 0, "; see: tgctl ps", ""))
 	}
 }

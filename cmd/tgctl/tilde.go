@@ -26,9 +26,5 @@ func (a *app) tildeIn(text string) string {
 }
 
 func (a *app) tildes(paths []string) string {
-	var short []string
-	for _, path := range paths {
-		short = append(short, a.tilde(path))
-	}
-	return strings.Join(short, ", ")
+	return strings.Join(each(paths, a.tilde), ", ")
 }

@@ -69,7 +69,7 @@ func (a *app) listTools(ctx context.Context, c *client.Client, server string, wa
 		none = "No list of the server " + string(display.Name(server)) + " was seen yet."
 	}
 	if waiting {
-		pins = waitingAmong(pins)
+		pins = those(pins, waits)
 	}
 	return printList(a, pins, nil, none, a.toolsTable)
 }
@@ -87,10 +87,7 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 		if several {
 			row = append(row, shortDigest(p.GetRef().GetLaunch()))
 		}
-		name := display.Name(p.GetRef().GetName())
-		if kind := pinKind(p); kind != "tool" {
-			name += " (" + display.Safe(kind) + ")"
-		}
+		name := display.Name(p.GetRef().GetName()) + either(pinKind(p) != "tool", " ("+display.Safe(pinKind(p))+")", "")
 		state, since := display.Safe("accepted"), p.GetSince()
 		if waits(p) {
 			state, since = either(p.GetHeld(), "waits", "let through"), cmp.Or(p.GetNoticed(), since)

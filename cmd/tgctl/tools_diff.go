@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -74,7 +73,7 @@ func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice
 	if err != nil {
 		return nil, err
 	}
-	if waiting := waitingAmong(pins); len(waiting) > 0 {
+	if waiting := those(pins, waits); len(waiting) > 0 {
 		pins = waiting
 	}
 	if len(pins) > 1 {
@@ -90,12 +89,7 @@ func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinCho
 	if err != nil {
 		return nil, err
 	}
-	var found []*pb.Pin
-	for _, p := range pins {
-		if isPinTyped(p, name) && which.matches(p) {
-			found = append(found, p)
-		}
-	}
+	found := those(pins, func(p *pb.Pin) bool { return isPinTyped(p, name) && which.matches(p) })
 	if len(found) == 0 {
 		return nil, &hintError{fmt.Errorf("%s: %w", name, client.ErrNotFound), "See what was seen: tgctl tools"}
 	}
@@ -107,11 +101,6 @@ func severalPins(name string, pins []*pb.Pin) error {
 	return ambiguous(name, "", each(pins, func(p *pb.Pin) string {
 		return fmt.Sprintf("--kind %s --launch %s", pinKind(p), shortDigest(p.GetRef().GetLaunch()))
 	}))
-}
-
-// waitingAmong are those of pins that wait.
-func waitingAmong(pins []*pb.Pin) []*pb.Pin {
-	return slices.DeleteFunc(slices.Clone(pins), func(p *pb.Pin) bool { return !waits(p) })
 }
 
 // isPinTyped reports whether a person who typed SERVER/TOOL meant p: as it is, or as it is
