@@ -4,8 +4,6 @@ import (
 	"context"
 	"iter"
 
-	"google.golang.org/grpc"
-
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -14,20 +12,18 @@ import (
 // the run is ended. [ErrNotFound] says that there is no such agent, [ErrForbidden]
 // that this caller may not run one, [ErrTooLarge] that as many run as may.
 func (c *Client) RunAgent(ctx context.Context, req *pb.RunAgentRequest) iter.Seq2[*pb.RunEvent, error] {
-	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.RunEvent], error) {
-		return c.agents.Run(ctx, req)
-	})
+	return receive(ctx, pb.NewAgentsClient(c.conn).Run, req)
 }
 
 // CancelRun asks a run to end early, [ErrNotFound] when there is none of that id. Its
 // events go on until it has ended.
 func (c *Client) CancelRun(ctx context.Context, id string) error {
-	_, err := c.agents.Cancel(ctx, &pb.CancelRunRequest{Id: id})
-	return FromStatus(err)
+	_, err := pb.NewAgentsClient(c.conn).Cancel(ctx, &pb.CancelRunRequest{Id: id})
+	return err
 }
 
 // ListAgents returns the agents of the configuration in force, by name.
 func (c *Client) ListAgents(ctx context.Context) ([]*pb.Agent, error) {
-	out, err := c.agents.List(ctx, &pb.ListAgentsRequest{})
-	return out.GetAgents(), FromStatus(err)
+	out, err := pb.NewAgentsClient(c.conn).List(ctx, &pb.ListAgentsRequest{})
+	return out.GetAgents(), err
 }

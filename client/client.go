@@ -29,7 +29,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/thoughtgate/thoughtgated/internal/sock"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // Protocol is the version of the protocol that this package speaks. Shim and
@@ -48,21 +47,8 @@ const Window = 1 << 20
 // connects again by itself when the daemon was restarted; a call made while
 // there is no daemon fails with [ErrNotRunning].
 type Client struct {
-	path string
-	conn *grpc.ClientConn
-
-	agents     pb.AgentsClient
-	approvals  pb.ApprovalsClient
-	presence   pb.PresenceClient
-	audit      pb.AuditClient
-	daemon     pb.DaemonClient
-	extensions pb.ExtensionsClient
-	pins       pb.PinsClient
-	policies   pb.PoliciesClient
-	processes  pb.ProcessesClient
-	servers    pb.ServersClient
-	sessions   pb.SessionsClient
-
+	path   string
+	conn   *grpc.ClientConn
 	reopen time.Duration // how long a session looks for a daemon that went away
 }
 
@@ -151,6 +137,7 @@ func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOp
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(), // a call is made once: the daemon decides what repeating means
 		grpc.WithIdleTimeout(0),
+		grpc.WithChainUnaryInterceptor(callErrors),
 		// A fixed window switches off the estimate of the line's capacity, which
 		// would send a ping along with every few messages.
 		grpc.WithInitialWindowSize(Window), grpc.WithInitialConnWindowSize(Window),
@@ -167,22 +154,7 @@ func connectOnce(ctx context.Context, path string, d *dialer, more []grpc.DialOp
 		conn.Close()
 		return nil, err
 	}
-	return &Client{
-		path:       path,
-		conn:       conn,
-		agents:     pb.NewAgentsClient(conn),
-		approvals:  pb.NewApprovalsClient(conn),
-		presence:   pb.NewPresenceClient(conn),
-		audit:      pb.NewAuditClient(conn),
-		daemon:     pb.NewDaemonClient(conn),
-		extensions: pb.NewExtensionsClient(conn),
-		pins:       pb.NewPinsClient(conn),
-		policies:   pb.NewPoliciesClient(conn),
-		processes:  pb.NewProcessesClient(conn),
-		servers:    pb.NewServersClient(conn),
-		sessions:   pb.NewSessionsClient(conn),
-		reopen:     reopenFor,
-	}, nil
+	return &Client{path: path, conn: conn, reopen: reopenFor}, nil
 }
 
 // socket returns the path to connect to.
@@ -264,29 +236,22 @@ func (d *dialer) ready(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// receive turns a server stream into an iterator. The stream is opened when the
-// loop begins and ended when it is left; after an error there is nothing more.
-func receive[T any](ctx context.Context, open func(context.Context) (grpc.ServerStreamingClient[T], error)) iter.Seq2[*T, error] {
+// receive turns the server stream that open returns for req into an iterator. The
+// stream is opened when the loop begins and ended when it is left; after an error there
+// is nothing more.
+func receive[Req, T any](ctx context.Context, open func(context.Context, *Req, ...grpc.CallOption) (grpc.ServerStreamingClient[T], error), req *Req) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := open(ctx)
-		if err != nil {
-			yield(nil, FromStatus(err))
-			return
+		stream, err := open(ctx, req)
+		for err == nil {
+			var msg *T
+			if msg, err = stream.Recv(); err == nil && !yield(msg, nil) {
+				return
+			}
 		}
-		for {
-			msg, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return
-			}
-			if err != nil {
-				yield(nil, FromStatus(err))
-				return
-			}
-			if !yield(msg, nil) {
-				return
-			}
+		if !errors.Is(err, io.EOF) {
+			yield(nil, FromStatus(err))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -200,6 +201,11 @@ func FromStatus(err error) error {
 		e.guess()
 	}
 	return e
+}
+
+// callErrors makes what a call that is no stream returns an [*Error].
+func callErrors(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	return FromStatus(invoke(ctx, method, req, reply, cc, opts...))
 }
 
 // guess names the reason of a status that came without one: from grpc itself,

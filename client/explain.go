@@ -22,7 +22,7 @@ type Explaining struct {
 // Explain begins to ask. The caller closes what it returns.
 func (c *Client) Explain(ctx context.Context) (*Explaining, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stream, err := c.policies.Explain(ctx)
+	stream, err := pb.NewPoliciesClient(c.conn).Explain(ctx)
 	if err != nil {
 		cancel()
 		return nil, FromStatus(err)
@@ -48,14 +48,11 @@ func (e *Explaining) Close() { e.cancel() }
 
 // TestPolicies holds a configuration to files of expected verdicts.
 func (c *Client) TestPolicies(ctx context.Context, req *pb.TestPoliciesRequest) (*pb.TestPoliciesResponse, error) {
-	out, err := c.policies.Test(ctx, req)
-	return out, FromStatus(err)
+	return pb.NewPoliciesClient(c.conn).Test(ctx, req)
 }
 
 // Backtest judges the calls on record once more, and yields first what they are
 // judged by, then what would be otherwise, and a summary at the end.
 func (c *Client) Backtest(ctx context.Context, req *pb.BacktestRequest) iter.Seq2[*pb.BacktestEvent, error] {
-	return receive(ctx, func(ctx context.Context) (grpc.ServerStreamingClient[pb.BacktestEvent], error) {
-		return c.policies.Backtest(ctx, req)
-	})
+	return receive(ctx, pb.NewPoliciesClient(c.conn).Backtest, req)
 }

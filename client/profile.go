@@ -16,7 +16,7 @@ import (
 func (c *Client) Profile(ctx context.Context, kind string, enough <-chan struct{}, w io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := c.daemon.Profile(ctx)
+	stream, err := pb.NewDaemonClient(c.conn).Profile(ctx)
 	if err != nil {
 		return FromStatus(err)
 	}

@@ -109,9 +109,9 @@ func (s *Session) Err() error {
 func (s *Session) Amend(ctx context.Context, files []*pb.ConfigFile, ungoverned []*pb.UngovernedServer) error {
 	s.specs.Lock()
 	defer s.specs.Unlock()
-	_, err := s.client.sessions.Amend(ctx, &pb.AmendSessionRequest{Id: s.spec.GetId(), Files: files, Ungoverned: ungoverned})
+	_, err := pb.NewSessionsClient(s.client.conn).Amend(ctx, &pb.AmendSessionRequest{Id: s.spec.GetId(), Files: files, Ungoverned: ungoverned})
 	if err != nil {
-		return FromStatus(err)
+		return err
 	}
 	next := proto.CloneOf(s.spec)
 	next.Ungoverned = ungoverned
@@ -144,8 +144,7 @@ func (s *Session) Close(ctx context.Context) (*pb.CloseSessionResponse, error) {
 // session goes on, and its end tells the daemon to put the files back, unless
 // Finish ends it.
 func (s *Session) Drain(ctx context.Context) (*pb.CloseSessionResponse, error) {
-	out, err := s.client.sessions.Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId()})
-	return out, FromStatus(err)
+	return pb.NewSessionsClient(s.client.conn).Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId()})
 }
 
 // Finish ends a drained session. With restored the files have been put back, and
@@ -155,16 +154,16 @@ func (s *Session) Drain(ctx context.Context) (*pb.CloseSessionResponse, error) {
 func (s *Session) Finish(ctx context.Context, restored bool) error {
 	var err error
 	if restored {
-		_, err = s.client.sessions.Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId(), Restored: true})
+		_, err = pb.NewSessionsClient(s.client.conn).Close(ctx, &pb.CloseSessionRequest{Id: s.currentSpec().GetId(), Restored: true})
 	}
 	s.cancel(errClosed)
 	<-s.done
-	return FromStatus(err)
+	return err
 }
 
 // open opens the stream and reads the daemon's first word.
-func (s *Session) open(ctx context.Context, opts ...grpc.CallOption) (grpc.ServerStreamingClient[pb.SessionEvent], *pb.SessionOpened, error) {
-	stream, err := s.client.sessions.Open(ctx, &pb.OpenSessionRequest{Spec: s.currentSpec()}, opts...)
+func (s *Session) open(ctx context.Context) (grpc.ServerStreamingClient[pb.SessionEvent], *pb.SessionOpened, error) {
+	stream, err := pb.NewSessionsClient(s.client.conn).Open(ctx, &pb.OpenSessionRequest{Spec: s.currentSpec()})
 	if err != nil {
 		return nil, nil, FromStatus(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,25 +14,19 @@ import (
 )
 
 func (a *app) approvalsCmd() *cobra.Command {
-	list := a.approvalsListCmd()
-	cmd := group("approvals", "See the questions that wait, and answer them",
-		list, a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
-	cmd.Use = "approvals [COMMAND]"
+	cmd := listGroup("approvals", "See the questions that wait, and answer them",
+		a.approvalsListCmd(), a.approvalsShowCmd(), a.approveCmd(), a.denyCmd(), a.watchCmd())
 	cmd.Long = `A call that the policy holds becomes a question, with an id like A-17. It waits
 until somebody answers it, its time is up, or the agent takes the call back.
 Without a command, approvals lists the questions that are open.`
 	cmd.Example = `  $ tgctl approvals
   $ tgctl approvals show A-17
   $ tgctl approvals approve A-17`
-	cmd.Flags().AddFlagSet(list.Flags())
-	cmd.Annotations = list.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = list.RunE
 	return cmd
 }
 
 func (a *app) approvalsListCmd() *cobra.Command {
-	var asJSON, all bool
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "list [flags]",
 		Short: "List the questions that are open",
@@ -40,39 +35,20 @@ much time it has left, and in short what the agent wants to do and why you are
 asked. What is too long is cut, and says so, also with --json; "show" shows all.`,
 		Example: `  $ tgctl approvals list
   $ tgctl approvals list --all --json | jq -r 'select(.note != "") | .id'`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			questions, err := c.ListApprovals(ctx, all)
+			if err == nil {
+				err = printList(a, questions, nil, "No question is open.", a.approvalsTable)
 			}
-			defer c.Close()
-			return a.listApprovals(cmd.Context(), c, all, asJSON)
-		},
+			if err == nil && a.outTerminal && a.errTerminal && !a.asJSON && len(questions) > 0 && isOpen(questions[0]) {
+				a.say("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
+			}
+			return err
+		}),
 	}
-	jsonFlag(cmd, &asJSON, &pb.Approval{})
+	jsonFlag(cmd, &a.asJSON, &pb.Approval{})
 	cmd.Flags().BoolVar(&all, "all", false, "list decided questions too, newest first")
 	return cmd
-}
-
-func (a *app) listApprovals(ctx context.Context, c *client.Client, all, asJSON bool) error {
-	questions, err := c.ListApprovals(ctx, all)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printAllJSON(a, questions)
-	}
-	if len(questions) == 0 {
-		a.say("No question is open.")
-		return nil
-	}
-	if err := a.approvalsTable(questions).Write(a.out, a.width()); err != nil {
-		return err
-	}
-	if a.outTerminal && a.errTerminal && isOpen(questions[0]) {
-		a.say("\nAnswer with `tgctl approvals approve ID` or `deny ID`; `show ID` shows one in full.")
-	}
-	return nil
 }
 
 // approvalsTable lists questions, each with what is asked about and why below.
@@ -85,10 +61,6 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	for _, q := range questions {
 		indent = max(indent, len(q.GetId())+2)
 	}
-	room := shortRoom
-	if w := a.width(); w > 0 {
-		room = max(w-indent, 20)
-	}
 	for _, q := range questions {
 		left := stateWord(q)
 		if isOpen(q) {
@@ -96,7 +68,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 		t.Add(display.Name(q.GetId()), display.Span(a.now().Sub(q.GetCreated().AsTime())), left,
 			orDash(q.GetAgent()), display.Name(q.GetServer()), callName(q.GetMethod(), q.GetTool()))
-		if short := shortParams(q.GetMethod(), q.GetArguments(), room, "tgctl approvals show "+display.Name(q.GetId())); short != "" {
+		if short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(indent, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId())); short != "" {
 			t.Note(short)
 		}
 		if n := q.GetArgumentsBytes(); n > 0 {
@@ -110,6 +82,24 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 		}
 	}
 	return t
+}
+
+// questionLine says in one line what a question is about.
+func questionLine(q *pb.Approval) display.Safe {
+	line := display.Name(q.GetId()) + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
+	if agent := q.GetAgent(); agent != "" {
+		line += " for " + display.Name(agent)
+	}
+	return line
+}
+
+// shownParams is what is shown of the params of a question: of a tool call that has
+// nothing else, the arguments.
+func shownParams(q *pb.Approval) []byte {
+	if arguments := argumentsOf(q.GetMethod(), q.GetArguments()); arguments != nil {
+		return arguments
+	}
+	return q.GetArguments()
 }
 
 // stateWord says what became of a question.

@@ -74,11 +74,7 @@ func argumentsIn(params []byte) []byte {
 // differing lays out the lines in which two JSON values differ, with a few
 // around them; none when they are shown alike.
 func differing(was, is []byte, columns int) []display.Safe {
-	room := 0
-	if columns > 0 {
-		room = max(columns-2, 20)
-	}
-	text := func(raw []byte) string { return string(display.JSON(raw, room)) + "\n" }
+	text := func(raw []byte) string { return string(display.JSON(raw, behind(2, columns))) + "\n" }
 	unified := udiff.Unified("", "", text(was), text(is))
 	if unified == "" {
 		return nil

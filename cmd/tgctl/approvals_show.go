@@ -17,8 +17,7 @@ import (
 const showLines = 200
 
 func (a *app) approvalsShowCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "show ID [flags]",
 		Short: "Show one question in full",
 		Long: `Show everything about one question. Arguments are shown as the server would
@@ -30,24 +29,17 @@ session did before.`,
   $ tgctl approvals show A-17 | less`,
 		Args:              exactly("ID"),
 		ValidArgsFunction: a.completeApprovals,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.dial(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			q, err := c.GetApproval(cmd.Context(), approvalID(args[0]))
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			q, err := c.GetApproval(ctx, approvalID(args[0]))
 			if err != nil {
 				return approvalFailure(args[0], err)
 			}
-			if asJSON {
+			if a.asJSON {
 				return a.printJSON(q)
 			}
-			return a.showApproval(cmd.Context(), c, q)
-		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.Approval{})
-	return cmd
+			return a.showApproval(ctx, c, q)
+		}),
+	}, &pb.Approval{})
 }
 
 func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval) error {
@@ -125,29 +117,19 @@ func (a *app) showParams(params []byte, whole display.Safe) error {
 	if len(params) == 0 {
 		return nil
 	}
-	lines := paramsLines(params, a.width())
+	lines := jsonLines("params", params, a.width())
 	if rest := len(lines) - 1 - showLines; a.outTerminal && rest > 0 {
 		lines = append(lines[:1+showLines], "… "+plural(rest, "more line", "more lines")+"; "+whole)
 	}
 	return a.printLines(lines)
 }
 
-// paramsLines lays raw params out in full, below a line that says how long they
-// are.
-func paramsLines(params []byte, columns int) []display.Safe {
-	return jsonLines("params", params, columns)
-}
-
 // jsonLines lays raw JSON out in full, below a line that says what it is and how
 // long.
 func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
 	const indent = "  "
-	room := 0
-	if columns > 0 {
-		room = max(columns-len(indent), 20)
-	}
 	lines := display.Wrap(what+", "+plural(len(raw), "byte", "bytes")+":", columns)
-	for line := range strings.SplitSeq(string(display.JSON(raw, room)), "\n") {
+	for line := range strings.SplitSeq(string(display.JSON(raw, behind(len(indent), columns))), "\n") {
 		lines = append(lines, indent+display.Safe(line))
 	}
 	return lines

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
+
+	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 )
 
 func (a *app) watchCmd() *cobra.Command {
@@ -69,26 +73,57 @@ func (a *app) watchApprovals(ctx context.Context, first string) error {
 		return err
 	}
 	defer c.Close()
-	m := &watchModel{queue: &queue{app: a, wanted: first}}
+	live, stop := context.WithCancel(ctx) // what runs beside the screen, also an editor that has it
+	defer stop()
+	m := &watchModel{queue: &queue{app: a, wanted: first}, client: c, ctx: live}
 	program := tea.NewProgram(m, tea.WithInput(a.in), tea.WithOutput(a.out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
-	m.link = newLink(context.WithoutCancel(ctx), c, program.Send)
-	defer context.AfterFunc(ctx, func() { // SIGTERM, or a SIGINT that the keys did not make
-		m.link.stop() // an editor, if one has the screen
-		program.Quit()
-	})()
-	m.link.start()
+	m.send = program.Send
+	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that the keys did not make
 	_, err = program.Run()
-	m.link.close()
 	return err
 }
 
 // watchModel joins the queue with a terminal and the daemon.
 type watchModel struct {
-	queue *queue
-	link  *link
+	queue  *queue
+	client *client.Client
+	ctx    context.Context // ends with the screen
+	send   func(tea.Msg)   // safe for concurrent use, and returns when the screen has ended
 }
 
-func (m *watchModel) Init() tea.Cmd { return nil }
+// queueMsg is what became of something that the queue wished. It is called like the
+// queue's other methods, by one goroutine.
+type queueMsg func(q *queue) wish
+
+// secondMsg says that a second has passed: what the screen says of times is another.
+type secondMsg time.Time
+
+func second() tea.Cmd {
+	return tea.Tick(time.Second, func(now time.Time) tea.Msg { return secondMsg(now) })
+}
+
+func (m *watchModel) Init() tea.Cmd { return tea.Batch(second(), m.watch) }
+
+// watch passes on what the daemon says of questions until the screen ends.
+func (m *watchModel) watch() tea.Msg {
+	for event := range inbox.Watch(m.ctx, m.client) {
+		m.send(event)
+	}
+	return nil
+}
+
+// read reads a question for d, and then what went before it.
+func (m *watchModel) read(d *detail) tea.Msg {
+	ctx, cancel := context.WithTimeout(m.ctx, inbox.Timeout)
+	defer cancel()
+	asked, err := m.client.GetApproval(ctx, d.id)
+	m.send(queueMsg(func(q *queue) wish { return q.loaded(d, asked, err) }))
+	if err != nil || !isOpen(asked) {
+		return nil
+	}
+	before := readPast(ctx, m.client, asked)
+	return queueMsg(func(q *queue) wish { return q.recalled(d, before) })
+}
 
 // Update tells the queue of msg and begins what it wishes.
 func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -101,10 +136,21 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Suspend
 	case w.edit != nil:
 		return m, m.edit(w.edit)
+	case w.read != nil:
+		return m, func() tea.Msg { return m.read(w.read) }
+	case w.decide != nil:
+		return m, func() tea.Msg {
+			done, err := inbox.Decide(m.ctx, m.client, w.decide)
+			return queueMsg(func(q *queue) wish { return q.answered(w.decide, done, err) })
+		}
 	}
-	m.link.do(w, m.queue.reads)
-	if _, ok := msg.(tea.WindowSizeMsg); ok && before > 0 {
-		return m, afresh
+	switch msg.(type) {
+	case secondMsg:
+		return m, second()
+	case tea.WindowSizeMsg:
+		if before > 0 {
+			return m, afresh
+		}
 	}
 	return m, nil
 }
@@ -124,24 +170,10 @@ func (q *queue) told(msg tea.Msg) wish {
 		return q.press(msg.String(), msg.Text)
 	case tea.PasteMsg:
 		q.pasted(msg.Content)
-	case cameMsg:
-		q.came(msg.row)
-	case wentMsg:
-		q.went(msg.id, msg.how)
-	case connectedMsg:
-		return q.connected()
-	case lostMsg:
-		q.lost()
-	case loadedMsg:
-		return q.loaded(msg.number, msg.question, msg.err)
-	case recalledMsg:
-		q.recalled(msg.number, msg.past)
-	case answeredMsg:
-		q.answered(msg.decision, msg.done, msg.err)
-	case editedMsg:
-		q.edited(msg.asked, msg.arguments, msg.err)
-	case panicMsg:
-		panic(msg.text)
+	case inbox.Event:
+		return q.event(msg)
+	case queueMsg:
+		return msg(q)
 	}
 	return wish{}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -21,7 +22,6 @@ type decision struct {
 	note    string
 	subject string // hex, or its beginning: what the answer is meant for
 	from    string // deny: all open questions of this server
-	json    bool
 	edit    bool
 	grant   grantFlags
 	terms   *pb.GrantTerms // of a grant; nil for none
@@ -56,11 +56,11 @@ record, and the agent is told that the arguments were changed.`,
   $ tgctl approvals approve A-17 --for 8h --match arg=branch --in project`,
 		Args:              atLeastOne("ID"),
 		ValidArgsFunction: a.completeApprovals,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decide(cmd.Context(), &d, args)
-		},
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.decide(ctx, c, &d, args)
+		}),
 	}
-	jsonFlag(cmd, &d.json, &pb.Decided{})
+	jsonFlag(cmd, &a.asJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "note", "", "a `TEXT` for the record")
 	cmd.Flags().BoolVar(&d.edit, "edit", false, "change the arguments in an editor, and approve that")
 	d.grant.add(cmd)
@@ -79,9 +79,9 @@ made use of yet.`,
 		Example: `  $ tgctl approvals deny A-17 --reason "use the staging database"
   $ tgctl approvals deny --all-from github`,
 		ValidArgsFunction: a.completeApprovals,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.decide(cmd.Context(), &d, args)
-		},
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.decide(ctx, c, &d, args)
+		}),
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if (len(args) == 0) == (d.from == "") {
@@ -89,7 +89,7 @@ made use of yet.`,
 		}
 		return nil
 	}
-	jsonFlag(cmd, &d.json, &pb.Decided{})
+	jsonFlag(cmd, &a.asJSON, &pb.Decided{})
 	cmd.Flags().StringVar(&d.note, "reason", "", "a `TEXT` for the agent and the record")
 	cmd.Flags().StringVar(&d.subject, "subject", "", "answer only if the question's subject begins with `HEX`, as show printed it")
 	cmd.Flags().StringVar(&d.from, "all-from", "", "every open question of `SERVER`")
@@ -98,30 +98,22 @@ made use of yet.`,
 
 // decide answers the questions that ids name. One that cannot be answered is
 // complained about, and the rest answered all the same.
-func (a *app) decide(ctx context.Context, d *decision, ids []string) error {
-	c, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if d.from != "" && d.subject != "" {
-		return &usageError{err: errors.New("--subject is for one question"), path: "tgctl approvals"}
+func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []string) error {
+	ids = distinct(ids)
+	if d.subject != "" && len(ids) != 1 {
+		return misuse("--subject is for one question")
 	}
 	if d.from != "" {
 		return a.denyFrom(ctx, c, d)
 	}
-	ids = distinct(ids)
 	terms, err := d.grant.terms()
 	if err != nil {
-		return &usageError{err: err, path: "tgctl approvals approve"}
+		return &usageError{err: err}
 	}
 	d.terms, d.prover = terms, &prover{a: a, c: c}
 	defer d.prover.close()
 	if d.edit && (len(ids) > 1 || terms != nil) {
-		return &usageError{err: errors.New("--edit is for one question, and without a grant"), path: "tgctl approvals approve"}
-	}
-	if d.subject != "" && len(ids) > 1 {
-		return &usageError{err: errors.New("--subject is for one question"), path: "tgctl approvals"}
+		return misuse("--edit is for one question, and without a grant")
 	}
 	var failed error
 	for _, id := range ids {
@@ -153,7 +145,7 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 		return fmt.Errorf("%w: %s", client.ErrDecided, a.stateLine(q))
 	}
 	if want, err := hex.DecodeString(strings.ToLower(d.subject)); err != nil || len(want) < 4 && d.subject != "" {
-		return &usageError{err: fmt.Errorf("--subject %q: give at least 8 hexadecimal digits, an even number of them", d.subject), path: "tgctl approvals"}
+		return misuse("--subject %q: give at least 8 hexadecimal digits, an even number of them", d.subject)
 	} else if !bytes.HasPrefix(q.GetSubject(), want) {
 		return fmt.Errorf("%w: its subject is %x", client.ErrChanged, q.GetSubject())
 	}
@@ -174,14 +166,11 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	})
 	clear(proof.GetPassphrase())
 	clear(proof.GetCode())
-	if err != nil {
-		if proofHint(err) != "" {
-			d.prover.forget()
-		}
-		return err
+	if errors.Is(err, client.ErrProofWrong) || errors.Is(err, client.ErrLockedOut) {
+		d.prover.forget()
 	}
-	if d.json {
-		return a.printJSON(done)
+	if err != nil {
+		return err
 	}
 	return a.printDecided(d, q, edit, done)
 }
@@ -190,8 +179,10 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 // arguments that were put in place of those that were asked about, nil for none: a
 // decided one no longer carries its arguments.
 func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.Decided) error {
+	if a.asJSON {
+		return a.printJSON(done)
+	}
 	ended := done.GetApproval()
-	id := display.Name(q.GetId())
 	word, then := display.Safe("approved"), display.Safe("Good for exactly this call, once. It allows nothing else, so nothing is left\nto undo.")
 	if d.answer == pb.Answer_ANSWER_DENY {
 		word, then = "denied", "The agent is told that the call was not executed."
@@ -205,19 +196,11 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 	if ended.GetGood() != nil && q.GetParked() && q.GetWaiting() == 0 {
 		then += "\nThe agent was told to repeat the call; the answer waits for that for " + display.Span(ended.GetGood().AsTime().Sub(a.now())) + "."
 	}
-	line := word + " " + id + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
-	if agent := q.GetAgent(); agent != "" {
-		line += " for " + display.Name(agent)
-	}
-	room := shortRoom
-	if w := a.width(); w > 0 {
-		room = max(w-2, 20)
-	}
-	short := shortParams(q.GetMethod(), q.GetArguments(), room, "")
+	line, room := word+" "+questionLine(q), cmp.Or(behind(2, a.width()), shortRoom)
 	if edit != nil {
 		line += "\n  " + display.JSONLine(edit, room, "") + "\nin place of:"
 	}
-	if short != "" {
+	if short := shortParams(q.GetMethod(), q.GetArguments(), room, ""); short != "" {
 		line += "\n  " + short
 	}
 	if _, err := fmt.Fprintf(a.out, "%s\n", line); err != nil {
@@ -239,13 +222,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 		return nil
 	}
 	for _, q := range denied {
-		done := &pb.Decided{Approval: q}
-		if d.json {
-			err = a.printJSON(done)
-		} else {
-			err = a.printDecided(d, q, nil, done)
-		}
-		if err != nil {
+		if err := a.printDecided(d, q, nil, &pb.Decided{Approval: q}); err != nil {
 			return err
 		}
 	}
@@ -260,16 +237,9 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 
 // approvalFailure says of an error which question it is about, and what to do.
 func approvalFailure(id string, err error) error {
-	err = about(approvalID(id), err)
-	switch {
-	case errors.Is(err, client.ErrForbidden):
-		return &hintError{err: err, hint: "An agent, and what it starts, cannot answer. Answer from another terminal."}
-	case errors.Is(err, client.ErrNotFound):
-		return &hintError{err: err, hint: "See what is open: tgctl approvals"}
-	case errors.Is(err, client.ErrChanged):
-		return &hintError{err: err, hint: "Look at it again: tgctl approvals show " + approvalID(id)}
-	case proofHint(err) != "":
-		return &hintError{err: err, hint: proofHint(err)}
-	}
-	return err
+	return withHint(about(approvalID(id), err), append([]hint{
+		{client.ErrForbidden, "An agent, and what it starts, cannot answer. Answer from another terminal."},
+		{client.ErrNotFound, "See what is open: tgctl approvals"},
+		{client.ErrChanged, "Look at it again: tgctl approvals show " + approvalID(id)},
+	}, proofHints...)...)
 }

@@ -3,16 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 )
 
 func (a *app) notifyCmd() *cobra.Command {
@@ -93,19 +93,18 @@ func (a *app) busAddress() (string, error) {
 
 // dialWaiting connects to the daemon. One that may not be started is waited for.
 func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client, error) {
-	c, err := a.dial(ctx)
-	if !a.noStart || !errors.Is(err, client.ErrNotRunning) {
-		return c, err
-	}
-	log.Info("there is no daemon; waiting for it")
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		c, err := a.dial(ctx)
+		if !a.noStart || !errors.Is(err, client.ErrNotRunning) {
+			return c, err
+		}
+		if pause == firstLook {
+			log.Info("there is no daemon; waiting for it")
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(pause):
-		}
-		if c, err := a.dialRunning(ctx); !errors.Is(err, client.ErrNotRunning) {
-			return c, err
 		}
 	}
 }
@@ -114,15 +113,12 @@ func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client
 // the daemon, the desktop and the clock are heard one after the other, and after
 // each of them what is shown is brought in line with what is asked.
 func (n *notifier) run(ctx context.Context) {
-	daemon := newLink(ctx, n.client, func(msg tea.Msg) {
-		select {
-		case n.told <- msg:
-		case <-ctx.Done():
+	defer n.work.Wait()
+	n.work.Go(func() {
+		for e := range inbox.Watch(ctx, n.client) {
+			n.later(ctx, func() { n.asked(ctx, e) })
 		}
 	})
-	daemon.begin(daemon.watch)
-	defer n.terminals.Wait()
-	defer daemon.close()
 	defer n.leave(context.WithoutCancel(ctx))
 	for {
 		n.arrange(ctx)
@@ -137,8 +133,8 @@ func (n *notifier) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case msg := <-n.told:
-			n.hear(ctx, msg)
+		case f := <-n.todo:
+			f()
 		case e := <-events:
 			n.event(ctx, e)
 		case e := <-forged:
@@ -152,20 +148,32 @@ func (n *notifier) run(ctx context.Context) {
 	}
 }
 
-// hear takes what the daemon, or who watches it, says.
-func (n *notifier) hear(ctx context.Context, msg tea.Msg) {
-	switch msg := msg.(type) {
-	case cameMsg:
-		n.came(ctx, msg.row)
-	case wentMsg:
-		n.went(ctx, msg.id, msg.how)
-	case connectedMsg:
-		n.connected()
-	case lostMsg:
-		n.daemonLost(msg.err)
-	case terminalMsg:
-		n.terminalEnded(ctx, msg)
-	case panicMsg:
-		panic(fmt.Sprint("watch the daemon: ", msg.text))
+// later has f called by run, unless ctx ends before. It is for other goroutines.
+func (n *notifier) later(ctx context.Context, f func()) {
+	select {
+	case n.todo <- f:
+	case <-ctx.Done():
+	}
+}
+
+// asked takes what the inbox says.
+func (n *notifier) asked(ctx context.Context, e inbox.Event) {
+	q := n.find(e.Question.GetId())
+	switch {
+	case e.Kind == inbox.Connected:
+		if n.offline {
+			n.log.Info("the daemon is there again")
+		}
+		n.offline = false
+	case e.Kind == inbox.Lost: // what is shown stays: the daemon keeps its questions
+		n.log.Warn("the daemon has gone; waiting for it", "err", e.Err)
+		n.offline = true
+	case e.Kind == inbox.Open && q != nil:
+		q.row = newRow(e.Question)
+	case e.Kind == inbox.Open:
+		n.questions = append(n.questions, &question{row: newRow(e.Question), came: n.now()})
+	case q != nil:
+		n.retire(ctx, q, endLine(e.Question))
+		n.questions = slices.DeleteFunc(n.questions, func(o *question) bool { return o == q })
 	}
 }

@@ -216,17 +216,9 @@ func isDBusError(err error, name string) bool {
 // returns its number. What is shown must be known to be, to be taken away again:
 // it does not end with ctx, only with patience.
 func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, error) {
-	owner := d.server()
-	if owner == "" {
-		return 0, errNoServer
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), busPatience)
-	defer cancel()
 	actions := []string{}
 	if d.able("actions") {
-		for _, a := range n.actions {
-			actions = append(actions, a.key, a.label)
-		}
+		actions = append(actions, n.actions...)
 	}
 	expire, icon := int32(-1), "dialog-information"
 	hints := map[string]dbus.Variant{"urgency": dbus.MakeVariant(n.urgency)}
@@ -235,8 +227,7 @@ func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, e
 		hints["resident"] = dbus.MakeVariant(true)
 	}
 	var id uint32
-	err := d.conn.Object(owner, notificationsPath).CallWithContext(ctx, notifications+".Notify", 0,
-		"ThoughtGate", replaced, icon, string(n.title), d.bodyText(n), actions, hints, expire).Store(&id)
+	err := d.call(context.WithoutCancel(ctx), "Notify", "ThoughtGate", replaced, icon, string(n.title), d.bodyText(n), actions, hints, expire).Store(&id)
 	if err == nil && id == 0 {
 		err = errors.New("it gave no number")
 	}
@@ -248,20 +239,24 @@ func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, e
 
 // withdraw takes a notification away.
 func (d *desktop) withdraw(ctx context.Context, id uint32) error {
+	return d.call(ctx, "CloseNotification", id).Err
+}
+
+// call calls a method of the notification daemon.
+func (d *desktop) call(ctx context.Context, method string, args ...any) *dbus.Call {
 	owner := d.server()
 	if owner == "" {
-		return errNoServer
+		return &dbus.Call{Err: errNoServer}
 	}
 	ctx, cancel := context.WithTimeout(ctx, busPatience)
 	defer cancel()
-	return d.conn.Object(owner, notificationsPath).CallWithContext(ctx, notifications+".CloseNotification", 0, id).Err
+	return d.conn.Object(owner, notificationsPath).CallWithContext(ctx, notifications+"."+method, 0, args...)
 }
 
 // pidOf is the process at the other end of a connection to the bus.
-func (d *desktop) pidOf(ctx context.Context, name string) (uint32, error) {
+func (d *desktop) pidOf(ctx context.Context, name string) (pid uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, busPatience)
 	defer cancel()
-	var pid uint32
-	err := d.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixProcessID", 0, name).Store(&pid)
+	err = d.conn.BusObject().CallWithContext(ctx, busName+".GetConnectionUnixProcessID", 0, name).Store(&pid)
 	return pid, err
 }

@@ -16,20 +16,11 @@ const (
 // note is a notification as it is to be shown.
 type note struct {
 	title   display.Safe
-	body    []noteLine
-	actions []action
+	body    []line
+	actions []string // of each button its key, which nobody but us and the notification daemon knows, and its label
 	urgency byte
 	stays   bool // until it is withdrawn; else as long as the desktop likes
 }
-
-// noteLine is a line of a notification's body.
-type noteLine struct {
-	strong bool
-	text   display.Safe
-}
-
-// action is a button. Nobody but us and the notification daemon knows its key.
-type action struct{ key, label string }
 
 // bodyText is the body of n as the notification daemon wants it: as markup, if
 // it says that it reads markup, and then with nothing in it that n did not mean

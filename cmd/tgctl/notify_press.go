@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
@@ -51,7 +51,7 @@ func (n *notifier) event(ctx context.Context, e deskEvent) {
 		n.log.Warn("refused a press of a button that was not offered", "notification", e.id, "key", string(display.Name(verb)))
 		return false
 	}
-	i := slices.IndexFunc(n.questions, func(q *asked) bool { return q.note != nil && q.note.id == e.id })
+	i := slices.IndexFunc(n.questions, func(q *question) bool { return q.note != nil && q.note.id == e.id })
 	at := slices.IndexFunc(n.late, func(l retired) bool { return l.id == e.id })
 	switch {
 	case i >= 0 && e.key == "":
@@ -80,12 +80,12 @@ func (n *notifier) putAway() {
 }
 
 // press does what a button of a question says.
-func (n *notifier) press(ctx context.Context, q *asked, verb string) {
+func (n *notifier) press(ctx context.Context, q *question, verb string) {
 	switch verb {
 	case pressShow:
 		n.openTerminal(ctx, []string{q.row.id}, "approvals", "watch", q.row.id)
 	case pressDeny:
-		n.decide(ctx, q, pb.Answer_ANSWER_DENY)
+		n.decide(ctx, q, verb, pb.Answer_ANSWER_DENY)
 	case pressApprove:
 		switch {
 		case !q.note.approve:
@@ -94,24 +94,16 @@ func (n *notifier) press(ctx context.Context, q *asked, verb string) {
 			n.retire(ctx, q, "")
 			n.tell(ctx, display.Name(q.row.id)+": not approved", "That was pressed as soon as it was there. It is shown again.")
 		default:
-			n.decide(ctx, q, pb.Answer_ANSWER_APPROVE)
+			n.decide(ctx, q, verb, pb.Answer_ANSWER_APPROVE)
 		}
 	}
 }
 
 // decide answers a question with what its notification showed.
-func (n *notifier) decide(ctx context.Context, q *asked, answer pb.Answer) {
-	verb := pressApprove
-	if answer == pb.Answer_ANSWER_DENY {
-		verb = pressDeny
-	}
-	subject, err := hex.DecodeString(q.row.subject)
-	if err == nil {
-		// An answer that is on its way is waited for, also when we are told to stop.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		_, err = n.client.Decide(ctx, &pb.Decision{Id: q.row.id, Subject: subject, Answer: answer, Surface: desktopSurface})
-	}
+func (n *notifier) decide(ctx context.Context, q *question, verb string, answer pb.Answer) {
+	// An answer that is on its way is waited for, also when we are told to stop.
+	_, err := inbox.Decide(context.WithoutCancel(ctx), n.client,
+		&pb.Decision{Id: q.row.id, Subject: q.row.subject, Answer: answer, Surface: desktopSurface})
 	switch {
 	case err == nil:
 		n.log.Info("answered", "question", q.row.id, "answer", verb)
@@ -144,41 +136,32 @@ const terminalOpened = 2 * time.Second
 
 // openTerminal shows questions in a terminal, beside everything else.
 func (n *notifier) openTerminal(ctx context.Context, ids []string, args ...string) {
-	n.terminals.Go(func() {
+	n.work.Go(func() {
 		began := time.Now()
 		err := n.app.runTerminal(ctx, args...)
 		if err != nil && time.Since(began) > terminalOpened {
 			n.log.Debug("a terminal ended", "err", err) // it was there, and what it says is of no interest
 			err = nil
 		}
-		select {
-		case n.told <- terminalMsg{ids: ids, command: "tgctl " + strings.Join(args, " "), err: err}:
-		case <-ctx.Done():
-		}
+		n.later(ctx, func() { n.terminalEnded(ctx, ids, "tgctl "+strings.Join(args, " "), err) })
 	})
 }
 
-// terminalMsg says that a terminal was closed, or why none was opened.
-type terminalMsg struct {
-	ids     []string // of the questions that it was for
-	command string   // that ran in it, or should have
-	err     error
-}
-
 // terminalEnded has those of its questions that are still open shown again, if
-// their notification went when its button was pressed.
-func (n *notifier) terminalEnded(ctx context.Context, msg terminalMsg) {
-	for _, id := range msg.ids {
+// their notification went when its button was pressed. err says why none was opened
+// that runs command.
+func (n *notifier) terminalEnded(ctx context.Context, ids []string, command string, err error) {
+	for _, id := range ids {
 		if q := n.find(id); q != nil {
 			q.away = false
 		}
 	}
-	if msg.err == nil {
+	if err == nil {
 		return
 	}
-	n.log.Warn("questions can't be shown in a terminal", "err", msg.err)
+	n.log.Warn("questions can't be shown in a terminal", "err", err)
 	if n.desk != nil {
-		n.tell(ctx, "No terminal could be opened", display.Text(msg.err.Error())+". In one of yours, run: "+display.Text(msg.command))
+		n.tell(ctx, "No terminal could be opened", display.Text(err.Error())+". In one of yours, run: "+display.Text(command))
 	}
 }
 
@@ -200,10 +183,10 @@ const longestReport = 512
 // report has a press that was refused recorded by the daemon.
 func (n *notifier) report(ctx context.Context, e deskEvent, why string) {
 	r := &pb.ReportRequest{Surface: desktopSurface, Reason: strings.ToValidUTF8(strings.TrimSpace(why[:min(len(why), longestReport)]), "")}
-	if i := slices.IndexFunc(n.questions, func(q *asked) bool { return q.note != nil && q.note.id == e.id }); i >= 0 {
+	if i := slices.IndexFunc(n.questions, func(q *question) bool { return q.note != nil && q.note.id == e.id }); i >= 0 {
 		r.Id = n.questions[i].row.id
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, inbox.Timeout)
 	defer cancel()
 	if err := n.client.Report(ctx, r); err != nil && ctx.Err() == nil {
 		n.log.Warn("a refused press was not recorded", "err", err)
@@ -221,11 +204,4 @@ func (n *notifier) processOf(ctx context.Context, name string) []any {
 		args = append(args, "program", string(display.Name(p.Exe)))
 	}
 	return args
-}
-
-// wakeAfterQuiet has a forged press heard once that is due.
-func (n *notifier) wakeAfterQuiet() {
-	if n.now().Before(n.quietUntil) {
-		n.wakeAt(n.quietUntil)
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -17,17 +18,7 @@ import (
 // there in line with the questions that are open.
 func (n *notifier) arrange(ctx context.Context) {
 	n.wake = time.Time{}
-	n.wakeAfterQuiet()
-	if !n.checkAt.IsZero() && !n.offline {
-		if n.now().Before(n.checkAt) {
-			n.wakeAt(n.checkAt)
-		} else {
-			n.check(ctx)
-			if !n.checkAt.IsZero() {
-				n.wakeAt(n.checkAt)
-			}
-		}
-	}
+	n.due(n.quietUntil) // then a forged press is heard
 	if !n.reach(ctx) || n.offline {
 		return // what is open is named again when the daemon is back
 	}
@@ -36,20 +27,18 @@ func (n *notifier) arrange(ctx context.Context) {
 		n.dropSummary(ctx)
 		return
 	}
-	due := waiting[0].came.Add(gathering)
-	if n.showAt.After(due) {
-		due = n.showAt
-	}
-	if n.now().Before(due) {
-		n.wakeAt(due)
+	if !n.due(waiting[0].came.Add(gathering)) || !n.due(n.showAt) {
 		return
 	}
-	workflows := n.workflows(ctx)
-	waiting = slices.DeleteFunc(waiting, func(q *asked) bool {
+	workflows, err := inbox.Workflows(ctx, n.client)
+	if err != nil {
+		n.log.Warn("ask the daemon for its workflows; nothing can be approved from here meanwhile", "err", err)
+	}
+	waiting = slices.DeleteFunc(waiting, func(q *question) bool {
 		q.away = workflows[q.row.workflow].GetAsks() == "slack" // and not here
 		return q.away
 	})
-	if err := n.showAll(ctx, waiting, workflows); err != nil {
+	if err = n.showAll(ctx, waiting, workflows); err != nil {
 		n.log.Warn("questions can't be shown; see them with tgctl approvals", "err", err)
 		n.showAt = n.now().Add(retry)
 		n.wakeAt(n.showAt)
@@ -60,8 +49,7 @@ func (n *notifier) arrange(ctx context.Context) {
 // for one when that is due.
 func (n *notifier) reach(ctx context.Context) bool {
 	if n.desk == nil {
-		if n.now().Before(n.busAt) {
-			n.wakeAt(n.busAt)
+		if !n.due(n.busAt) {
 			return false
 		}
 		d, err := openDesktop(ctx, n.address)
@@ -69,20 +57,27 @@ func (n *notifier) reach(ctx context.Context) bool {
 			n.state(slog.LevelWarn, "there is no session bus; waiting for it", "err", err)
 			n.busAt = n.now().Add(n.busPause)
 			n.busPause = min(2*n.busPause, lastLook)
-			n.wakeAt(n.busAt)
-			return false
+			return n.due(n.busAt)
 		}
 		n.desk, n.busPause, n.findAt = d, firstLook, n.now()
 	}
 	if n.desk.server() != "" {
 		return true
 	}
-	if n.now().Before(n.findAt) {
-		if len(n.waiting()) > 0 {
-			n.wakeAt(n.findAt)
+	if !n.now().Before(n.findAt) {
+		if n.findServer(ctx) {
+			return true
 		}
-		return false
+		n.findAt = n.now().Add(retry)
 	}
+	if len(n.waiting()) > 0 {
+		n.wakeAt(n.findAt)
+	}
+	return false
+}
+
+// findServer looks for a notification daemon, and reports whether there is one.
+func (n *notifier) findServer(ctx context.Context) bool {
 	n.forgetServer() // it may be missed before word comes that it has gone
 	what, err := n.desk.find(ctx)
 	switch {
@@ -94,13 +89,8 @@ func (n *notifier) reach(ctx context.Context) bool {
 		n.server = n.desk.server()
 		args := append([]any{"buttons", n.desk.able("actions")}, n.processOf(ctx, n.desk.server())...)
 		n.state(slog.LevelInfo, "questions are shown by "+string(what), args...)
-		return true
 	}
-	n.findAt = n.now().Add(retry)
-	if len(n.waiting()) > 0 {
-		n.wakeAt(n.findAt)
-	}
-	return false
+	return err == nil
 }
 
 // forgetServer forgets a notification daemon that has gone. Whoever takes its place
@@ -114,8 +104,8 @@ func (n *notifier) forgetServer() {
 
 // waiting are the questions that are to be shown and have no notification of
 // their own, oldest first.
-func (n *notifier) waiting() []*asked {
-	var all []*asked
+func (n *notifier) waiting() []*question {
+	var all []*question
 	for _, q := range n.questions {
 		if q.note == nil && !q.away && !q.ended {
 			all = append(all, q)
@@ -126,7 +116,7 @@ func (n *notifier) waiting() []*asked {
 
 // showAll shows each of waiting by itself, or when they are too many, or come too
 // fast, all in one notification.
-func (n *notifier) showAll(ctx context.Context, waiting []*asked, workflows map[string]*pb.PolicyWorkflow) error {
+func (n *notifier) showAll(ctx context.Context, waiting []*question, workflows map[string]*pb.PolicyWorkflow) error {
 	n.popups = slices.DeleteFunc(n.popups, func(t time.Time) bool { return n.now().Sub(t) >= popupsIn })
 	room := min(shownMost-n.shownAlone(), popupsMost-len(n.popups))
 	if len(waiting) > room {
@@ -161,19 +151,12 @@ func (n *notifier) shownAlone() int {
 }
 
 // summarise shows waiting in one notification.
-func (n *notifier) summarise(ctx context.Context, waiting []*asked) error {
-	var ids []string
-	for _, q := range waiting {
-		ids = append(ids, q.row.id)
-	}
+func (n *notifier) summarise(ctx context.Context, waiting []*question) error {
+	ids := each(waiting, func(q *question) string { return q.row.id })
 	s := summary{shown: shown{nonce: rand.Text(), at: n.now()}, of: ids}
 	replaced := uint32(0)
 	if old := n.summary; old != nil {
-		if slices.Equal(old.of, ids) {
-			return nil
-		}
-		if due := old.at.Add(summaryPause); n.now().Before(due) {
-			n.wakeAt(due)
+		if slices.Equal(old.of, ids) || !n.due(old.at.Add(summaryPause)) {
 			return nil
 		}
 		replaced = old.id
@@ -196,7 +179,7 @@ func (n *notifier) dropSummary(ctx context.Context) {
 
 // tell shows a notification that asks nothing.
 func (n *notifier) tell(ctx context.Context, title, text display.Safe) {
-	note := &note{title: title, body: []noteLine{{text: text}}, urgency: urgencyNormal}
+	note := &note{title: title, body: []line{{text: text}}, urgency: urgencyNormal}
 	if _, err := n.desk.show(ctx, note, 0); err != nil {
 		n.log.Warn("what became of a press can't be shown", "what", string(title+": "+text), "err", err)
 	}

@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
-
 	"github.com/thoughtgate/thoughtgated/client"
 	"github.com/thoughtgate/thoughtgated/internal/display"
-	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 const (
@@ -34,9 +30,10 @@ const (
 	// retry is how long after a failure the desktop is tried again.
 	retry = 30 * time.Second
 
-	// catchUp is how long after the daemon is back questions that it has not named
-	// again are asked about.
-	catchUp = time.Second
+	// How long after the session bus or the daemon has gone it is looked for, at
+	// first and at most.
+	firstLook = 100 * time.Millisecond
+	lastLook  = 2 * time.Second
 
 	// endedRemembered is how many notifications are remembered after their
 	// question has ended, for a press that was on its way.
@@ -52,8 +49,8 @@ type notifier struct {
 	address string // of the session bus
 	now     func() time.Time
 
-	told      chan tea.Msg // by the daemon
-	terminals sync.WaitGroup
+	todo chan func()    // for run to call
+	work sync.WaitGroup // what runs beside it: the inbox, and terminals
 
 	desk     *desktop // nil: there is no session bus
 	busPause time.Duration
@@ -63,10 +60,9 @@ type notifier struct {
 	said     string    // what was logged last of bus and notification daemon
 	showAt   time.Time // not before then, since showing has failed
 
-	questions []*asked // open, oldest first
-	offline   bool     // the daemon has gone
-	checkAt   time.Time
-	summary   *summary // nil: none is shown
+	questions []*question // open, oldest first
+	offline   bool        // the daemon has gone
+	summary   *summary    // nil: none is shown
 	popups    []time.Time
 	late      []retired // newest last
 
@@ -75,15 +71,14 @@ type notifier struct {
 	wake       time.Time // when there is something to do next; zero for never
 }
 
-// asked is an open question.
-type asked struct {
+// question is an open question.
+type question struct {
 	row  *openRow
 	came time.Time
 	note *shown // nil: none is shown
 	away bool   // not to be shown: it was put away, or is not for here
 
 	ended bool // it was answered from here, or could not be any more
-	stale bool // the daemon was away, and has not named it since
 }
 
 // shown is a notification of a question.
@@ -108,9 +103,16 @@ type retired struct {
 }
 
 func newNotifier(a *app, c *client.Client, log *slog.Logger, address string) *notifier {
-	n := &notifier{app: a, client: c, log: log, address: address, now: a.now, told: make(chan tea.Msg), timer: time.NewTimer(0)}
-	n.busPause = firstLook
-	return n
+	return &notifier{app: a, client: c, log: log, address: address, now: a.now, todo: make(chan func()), timer: time.NewTimer(0), busPause: firstLook}
+}
+
+// due reports whether t has come, and otherwise has arrange called again then.
+func (n *notifier) due(t time.Time) bool {
+	if n.now().Before(t) {
+		n.wakeAt(t)
+		return false
+	}
+	return true
 }
 
 // wakeAt has arrange called again at a time, if not before.
@@ -130,40 +132,17 @@ func (n *notifier) alarm() <-chan time.Time {
 }
 
 // find returns an open question, nil when there is none of that id.
-func (n *notifier) find(id string) *asked {
-	i := slices.IndexFunc(n.questions, func(q *asked) bool { return q.row.id == id })
+func (n *notifier) find(id string) *question {
+	i := slices.IndexFunc(n.questions, func(q *question) bool { return q.row.id == id })
 	if i < 0 {
 		return nil
 	}
 	return n.questions[i]
 }
 
-// came tells of a question that is open.
-func (n *notifier) came(ctx context.Context, r *openRow) {
-	q := n.find(r.id)
-	if q == nil {
-		n.questions = append(n.questions, &asked{row: r, came: n.now()})
-		return
-	}
-	changed := q.row.subject != r.subject
-	q.row, q.stale = r, false
-	if changed {
-		n.retire(ctx, q, display.Name(r.id)+" is another question by now")
-		q.away, q.ended = false, false
-	}
-}
-
-// went tells of a question that has ended, and how.
-func (n *notifier) went(ctx context.Context, id string, how display.Safe) {
-	if q := n.find(id); q != nil {
-		n.retire(ctx, q, how)
-		n.questions = slices.DeleteFunc(n.questions, func(o *asked) bool { return o == q })
-	}
-}
-
 // retire takes away the notification of a question, and remembers why for a
 // press that is on its way.
-func (n *notifier) retire(ctx context.Context, q *asked, how display.Safe) {
+func (n *notifier) retire(ctx context.Context, q *question, how display.Safe) {
 	if q.note == nil {
 		return
 	}
@@ -178,51 +157,6 @@ func (n *notifier) retire(ctx context.Context, q *asked, how display.Safe) {
 func (n *notifier) withdraw(ctx context.Context, id uint32) {
 	if err := n.desk.withdraw(ctx, id); err != nil {
 		n.log.Debug("withdraw a notification", "err", err)
-	}
-}
-
-// connected tells that the daemon is there, and that all open questions follow.
-func (n *notifier) connected() {
-	if n.offline {
-		n.log.Info("the daemon is there again")
-	}
-	n.offline = false
-	for _, q := range n.questions {
-		q.stale = true
-	}
-	n.checkAt = n.now().Add(catchUp)
-}
-
-// daemonLost tells that the daemon has gone. What it asked stays on the screen:
-// it keeps its questions.
-func (n *notifier) daemonLost(err error) {
-	if !n.offline {
-		n.log.Warn("the daemon has gone; waiting for it", "err", err)
-	}
-	n.offline = true
-}
-
-// check asks about the questions that the daemon has not named again since it
-// came back: they have ended meanwhile.
-func (n *notifier) check(ctx context.Context) {
-	n.checkAt = time.Time{}
-	for _, q := range slices.Clone(n.questions) {
-		if !q.stale {
-			continue
-		}
-		bounded, cancel := context.WithTimeout(ctx, patience)
-		read, err := n.client.GetApproval(bounded, q.row.id)
-		cancel()
-		switch {
-		case errors.Is(err, client.ErrNotFound):
-			n.went(ctx, q.row.id, display.Name(q.row.id)+" is not known to the daemon any more")
-		case err != nil:
-			n.checkAt = n.now().Add(catchUp)
-		case !isOpen(read):
-			n.went(ctx, q.row.id, endLine(read))
-		default:
-			q.stale = false
-		}
 	}
 }
 
@@ -258,22 +192,6 @@ func (n *notifier) state(level slog.Level, text string, args ...any) {
 		n.said = text
 		n.log.Log(context.Background(), level, text, args...)
 	}
-}
-
-// workflows are those in force, by name: what a notification may offer depends
-// on them. Without an answer nothing may be approved.
-func (n *notifier) workflows(ctx context.Context) map[string]*pb.PolicyWorkflow {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	set, err := n.client.PolicySet(ctx)
-	if err != nil {
-		n.log.Warn("ask the daemon for its workflows; nothing can be approved from here meanwhile", "err", err)
-	}
-	all := map[string]*pb.PolicyWorkflow{}
-	for _, w := range set.GetDetail().GetWorkflows() {
-		all[w.GetName()] = w
-	}
-	return all
 }
 
 // leave takes every notification away and closes what is open.

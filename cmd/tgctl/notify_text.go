@@ -29,16 +29,16 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	params := noteParamsText(r, show)
 	about := display.Fit("asked by "+r.agent, noteAbout)
 	whole := (r.params != nil || r.size == 0) && !slices.ContainsFunc([]display.Safe{title, params, about}, wasCut)
-	about += "; subject " + display.Safe(r.subject[:min(8, len(r.subject))]) + ", until " + display.Time(r.expires, n.now())
+	about += "; subject " + shortSubject(r.subject) + ", until " + display.Time(r.expires, n.now())
 
 	all := note{title: title, urgency: urgencyNormal, stays: true}
 	if r.grave {
 		all.urgency = urgencyCritical
 	}
 	add := func(text display.Safe, strong bool) {
-		for line := range strings.SplitSeq(string(text), "\n") {
-			if line != "" {
-				all.body = append(all.body, noteLine{strong, display.Safe(line)})
+		for part := range strings.SplitSeq(string(text), "\n") {
+			if part != "" {
+				all.body = append(all.body, line{display.Safe(part), strong})
 			}
 		}
 	}
@@ -59,9 +59,9 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 		add("Too long to be approved from here: "+show, true)
 	default:
 		s.approve = true
-		all.actions = append(all.actions, action{pressApprove + ":" + s.nonce, "Approve"})
+		all.actions = append(all.actions, pressApprove+":"+s.nonce, "Approve")
 	}
-	all.actions = append(all.actions, action{pressDeny + ":" + s.nonce, "Deny"}, action{pressShow + ":" + s.nonce, "Show"})
+	all.actions = append(all.actions, pressDeny+":"+s.nonce, "Deny", pressShow+":"+s.nonce, "Show")
 	return &all
 }
 
@@ -92,7 +92,7 @@ func wasCut(s display.Safe) bool { return strings.Contains(string(s), "…") }
 
 // summaryNote is the notification of many questions, more than those of which
 // each is shown by itself.
-func summaryNote(waiting []*asked, others int, nonce string) *note {
+func summaryNote(waiting []*question, others int, nonce string) *note {
 	counts := map[display.Safe]int{}
 	var servers []display.Safe
 	for _, q := range waiting {
@@ -104,19 +104,19 @@ func summaryNote(waiting []*asked, others int, nonce string) *note {
 	all := &note{
 		title:   plural(len(waiting), "question waits", "questions wait"),
 		urgency: urgencyNormal, stays: true,
-		actions: []action{{pressShow + ":" + nonce, "Show"}},
+		actions: []string{pressShow + ":" + nonce, "Show"},
 	}
 	if others > 0 {
 		all.title = plural(len(waiting), "more question waits", "more questions wait")
 	}
 	const most = 3
 	for _, server := range servers[:min(most, len(servers))] {
-		all.body = append(all.body, noteLine{text: display.Count(counts[server]) + " from " + display.Fit(server, noteAbout)})
+		all.body = append(all.body, line{text: display.Count(counts[server]) + " from " + display.Fit(server, noteAbout)})
 	}
 	if rest := len(servers) - most; rest > 0 {
-		all.body = append(all.body, noteLine{text: "and from " + plural(rest, "other server", "other servers")})
+		all.body = append(all.body, line{text: "and from " + plural(rest, "other server", "other servers")})
 	}
-	all.body = append(all.body, noteLine{strong: true, text: "Answer them in a terminal: tgctl approvals watch"})
+	all.body = append(all.body, line{strong: true, text: "Answer them in a terminal: tgctl approvals watch"})
 	return all
 }
 

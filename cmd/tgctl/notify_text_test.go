@@ -43,11 +43,11 @@ func TestNotifyTexts(t *testing.T) {
 			fmt.Fprintf(&b, "--- %s, approve %v\n%s\n%s\n", strings.Join(can, " "), s.approve, title, body)
 		}
 	}
-	many := []*asked{}
+	many := []*question{}
 	for i, server := range strings.Fields("files github files db web files") {
 		q := proto.CloneOf(questions()[1])
 		q.Id, q.Server = fmt.Sprint("A-", i), server+"\u202e"
-		many = append(many, &asked{row: newRow(q)})
+		many = append(many, &question{row: newRow(q)})
 	}
 	note := summaryNote(many, 2, "")
 	fmt.Fprintf(&b, "--- many\n%s\n%s\n", note.title, (&desktop{can: []string{"body", "body-markup"}}).bodyText(note))

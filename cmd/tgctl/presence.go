@@ -13,10 +13,8 @@ import (
 )
 
 func (a *app) presenceCmd() *cobra.Command {
-	status := a.presenceStatusCmd()
-	cmd := group("presence", "Set up the secret that proves you are there",
-		status, a.presenceEnrolCmd(), a.presenceRotateCmd(), a.presenceRemoveCmd())
-	cmd.Use = "presence [COMMAND]"
+	cmd := listGroup("presence", "Set up the secret that proves you are there",
+		a.presenceStatusCmd(), a.presenceEnrolCmd(), a.presenceRotateCmd(), a.presenceRemoveCmd())
 	cmd.Long = `An agent that has a shell can start tgctl, and get around being recognised. What
 it does not have is a secret in your head or on your phone. Once one is enrolled
 a yes needs it where a workflow says "require: presence", and for calls of high
@@ -26,10 +24,6 @@ It is typed at a terminal, is not shown, and is not kept in the clear.
 Without a command, presence says how it stands.`
 	cmd.Example = `  $ tgctl presence enrol --totp
   $ tgctl presence`
-	cmd.Flags().AddFlagSet(status.Flags())
-	cmd.Annotations = status.Annotations
-	cmd.Args = noArgs
-	cmd.RunE = status.RunE
 	return cmd
 }
 
@@ -47,32 +41,21 @@ func presenceLine(st *pb.PresenceState) display.Safe {
 }
 
 func (a *app) presenceStatusCmd() *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
+	return a.withJSON(&cobra.Command{
 		Use:   "status [flags]",
 		Short: "Say how it stands with the secret",
 		Long: `Say whether a secret is enrolled, since when and by whom, what was tried against
 it, and whether one was ever removed by somebody who did not give it.`,
 		Example: `  $ tgctl presence status
   $ tgctl presence status --json | jq .locked`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.dial(cmd.Context())
+		RunE: a.onDaemon(func(ctx context.Context, c *client.Client, _ []string) error {
+			st, err := c.PresenceStatus(ctx, false)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			st, err := c.PresenceStatus(cmd.Context(), false)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return a.printJSON(st)
-			}
-			return a.printSheet(a.presenceSheet(st))
-		},
-	}
-	jsonFlag(cmd, &asJSON, &pb.PresenceState{})
-	return cmd
+			return a.printOne(st, a.presenceSheet(st))
+		}),
+	}, &pb.PresenceState{})
 }
 
 func (a *app) presenceSheet(st *pb.PresenceState) *sheet {
@@ -162,30 +145,34 @@ func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.C
 	if err != nil {
 		return presenceFailure(err)
 	}
-	t, err := openTerminal()
+	t, err := a.openHidden()
 	if err != nil {
 		return err
 	}
 	defer t.close()
-	if err := a.hideMemory(); err != nil {
-		return fmt.Errorf("keep other programs from reading what you type: %w", err)
-	}
 	return presenceFailure(do(ctx, c, t, st))
+}
+
+// openHidden opens the terminal, and hides what will be typed there from other
+// programs.
+func (a *app) openHidden() (*secretTerminal, error) {
+	t, err := openTerminal()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.hideMemory(); err != nil {
+		t.close()
+		return nil, fmt.Errorf("keep other programs from reading what you type: %w", err)
+	}
+	return t, nil
 }
 
 // presenceFailure says what to do about an error.
 func presenceFailure(err error) error {
-	switch {
-	case errors.Is(err, client.ErrForbidden):
-		return &hintError{err: err, hint: "An agent, and what it starts, cannot do that. Use another terminal."}
-	case errors.Is(err, client.ErrEnrolled):
-		return &hintError{err: err, hint: "To change it: tgctl presence rotate"}
-	case errors.Is(err, client.ErrNotEnrolled):
-		return &hintError{err: err, hint: "Set it up: tgctl presence enrol"}
-	case errors.Is(err, client.ErrLockedOut):
-		return &hintError{err: err, hint: "Wait, then try again. See: tgctl presence status"}
-	case errors.Is(err, client.ErrProofWrong):
-		return &hintError{err: err, hint: "Nothing was changed. If the secret is lost: tgctl presence remove --forgotten"}
-	}
-	return err
+	return withHint(err,
+		hint{client.ErrForbidden, "An agent, and what it starts, cannot do that. Use another terminal."},
+		hint{client.ErrEnrolled, "To change it: tgctl presence rotate"},
+		hint{client.ErrNotEnrolled, "Set it up: tgctl presence enrol"},
+		hint{client.ErrLockedOut, "Wait, then try again. See: tgctl presence status"},
+		hint{client.ErrProofWrong, "Nothing was changed. If the secret is lost: tgctl presence remove --forgotten"})
 }

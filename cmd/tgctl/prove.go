@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/thoughtgate/thoughtgated/client"
@@ -53,8 +53,10 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 	case p.passphrase != nil:
 		return &pb.Proof{Passphrase: append([]byte(nil), p.passphrase...)}, nil
 	}
-	if err := p.open(); err != nil {
-		return nil, err
+	if p.terminal == nil { // the daemon has looked at this process before
+		if p.terminal, err = p.a.openHidden(); err != nil {
+			return nil, err
+		}
 	}
 	p.a.say("%s", p.a.aboutToApprove(q))
 	question := "Passphrase (not shown):"
@@ -70,23 +72,6 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 	}
 	p.passphrase = typed
 	return &pb.Proof{Passphrase: append([]byte(nil), typed...)}, nil
-}
-
-// open opens the terminal and hides what will be typed there. The daemon has looked
-// at this process before.
-func (p *prover) open() error {
-	if p.terminal != nil {
-		return nil
-	}
-	terminal, err := openTerminal()
-	if err != nil {
-		return err
-	}
-	p.terminal = terminal
-	if err := p.a.hideMemory(); err != nil {
-		return fmt.Errorf("keep other programs from reading what you type: %w", err)
-	}
-	return nil
 }
 
 // isCode tells a code from a passphrase, which is longer.
@@ -110,35 +95,20 @@ func lockedText(state *pb.PresenceState) string {
 
 // aboutToApprove shows in short what a secret is asked for.
 func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
-	line := display.Name(q.GetId()) + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
-	if agent := q.GetAgent(); agent != "" {
-		line += " for " + display.Name(agent)
-	}
-	room := shortRoom
-	if w := a.width(); w > 0 {
-		room = max(w-2, 20)
-	}
-	if short := shortParams(q.GetMethod(), q.GetArguments(), room, "tgctl approvals show "+display.Name(q.GetId())); short != "" {
-		line += "\n  " + short
-	}
-	if why := because(q); why != "" {
-		line += "\n  " + why
+	line := questionLine(q)
+	short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(2, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId()))
+	for _, below := range []display.Safe{short, because(q)} {
+		if below != "" {
+			line += "\n  " + below
+		}
 	}
 	return line
 }
 
-// proofHint says what to do about a proof that did not count; empty when err is
-// about something else.
-func proofHint(err error) string {
-	switch {
-	case errors.Is(err, client.ErrNotEnrolled):
-		return "Set it up, at a terminal of your own: tgctl presence enrol"
-	case errors.Is(err, client.ErrLockedOut):
-		return "Wait, or refuse the call: a no needs no passphrase. See: tgctl presence status"
-	case errors.Is(err, client.ErrProofWrong):
-		return "Nothing was approved; try again. If it is lost: tgctl presence remove --forgotten"
-	case errors.Is(err, client.ErrProofNeeded):
-		return "Answer it at a terminal: tgctl approvals approve"
-	}
-	return ""
+// proofHints say what to do about a proof that did not count.
+var proofHints = []hint{
+	{client.ErrNotEnrolled, "Set it up, at a terminal of your own: tgctl presence enrol"},
+	{client.ErrLockedOut, "Wait, or refuse the call: a no needs no passphrase. See: tgctl presence status"},
+	{client.ErrProofWrong, "Nothing was approved; try again. If it is lost: tgctl presence remove --forgotten"},
+	{client.ErrProofNeeded, "Answer it at a terminal: tgctl approvals approve"},
 }

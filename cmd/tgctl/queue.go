@@ -1,14 +1,15 @@
 package main
 
 import (
-	"encoding/hex"
-	"fmt"
+	"bytes"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -45,18 +46,18 @@ type queue struct {
 	rows     []*openRow     // open questions, oldest first
 	ended    []display.Safe // how the last others ended, newest first
 	selected string         // id of a row; empty when there is none
-	wanted   string         // id to select when it comes again after a connection was lost
+	wanted   string         // id to select when it comes
 	moved    time.Time      // when the selection moved by itself
 	status   display.Safe   // what happened last
 	offline  bool           // there is no daemon
 
 	detail *detail // the question that is shown in full; nil: the list is shown
-	reads  int     // how many times one was read
 }
 
 // openRow is an open question in the list.
 type openRow struct {
-	id, subject      string // subject in hex
+	id               string
+	subject          []byte
 	created, expires time.Time
 
 	agent, server, call, why display.Safe
@@ -72,7 +73,7 @@ type openRow struct {
 
 // wish is what is to be done after the queue was told something.
 type wish struct {
-	read          string // id of the question to be read
+	read          *detail // for which its question is to be read
 	decide        *pb.Decision
 	edit          *pb.Approval // the question whose arguments are to be edited
 	quit, suspend bool
@@ -81,16 +82,13 @@ type wish struct {
 // newRow makes the row of an open question. It keeps nothing of q.
 func newRow(q *pb.Approval) *openRow {
 	r := &openRow{
-		id: q.GetId(), subject: hex.EncodeToString(q.GetSubject()),
+		id: q.GetId(), subject: bytes.Clone(q.GetSubject()),
 		created: q.GetCreated().AsTime(), expires: q.GetExpires().AsTime(),
 		agent: clipped(orDash(q.GetAgent())), server: clipped(display.Name(q.GetServer())),
 		call: clipped(callName(q.GetMethod(), q.GetTool())), why: clipped(because(q)),
 		workflow: strings.Clone(q.GetWorkflow()), grave: isGrave(q.GetFacts()), proof: needsProof(q),
 	}
-	params := argumentsOf(q.GetMethod(), q.GetArguments())
-	if params == nil {
-		params = q.GetArguments()
-	}
+	params := shownParams(q)
 	r.size = max(len(params), int(min(q.GetArgumentsBytes(), math.MaxInt32)))
 	if r.size <= rowParams && q.GetArgumentsBytes() == 0 {
 		r.params = slices.Clone(params)
@@ -102,6 +100,9 @@ func newRow(q *pb.Approval) *openRow {
 
 // endLine says how a question ended.
 func endLine(q *pb.Approval) display.Safe {
+	if q.GetState() == pb.ApprovalState_APPROVAL_STATE_UNSPECIFIED {
+		return display.Name(q.GetId()) + " is not known to the daemon any more"
+	}
 	line := display.Name(q.GetId()) + " " + stateWord(q)
 	if q.GetDecider() != "" {
 		line += " by " + display.Text(q.GetDecider())
@@ -118,14 +119,25 @@ func endLine(q *pb.Approval) display.Safe {
 	return clipped(line + "; " + callName(q.GetMethod(), q.GetTool()))
 }
 
+// event takes what the inbox says.
+func (q *queue) event(e inbox.Event) wish {
+	switch e.Kind {
+	case inbox.Connected:
+		return q.connected()
+	case inbox.Lost:
+		q.offline = true // what is asked stays on the screen
+	case inbox.Open:
+		q.came(newRow(e.Question))
+	case inbox.Ended:
+		q.went(e.Question.GetId(), endLine(e.Question))
+	}
+	return wish{}
+}
+
 // came tells of a question that is open.
 func (q *queue) came(r *openRow) {
 	if i := q.find(r.id); i >= 0 {
-		changed := q.rows[i].subject != r.subject
 		q.rows[i] = r
-		if changed && r.id == q.selected {
-			q.moved = q.app.now()
-		}
 	} else {
 		q.rows = append(q.rows, r)
 	}
@@ -135,20 +147,20 @@ func (q *queue) came(r *openRow) {
 			q.wanted = ""
 		}
 	}
-	if d := q.detail; d != nil && d.id == r.id && d.question != nil && d.subject != r.subject {
-		d.end(display.Name(r.id) + " is another question by now; look at it again")
-	}
 }
 
-// went tells of a question that has ended, and how.
+// went tells of a question that has ended, and how. It may be told of one again.
 func (q *queue) went(id string, how display.Safe) {
 	q.remove(id)
-	q.status = how
-	q.ended = append([]display.Safe{how}, q.ended...)
-	q.ended = q.ended[:min(len(q.ended), endedKept)]
 	if d := q.detail; d != nil && d.id == id {
 		d.end(how)
 	}
+	if slices.Contains(q.ended, how) {
+		return
+	}
+	q.status = how
+	q.ended = append([]display.Safe{how}, q.ended...)
+	q.ended = q.ended[:min(len(q.ended), endedKept)]
 }
 
 // remove takes a row out of the list. The one after it is selected instead.
@@ -171,23 +183,16 @@ func (q *queue) find(id string) int {
 	return slices.IndexFunc(q.rows, func(r *openRow) bool { return r.id == id })
 }
 
-// connected tells that the daemon is there, and that all open questions follow.
+// connected tells that the daemon is there.
 func (q *queue) connected() wish {
-	if q.selected != "" {
-		q.wanted = q.selected
-	}
-	q.selected, q.rows = "", nil
 	if q.offline {
 		q.offline, q.status = false, "connected again"
 	}
 	if q.detail != nil && q.detail.ended == "" {
-		return q.read()
+		return wish{read: q.detail} // it may have ended meanwhile
 	}
 	return wish{}
 }
-
-// lost tells that the daemon has gone. What it asked stays on the screen.
-func (q *queue) lost() { q.offline = true }
 
 // settled reports whether the selection is what the person at the keyboard sees.
 func (q *queue) settled() bool { return q.app.now().Sub(q.moved) >= settling }
@@ -200,58 +205,50 @@ func (q *queue) open(then prompt) wish {
 		return wish{}
 	}
 	q.detail = &detail{id: q.selected, title: q.rows[i].call + " on " + q.rows[i].server, expires: q.rows[i].expires, then: then}
-	return q.read()
-}
-
-// read has the question that is shown read, again if it was before.
-func (q *queue) read() wish {
-	q.reads++
-	q.detail.number = q.reads
-	return wish{read: q.detail.id}
+	return wish{read: q.detail}
 }
 
 // answered tells what became of an answer; err is nil when it counts, and done says
 // how.
-func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) {
-	var shown *detail
-	if q.detail != nil && q.detail.id == d.GetId() {
-		shown = q.detail
+func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) wish {
+	shown := q.detail
+	if shown != nil && shown.id != d.GetId() {
+		shown = nil
+	}
+	if shown != nil {
 		shown.sent = false
 	}
-	if err == nil {
-		word := display.Safe("approved ")
-		if d.GetAnswer() == pb.Answer_ANSWER_DENY {
-			word = "denied "
-		}
-		q.status = word + display.Name(d.GetId())
-		if d.GetEdit() != nil {
-			q.status += " with your arguments"
-		}
-		if id := done.GetGrant().GetId(); id != "" {
-			q.status += ", granted " + display.Name(id) + " (undo: tgctl grants revoke " + display.Name(id) + ")"
-		}
-		q.remove(d.GetId())
-		if shown != nil {
-			q.status += ": " + shown.title
-			q.leave()
-		}
-		return
+	if err != nil {
+		q.status = failureLine(d.GetId(), err)
+		return wish{}
 	}
-	q.status = failureLine(d.GetId(), err)
+	q.status = "approved " + display.Name(d.GetId())
+	if d.GetAnswer() == pb.Answer_ANSWER_DENY {
+		q.status = "denied " + display.Name(d.GetId())
+	}
+	if d.GetEdit() != nil {
+		q.status += " with your arguments"
+	}
+	if id := done.GetGrant().GetId(); id != "" {
+		q.status += ", granted " + display.Name(id) + " (undo: tgctl grants revoke " + display.Name(id) + ")"
+	}
+	q.remove(d.GetId())
 	if shown != nil {
-		shown.ask = askNothing
+		q.status += ": " + shown.title
+		q.leave()
 	}
+	return wish{}
 }
 
 // failureLine says in one line why a question could not be read or answered.
 func failureLine(id string, err error) display.Safe {
-	err = approvalFailure(id, err)
-	line := fmt.Sprint(err)
-	if hint, ok := err.(*hintError); ok {
-		line += ". " + hint.hint
+	if exitCode(err) == exitNotRunning {
+		return display.Name(approvalID(id)) + ": no answer from the daemon; see whether it is still listed (" + display.Text(client.ErrNotRunning.Error()) + ")"
 	}
-	if code := exitCode(err); code == exitNotRunning {
-		line = approvalID(id) + ": no answer from the daemon; see whether it is still listed (" + client.ErrNotRunning.Error() + ")"
+	err = approvalFailure(id, err)
+	line := err.Error()
+	if hint := new(hintError); errors.As(err, &hint) {
+		line += ". " + hint.hint
 	}
 	return clipped(display.Text(line))
 }

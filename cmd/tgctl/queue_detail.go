@@ -1,7 +1,7 @@
 package main
 
 import (
-	"encoding/hex"
+	"bytes"
 	"errors"
 	"time"
 
@@ -26,12 +26,10 @@ const (
 // subject it names, and an answer given here names that subject.
 type detail struct {
 	id       string
-	number   int // of the reading that fills it
 	title    display.Safe
 	expires  time.Time
-	then     prompt // to be asked once the question is on the screen
-	question *pb.Approval
-	subject  string // of question, in hex; empty before it was read
+	then     prompt       // to be asked once the question is on the screen
+	question *pb.Approval // nil before it was read
 	past     *past
 
 	body    []display.Safe // as laid out for columns columns
@@ -53,10 +51,9 @@ type detail struct {
 // it is left: what is being typed into it would mean something else elsewhere.
 func (d *detail) end(how display.Safe) { d.ended, d.then = how, askNothing }
 
-// loaded tells of the question that was read as number, or why it could not be.
-func (q *queue) loaded(number int, read *pb.Approval, err error) wish {
-	d := q.detail
-	if d == nil || d.number != number {
+// loaded tells of the question that was read for d, or why it could not be.
+func (q *queue) loaded(d *detail, read *pb.Approval, err error) wish {
+	if q.detail != d {
 		return wish{} // it is not looked at any more
 	}
 	if err != nil {
@@ -66,14 +63,13 @@ func (q *queue) loaded(number int, read *pb.Approval, err error) wish {
 		}
 		return wish{}
 	}
-	subject := hex.EncodeToString(read.GetSubject())
 	switch {
 	case !isOpen(read):
 		d.end(endLine(read))
-	case d.question != nil && d.subject != subject:
+	case d.question != nil && !bytes.Equal(d.question.GetSubject(), read.GetSubject()):
 		d.end(display.Name(d.id) + " is another question by now; look at it again")
 	case d.question == nil:
-		d.question, d.subject, d.expires = read, subject, read.GetExpires().AsTime()
+		d.question, d.expires = read, read.GetExpires().AsTime()
 		q.layout()
 		then := d.then
 		d.then = askNothing
@@ -106,12 +102,13 @@ func (q *queue) prompt(then prompt) wish {
 	return wish{}
 }
 
-// recalled tells what went before the question that was read as number.
-func (q *queue) recalled(number int, p *past) {
-	if d := q.detail; d != nil && d.number == number && d.question != nil {
+// recalled tells what went before the question that was read for d.
+func (q *queue) recalled(d *detail, p *past) wish {
+	if q.detail == d && d.question != nil {
 		d.past = p
 		q.layout()
 	}
+	return wish{}
 }
 
 // layout lays out the question that is shown for the width of the screen.
@@ -135,7 +132,7 @@ func (q *queue) layout() {
 		add(editedLines(d.question, d.edit, q.width))
 	}
 	if len(d.question.GetArguments()) > 0 {
-		add(paramsLines(d.question.GetArguments(), q.width))
+		add(jsonLines("params", d.question.GetArguments(), q.width))
 	}
 	if d.past != nil {
 		add([]display.Safe{""})

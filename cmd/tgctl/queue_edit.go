@@ -14,7 +14,7 @@ import (
 // tea.ExecCommand.
 type editing struct {
 	app   *app
-	ctx   context.Context // of the link: it ends with the screen
+	ctx   context.Context // ends with the screen
 	asked *pb.Approval
 	edit  []byte // the arguments that were left there
 }
@@ -32,16 +32,18 @@ func (*editing) SetStderr(io.Writer) {}
 
 // edit gives the terminal to the editor, and tells the queue of what it left.
 func (m *watchModel) edit(asked *pb.Approval) tea.Cmd {
-	e := &editing{app: m.queue.app, ctx: m.link.ctx, asked: asked}
-	return tea.Exec(e, func(err error) tea.Msg { return editedMsg{asked, e.edit, err} })
+	e := &editing{app: m.queue.app, ctx: m.ctx, asked: asked}
+	return tea.Exec(e, func(err error) tea.Msg {
+		return queueMsg(func(q *queue) wish { return q.edited(asked, e.edit, err) })
+	})
 }
 
 // edited tells of the arguments that a person wrote in place of those that were
 // asked about, or why there are none.
-func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) {
+func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) wish {
 	d := q.detail
 	if d == nil || d.question != asked {
-		return // another question is looked at by now
+		return wish{} // another question is looked at by now
 	}
 	d.inEditor = false
 	switch {
@@ -51,6 +53,7 @@ func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) {
 		q.status = ""
 		q.replace(arguments)
 	}
+	return wish{}
 }
 
 // replace makes arguments what would be sent, nil for those of the agent.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -14,41 +15,32 @@ import (
 // shaping is a grant that is being shaped: what approve is told with flags. It says
 // the same as they do, and is read by the same code.
 type shaping struct {
-	at    int    // the row that keys are for
-	match int    // of shapeMatches
-	names []name // of the arguments
-	span  string // as typed
-	times string // likewise; empty: any number
-	in    int    // of shapeScopes
-	sure  bool   // it is asked whether to grant that
-	top   int    // the first line of it on the screen, while that is asked
-	below int    // lines of it below the screen, when it was drawn last
-	most  int    // of it those that were on the screen
+	match, span, times, in *field
+	names                  []*field // of the arguments; rows while match is matchSome
+
+	at    int  // the row that keys are for
+	sure  bool // it is asked whether to grant that
+	top   int  // the first line of it on the screen, while that is asked
+	below int  // lines of it below the screen, when it was drawn last
+	most  int  // of it those that were on the screen
 	all   int
 }
 
-// name is the name of an argument that further calls can be held to.
-type name struct {
-	text   string
-	value  display.Safe // in short
-	chosen bool
+// field is a row of a shaping.
+type field struct {
+	label   display.Safe
+	value   string                  // a word of the command line
+	usual   []string                // values that arrows go through
+	letters string                  // of what can be typed; empty: nothing can
+	says    map[string]display.Safe // what values mean
+	other   display.Safe            // what the rest of them mean
+
+	name  string       // of an argument that further calls can be held to; its value is empty, or matchSome
+	shown display.Safe // the argument, in short
 }
 
-// choice is a word of the command line, and what it says.
-type choice struct{ word, says display.Safe }
-
-// What the rows can be set to. Each list begins with what holds when nothing is said.
-var (
-	shapeMatches = []choice{
-		{"args", "every byte of the arguments is the same"}, {"arg=NAME", "the arguments chosen below are the same"}, {"tool", "any arguments"},
-	}
-	shapeScopes = []choice{{"session", "in this run of the agent"}, {"project", "in every wrap of the same folder"}, {"always", "wherever this type of agent calls"}}
-	shapeSpans  = []string{"5m", "15m", "1h", "8h", "1d", "7d", "30d"}
-	shapeTimes  = []string{"", "1", "2", "3", "5", "10", "100"}
-)
-
 const (
-	matchSome = 1 // of shapeMatches
+	matchSome = "arg=NAME"
 
 	// shapedMost is how long what is typed into a row may be, in bytes.
 	shapedMost = 12
@@ -56,75 +48,56 @@ const (
 
 // newShaping begins a grant for calls like q.
 func newShaping(q *pb.Approval) *shaping {
-	return &shaping{names: namesOf(comparedPart(q)), span: string(display.Span(usualGrant))}
-}
-
-// namesOf are the members of raw arguments that have a name.
-func namesOf(raw []byte) []name {
-	var names []name
-	members, _ := rawjson.Members(raw)
+	s := &shaping{
+		match: &field{label: "match", value: "args", usual: []string{"args", matchSome, "tool"}, says: map[string]display.Safe{
+			"args": "every byte of the arguments is the same", matchSome: "the arguments chosen below are the same", "tool": "any arguments",
+		}},
+		span: &field{label: "for", value: string(display.Span(usualGrant)), usual: []string{"5m", "15m", "1h", "8h", "1d", "7d", "30d"},
+			letters: "0123456789smhd.", other: "30d at most"},
+		times: &field{label: "times", usual: []string{"", "1", "2", "3", "5", "10", "100"},
+			letters: "0123456789", says: map[string]display.Safe{"": "as many as come"}, other: "further calls"},
+		in: &field{label: "in", value: "session", usual: []string{"session", "project", "always"}, says: map[string]display.Safe{
+			"session": "in this run of the agent", "project": "in every wrap of the same folder", "always": "wherever this type of agent calls",
+		}},
+	}
+	members, _ := rawjson.Members(comparedPart(q))
 	for _, m := range members {
 		if m.Name != "" {
-			names = append(names, name{text: m.Name, value: clipped(display.JSONLine(m.Value, pastShort, ""))})
+			s.names = append(s.names, &field{name: m.Name, usual: []string{"", matchSome}, shown: clipped(display.JSONLine(m.Value, pastShort, ""))})
 		}
 	}
-	return names
+	return s
 }
 
-// rows is how many rows there are.
-func (s *shaping) rows() int {
-	if s.match == matchSome {
-		return 4 + len(s.names)
+// rows are the fields that are on the screen, from above.
+func (s *shaping) rows() []*field {
+	rows := []*field{s.match}
+	if s.match.value == matchSome {
+		rows = append(rows, s.names...)
 	}
-	return 4
-}
-
-// row is what a row is: "match", "name", "for", "times" or "in"; of a name also
-// which one.
-func (s *shaping) row(at int) (kind string, n int) {
-	names := s.rows() - 4
-	switch {
-	case at == 0:
-		return "match", 0
-	case at <= names:
-		return "name", at - 1
-	}
-	return []string{"for", "times", "in"}[at-names-1], 0
-}
-
-// flags are those of the command line that say the same.
-func (s *shaping) flags() (*grantFlags, error) {
-	f := &grantFlags{span: s.span, in: string(shapeScopes[s.in].word)}
-	switch {
-	case s.match != matchSome:
-		f.match = []string{string(shapeMatches[s.match].word)}
-	default:
-		for _, name := range s.names {
-			if name.chosen {
-				f.match = append(f.match, "arg="+name.text)
-			}
-		}
-		if len(f.match) == 0 {
-			return nil, errors.New("--match: choose at least one argument that must be the same")
-		}
-	}
-	if s.span == "" {
-		return nil, errors.New("--for: give a time, as 1h or 7d")
-	}
-	if s.times != "" {
-		var err error
-		if f.times, err = strconv.ParseUint(s.times, 10, 64); err != nil {
-			return nil, errors.New("--times: give a number")
-		}
-	}
-	return f, nil
+	return append(rows, s.span, s.times, s.in)
 }
 
 // terms are those of the grant, or why there can be none.
 func (s *shaping) terms() (*pb.GrantTerms, error) {
-	f, err := s.flags()
-	if err != nil {
-		return nil, err
+	f := &grantFlags{span: s.span.value, in: s.in.value, match: []string{s.match.value}}
+	if s.match.value == matchSome {
+		f.match = nil
+		for _, name := range s.names {
+			if name.value != "" {
+				f.match = append(f.match, "arg="+name.name)
+			}
+		}
+	}
+	if len(f.match) == 0 {
+		return nil, errors.New("--match: choose at least one argument that must be the same")
+	}
+	if f.span == "" {
+		return nil, errors.New("--for: give a time, as 1h or 7d")
+	}
+	var err error
+	if f.times, err = strconv.ParseUint(cmp.Or(s.times.value, "0"), 10, 64); err != nil {
+		return nil, errors.New("--times: give a number")
 	}
 	return f.terms()
 }
@@ -162,56 +135,97 @@ func (s *shaping) press(key, text string) (give, leave bool) {
 	case "up", "shift+tab":
 		s.at = max(0, s.at-1)
 	case "down", "tab":
-		s.at = min(s.at+1, s.rows()-1)
+		s.at = min(s.at+1, len(s.rows())-1)
 	case "home":
 		s.at = 0
 	case "end":
-		s.at = s.rows() - 1
+		s.at = len(s.rows()) - 1
 	case "enter":
 		_, err := s.terms()
 		s.sure, s.top, s.most = err == nil, 0, 0
 	default:
-		s.set(key, text)
+		s.rows()[s.at].press(key, text)
 	}
 	return false, false
 }
 
-// set changes the row that keys are for.
-func (s *shaping) set(key, text string) {
-	step := map[string]int{"left": -1, "right": 1, "space": 1}[key]
-	kind, n := s.row(s.at)
+// press changes a row: arrows and space choose the next of the usual values, and what
+// may be typed is appended.
+func (f *field) press(key, text string) {
+	at, step := slices.Index(f.usual, f.value), map[string]int{"left": -1, "right": 1, "space": 1}[key]
 	switch {
-	case kind == "name" && step != 0:
-		s.names[n].chosen = !s.names[n].chosen
-	case kind == "match":
-		s.match = turned(s.match, step, len(shapeMatches))
-	case kind == "in":
-		s.in = turned(s.in, step, len(shapeScopes))
-	case kind == "for":
-		s.span = typedOr(s.span, key, text, step, shapeSpans, "0123456789smhd.")
-	case kind == "times":
-		s.times = typedOr(s.times, key, text, step, shapeTimes, "0123456789")
+	case step != 0 && at < 0:
+		f.value = f.usual[0]
+	case step != 0:
+		f.value = f.usual[(at+step+len(f.usual))%len(f.usual)]
+	case f.letters == "":
+	case key == "backspace":
+		f.value = f.value[:max(0, len(f.value)-1)]
+	case key == "ctrl+u":
+		f.value = ""
+	case len(f.value)+len(text) <= shapedMost && strings.Trim(text, f.letters) == "":
+		f.value += text
 	}
 }
 
-// turned is the choice that lies step further than at, of n.
-func turned(at, step, n int) int { return (at + step + n) % n }
-
-// typedOr is what a key makes of a text: the next of some usual ones, or the text as
-// typed, of letters that can stand in it.
-func typedOr(was, key, text string, step int, usual []string, letters string) string {
-	at := slices.Index(usual, was)
+// line is a row as it is shown.
+func (f *field) line() display.Safe {
+	value := display.Safe(f.value)
 	switch {
-	case step != 0 && at < 0:
-		return usual[0]
-	case step != 0:
-		return usual[turned(at, step, len(usual))]
-	case key == "backspace":
-		return was[:max(0, len(was)-1)]
-	case key == "ctrl+u":
-		return ""
-	case text == "" || len(was)+len(text) > shapedMost || strings.Trim(text, letters) != "":
-		return was
+	case f.name != "" && f.value == "":
+		return "  [ ] " + display.Name(f.name) + "  " + f.shown
+	case f.name != "":
+		return "  [x] " + display.Name(f.name) + "  " + f.shown
+	case f.letters != "":
+		value += "_"
 	}
-	return was + text
+	return padded(f.label, 6, false) + padded(value, 9, false) + " " + cmp.Or(f.says[f.value], f.other)
+}
+
+// lines draws the grant in columns columns and room lines, which what is said of it
+// may be more than while it is asked for.
+func (s *shaping) lines(q *pb.Approval, columns, room int) []line {
+	says, err := s.sentence(q)
+	if err != nil {
+		says = display.Text(err.Error())
+	}
+	said := display.Wrap(says, columns)
+	if s.sure {
+		s.top = max(0, min(s.top, len(said)-room))
+		last := min(s.top+room, len(said))
+		if s.all != len(said) { // on another screen
+			s.most = 0
+		}
+		s.below, s.most, s.all = len(said)-last, max(s.most, last), len(said)
+		return plain(said[s.top:last])
+	}
+	var rows []line
+	for at, f := range s.rows() {
+		marker := display.Safe("  ")
+		if at == s.at {
+			marker = "> "
+		}
+		rows = append(rows, line{text: marker + f.line(), strong: at == s.at})
+	}
+	// What is said of it goes below the rows as far as there is room for at least
+	// a few of them: all of it is on the screen before it is granted.
+	fit := max(min(len(rows), room), min(4, room))
+	if below := room - 1 - len(said); below >= min(4, len(rows)) {
+		fit = min(len(rows), below)
+	}
+	first := max(0, min(s.at-fit/2, len(rows)-fit))
+	lines := slices.Clip(rows[first:min(first+fit, len(rows))])
+	if len(lines) < room {
+		lines = append(append(lines, line{}), plain(said)...)
+	}
+	return lines[:min(len(lines), room)]
+}
+
+// plain are lines of which none stands out.
+func plain(texts []display.Safe) []line {
+	var lines []line
+	for _, text := range texts {
+		lines = append(lines, line{text: text})
+	}
+	return lines
 }

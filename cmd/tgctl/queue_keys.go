@@ -46,22 +46,13 @@ func (q *queue) pasted(text string) {
 }
 
 func (q *queue) pressList(key string) wish {
-	page := q.listLayout().fit
+	if n := linesDown(key, q.listLayout().fit, len(q.rows)); n != 0 {
+		q.move(n)
+		return wish{}
+	}
 	switch key {
 	case "q":
 		return wish{quit: true}
-	case "up", "k":
-		q.move(-1)
-	case "down", "j":
-		q.move(1)
-	case "pgup":
-		q.move(-page)
-	case "pgdown", "space":
-		q.move(page)
-	case "home":
-		q.move(-len(q.rows))
-	case "end":
-		q.move(len(q.rows))
 	case "enter":
 		return q.open(askNothing)
 	case "a", "d", "g", "e":
@@ -76,6 +67,26 @@ func (q *queue) pressList(key string) wish {
 		}
 	}
 	return wish{}
+}
+
+// linesDown is how many of all lines a key moves down, of which a screen has page; 0 for
+// a key that moves nothing.
+func linesDown(key string, page, all int) int {
+	switch key {
+	case "up", "k":
+		return -1
+	case "down", "j":
+		return 1
+	case "pgup", "b":
+		return -page
+	case "pgdown", "space":
+		return page
+	case "home":
+		return -all
+	case "end":
+		return all
+	}
+	return 0
 }
 
 // prompts is what keys ask for.
@@ -102,7 +113,10 @@ func (q *queue) leave() {
 }
 
 func (q *queue) pressDetail(key string) wish {
-	page := max(1, q.bodyHeight()-1)
+	if n := linesDown(key, max(1, q.bodyHeight()-1), len(q.detail.body)); n != 0 {
+		q.scroll(n)
+		return wish{}
+	}
 	switch key {
 	case "esc":
 		if q.detail.edit != nil && q.detail.ended == "" {
@@ -112,18 +126,6 @@ func (q *queue) pressDetail(key string) wish {
 		q.leave()
 	case "q", "enter", "left", "h":
 		q.leave()
-	case "up", "k":
-		q.scroll(-1)
-	case "down", "j":
-		q.scroll(1)
-	case "pgup", "b":
-		q.scroll(-page)
-	case "pgdown", "space":
-		q.scroll(page)
-	case "home":
-		q.scroll(-len(q.detail.body))
-	case "end":
-		q.scroll(len(q.detail.body))
 	case "a", "d", "g", "e":
 		return q.prompt(prompts[key])
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
@@ -128,18 +129,18 @@ func TestKeys(t *testing.T) {
 
 		// Without a daemon nothing is answered, and with it again all goes on.
 		{"no daemon", func(s *screenTest) {
-			s.say(lostMsg{})
+			s.say(inbox.Event{Kind: inbox.Lost})
 			s.keys("a y d enter")
 		}, nil, "The daemon has gone"},
 		{"no daemon, in the middle", func(s *screenTest) {
 			s.keys("a")
-			s.say(lostMsg{})
+			s.say(inbox.Event{Kind: inbox.Lost})
 			s.keys("y")
 		}, nil, "The daemon has gone"},
 		{"a daemon again", func(s *screenTest) {
 			s.keys("down enter")
-			s.say(lostMsg{})
-			s.say(connectedMsg{})
+			s.say(inbox.Event{Kind: inbox.Lost})
+			s.say(inbox.Event{Kind: inbox.Connected})
 			for _, id := range []string{"A-2", "A-3", "A-10"} {
 				s.ask(s.asked[id])
 			}
@@ -148,8 +149,8 @@ func TestKeys(t *testing.T) {
 		}, []string{yes3}, ""},
 		{"a daemon again, the selection is where it was", func(s *screenTest) {
 			s.keys("down")
-			s.say(lostMsg{})
-			s.say(connectedMsg{})
+			s.say(inbox.Event{Kind: inbox.Lost})
+			s.say(inbox.Event{Kind: inbox.Connected})
 			for _, id := range []string{"A-2", "A-3", "A-10"} {
 				s.ask(s.asked[id])
 			}
@@ -159,9 +160,9 @@ func TestKeys(t *testing.T) {
 		}, []string{yes3}, ""},
 		{"a daemon again, which has ended it meanwhile", func(s *screenTest) {
 			s.keys("a")
-			s.say(lostMsg{})
+			s.say(inbox.Event{Kind: inbox.Lost})
 			s.asked["A-2"].State = expired
-			s.say(connectedMsg{})
+			s.say(inbox.Event{Kind: inbox.Connected})
 			s.keys("y a y")
 		}, nil, "A-2 expired"},
 
@@ -224,8 +225,8 @@ func TestKeys(t *testing.T) {
 		}, nil, "A-2 expired"},
 		{"the daemon goes and comes while the editor runs", func(s *screenTest) {
 			s.editor = func(*pb.Approval) ([]byte, error) {
-				s.say(lostMsg{})
-				s.say(connectedMsg{})
+				s.say(inbox.Event{Kind: inbox.Lost})
+				s.say(inbox.Event{Kind: inbox.Connected})
 				return []byte(`{"repo":"mine"}`), nil
 			}
 			s.keys("e a y")
@@ -238,7 +239,7 @@ func TestKeys(t *testing.T) {
 				return []byte(`{}`), nil
 			}
 			s.keys("e a y")
-		}, nil, "another question by now"},
+		}, nil, "A-2 is not known to the daemon any more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScreen(80, 24, openQuestions()...)
@@ -302,7 +303,8 @@ func TestAnswered(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newScreen(120, 24, openQuestions()...)
 			s.keys("a y")
-			s.say(answeredMsg{s.wishes[len(s.wishes)-1].decide, nil, test.err})
+			decision := s.wishes[len(s.wishes)-1].decide
+			s.say(queueMsg(func(q *queue) wish { return q.answered(decision, nil, test.err) }))
 			for _, want := range test.says {
 				if !strings.Contains(s.text(), want) {
 					t.Errorf("the screen lacks %q:\n%s", want, s.text())
@@ -320,12 +322,12 @@ func TestAnswered(t *testing.T) {
 func TestLateReading(t *testing.T) {
 	s := newScreen(80, 24, openQuestions()...)
 	s.keys("enter")
-	number := s.reads
+	left := s.detail
 	s.keys("esc down enter")
-	s.say(loadedMsg{number, s.asked["A-2"], nil})
-	s.say(recalledMsg{number, &past{}})
-	if s.detail.subject[:8] != "412d3320" || s.detail.past != nil {
-		t.Errorf("shown is %s", s.detail.subject)
+	s.load(left, s.asked["A-2"], nil)
+	s.say(queueMsg(func(q *queue) wish { return q.recalled(left, &past{}) }))
+	if shortSubject(s.detail.question.GetSubject()) != "412d3320" || s.detail.past != nil {
+		t.Errorf("shown is %s", s.detail.question.GetId())
 	}
 }
 

@@ -89,7 +89,7 @@ func (q *queue) rowLines(l listLayout, r *openRow, selected bool) []line {
 	if l.narrow {
 		call += " on " + r.server
 	}
-	lines := []line{{strong: selected, text: q.columns(l, marker, display.Name(r.id), display.Safe(r.subject[:min(subjectShown, len(r.subject))]),
+	lines := []line{{strong: selected, text: q.columns(l, marker, display.Name(r.id), shortSubject(r.subject),
 		display.Span(now.Sub(r.created)), countdown(r.expires.Sub(now)), r.agent, r.server, call)}}
 	const indent = "       "
 	if l.tall > 1 {

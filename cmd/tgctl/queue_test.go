@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -34,7 +36,7 @@ func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
 	a.now = func() time.Time { return s.now }
 	s.queue = &queue{app: a}
 	s.say(tea.WindowSizeMsg{Width: width, Height: height})
-	s.say(connectedMsg{})
+	s.say(inbox.Event{Kind: inbox.Connected})
 	for _, q := range asked {
 		s.ask(q)
 	}
@@ -50,21 +52,29 @@ func (s *screenTest) say(msg tea.Msg) {
 	s.wishes = append(s.wishes, w)
 	if w.edit != nil {
 		arguments, err := s.editor(w.edit)
-		s.say(editedMsg{w.edit, arguments, err})
+		s.say(queueMsg(func(q *queue) wish { return q.edited(w.edit, arguments, err) }))
 	}
-	if w.read == "" {
+	if w.read == nil {
 		return
 	}
-	if q := s.asked[w.read]; q != nil {
-		s.say(loadedMsg{s.reads, proto.CloneOf(q), nil})
+	if q := s.asked[w.read.id]; q != nil {
+		s.load(w.read, proto.CloneOf(q), nil)
 	} else {
-		s.say(loadedMsg{s.reads, nil, client.NewError(client.ReasonNotFound, "there is no question "+w.read)})
+		s.load(w.read, nil, client.NewError(client.ReasonNotFound, "there is no question "+w.read.id))
 	}
 }
 
+// load tells the queue of a question that was read for d.
+func (s *screenTest) load(d *detail, read *pb.Approval, err error) {
+	s.say(queueMsg(func(q *queue) wish { return q.loaded(d, read, err) }))
+}
+
 func (s *screenTest) ask(q *pb.Approval) {
+	if was := s.asked[q.GetId()]; was != nil && !bytes.Equal(was.GetSubject(), q.GetSubject()) {
+		s.say(inbox.Event{Kind: inbox.Ended, Question: &pb.Approval{Id: q.GetId()}})
+	}
 	s.asked[q.GetId()] = q
-	s.say(cameMsg{newRow(q)})
+	s.say(inbox.Event{Kind: inbox.Open, Question: q})
 }
 
 // keys presses keys: each word is one, as "a" or "enter".
@@ -107,7 +117,7 @@ func (s *screenTest) end(id string, state pb.ApprovalState, decider, note string
 		q.Surface = "desktop"
 	}
 	s.asked[id] = q
-	s.say(wentMsg{id, endLine(q)})
+	s.say(inbox.Event{Kind: inbox.Ended, Question: q})
 }
 
 // decisions are the answers that were wished.
@@ -183,7 +193,7 @@ func TestScreens(t *testing.T) {
 			s.end("A-2", pb.ApprovalState_APPROVAL_STATE_REJECTED, "ana\u202e (uid 1000)", "not \x1b[2J now")
 			s.end("A-10", pb.ApprovalState_APPROVAL_STATE_EXPIRED, "", "")
 		}},
-		{"offline", openQuestions(), func(s *screenTest) { s.say(lostMsg{}) }},
+		{"offline", openQuestions(), func(s *screenTest) { s.say(inbox.Event{Kind: inbox.Lost}) }},
 		{"detail", openQuestions(), func(s *screenTest) { s.keys("down enter") }},
 		{"hostile", openQuestions(), func(s *screenTest) { s.keys("end enter") }},
 		{"huge", []*pb.Approval{hugeQuestion()}, func(s *screenTest) { s.keys("enter space end") }},
@@ -256,7 +266,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 		for _, key := range rapid.SliceOfN(rapid.SampledFrom(strings.Fields("up down left right enter esc a d g e y space end home x 7")), 0, 12).Draw(t, "keys") {
 			s.keys(key)
 			if s.detail != nil {
-				s.say(recalledMsg{s.reads, &past{}})
+				s.say(queueMsg(func(q *queue) wish { return q.recalled(q.detail, &past{}) }))
 			}
 			mustFitScreen(t, s)
 		}
@@ -307,8 +317,7 @@ func TestMemoryOfManyQuestions(t *testing.T) {
 	for i := range questions {
 		q := hugeQuestion()
 		q.Id, q.Tool, q.Reason = fmt.Sprint("A-", i+1), q.Tool+strings.Repeat("t", 100_000), strings.Repeat("why ", 100_000)
-		r := newRow(q)
-		s.say(cameMsg{r})
+		s.say(inbox.Event{Kind: inbox.Open, Question: q})
 	}
 	if s.find(fmt.Sprint("A-", questions)) != questions-1 {
 		t.Fatal("questions are missing")

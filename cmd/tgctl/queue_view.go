@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,6 +21,11 @@ const (
 // subjectShown is how many hexadecimal digits of a subject stand beside what is
 // shown; `--subject` of approve and deny takes them.
 const subjectShown = 8
+
+func shortSubject(subject []byte) display.Safe {
+	text := hex.EncodeToString(subject)
+	return display.Safe(text[:min(subjectShown, len(text))])
+}
 
 // line is one line of the screen.
 type line struct {
@@ -56,10 +62,7 @@ func (q *queue) screen() []line {
 // detailScreen draws the question that is shown in full.
 func (q *queue) detailScreen() []line {
 	d := q.detail
-	title := display.Name(d.id)
-	if d.subject != "" {
-		title += " " + display.Safe(d.subject[:min(subjectShown, len(d.subject))])
-	}
+	title := display.Name(d.id) + spaced(shortSubject(d.question.GetSubject()))
 	if d.ended == "" {
 		title += "  " + countdown(d.expires.Sub(q.app.now())) + " left"
 	}
@@ -88,7 +91,7 @@ func (q *queue) detailScreen() []line {
 // is asked, and which keys do what.
 func (q *queue) detailFoot() []line {
 	d := q.detail
-	id := display.Name(d.id) + " " + display.Safe(d.subject[:min(subjectShown, len(d.subject))])
+	id := display.Name(d.id) + spaced(shortSubject(d.question.GetSubject()))
 	seen := 0
 	for _, yes := range d.seen {
 		if yes {
@@ -118,7 +121,7 @@ func (q *queue) detailFoot() []line {
 		}
 		return []line{{text: "Approve " + id + " and grant that? y/N", strong: true}, {text: below}}
 	case d.ask == askGrant:
-		return []line{{text: "row " + display.Count(d.grant.at+1) + " of " + display.Count(d.grant.rows())}, q.keysLine("up/down row   left/right choose   or type   enter go on   esc back", "up/down  left/right  enter  esc")}
+		return []line{{text: "row " + display.Count(d.grant.at+1) + " of " + display.Count(len(d.grant.rows()))}, q.keysLine("up/down row   left/right choose   or type   enter go on   esc back", "up/down  left/right  enter  esc")}
 	case d.ask == askProof:
 		return []line{
 			{text: "It needs your passphrase. In a shell:", strong: true},

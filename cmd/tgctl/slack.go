@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -65,7 +65,7 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	defer c.Close()
 	var saying sync.Mutex
 	o := slack.Options{
-		Gate: c, Getenv: a.getenv, State: filepath.Join(paths.State, "slack"), Sheet: slackSheet,
+		Gate: c, Getenv: a.getenv, State: filepath.Join(paths.State, "slack"), Sheet: a.slackSheet,
 		Say: func(format string, args ...any) {
 			saying.Lock()
 			defer saying.Unlock()
@@ -90,31 +90,18 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	return err
 }
 
+// onSlack are the rows of a question's sheet that go into its message.
+var onSlack = []string{"server", "agent", "because", "asked by", "workflow", "fact", "equal calls", "repetition"}
+
 // slackSheet lists what a person judges a question by. Nothing in it depends on the
 // time: a message is sent again when it differs.
-func slackSheet(q *pb.Approval) slack.Sheet {
-	s := slack.Sheet{Call: callName(q.GetMethod(), q.GetTool()), Values: argumentsOf(q.GetMethod(), q.GetArguments())}
-	if s.Values == nil {
-		s.Values = q.GetArguments()
-	}
-	add := func(label, text display.Safe) {
-		if text != "" {
-			s.Rows = append(s.Rows, slack.Row{Label: label, Text: text})
+func (a *app) slackSheet(q *pb.Approval) slack.Sheet {
+	s := slack.Sheet{Call: callName(q.GetMethod(), q.GetTool()), Values: shownParams(q)}
+	all := a.questionSheet(q)
+	for i, name := range all.names {
+		if slices.Contains(onSlack, name) && (isOpen(q) || name != "repetition") {
+			s.Rows = append(s.Rows, slack.Row{Label: display.Safe(name), Text: all.values[i]})
 		}
-	}
-	add("server", display.Name(q.GetServer()))
-	add("agent", agentLine(q.GetAgent(), q.GetSession()))
-	add("because", display.Text(q.GetReason()))
-	add("asked by", display.Text(q.GetRule()))
-	add("workflow", display.Name(q.GetWorkflow()))
-	if n := q.GetWaiting(); n > 1 {
-		add("equal calls", display.Safe(fmt.Sprintf("%d wait; a yes lets the oldest through", n)))
-	}
-	if isOpen(q) && q.GetParked() && q.GetWaiting() == 0 {
-		add("repetition", "the agent was told to make the call again, and waits no more")
-	}
-	for _, fact := range q.GetFacts() {
-		add("fact", display.Text(fact))
 	}
 	return s
 }

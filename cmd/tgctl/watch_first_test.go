@@ -1,13 +1,17 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/thoughtgate/thoughtgated/client/inbox"
+)
 
 // The question that watch was told to begin with is chosen once it is there, and
 // until then the first.
 func TestWatchBeginsWith(t *testing.T) {
 	s := newScreen(80, 24)
 	s.wanted = "A-3"
-	s.say(connectedMsg{})
+	s.say(inbox.Event{Kind: inbox.Connected})
 	for i, want := range []string{"A-2", "A-3", "A-3"} {
 		s.ask(openQuestions()[i])
 		if s.selected != want {

@@ -3,6 +3,7 @@ package slack
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
+	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
 // app is one Slack app that questions are asked with.
@@ -27,8 +29,8 @@ type app struct {
 	mu    sync.Mutex // guards what follows, and every card
 	cards map[string]*card
 	lanes map[string]*lane // by channel
-	seen  envelopes
-	noted chan struct{} // closed, and made anew, when what was posted is written down
+	seen  []string         // ids of the envelopes that came last
+	noted chan struct{}    // closed, and made anew, when what was posted is written down
 }
 
 // signIn reads the tokens of a Slack app and has Slack say whose they are.
@@ -52,11 +54,11 @@ func signIn(ctx context.Context, o *Options, n names) (*app, error) {
 }
 
 // serves names the workflows that ask with this app, and where.
-func (a *app) serves(flows map[string]workflow) display.Safe {
+func (a *app) serves(flows map[string]*pb.PolicyWorkflow) display.Safe {
 	var words []string
 	for _, w := range flows {
-		if w.tokens == a.names {
-			words = append(words, string(display.Name(w.name))+" in "+string(display.Name(w.channel)))
+		if tokensOf(w) == a.names {
+			words = append(words, string(display.Name(w.GetName()))+" in "+string(display.Name(w.GetSlack().GetChannel())))
 		}
 	}
 	slices.Sort(words)
@@ -67,12 +69,9 @@ func (a *app) serves(flows map[string]workflow) display.Safe {
 // message to each channel, which it takes away again. It says what it did, and
 // returns the first error.
 func Check(ctx context.Context, o Options) error {
-	flows, err := workflows(ctx, o.Gate)
+	flows, err := anyWorkflows(ctx, o.Gate)
 	if err != nil {
 		return err
-	}
-	if len(flows) == 0 {
-		return errNoWorkflow
 	}
 	for _, n := range tokenNames(flows) {
 		a, err := signIn(ctx, &o, n)
@@ -92,38 +91,29 @@ func Check(ctx context.Context, o Options) error {
 }
 
 // checkChannels posts to each channel that is asked in with this app.
-func (a *app) checkChannels(ctx context.Context, flows map[string]workflow) error {
-	for _, name := range sortedNames(flows) {
-		w := flows[name]
-		if w.tokens != a.names {
+func (a *app) checkChannels(ctx context.Context, flows map[string]*pb.PolicyWorkflow) error {
+	for _, name := range slices.Sorted(maps.Keys(flows)) {
+		w, to := flows[name], flows[name].GetSlack()
+		if tokensOf(w) != a.names {
 			continue
 		}
-		p := &post{text: "ThoughtGate: a check of whether questions of the workflow " + code(display.Name(w.name), 100) + " can be asked here."}
+		p := &post{text: "ThoughtGate: a check of whether questions of the workflow " + code(display.Name(name), 100) + " can be asked here."}
 		p.add(section(p.text))
-		channel, ts, err := a.slack.PostMessageContext(ctx, w.channel, p.options()...)
+		channel, ts, err := a.slack.PostMessageContext(ctx, to.GetChannel(), p.options()...)
 		if err == nil {
 			_, _, err = a.slack.DeleteMessageContext(ctx, channel, ts)
 		}
 		if err != nil {
-			return explained(err, "post to "+w.channel+", where "+w.name+" asks")
+			return explained(err, "post to "+to.GetChannel()+", where "+name+" asks")
 		}
 		yes := ""
-		if w.presence || !w.approvable() {
+		if w.GetRequire() == levelPresence || !takesYes(w) {
 			yes = "; only a no is taken from Slack"
 		}
 		a.o.Say("workflow %s: a message was posted to %s and taken away again; answered by %s%s",
-			display.Name(w.name), display.Name(w.channel), display.Text(strings.Join(w.approvers, ", ")), yes)
+			display.Name(name), display.Name(to.GetChannel()), display.Text(strings.Join(to.GetApprovers(), ", ")), yes)
 	}
 	return nil
-}
-
-func sortedNames(flows map[string]workflow) []string {
-	var all []string
-	for name := range flows {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
 }
 
 // options are what a message is sent with.

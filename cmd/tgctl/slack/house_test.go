@@ -48,6 +48,15 @@ func (g *gate) PolicySet(context.Context) (*pb.PolicySet, error) {
 	return &pb.PolicySet{Detail: &pb.PolicyDetail{Workflows: g.flows}}, nil
 }
 
+func (g *gate) Status(context.Context) (*pb.StatusResponse, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.away {
+		return nil, client.ErrNotRunning
+	}
+	return &pb.StatusResponse{}, nil
+}
+
 func (g *gate) GetApproval(_ context.Context, id string) (*pb.Approval, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

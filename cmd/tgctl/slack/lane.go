@@ -6,10 +6,10 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	api "github.com/slack-go/slack"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
@@ -67,23 +67,13 @@ func (l *lane) rouse() {
 
 // deliver runs every lane until ctx ends, or a token is refused.
 func (a *app) deliver(ctx context.Context) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var work sync.WaitGroup
-	defer work.Wait()
+	lanes, ctx := errgroup.WithContext(ctx)
 	for {
 		select {
 		case l := <-a.grow:
-			work.Go(func() {
-				if err := l.run(ctx); err != nil {
-					stop(err)
-				}
-			})
+			lanes.Go(func() error { return l.run(ctx) })
 		case <-ctx.Done():
-			if cause := context.Cause(ctx); lasting(cause) {
-				return cause
-			}
-			return nil
+			return lanes.Wait()
 		}
 	}
 }
@@ -131,19 +121,19 @@ func (l *lane) next() (*card, *post) {
 	defer a.mu.Unlock()
 	var waiting []*card
 	for key, c := range a.cards {
-		if c.flow.channel != l.channel || !c.dirty {
+		if c.Asked != l.channel || !c.dirty {
 			continue
 		}
 		switch {
-		case c.ts == "" && c.open():
+		case c.TS == "" && c.open():
 			waiting = append(waiting, c)
-		case c.ts == "":
+		case c.TS == "":
 			if c.q != nil || c.gone { // it ended before it was posted
 				delete(a.cards, key)
 			}
 		default:
-			p := c.message(a.o.Sheet(c.q))
-			if p.digest() != c.shown && c.tries < updateTries {
+			p := c.post(a.o.Sheet(c.q))
+			if p.digest() != c.Shown && c.tries < updateTries {
 				return c, p
 			}
 			l.level(c)
@@ -154,13 +144,13 @@ func (l *lane) next() (*card, *post) {
 		return nil, nil
 	}
 	if l.thread == "" && len(waiting) > burst {
-		return nil, head(len(waiting), &waiting[0].flow)
+		return nil, head(len(waiting), waiting[0].flow)
 	}
 	c := slices.MinFunc(waiting, func(x, y *card) int {
-		return cmp.Or(x.q.GetCreated().AsTime().Compare(y.q.GetCreated().AsTime()), cmp.Compare(len(x.id), len(y.id)), cmp.Compare(x.id, y.id))
+		return cmp.Or(x.q.GetCreated().AsTime().Compare(y.q.GetCreated().AsTime()), cmp.Compare(len(x.ID), len(y.ID)), cmp.Compare(x.ID, y.ID))
 	})
-	c.thread = l.thread
-	return c, c.message(a.o.Sheet(c.q))
+	c.Thread = l.thread
+	return c, c.post(a.o.Sheet(c.q))
 }
 
 // level notes that Slack shows what there is to show of c, and forgets it when
@@ -187,21 +177,21 @@ func (l *lane) send(ctx context.Context, c *card, p *post) error {
 			l.thread = ts
 		}
 		return err
-	case c.ts == "":
+	case c.TS == "":
 		return l.post(ctx, c, p)
 	}
-	_, _, _, err := l.a.slack.UpdateMessageContext(ctx, c.channel, c.ts, p.options()...)
+	_, _, _, err := l.a.slack.UpdateMessageContext(ctx, c.Channel, c.TS, p.options()...)
 	switch code := codeOf(err); {
 	case code == "message_not_found" || code == "cant_update_message" || code == "edit_window_closed" || code == "thread_not_found":
 		// Somebody took it away, or it is past changing. What is open is asked anew.
-		return l.note(func() { c.ts, c.channel, c.shown, c.thread = "", "", "", "" })
+		return l.note(func() { c.TS, c.Channel, c.Shown, c.Thread = "", "", "", "" })
 	case err != nil:
 		if _, wait := limited(err); code != "" && !wait {
 			c.tries++ // of one message; those behind it wait
 		}
 		return l.refused(c, err)
 	}
-	return l.note(func() { c.shown, c.tries = p.digest(), 0 })
+	return l.note(func() { c.Shown, c.tries = p.digest(), 0 })
 }
 
 // post posts the message of c. Before that it is written down that this is tried:
@@ -213,8 +203,8 @@ func (l *lane) post(ctx context.Context, c *card, p *post) error {
 		return err
 	}
 	options := p.options()
-	if c.thread != "" {
-		options = append(options, api.MsgOptionTS(c.thread))
+	if c.Thread != "" {
+		options = append(options, api.MsgOptionTS(c.Thread))
 	}
 	channel, ts, err := a.slack.PostMessageContext(ctx, l.channel, options...)
 	if err != nil {
@@ -229,9 +219,9 @@ func (l *lane) post(ctx context.Context, c *card, p *post) error {
 		return l.refused(c, err)
 	}
 	err = l.note(func() {
-		c.channel, c.ts, c.shown, c.unsure = channel, ts, p.digest(), was
+		c.Channel, c.TS, c.Shown, c.unsure = channel, ts, p.digest(), was
 	})
-	a.o.Say("%s: asked in %s", display.Name(c.id), display.Name(l.channel))
+	a.o.Say("%s: asked in %s", display.Name(c.ID), display.Name(l.channel))
 	return err
 }
 
@@ -244,7 +234,7 @@ func (l *lane) refused(c *card, err error) error {
 		defer l.a.mu.Unlock()
 		if c.plain {
 			c.dirty = false // it would be refused again; it is answered in a terminal
-			return errors.Join(errors.New("Slack does not take the message of "+c.id+"; answer in a terminal: tgctl approvals show "+c.id), err)
+			return errors.Join(errors.New("Slack does not take the message of "+c.ID+"; answer in a terminal: tgctl approvals show "+c.ID), err)
 		}
 		c.plain = true
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -108,40 +109,41 @@ func (p *presses) event(ctx context.Context, client *socketmode.Client, e *socke
 		var envelope socketmode.Request
 		if json.Unmarshal(data.Message, &envelope) == nil && envelope.EnvelopeID != "" {
 			p.a.o.Say("Slack sent something that can't be read; it is passed over")
-			return p.acknowledge(ctx, client, envelope.EnvelopeID)
+			p.acknowledge(ctx, client, envelope.EnvelopeID)
 		}
 	case *socketmode.ErrorWriteFailed:
 		p.a.o.Say("acknowledge to Slack: %s; it sends that again", display.Text(data.Cause.Error()))
 	case api.InteractionCallback:
-		return p.press(ctx, client, e.Request.EnvelopeID, &data)
+		p.press(ctx, client, e.Request.EnvelopeID, &data)
 	default:
 		if e.Request != nil && e.Request.EnvelopeID != "" { // nothing that we asked to be sent
-			return p.acknowledge(ctx, client, e.Request.EnvelopeID)
+			p.acknowledge(ctx, client, e.Request.EnvelopeID)
 		}
 	}
 	return nil
 }
 
-// acknowledge tells Slack that an envelope has come. It is no error when ctx ends.
-func (p *presses) acknowledge(ctx context.Context, client *socketmode.Client, id string) error {
+// acknowledge tells Slack that an envelope has come.
+func (p *presses) acknowledge(ctx context.Context, client *socketmode.Client, id string) {
 	if err := client.AckCtx(ctx, id, nil); err != nil && ctx.Err() == nil {
 		p.a.o.Say("acknowledge to Slack: %s", display.Text(err.Error()))
 	}
-	return nil
 }
 
 // press works at one press and acknowledges it when that is done, so that Slack
 // sends it again should we be gone before; but not later than it wants. One that
 // comes again is acknowledged and no more.
-func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope string, pressed *api.InteractionCallback) error {
+func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope string, pressed *api.InteractionCallback) {
 	if !p.a.first(envelope) {
-		return p.acknowledge(ctx, client, envelope)
+		p.acknowledge(ctx, client, envelope)
+		return
 	}
 	select {
 	case p.room <- struct{}{}:
 	default:
 		p.a.o.Say("too many presses at once: one of %s is not worked at", display.Name(pressed.User.ID))
-		return p.acknowledge(ctx, client, envelope)
+		p.acknowledge(ctx, client, envelope)
+		return
 	}
 	done := make(chan struct{})
 	p.work.Go(func() {
@@ -152,41 +154,25 @@ func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope
 		p.a.pressed(ctx, pressed)
 	})
 	p.work.Go(func() {
-		timer := time.NewTimer(ackAfter)
-		defer timer.Stop()
 		select {
 		case <-done:
-		case <-timer.C:
+		case <-time.After(ackAfter):
 		}
-		_ = p.acknowledge(ctx, client, envelope) // always nil
+		p.acknowledge(ctx, client, envelope)
 	})
-	return nil
 }
 
 // envelopesMost is how many envelopes are remembered, to know one that comes again.
 const envelopesMost = 4096
 
-// envelopes are the ids of those that came last.
-type envelopes struct {
-	ids   map[string]bool
-	order []string
-}
-
 // first reports whether an envelope comes for the first time.
 func (a *app) first(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := &a.seen
-	if s.ids[id] {
+	if slices.Contains(a.seen, id) {
 		return false
 	}
-	if s.ids == nil {
-		s.ids = map[string]bool{}
-	}
-	s.ids[id] = true
-	if s.order = append(s.order, id); len(s.order) > envelopesMost {
-		delete(s.ids, s.order[0])
-		s.order = s.order[1:]
-	}
+	a.seen = append(a.seen, id)
+	a.seen = a.seen[max(0, len(a.seen)-envelopesMost):]
 	return true
 }

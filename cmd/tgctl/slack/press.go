@@ -11,6 +11,7 @@ import (
 	api "github.com/slack-go/slack"
 
 	"github.com/thoughtgate/thoughtgated/client"
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
@@ -44,7 +45,7 @@ func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 		}
 		return
 	}
-	id := display.Name(ans.c.id)
+	id := display.Name(ans.c.ID)
 	yes := ans.answer == pb.Answer_ANSWER_APPROVE
 	switch {
 	case ans.unasked != nil:
@@ -102,15 +103,15 @@ func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, d
 	switch {
 	case c == nil:
 		return nil, a.stale(ctx, channel, ts, value)
-	case value != c.id+" "+c.subject:
+	case value != c.key():
 		return nil, "its button is not that of the question in the message"
 	}
 	ans.c = *c
-	flow, ok, err := a.flow(ctx, c.flow.name)
+	flow, ok, err := a.flow(ctx, c.Workflow)
 	if ok {
 		ans.c.flow = flow
 	}
-	ans.approver, ans.unasked = ok && slices.Contains(flow.approvers, ans.user), err
+	ans.approver, ans.unasked = ok && slices.Contains(flow.GetSlack().GetApprovers(), ans.user), err
 	return ans, ""
 }
 
@@ -148,10 +149,10 @@ func (a *app) look(channel, ts, value string) (found *card, underway bool, noted
 	defer a.mu.Unlock()
 	for _, c := range a.cards {
 		switch {
-		case c.ts != "" && c.channel == channel && c.ts == ts:
+		case c.TS != "" && c.Channel == channel && c.TS == ts:
 			copied := *c
 			return &copied, false, a.noted
-		case c.ts == "" && c.unsure && c.id+" "+c.subject == value:
+		case c.TS == "" && c.unsure && c.key() == value:
 			underway = true
 		}
 	}
@@ -161,16 +162,18 @@ func (a *app) look(channel, ts, value string) (found *card, underway bool, noted
 // stale says why nothing comes of a press on a message that is not remembered: it is
 // that of a question which has ended, and is brought up to date then, or none of ours.
 func (a *app) stale(ctx context.Context, channel, ts, value string) display.Safe {
-	id, subject, _ := strings.Cut(value, " ")
+	id, _, _ := strings.Cut(value, " ")
 	q, err := a.o.Gate.GetApproval(ctx, id)
-	if err != nil || hex.EncodeToString(q.GetSubject()) != subject || q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN {
+	if err != nil || keyOf(q) != value || isOpen(q) {
 		return "its message is none that is remembered here"
 	}
 	if flow, ok, err := a.flow(ctx, q.GetWorkflow()); err == nil && ok {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.cards[id+" "+ts] = &card{id: id, subject: subject, flow: flow, q: q, channel: channel, ts: ts, dirty: true}
-		a.lane(flow.channel).rouse()
+		c := newCard(q, flow)
+		c.Channel, c.TS, c.dirty = channel, ts, true
+		a.cards[value+" "+ts] = c
+		a.lane(c.Asked).rouse()
 	}
 	return "it came too late, " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
 }
@@ -185,10 +188,10 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 	input.Multiline, input.MaxLength = true, reasonMost
 	block := api.NewInputBlock(reasonID, plain("Reason, told to the agent"), nil, input)
 	block.Optional = true
-	id := display.Name(ans.c.id)
+	id := display.Name(ans.c.ID)
 	_, err := a.slack.OpenViewContext(ctx, ans.trigger, api.ModalViewRequest{
 		Type: api.VTModal, CallbackID: denyView, Title: plain("Deny " + escaped(id, 16)), Submit: plain("Deny"), Close: plain("Back"),
-		PrivateMetadata: strings.Join([]string{ans.c.channel, ans.c.ts, ans.c.id, ans.c.subject}, " "),
+		PrivateMetadata: strings.Join([]string{ans.c.Channel, ans.c.TS, ans.c.ID, ans.c.Subject}, " "),
 		Blocks:          api.Blocks{BlockSet: []api.Block{block}},
 	})
 	if err != nil {
@@ -200,33 +203,41 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 // decide has the daemon decide what was pressed, and tells who pressed it if nothing
 // came of it.
 func (a *app) decide(ctx context.Context, ans *answer) {
-	id := display.Name(ans.c.id)
-	subject, err := hex.DecodeString(ans.c.subject)
+	id := display.Name(ans.c.ID)
+	subject, err := hex.DecodeString(ans.c.Subject)
 	if err != nil {
 		return // it was made by us
 	}
-	done, err := a.o.Gate.Decide(ctx, &pb.Decision{
-		Id: ans.c.id, Subject: subject, Answer: ans.answer, Note: ans.note, Surface: surface, Approver: ans.user,
+	done, err := inbox.Decide(ctx, a.o.Gate, &pb.Decision{
+		Id: ans.c.ID, Subject: subject, Answer: ans.answer, Note: ans.note, Surface: surface, Approver: ans.user,
 	})
+	q := done.GetApproval()
+	if q != nil {
+		_ = a.told(ctx, q) // it is known, so nothing is asked of the daemon
+	}
 	switch {
 	case err == nil:
-		a.o.Say("%s: %s by %s", id, strings.ToLower(stateWord(done.GetApproval())), display.Name(ans.user))
-		_ = a.told(ctx, done.GetApproval()) // it is known, so nothing is asked of the daemon
-		return
+		a.o.Say("%s: %s by %s", id, strings.ToLower(stateWord(q)), display.Name(ans.user))
 	case errors.Is(err, client.ErrDecided):
-		a.late(ctx, ans)
-		return
+		text := "That came too late: " + code(id, 40) + " has ended."
+		if q != nil {
+			ended := card{q: q}
+			text += "\n" + ended.ended()
+		}
+		a.o.Say("%s: the answer of %s came too late", id, display.Name(ans.user))
+		a.reply(ctx, ans, text)
+	default:
+		a.unanswered(ctx, ans, err)
 	}
-	a.unanswered(ctx, ans, err)
 }
 
 // unanswered tells somebody why what was pressed does not count.
 func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
-	id := display.Name(ans.c.id)
+	id := display.Name(ans.c.ID)
 	a.o.Say("%s: the answer of %s does not count: %s", id, display.Name(ans.user), display.Text(err.Error()))
 	switch {
 	case errors.Is(err, client.ErrForbidden) && !ans.approver:
-		a.reply(ctx, ans, "You are none of those who answer what "+code(display.Name(ans.c.flow.name), 80)+" asks, so nothing came of that. It is written down.")
+		a.reply(ctx, ans, "You are none of those who answer what "+code(display.Name(ans.c.Workflow), 80)+" asks, so nothing came of that. It is written down.")
 	case errors.Is(err, client.ErrNotRunning):
 		a.reply(ctx, ans, "ThoughtGate is not running at the moment, so nothing came of that. "+code(id, 40)+" is still open; press again in a while.")
 	default:
@@ -234,19 +245,7 @@ func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
 	}
 }
 
-// late tells somebody that the question had ended, and brings its message up to date.
-func (a *app) late(ctx context.Context, ans *answer) {
-	text := "That came too late: " + code(display.Name(ans.c.id), 40) + " has ended."
-	if q, err := a.o.Gate.GetApproval(ctx, ans.c.id); err == nil {
-		_ = a.told(ctx, q) // it is known, so nothing is asked of the daemon
-		ended := card{q: q}
-		text += "\n" + ended.ended()
-	}
-	a.o.Say("%s: the answer of %s came too late", display.Name(ans.c.id), display.Name(ans.user))
-	a.reply(ctx, ans, text)
-}
-
 // reply tells who pressed a button, and nobody else.
 func (a *app) reply(ctx context.Context, ans *answer, text string) {
-	a.whisper(ctx, ans.c.channel, ans.c.thread, ans.user, text)
+	a.whisper(ctx, ans.c.Channel, ans.c.Thread, ans.user, text)
 }

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,24 +40,19 @@ type post struct {
 
 // digest tells whether two messages are the same.
 func (p *post) digest() string {
-	text, err := json.Marshal(p.blocks)
-	if err != nil {
-		return "" // blocks of our own making are JSON
-	}
+	text, _ := json.Marshal(p.blocks) // blocks of our own making are JSON
 	sum := sha256.Sum256(append(text, p.text...))
 	return hex.EncodeToString(sum[:16])
 }
 
-// message lays out a card: the question with its buttons while it is open, and
+// post lays out a card: the question with its buttons while it is open, and
 // what became of it afterwards.
-func (c *card) message(sheet Sheet) *post {
-	id := display.Name(c.id)
+func (c *card) post(sheet Sheet) *post {
+	id := display.Name(c.ID)
 	p := &post{text: "ThoughtGate asks " + escaped(id, 40) + ": " + escaped(sheet.Call, callMost)}
 	p.add(api.NewHeaderBlock(api.NewTextBlockObject(api.PlainTextType, "Question "+escaped(id, headerMost-20), false, false)))
-	if c.open() && c.thread == "" {
-		if who := mentions(c.flow.mention); who != "" && units(who) < textMost {
-			p.add(section(who))
-		}
+	if c.open() && c.Thread == "" {
+		p.mention(c.flow)
 	}
 	rows := []string{code(sheet.Call, callMost)}
 	used, cut := units(rows[0]), wasCut(rows[0])
@@ -74,7 +70,7 @@ func (c *card) message(sheet Sheet) *post {
 	if cut = cut || used > rowsMost; cut {
 		rows = append(rows, "_Not all is shown here:_ "+code("tgctl approvals show "+id, 100))
 	}
-	rows = append(rows, "*digest:* "+code(display.Safe(c.subject), 80))
+	rows = append(rows, "*digest:* "+code(display.Safe(c.Subject), 80))
 	p.add(section(strings.Join(rows, "\n")))
 	if c.open() {
 		cut = c.values(p, sheet.Values) || cut
@@ -88,6 +84,13 @@ func (c *card) message(sheet Sheet) *post {
 // wasCut reports whether the code span at the end of line was cut.
 func wasCut(line string) bool { return strings.HasSuffix(line, ellipsis+"`") }
 
+// mention adds who is told of what a workflow asks.
+func (p *post) mention(w *pb.PolicyWorkflow) {
+	if who := mentions(w.GetSlack().GetMention()); who != "" && units(who) < textMost {
+		p.add(section(who))
+	}
+}
+
 func (p *post) add(b api.Block) { p.blocks = append(p.blocks, b) }
 
 // section is a block of text in which nothing is linked that was not meant to be.
@@ -100,21 +103,23 @@ func (c *card) values(p *post, raw []byte) bool {
 	if len(raw) == 0 {
 		return false
 	}
-	show := code("tgctl approvals show "+display.Name(c.id), 100)
-	size := string(display.Count(len(raw))) + " bytes"
-	if n := c.q.GetArgumentsBytes(); n > 0 {
-		p.add(section("*values,* " + string(display.Count(int(min(n, math.MaxInt32)))) + " bytes: they could not be read here. See them in a terminal: " + show))
-		return true
+	show, size, hidden := code("tgctl approvals show "+display.Name(c.ID), 100), len(raw), ""
+	switch n := c.q.GetArgumentsBytes(); {
+	case n > 0:
+		size, hidden = int(min(n, math.MaxInt32)), "they could not be read here"
+	case c.plain:
+		hidden = "Slack did not take them"
 	}
-	if c.plain { // Slack would not take them
-		p.add(section("*values,* " + size + ": Slack did not take them. See them in a terminal: " + show))
+	head := "*values,* " + string(display.Count(size)) + " bytes:"
+	if hidden != "" {
+		p.add(section(head + " " + hidden + ". See them in a terminal: " + show))
 		return true
 	}
 	var lines []display.Safe
 	for line := range strings.SplitSeq(string(display.JSON(raw, valuesColumns)), "\n") {
 		lines = append(lines, display.Safe(line))
 	}
-	p.add(section("*values,* " + size + ":"))
+	p.add(section(head))
 	texts, left := fences(lines, valuesMost, valuesTexts)
 	for _, text := range texts {
 		p.add(section(text))
@@ -128,7 +133,7 @@ func (c *card) values(p *post, raw []byte) bool {
 // ask adds until when the question is open, and the buttons. cut says that not all
 // of it is shown.
 func (c *card) ask(p *post, sheet Sheet, cut bool) {
-	id := display.Name(c.id)
+	id := display.Name(c.ID)
 	lines := []string{"Open until " + moment(c.q.GetExpires().AsTime()) + "."}
 	approvable := c.approvable()
 	switch {
@@ -141,10 +146,9 @@ func (c *card) ask(p *post, sheet Sheet, cut bool) {
 		lines = append(lines, "It may stand here twice: the first time nobody heard whether it was posted.")
 	}
 	p.add(section(strings.Join(lines, "\n")))
-	value := c.id + " " + c.subject
 	var buttons []api.BlockElement
 	if approvable {
-		yes := api.NewButtonBlockElement(pressApprove, value, plain("Approve"))
+		yes := api.NewButtonBlockElement(pressApprove, c.key(), plain("Approve"))
 		yes.Style = api.StylePrimary
 		sure := code(sheet.Call, confirmMost-120) + " goes through, once, exactly as it was asked."
 		if cut {
@@ -154,7 +158,7 @@ func (c *card) ask(p *post, sheet Sheet, cut bool) {
 			api.NewTextBlockObject(api.MarkdownType, sure, false, true), plain("Approve"), plain("Back"))
 		buttons = append(buttons, yes)
 	}
-	no := api.NewButtonBlockElement(pressDeny, value, plain("Deny"))
+	no := api.NewButtonBlockElement(pressDeny, c.key(), plain("Deny"))
 	no.Style = api.StyleDanger
 	p.add(api.NewActionBlock(answerBlock, append(buttons, no)...))
 }
@@ -186,47 +190,38 @@ func (c *card) ended() string {
 
 // by says who answered, from where and when.
 func (c *card) by() string {
-	q := c.q
-	var b strings.Builder
+	q, by := c.q, ""
 	switch {
 	case q.GetApprover() != "" && isID(q.GetApprover(), "UW"):
-		b.WriteString(" by <@" + q.GetApprover() + "> on Slack")
+		by = " by <@" + q.GetApprover() + "> on Slack"
 	case q.GetDecider() != "":
-		b.WriteString(" by " + code(display.Text(q.GetDecider()), 300))
+		by = " by " + code(display.Text(q.GetDecider()), 300)
 		if q.GetSurface() != "" {
-			b.WriteString(" (" + code(display.Name(q.GetSurface()), 60) + ")")
+			by += " (" + code(display.Name(q.GetSurface()), 60) + ")"
 		}
 	}
 	if q.GetDecided() != nil {
-		b.WriteString(", " + moment(q.GetDecided().AsTime()))
+		by += ", " + moment(q.GetDecided().AsTime())
 	}
-	return b.String()
+	return by
 }
 
 // stateWord names how a question stands.
-func stateWord(q *pb.Approval) string {
-	switch q.GetState() {
-	case pb.ApprovalState_APPROVAL_STATE_OPEN:
-		return "Open"
-	case pb.ApprovalState_APPROVAL_STATE_APPROVED:
-		return "Approved"
-	case pb.ApprovalState_APPROVAL_STATE_REJECTED:
-		return "Denied"
-	case pb.ApprovalState_APPROVAL_STATE_EXPIRED:
-		return "Expired"
-	case pb.ApprovalState_APPROVAL_STATE_WITHDRAWN:
-		return "Withdrawn"
-	}
-	return "Ended"
+func stateWord(q *pb.Approval) string { return cmp.Or(stateWords[q.GetState()], "Ended") }
+
+var stateWords = map[pb.ApprovalState]string{
+	pb.ApprovalState_APPROVAL_STATE_OPEN:      "Open",
+	pb.ApprovalState_APPROVAL_STATE_APPROVED:  "Approved",
+	pb.ApprovalState_APPROVAL_STATE_REJECTED:  "Denied",
+	pb.ApprovalState_APPROVAL_STATE_EXPIRED:   "Expired",
+	pb.ApprovalState_APPROVAL_STATE_WITHDRAWN: "Withdrawn",
 }
 
 // head is the message that a burst of questions hangs below.
-func head(count int, flow *workflow) *post {
+func head(count int, flow *pb.PolicyWorkflow) *post {
 	text := string(display.Count(count)) + " questions at once. They follow in this thread, one after the other."
 	p := &post{text: "ThoughtGate asks " + text}
-	if who := mentions(flow.mention); who != "" && units(who) < textMost {
-		p.add(section(who))
-	}
+	p.mention(flow)
 	p.add(section("*" + text + "*\nAll of them are listed by " + code("tgctl approvals", 40) + "; `tgctl approvals deny --all-from SERVER` refuses what waits from one server."))
 	return p
 }

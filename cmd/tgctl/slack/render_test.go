@@ -1,7 +1,6 @@
 package slack
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"flag"
 	"math/rand/v2"
@@ -20,8 +19,10 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // laid is a card of q, as ops asks it.
 func laid(q *pb.Approval) *card {
-	flow := workflow{name: "ops", channel: "ops", mention: []string{"here", "S0OPS", "U0ANN"}, approvers: []string{"U0ANN"}, surface: []string{"slack"}}
-	return &card{id: q.GetId(), subject: hex.EncodeToString(q.GetSubject()), flow: flow, q: q}
+	flow := &pb.PolicyWorkflow{Name: "ops", Surfaces: []string{"slack"}, Slack: &pb.SlackDestination{
+		Channel: "ops", Mention: []string{"here", "S0OPS", "U0ANN"}, Approvers: []string{"U0ANN"},
+	}}
+	return newCard(q, flow)
 }
 
 func readable(t *testing.T, p *post) string {
@@ -56,10 +57,10 @@ func TestMessages(t *testing.T) {
 				c.q.Facts = append(c.q.Facts, "secret: "+strings.Repeat("x", 300))
 			}
 		}},
-		{"presence", func(c *card) { c.flow.presence = true }},
+		{"presence", func(c *card) { c.flow.Require = levelPresence }},
 		{"presence-by-risk", func(c *card) { c.q.Level = "presence" }},
-		{"no-yes", func(c *card) { c.flow.surface = []string{"terminal"} }},
-		{"thread", func(c *card) { c.thread = "1.2" }},
+		{"no-yes", func(c *card) { c.flow.Surfaces = []string{"terminal"} }},
+		{"thread", func(c *card) { c.Thread = "1.2" }},
 		{"unsure", func(c *card) { c.unsure = true }},
 		{"plain", func(c *card) { c.plain = true }},
 		{"approved", func(c *card) {
@@ -80,12 +81,12 @@ func TestMessages(t *testing.T) {
 			if test.change != nil {
 				test.change(c)
 			}
-			p := c.message(sheet(c.q))
+			p := c.post(sheet(c.q))
 			golden(t, test.name+".json", readable(t, p))
 			within(t, p)
 		})
 	}
-	golden(t, "burst.json", readable(t, head(23, &laid(asked("A-17")).flow)))
+	golden(t, "burst.json", readable(t, head(23, laid(asked("A-17")).flow)))
 }
 
 // within holds a message to Slack's limits, and to the rule that nothing in it is
@@ -206,7 +207,7 @@ func TestAnyMessageKeepsToTheLimits(t *testing.T) {
 		if r.IntN(4) == 0 {
 			q.State, q.Decider, q.Surface = rejected, hostileText(r, 10), hostileText(r, 5)
 		}
-		within(t, c.message(sheet(q)))
+		within(t, c.post(sheet(q)))
 		if t.Failed() {
 			t.Fatalf("of %q", q.String())
 		}

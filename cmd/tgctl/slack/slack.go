@@ -16,25 +16,20 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"slices"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/thoughtgate/thoughtgated/client/inbox"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
-
-// Gate is what of the daemon is used. A *client.Client is one.
-type Gate interface {
-	PolicySet(ctx context.Context) (*pb.PolicySet, error)
-	GetApproval(ctx context.Context, id string) (*pb.Approval, error)
-	WatchApprovals(ctx context.Context) iter.Seq2[*pb.ApprovalEvent, error]
-	Decide(ctx context.Context, d *pb.Decision) (*pb.Decided, error)
-}
 
 // Sheet is what a person judges a question by.
 type Sheet struct {
@@ -48,7 +43,7 @@ type Row struct{ Label, Text display.Safe }
 
 // Options say with what to work. All but Every are needed.
 type Options struct {
-	Gate   Gate
+	Gate   inbox.Daemon
 	Getenv func(string) string
 	State  string                        // absolute path of a folder of our own; made with mode 0700
 	Sheet  func(*pb.Approval) Sheet      // lays out a question; safe for concurrent use
@@ -73,35 +68,21 @@ const surface = "slack"
 // asks on Slack, a token that is missing or not accepted, a second process that asks
 // with the same one.
 func Run(ctx context.Context, o Options) error {
-	if o.Every <= 0 {
-		o.Every = time.Second
-	}
+	o.Every = cmp.Or(o.Every, time.Second)
 	apps, err := signInAll(ctx, &o)
+	for _, a := range apps {
+		defer a.memory.close()
+	}
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	var work sync.WaitGroup
-	failed := make(chan error, 4*len(apps))
+	work, ctx := errgroup.WithContext(ctx)
 	for _, a := range apps {
-		defer a.memory.close()
-		for _, part := range []func(context.Context) error{a.follow, a.reconcile, a.listen, a.deliver} {
-			work.Go(func() {
-				if err := part(ctx); err != nil {
-					failed <- err
-					stop()
-				}
-			})
+		for _, part := range []func(context.Context) error{a.follow, a.listen, a.deliver} {
+			work.Go(func() error { return part(ctx) })
 		}
 	}
-	work.Wait()
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return work.Wait()
 }
 
 var errNoWorkflow = &Problem{
@@ -109,21 +90,12 @@ var errNoWorkflow = &Problem{
 	Hint: "Give one `destination: {type: slack, ...}` in thoughtgate.yaml, then: tgctl daemon reload",
 }
 
-// signInAll signs in to every Slack app that a workflow in force names.
+// signInAll signs in to every Slack app that a workflow in force names. The caller
+// closes their memories, also beside an error.
 func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
-	defer func() {
-		if err != nil {
-			for _, a := range apps {
-				a.memory.close()
-			}
-		}
-	}()
-	flows, err := workflows(ctx, o.Gate)
+	flows, err := anyWorkflows(ctx, o.Gate)
 	if err != nil {
 		return nil, err
-	}
-	if len(flows) == 0 {
-		return nil, errNoWorkflow
 	}
 	for _, n := range tokenNames(flows) {
 		a, err := signIn(ctx, o, n)
@@ -141,46 +113,44 @@ func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
 	return apps, nil
 }
 
-// workflow is one that asks on Slack.
-type workflow struct {
-	name, channel               string
-	tokens                      names
-	mention, approvers, surface []string
-	presence                    bool
-}
-
 // names are those of the two tokens of a Slack app.
 type names struct{ bot, app string }
 
-// approvable reports whether the workflow takes a yes from Slack.
-func (w *workflow) approvable() bool {
-	return len(w.surface) == 0 || slices.Contains(w.surface, surface)
+// tokensOf are the names that a workflow gives.
+func tokensOf(w *pb.PolicyWorkflow) names {
+	return names{w.GetSlack().GetBotToken(), w.GetSlack().GetAppToken()}
 }
 
-// workflows reads those of the configuration in force that ask on Slack.
-func workflows(ctx context.Context, g Gate) (map[string]workflow, error) {
-	set, err := g.PolicySet(ctx)
+// takesYes reports whether a workflow takes a yes from Slack.
+func takesYes(w *pb.PolicyWorkflow) bool {
+	return len(w.GetSurfaces()) == 0 || slices.Contains(w.GetSurfaces(), surface)
+}
+
+// workflows reads those of the configuration in force that ask on Slack, by name.
+func workflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkflow, error) {
+	flows, err := inbox.Workflows(ctx, g)
 	if err != nil {
 		return nil, fmt.Errorf("read which workflows ask on Slack: %w", err)
 	}
-	flows := map[string]workflow{}
-	for _, w := range set.GetDetail().GetWorkflows() {
-		if s := w.GetSlack(); s != nil {
-			flows[w.GetName()] = workflow{
-				name: w.GetName(), channel: s.GetChannel(), tokens: names{s.GetBotToken(), s.GetAppToken()}, mention: s.GetMention(),
-				approvers: s.GetApprovers(), surface: w.GetSurfaces(), presence: w.GetRequire() == "presence",
-			}
-		}
-	}
+	maps.DeleteFunc(flows, func(_ string, w *pb.PolicyWorkflow) bool { return w.GetSlack() == nil })
 	return flows, nil
 }
 
+// anyWorkflows is workflows, of which there must be one.
+func anyWorkflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkflow, error) {
+	flows, err := workflows(ctx, g)
+	if err == nil && len(flows) == 0 {
+		err = errNoWorkflow
+	}
+	return flows, err
+}
+
 // tokenNames lists the pairs of names in flows, each once, in a fixed order.
-func tokenNames(flows map[string]workflow) []names {
+func tokenNames(flows map[string]*pb.PolicyWorkflow) []names {
 	var all []names
 	for _, w := range flows {
-		if !slices.Contains(all, w.tokens) {
-			all = append(all, w.tokens)
+		if n := tokensOf(w); !slices.Contains(all, n) {
+			all = append(all, n)
 		}
 	}
 	slices.SortFunc(all, func(a, b names) int { return slices.Compare([]string{a.bot, a.app}, []string{b.bot, b.app}) })
