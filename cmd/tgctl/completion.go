@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 
 	"github.com/spf13/cobra"
 )
@@ -15,26 +18,23 @@ the ids of open questions.`,
 		Example: `  $ tgctl completion bash > ~/.local/share/bash-completion/completions/tgctl
   $ tgctl completion zsh > "${fpath[1]}/_tgctl"
   $ tgctl completion fish > ~/.config/fish/completions/tgctl.fish`,
-		ValidArgs: []string{"bash", "zsh", "fish"},
+		ValidArgs: slices.Sorted(maps.Keys(completions)),
 		Args: func(_ *cobra.Command, args []string) error {
 			if err := exactly("the name of a shell")(nil, args); err != nil {
 				return err
 			}
-			switch args[0] {
-			case "bash", "zsh", "fish":
-				return nil
+			if completions[args[0]] == nil {
+				return fmt.Errorf("there is no completion for %q, only for bash, zsh and fish", args[0])
 			}
-			return fmt.Errorf("there is no completion for %q, only for bash, zsh and fish", args[0])
+			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch root := cmd.Root(); args[0] {
-			case "bash":
-				return root.GenBashCompletionV2(a.out, true)
-			case "zsh":
-				return root.GenZshCompletion(a.out)
-			default:
-				return root.GenFishCompletion(a.out, true)
-			}
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return completions[args[0]](cmd.Root(), a.out) },
 	}
+}
+
+// completions write the script of a shell.
+var completions = map[string]func(root *cobra.Command, w io.Writer) error{
+	"bash": func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
+	"zsh":  (*cobra.Command).GenZshCompletion,
+	"fish": func(root *cobra.Command, w io.Writer) error { return root.GenFishCompletion(w, true) },
 }

@@ -170,36 +170,21 @@ func relatedPages(cmd *cobra.Command) []string {
 
 // manSurroundings says what holds for all commands.
 func manSurroundings(p *roff) {
-	p.section("EXIT STATUS")
-	for _, exit := range []struct {
-		code    int
-		meaning string
-	}{
-		{exitOK, "Done."},
-		{exitFailed, "It failed; the reason is on standard error."},
-		{exitUsage, "The command line cannot be understood."},
-		{exitNotRunning, "No daemon runs, and none was started."},
-		{exitCheck, "A check says no."},
-	} {
-		p.item(roffBold(strconv.Itoa(exit.code)), exit.meaning)
-	}
+	p.list("EXIT STATUS", roffBold,
+		strconv.Itoa(exitOK), "Done.",
+		strconv.Itoa(exitFailed), "It failed; the reason is on standard error.",
+		strconv.Itoa(exitUsage), "The command line cannot be understood.",
+		strconv.Itoa(exitNotRunning), "No daemon runs, and none was started.",
+		strconv.Itoa(exitCheck), "A check says no.")
 	p.WriteString(".PP\n")
 	p.line(roffBold("tgctl wrap") + " exits as the agent did.")
-	p.section("ENVIRONMENT")
-	for _, variable := range []struct{ name, meaning string }{
-		{"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Where ThoughtGate's folders lie; see FILES."},
-		{"THOUGHTGATE_CONTROL", "The daemon's control socket, where it is not in its folder."},
-		{"COLUMNS", "How wide tables may be, else as the terminal is."},
-		{"VISUAL, EDITOR", "What approvals approve --edit starts."},
-	} {
-		p.item(roffBold(variable.name), variable.meaning)
-	}
-	p.section("FILES")
-	for _, file := range []struct{ path, meaning string }{
-		{"~/.config/thoughtgate/", "The configuration, thoughtgate.yaml, and the Cedar policies that it names."},
-		{"~/.local/state/thoughtgate/", "The audit log, and what is remembered: questions, grants, tools, servers."},
-		{"$XDG_RUNTIME_DIR/thoughtgate/", "The sockets: control.sock is yours, shim.sock is what agents are given."},
-	} {
-		p.item(roffSlant(file.path), file.meaning)
-	}
+	p.list("ENVIRONMENT", roffBold,
+		"XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR", "Where ThoughtGate's folders lie; see FILES.",
+		"THOUGHTGATE_CONTROL", "The daemon's control socket, where it is not in its folder.",
+		"COLUMNS", "How wide tables may be, else as the terminal is.",
+		"VISUAL, EDITOR", "What approvals approve --edit starts.")
+	p.list("FILES", roffSlant,
+		"~/.config/thoughtgate/", "The configuration, thoughtgate.yaml, and the Cedar policies that it names.",
+		"~/.local/state/thoughtgate/", "The audit log, and what is remembered: questions, grants, tools, servers.",
+		"$XDG_RUNTIME_DIR/thoughtgate/", "The sockets: control.sock is yours, shim.sock is what agents are given.")
 }

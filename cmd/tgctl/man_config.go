@@ -88,10 +88,10 @@ func configPage(schema []byte, date string) (string, error) {
 	p.keys("", &root)
 	p.section("EXAMPLES")
 	p.asItStands(strings.Split(configExample, "\n"))
-	p.section("FILES")
-	p.item(roffSlant("~/.config/thoughtgate/thoughtgate.yaml"), "The configuration. $XDG_CONFIG_HOME is honoured; $THOUGHTGATE_CONFIG names another file.")
-	p.item(roffSlant("~/.config/thoughtgate/policies/*.cedar"), "Cedar policies, unless cedar.policies says otherwise.")
-	p.item(roffSlant(".thoughtgate.yaml"), "A file of the same form in a project, which can only tighten.")
+	p.list("FILES", roffSlant,
+		"~/.config/thoughtgate/thoughtgate.yaml", "The configuration. $XDG_CONFIG_HOME is honoured; $THOUGHTGATE_CONFIG names another file.",
+		"~/.config/thoughtgate/policies/*.cedar", "Cedar policies, unless cedar.policies says otherwise.",
+		".thoughtgate.yaml", "A file of the same form in a project, which can only tighten.")
 	p.seeAlso([]string{"tgctl-policy(1)", "tgctl-policy-check(1)", "tgctl-policy-explain(1)", "thoughtgated(8)"})
 	return p.String(), nil
 }

@@ -45,6 +45,14 @@ func (p *roff) item(head, meaning string) {
 	p.line(roffPlain(meaning))
 }
 
+// list adds a section of entries: in turn a head, which style escapes, and what it means.
+func (p *roff) list(title string, style func(string) string, entries ...string) {
+	p.section(title)
+	for i := 0; i < len(entries); i += 2 {
+		p.item(style(entries[i]), entries[i+1])
+	}
+}
+
 // prose adds paragraphs as help texts have them: parted by empty lines, filled,
 // but as they stand where lines are indented.
 func (p *roff) prose(text string) {

@@ -68,50 +68,28 @@ func readText(path string, line, limit int) (string, error) {
 		return "", errors.Join(plain(err), errors.New("it is no regular file"))
 	}
 	in := bufio.NewReaderSize(f, 64<<10)
-	for n := 1; n < line; n++ {
-		if err := skipLine(in); err == io.EOF {
-			return "", nil
-		} else if err != nil {
+	var text []byte
+	for n, first := 1, max(line, 1); limit < 0 || n < first+limit; {
+		piece, err := in.ReadSlice('\n')
+		if n >= first {
+			text = append(text, piece...)
+		}
+		if len(text) > mostText {
+			return "", fmt.Errorf("it is longer than %d bytes; ask for fewer lines", mostText)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			n++
+		} else if !errors.Is(err, bufio.ErrBufferFull) {
 			return "", plain(err)
 		}
-	}
-	text, err := takeLines(in, limit)
-	if err != nil {
-		return "", err
 	}
 	if !utf8.Valid(text) {
 		return "", errors.New("it is not UTF-8 text")
 	}
 	return string(text), nil
-}
-
-func skipLine(in *bufio.Reader) error {
-	for {
-		if _, err := in.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
-	}
-}
-
-// takeLines reads limit lines, all below 0.
-func takeLines(in *bufio.Reader, limit int) ([]byte, error) {
-	var text []byte
-	for n := 0; limit < 0 || n < limit; {
-		piece, err := in.ReadSlice('\n')
-		text = append(text, piece...)
-		if len(text) > mostText {
-			return nil, fmt.Errorf("it is longer than %d bytes; ask for fewer lines", mostText)
-		}
-		switch {
-		case err == nil:
-			n++
-		case err == io.EOF:
-			return text, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, plain(err)
-		}
-	}
-	return text, nil
 }
 
 // writeFile answers fs/write_text_file.
@@ -132,7 +110,7 @@ func (o *run) writeFile(_ context.Context, p *permitted) ([]byte, string, error)
 // writeText puts a file in the place of another as a whole, with the same mode.
 // What a link leads to is written, and the link stays. Folders that are not there
 // are made.
-func writeText(path string, content []byte) (err error) {
+func writeText(path string, content []byte) error {
 	real, err := target(path)
 	if err != nil {
 		return err
@@ -158,11 +136,6 @@ func writeText(path string, content []byte) (err error) {
 	if err != nil {
 		return plain(err)
 	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
 	_, err = f.Write(content)
 	if err == nil && mode != 0 {
 		err = f.Chmod(mode)
@@ -170,13 +143,13 @@ func writeText(path string, content []byte) (err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), real)
 	}
 	if err != nil {
-		return plain(err)
+		_ = os.Remove(f.Name())
 	}
-	return plain(os.Rename(f.Name(), real))
+	return plain(err)
 }
 
 // target is what a path leads to, whether or not there is a file.

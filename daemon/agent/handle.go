@@ -16,17 +16,21 @@ const (
 	codeNotFound = -32002 // of the Agent Client Protocol: what is asked for is not there
 )
 
+// handler answers a request that was let through; heard is what its result tells the
+// agent.
+type handler func(o *run, ctx context.Context, p *permitted) (result []byte, heard string, err error)
+
 // serving are the requests that an agent may make of its host. Each is judged by its
 // method as the name of a tool, but for a permission, which is judged by what it is
 // for.
-var serving = map[string]func(o *run, ctx context.Context, p *permitted) (result []byte, heard string, err error){
+var serving = map[string]handler{
 	"fs/read_text_file":      (*run).readFile,
 	"fs/write_text_file":     (*run).writeFile,
 	"terminal/create":        (*run).createTerminal,
-	"terminal/output":        (*run).terminalOutput,
-	"terminal/wait_for_exit": (*run).waitForTerminal,
-	"terminal/kill":          (*run).killTerminal,
-	"terminal/release":       (*run).releaseTerminal,
+	"terminal/output":        onTerminal((*run).terminalOutput),
+	"terminal/wait_for_exit": onTerminal((*run).waitForTerminal),
+	"terminal/kill":          onTerminal((*run).killTerminal),
+	"terminal/release":       onTerminal((*run).releaseTerminal),
 }
 
 // handle answers a request of the agent.

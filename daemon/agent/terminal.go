@@ -36,6 +36,7 @@ type terminals struct {
 
 // terminal is one command, with pipes and no terminal in truth.
 type terminal struct {
+	id      string
 	child   *child.Child
 	output  output
 	reading atomic.Int32  // streams that have not ended
@@ -102,30 +103,33 @@ func (ts *terminals) start(spec child.Spec, most int) (string, error) {
 		return "", err
 	}
 	_ = c.Stdin().Close() // nobody types
-	t := &terminal{child: c, output: output{most: most}, read: make(chan struct{})}
+	ts.last++
+	t := &terminal{id: fmt.Sprintf("T-%d", ts.last), child: c, output: output{most: most}, read: make(chan struct{})}
 	t.reading.Store(2)
 	go t.keep(c.Stdout()) // both end with the command, which end waits for
 	go t.keep(c.Stderr())
-	ts.last++
-	id := fmt.Sprintf("T-%d", ts.last)
 	if ts.open == nil {
 		ts.open = map[string]*terminal{}
 	}
-	ts.open[id] = t
-	return id, nil
+	ts.open[t.id] = t
+	return t.id, nil
 }
 
-func (ts *terminals) find(a rawjson.Object) (*terminal, string, error) {
-	id := a.Text("terminalId")
-	if err := a.Err(); err != nil {
-		return nil, "", invalid(err)
+// onTerminal answers a request about a terminal that is open.
+func onTerminal(answer func(o *run, ctx context.Context, t *terminal) (result []byte, heard string, err error)) handler {
+	return func(o *run, ctx context.Context, p *permitted) ([]byte, string, error) {
+		id := p.arguments.Text("terminalId")
+		if err := p.arguments.Err(); err != nil {
+			return nil, "", invalid(err)
+		}
+		o.terminals.mu.Lock()
+		t := o.terminals.open[id]
+		o.terminals.mu.Unlock()
+		if t == nil {
+			return nil, "", fmt.Errorf("there is no terminal %q", id)
+		}
+		return answer(o, ctx, t)
 	}
-	ts.mu.Lock()
-	defer ts.mu.Unlock()
-	if t := ts.open[id]; t != nil {
-		return t, id, nil
-	}
-	return nil, "", fmt.Errorf("there is no terminal %q", id)
 }
 
 // keep reads one stream to its end.
@@ -172,11 +176,7 @@ func (t *terminal) exitStatus() string {
 }
 
 // terminalOutput answers terminal/output.
-func (o *run) terminalOutput(_ context.Context, p *permitted) ([]byte, string, error) {
-	t, _, err := o.terminals.find(p.arguments)
-	if err != nil {
-		return nil, "", err
-	}
+func (o *run) terminalOutput(_ context.Context, t *terminal) ([]byte, string, error) {
 	status := t.exitStatus()
 	if status != "" {
 		t.settle()
@@ -205,11 +205,7 @@ func (t *terminal) settle() {
 }
 
 // waitForTerminal answers terminal/wait_for_exit.
-func (o *run) waitForTerminal(ctx context.Context, p *permitted) ([]byte, string, error) {
-	t, _, err := o.terminals.find(p.arguments)
-	if err != nil {
-		return nil, "", err
-	}
+func (o *run) waitForTerminal(ctx context.Context, t *terminal) ([]byte, string, error) {
 	select {
 	case <-t.child.Done():
 		return []byte(t.exitStatus()), "", nil
@@ -221,23 +217,15 @@ func (o *run) waitForTerminal(ctx context.Context, p *permitted) ([]byte, string
 }
 
 // killTerminal answers terminal/kill: the command ends, and can still be asked about.
-func (o *run) killTerminal(_ context.Context, p *permitted) ([]byte, string, error) {
-	t, _, err := o.terminals.find(p.arguments)
-	if err != nil {
-		return nil, "", err
-	}
+func (o *run) killTerminal(_ context.Context, t *terminal) ([]byte, string, error) {
 	t.end()
 	return []byte("{}"), "", nil
 }
 
 // releaseTerminal answers terminal/release: the command ends, and is forgotten.
-func (o *run) releaseTerminal(_ context.Context, p *permitted) ([]byte, string, error) {
-	t, id, err := o.terminals.find(p.arguments)
-	if err != nil {
-		return nil, "", err
-	}
+func (o *run) releaseTerminal(_ context.Context, t *terminal) ([]byte, string, error) {
 	o.terminals.mu.Lock()
-	delete(o.terminals.open, id)
+	delete(o.terminals.open, t.id)
 	o.terminals.mu.Unlock()
 	t.end()
 	return []byte("{}"), "", nil
