@@ -10,12 +10,9 @@ import (
 func Spellings(text string) []string {
 	spellings := []string{text}
 	add := func(s string) {
-		for _, known := range spellings {
-			if known == s {
-				return
-			}
+		if !slices.Contains(spellings, s) {
+			spellings = append(spellings, s)
 		}
-		spellings = append(spellings, s)
 	}
 	add(Parse(text).Text)
 	readings := []tidied{tidy(text, true)}
@@ -65,7 +62,7 @@ func unwrapped(text string) string {
 // decodedWhole percent-decodes a text as often as a path may be.
 func decodedWhole(text string) string {
 	for range mostDecoded {
-		next := decoded(text)
+		next := Decoded(text)
 		if next == text {
 			break
 		}
