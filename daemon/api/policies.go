@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -49,10 +50,13 @@ func detailTo(d policy.Detail) *pb.PolicyDetail {
 	m := &pb.PolicyDetail{Sources: entriesTo(d.Sources), Rules: entriesTo(d.Rules), Policies: entriesTo(d.Policies)}
 	for _, w := range d.Workflows {
 		one := &pb.PolicyWorkflow{
-			Name: w.Name, File: w.File, Line: uint32(w.Line), Asks: w.Asks, Timeout: durationpb.New(w.Timeout),
-			Require: w.Require, Surfaces: w.Surfaces, Redact: w.Redact,
+			Name: w.Name, File: w.Place.File, Line: uint32(w.Place.Line), Asks: string(w.Destination.Type), Timeout: durationpb.New(w.Timeout),
+			Require: cmp.Or(string(w.Require), "default"), Redact: w.RedactFields,
 		}
-		if s := w.Slack; s != nil {
+		for _, surface := range w.Surfaces {
+			one.Surfaces = append(one.Surfaces, string(surface))
+		}
+		if s := &w.Destination; s.Type == config.DestinationSlack {
 			one.Slack = &pb.SlackDestination{
 				Channel: s.Channel, BotToken: s.BotTokenEnv, AppToken: s.AppTokenEnv, Mention: s.Mention, Approvers: s.Approvers,
 			}

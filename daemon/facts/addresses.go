@@ -12,12 +12,7 @@ var addressWords = set("to", "cc", "bcc", "recipient", "recipients", "email", "e
 // its value is where something goes: to, webhook_url, recipientAccount.
 func isAddressName(name []byte) bool {
 	w := split(name)
-	for i := range w.n {
-		if addressWords[string(w.word(i))] {
-			return true
-		}
-	}
-	return false
+	return w.has(addressWords)
 }
 
 var (
@@ -30,15 +25,7 @@ var (
 // dates or identifies something that nothing can be sent to.
 func isCounter(name []byte) bool {
 	w := split(name)
-	if !counterWords[string(w.word(-1))] {
-		return false
-	}
-	for i := range w.n {
-		if ownedWords[string(w.word(i))] {
-			return false
-		}
-	}
-	return true
+	return counterWords[string(w.word(-1))] && !w.has(ownedWords)
 }
 
 // publicHosts are those to which prose may point although a server brought

@@ -94,13 +94,10 @@ func afterESC(text []byte) int {
 	if len(text) == 0 || text[0] != '[' && text[0] != ']' {
 		return 0
 	}
-	var escape [64]byte
-	escape[0] = 0x1b
-	n := escapeLength(escape[:1+copy(escape[1:], text)]) - 1
-	if n == 1 { // it has no end
-		return 0
+	if n := escapeLength(text[:min(len(text), longestEscape)]); n > 1 { // else it has no end
+		return n
 	}
-	return n
+	return 0
 }
 
 // backslash reads an escape. One before a letter that means nothing parts words,
@@ -116,8 +113,7 @@ func (c *cleaner) backslash(text []byte) int {
 		c.out = append(c.out, '\n')
 		return 2
 	case 'u':
-		if n, ok := isEscape(text); ok {
-			r, _ := escape(text[:n])
+		if r, n := escape(text); r >= 0 {
 			return c.escaped(r, text, n)
 		}
 	case 'x':
@@ -150,31 +146,6 @@ func (c *cleaner) escaped(r rune, text []byte, n int) int {
 		return n
 	}
 	return n + c.put(r, text[n:])
-}
-
-// isEscape reports whether text begins with \uXXXX, and how much of it is one
-// character.
-func isEscape(text []byte) (int, bool) {
-	hex := func(at int) bool {
-		if len(text) < at+6 || text[at] != '\\' || text[at+1] != 'u' {
-			return false
-		}
-		for _, c := range text[at+2 : at+6] {
-			if hexValue(c) > 15 {
-				return false
-			}
-		}
-		return true
-	}
-	switch {
-	case !hex(0):
-		return 0, false
-	case hexValue(text[2]) == 13 && hexValue(text[3])&12 == 8 && hex(6): // a high surrogate and what may be its other half
-		if hexValue(text[8]) == 13 && hexValue(text[9])&12 == 12 {
-			return 12, true
-		}
-	}
-	return 6, true
 }
 
 // percent reads %XX, however often the percent sign itself was escaped. text[0]

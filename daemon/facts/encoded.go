@@ -1,7 +1,8 @@
 package facts
 
 import (
-	"encoding/base64"
+	"bytes"
+	"encoding/hex"
 	"iter"
 	"slices"
 )
@@ -40,7 +41,7 @@ func base64Runs(text []byte, depth int, left *int, found func(decoded []byte)) {
 				decode(decodeBase64, one)
 			}
 		}
-		if len(run)%2 == 0 && isHex(run) {
+		if isHex(run) {
 			decode(decodeHex, run)
 		}
 	}
@@ -55,52 +56,32 @@ func mayDecodeToText(run []byte) bool {
 }
 
 func isHex(run []byte) bool {
-	for _, c := range run {
-		if hexValue(c) > 15 {
-			return false
-		}
-	}
-	return true
+	return len(run)%2 == 0 && len(bytes.TrimLeft(run, "0123456789abcdefABCDEF")) == 0
 }
 
+// decodeHex decodes a run that isHex.
 func decodeHex(dst, run []byte) []byte {
-	for i := 0; i+1 < len(run); i += 2 {
-		dst = append(dst, hexValue(run[i])<<4|hexValue(run[i+1]))
-	}
+	dst, _ = hex.AppendDecode(dst, run)
 	return dst
 }
 
 // base64Value is 1 + the value of a letter of either alphabet, 0 for others.
 var base64Value = func() (table [256]uint8) {
-	for _, alphabet := range []string{base64.StdEncoding.EncodeToString(sextets()), base64.URLEncoding.EncodeToString(sextets())} {
-		for i := range len(alphabet) {
-			table[alphabet[i]] = uint8(i + 1)
-		}
+	for i, letter := range "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" {
+		table[letter] = uint8(i + 1)
 	}
+	table['-'], table['_'] = table['+'], table['/']
 	return table
 }()
 
-// sextets returns the 48 bytes that encode to the 64 letters in order.
-func sextets() []byte {
-	out := make([]byte, 0, 48)
-	for i := byte(0); i < 64; i += 4 {
-		out = append(out, i<<2|(i+1)>>4, (i+1)<<4|(i+2)>>2, (i+2)<<6|(i+3))
-	}
-	return out
-}
-
 func decodeBase64(dst, run []byte) []byte {
 	dst = slices.Grow(dst, len(run)*6/8)
-	value := func(letter byte) byte { return base64Value[letter] - 1 }
-	for ; len(run) >= 4; run = run[4:] {
-		a, b, c, d := value(run[0]), value(run[1]), value(run[2]), value(run[3])
-		dst = append(dst, a<<2|b>>4, b<<4|c>>2, c<<6|d)
-	}
-	if len(run) >= 2 {
-		dst = append(dst, value(run[0])<<2|value(run[1])>>4)
-	}
-	if len(run) == 3 {
-		dst = append(dst, value(run[1])<<4|value(run[2])>>2)
+	bits := uint32(0) // of which the last letter fills the lower six
+	for i, letter := range run {
+		bits = bits<<6 | uint32(base64Value[letter]-1)
+		if n := i % 4; n > 0 {
+			dst = append(dst, byte(bits>>(6-2*n)))
+		}
 	}
 	return dst
 }

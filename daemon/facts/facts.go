@@ -285,9 +285,5 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 }
 
 func (l *look) pair(w *walk, name, value span) {
-	v := w.raw[value.start:value.end]
-	if v[0] == '"' {
-		v = unquoted(v)
-	}
-	l.judged(w, unquoted(w.raw[name.start:name.end]), v)
+	l.judged(w, w.said(name), w.said(value))
 }

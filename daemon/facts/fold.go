@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/thoughtgate/thoughtgated/internal/uri"
 )
 
 // A text is looked at as a program or a model might read it, which is not
@@ -96,14 +98,14 @@ func withoutBreaks(text []byte) ([]byte, bool) {
 // was written in tag characters, which no screen shows. same says that there was
 // nothing to do.
 func folded(text []byte) (out, hidden []byte, same bool) {
-	if isPlain(text) {
+	if unprintable(text) == 0 {
 		return text, nil, true
 	}
 	out = make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c == 0x1b {
-			i += escapeLength(text[i:])
+			i += 1 + escapeLength(text[i+1:])
 			continue
 		}
 		if c < utf8.RuneSelf {
@@ -126,15 +128,6 @@ func folded(text []byte) (out, hidden []byte, same bool) {
 	return out, hidden, bytes.Equal(out, text)
 }
 
-func isPlain(text []byte) bool {
-	for _, c := range text {
-		if c-' ' > '~'-' ' && c != '\n' && c != '\t' && c != '\r' {
-			return false
-		}
-	}
-	return true
-}
-
 // asASCII returns what a character decomposes to when all of that is ASCII,
 // else the character itself.
 func asASCII(char []byte) []byte {
@@ -150,22 +143,24 @@ func asASCII(char []byte) []byte {
 	return d
 }
 
-// escapeLength returns the length of the terminal escape sequence at the head
-// of text, which begins with ESC.
+// longestEscape is how many bytes behind ESC belong to a terminal escape of most kinds.
+const longestEscape = 63
+
+// escapeLength returns how much of text, which stands behind an ESC, is a terminal
+// escape sequence with it.
 func escapeLength(text []byte) int {
-	if len(text) < 2 {
-		return 1
+	if len(text) == 0 {
+		return 0
 	}
-	switch text[1] {
+	switch text[0] {
 	case '[': // up to a letter or the like
-		for i := 2; i < len(text) && i < 64; i++ {
+		for i := 1; i < len(text) && i < longestEscape; i++ {
 			if text[i] >= 0x40 && text[i] <= 0x7e {
 				return i + 1
 			}
 		}
-		return 2
 	case ']': // up to BEL or ESC
-		for i := 2; i < len(text) && i < 4096; i++ {
+		for i := 1; i < len(text) && i < 4095; i++ {
 			if text[i] == 7 {
 				return i + 1
 			}
@@ -173,36 +168,18 @@ func escapeLength(text []byte) int {
 				return i
 			}
 		}
-		return 2
 	}
-	return 2
+	return 1
 }
 
 // percentDecoded returns text with %XX read, twice over where that is what it
 // takes, and whether there was any.
 func percentDecoded(text []byte) ([]byte, bool) {
-	out, found := text, false
-	for range 2 {
-		at := bytes.IndexByte(out, '%')
-		if at < 0 {
-			break
-		}
-		decoded := append(make([]byte, 0, len(out)), out[:at]...)
-		changed := false
-		for i := at; i < len(out); i++ {
-			if out[i] == '%' && i+2 < len(out) && hexValue(out[i+1]) < 16 && hexValue(out[i+2]) < 16 {
-				decoded = append(decoded, hexValue(out[i+1])<<4|hexValue(out[i+2]))
-				changed, i = true, i+2
-				continue
-			}
-			decoded = append(decoded, out[i])
-		}
-		if !changed {
-			break
-		}
-		out, found = decoded, true
+	if bytes.IndexByte(text, '%') < 0 {
+		return text, false
 	}
-	return out, found
+	read := uri.Decoded(uri.Decoded(string(text)))
+	return []byte(read), len(read) < len(text)
 }
 
 func hexValue(c byte) byte {

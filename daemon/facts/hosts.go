@@ -192,7 +192,7 @@ func (s *sight) hostNamed(name []byte, sure bool) {
 		return
 	}
 	if isDigit(name[0]) || bytes.IndexByte(name, ':') >= 0 || name[len(name)-1] == '.' { // it may be an address in another form
-		if number := bytes.TrimRight(name, "."); len(number) >= shortestAccount && allDigits(number) {
+		if number := bytes.TrimRight(name, "."); len(number) >= shortestAccount && len(bytes.TrimLeft(number, "0123456789")) == 0 {
 			s.found(account, number, sure) // as it reads where nothing says that it is a host
 		}
 		text := string(name)
@@ -208,15 +208,6 @@ func (s *sight) hostFound(name []byte, sure bool) {
 	if len(name) > 0 && !uri.IsHere(string(name)) && !isOneOf(nowhere, name) {
 		s.found(host, name, sure)
 	}
-}
-
-func allDigits(text []byte) bool {
-	for _, c := range text {
-		if !isDigit(c) {
-			return false
-		}
-	}
-	return true
 }
 
 // isHost reports whether name has the form of a host: two labels or more, of

@@ -14,14 +14,13 @@ import (
 // it stands for or is drawn like. That is more than the search for secrets does,
 // where accents and other alphabets are part of the text.
 
-// latin is what becomes of each character, worked out once: a page of 256
-// characters is nil when all of them stay as they are.
+// latin is what becomes of each character, worked out once.
 type latin struct {
-	pages  [0x20000 >> 8]*[256]uint16
+	each   [0x20000]uint16
 	longer []string // what more than one character stands for
 }
 
-// Values in a page. One that is ASCII is itself what the character becomes, and
+// Values of a character. One that is ASCII is itself what the character becomes, and
 // those above longForm count through longer.
 const (
 	stays    uint16 = 0
@@ -45,32 +44,22 @@ func newLatin() *latin {
 	}
 	l := &latin{}
 	known := map[string]uint16{}
-	for r := rune(0x80); r < 0x20000; r++ {
+	for r := rune(0x80); int(r) < len(l.each); r++ {
 		if r == 0xAC00 { // Hangul and surrogates stay
 			r = 0xE000
 		}
-		value, ok := reduced(r, same)
-		if !ok {
-			continue
-		}
-		page := l.pages[r>>8]
-		if page == nil {
-			page = new([256]uint16)
-			l.pages[r>>8] = page
-		}
-		switch {
+		switch value, ok := reduced(r, same); {
+		case !ok:
 		case value == "":
-			page[r&0xff] = vanishes
+			l.each[r] = vanishes
 		case len(value) == 1:
-			page[r&0xff] = uint16(value[0])
+			l.each[r] = uint16(value[0])
 		default:
-			n, ok := known[value]
-			if !ok {
-				n = longForm + uint16(len(l.longer))
-				known[value] = n
+			if known[value] == 0 {
+				known[value] = longForm + uint16(len(l.longer))
 				l.longer = append(l.longer, value)
 			}
-			page[r&0xff] = n
+			l.each[r] = known[value]
 		}
 	}
 	return l
@@ -120,34 +109,24 @@ func reduced(r rune, same map[rune]byte) (string, bool) {
 // digitOf returns what a decimal digit of any script is worth: the digits of a
 // script stand in a row.
 func digitOf(r rune) byte {
-	for _, t := range unicode.Nd.R16 {
-		if rune(t.Lo) <= r && r <= rune(t.Hi) {
-			return byte((r - rune(t.Lo)) % 10)
-		}
+	n := rune(0)
+	for unicode.Is(unicode.Nd, r-n-1) {
+		n++
 	}
-	for _, t := range unicode.Nd.R32 {
-		if rune(t.Lo) <= r && r <= rune(t.Hi) {
-			return byte((r - rune(t.Lo)) % 10)
-		}
-	}
-	return 0
+	return byte(n % 10)
 }
 
 // append appends what r becomes to dst. hidden takes what is written in tag
 // characters, which no screen shows and models read.
 func (l *latin) append(dst, hidden []byte, r rune) (out, unshown []byte) {
-	if r >= 0x20000 {
-		switch {
-		case r > 0xE0020 && r < 0xE007F:
-			return dst, append(hidden, byte(r-0xE0000))
-		case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
-			return dst, hidden
-		}
-		return utf8.AppendRune(dst, r), hidden
-	}
 	value := stays
-	if page := l.pages[r>>8]; page != nil {
-		value = page[r&0xff]
+	switch {
+	case int(r) < len(l.each):
+		value = l.each[r]
+	case r > 0xE0020 && r < 0xE007F:
+		return dst, append(hidden, byte(r-0xE0000))
+	case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r):
+		value = vanishes
 	}
 	switch {
 	case value == stays:

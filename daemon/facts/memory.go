@@ -20,14 +20,23 @@ type memory struct {
 	places  *shadow // of said; nil while nothing had to go
 	orders  *shadow // of what was told in named
 	flooder uint16  // the server that made the newest of it go
-	let     uint64  // how much had to go
-	unread  uint64  // bytes of messages that were not looked at
+	let     tally   // how much had to go
+	unread  tally   // bytes of messages that were not looked at
 
 	steered uint16 // the first server that said what is worded to steer a model
-	steers  uint64 // how many messages were
+	steers  tally  // how many messages were
+}
 
-	// What of these has been told.
-	toldLet, toldUnread, toldSteers uint64
+// tally is a number that is told of at first, and then each time it has doubled.
+type tally struct{ n, told uint64 }
+
+// due reports whether the number is to be told of now.
+func (t *tally) due() bool {
+	if t.n == 0 || t.n < 2*t.told {
+		return false
+	}
+	t.told = t.n
+	return true
 }
 
 // How much of what a session remembers. Beyond, the oldest goes.
@@ -86,7 +95,7 @@ func (m *memory) heard(key uint64, by uint16) {
 		}
 		m.places.add(gone)
 		m.flooder = by
-		m.let++
+		m.let.n++
 	}
 }
 
@@ -107,7 +116,7 @@ func (m *memory) toldOf(key uint64, by uint16, how strength) {
 		}
 		m.orders.add(gone)
 		m.flooder = by
-		m.let++
+		m.let.n++
 	}
 }
 

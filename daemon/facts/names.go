@@ -77,6 +77,16 @@ func (w *wordList) word(i int) []byte {
 	return w.text[start:w.ends[i]]
 }
 
+// has reports whether one of the words is in the table.
+func (w *wordList) has(table map[string]bool) bool {
+	for i := range w.n {
+		if table[string(w.word(i))] {
+			return true
+		}
+	}
+	return false
+}
+
 // nameKind says what a name promises of its value.
 type nameKind uint8
 
@@ -243,10 +253,8 @@ var notInTokens = []byte("*\"'`()[]{}<>,;\\")
 // one of which names a secret: then it is the name of one.
 func namesSecret(v []byte) bool {
 	w := split(v)
-	names := false
 	for i := range w.n {
 		word := w.word(i)
-		names = names || variables[string(word)]
 		changes := 0 // from letters to digits and back
 		for j := 1; j < len(word); j++ {
 			if isDigit(word[j]) != isDigit(word[j-1]) {
@@ -257,7 +265,7 @@ func namesSecret(v []byte) bool {
 			return false // no word
 		}
 	}
-	return names
+	return w.has(variables)
 }
 
 // isVersion reports whether v is a version or a range of them, as in a list of

@@ -49,31 +49,33 @@ func (f *Finder) Observe(m *gate.Message) {
 	if !l.agent {
 		f.steers(memory, l.by, m, &s.steerer)
 	}
-	missing, decode := m.Missing, mostDecoded
-	text := m.Text
-	if len(text) > mostHeard {
-		missing += uint64(len(text) - mostHeard)
-		s.look(text[:mostHeard-tailHeard], &decode)
-		text = text[len(text)-tailHeard:]
-	}
-	s.look(text, &decode)
+	head, tail := heard(m.Text)
+	decode := mostDecoded
+	s.look(head, &decode)
+	s.look(tail, &decode)
 	l.commit()
-	f.losses(memory, m, missing)
+	f.losses(memory, m, m.Missing+uint64(len(m.Text)-len(head)-len(tail)))
+}
+
+// heard returns what is looked at of a text: its head and its tail, or all of it as
+// its tail.
+func heard(text []byte) (head, tail []byte) {
+	if len(text) <= mostHeard {
+		return nil, text
+	}
+	return text[:mostHeard-tailHeard], text[len(text)-tailHeard:]
 }
 
 // isOffer reports whether a server says by a method, or by the answer to it, only
 // what it is and offers. That can mislead an agent as well, but it comes before a
 // word of a task, and what is odd in a definition waits for a person.
 func isOffer(method string) bool {
-	if list, _ := mcp.ListOf(method); list != "" {
-		return true
-	}
 	switch method {
-	case "initialize", "server/discover", "ping", "logging/setLevel", "notifications/progress",
-		"notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+	case "initialize", "server/discover", "ping", "logging/setLevel", "notifications/progress":
 		return true
 	}
-	return false
+	list, _ := mcp.ListOf(method)
+	return list != "" || mcp.ListsOf(method) != nil
 }
 
 // losses tells of what the memory had to let go and of what was not looked at:
@@ -86,17 +88,9 @@ func (f *Finder) losses(memory *memory, m *gate.Message, missing uint64) {
 		f.loss(Loss{Session: m.Session, Attachment: m.Attachment, Server: m.Server, Profile: m.Profile, Reason: reason})
 	}
 	memory.mu.Lock()
-	let := memory.let
-	over := let > 0 && let >= 2*memory.toldLet
-	if over {
-		memory.toldLet = let
-	}
-	unread := memory.unread + missing
-	memory.unread = unread
-	cut := missing > 0 && unread >= 2*memory.toldUnread
-	if cut {
-		memory.toldUnread = unread
-	}
+	memory.unread.n += missing
+	let, over := memory.let.n, memory.let.due()
+	unread, cut := memory.unread.n, memory.unread.due()
 	memory.mu.Unlock()
 	if over {
 		tell(fmt.Sprintf("servers named more than can be remembered; %d of the oldest are known only roughly", let))

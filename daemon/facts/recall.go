@@ -24,31 +24,9 @@ type recall struct {
 	base64 int    // letters of it that may still be decoded
 
 	at   *walk    // where the argument at hand stands
-	name []byte   // of its member
-	isTo answer   // whether it says that the member is an address
+	isTo bool     // the name of its member says that it is an address
 	here []argued // what that argument names
 	all  []argued
-}
-
-// answer is one to a question that is put only once it is needed.
-type answer uint8
-
-const (
-	notAsked answer = iota
-	yes
-	no
-)
-
-// isAddress reports whether the name of the member at hand says that it is an
-// address.
-func (r *recall) isAddress() bool {
-	if r.isTo == notAsked {
-		r.isTo = no
-		if isAddressName(r.name) {
-			r.isTo = yes
-		}
-	}
-	return r.isTo == yes
 }
 
 // argued is a place in an argument.
@@ -109,7 +87,7 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 		return
 	}
 	r.here = r.here[:0]
-	r.at, r.name, r.isTo = w, name, notAsked
+	r.at, r.isTo = w, isAddressName(name)
 	r.sight.look(text, &r.base64)
 	alien := r.sight.alien
 	if r.tidied(text) {
@@ -119,9 +97,9 @@ func (r *recall) argument(w *walk, name, text []byte, prose bool) {
 		return
 	}
 	addressed := !prose && alien <= mostAlien && len(text) <= longestAddress
-	isTo, counter, member := r.isAddress(), isCounter(name), w.path()
+	counter, member := isCounter(name), w.path()
 	for _, a := range r.here {
-		a.addressed, a.isTo, a.prose, a.counter, a.member = addressed, isTo, prose, counter, member
+		a.addressed, a.isTo, a.prose, a.counter, a.member = addressed, r.isTo, prose, counter, member
 		r.all = append(r.all, a)
 	}
 }
@@ -133,7 +111,7 @@ func (r *recall) tidied(text []byte) (isURL bool) {
 		r.sight.hostNamed([]byte(read.Host), true)
 		return bytes.IndexByte(bytes.TrimSpace(text), ' ') < 0
 	}
-	if len(text) > longestAddress || !r.isAddress() {
+	if len(text) > longestAddress || !r.isTo {
 		return false
 	}
 	name := string(bytes.TrimSpace(text))
@@ -182,7 +160,7 @@ func (r *recall) place(p place) {
 	if p.kind == host && isOneOf(metadataHosts, p.name) {
 		r.look.add(SecretPlace, "names "+string(p.name)+", the cloud's own address for credentials", r.at.path())
 	}
-	if p.kind == host && !p.sure && !r.isAddress() {
+	if p.kind == host && !p.sure && !r.isTo {
 		return // more likely the name of a file, or a member of something
 	}
 	if n := len(r.all) + len(r.here); by == "" && n >= mostPlaces || n >= 2*mostPlaces {

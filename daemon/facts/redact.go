@@ -148,22 +148,14 @@ func (r *redactor) value(w *walk, kind jsontext.Kind, v span) {
 }
 
 func (r *redactor) pair(w *walk, name, value span) {
-	v := w.raw[value.start:value.end]
-	if v[0] == '"' {
-		v = unquoted(v)
-	}
-	if _, is := judgeMember(unquoted(w.raw[name.start:name.end]), v); is {
+	if _, is := judgeMember(w.said(name), w.said(value)); is {
 		r.whole(w, value)
 	}
 }
 
 // whole replaces a value.
 func (r *redactor) whole(w *walk, v span) {
-	said := w.raw[v.start:v.end]
-	if said[0] == '"' {
-		said = unquoted(said)
-	}
-	r.edits = append(r.edits, edit{v, said, true})
+	r.edits = append(r.edits, edit{v, w.said(v), true})
 }
 
 // text replaces the secrets in a string.

@@ -70,16 +70,13 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 			quote = "more that looks like orders than is looked at"
 		}
 	}
-	text := m.Text
-	if len(text) > mostHeard { // see Observe
-		s.read(text[:mostHeard-tailHeard], false)
-		s.look(look)
-		text = text[len(text)-tailHeard:]
-	}
-	s.read(text, false)
+	head, tail := heard(m.Text)
+	s.read(head, false)
 	s.look(look)
-	if len(text) >= shortestPiece { // it may be a piece that begins within a text
-		s.read(text, true)
+	s.read(tail, false)
+	s.look(look)
+	if len(tail) >= shortestPiece { // it may be a piece that begins within a text
+		s.read(tail, true)
 		s.look(look)
 	}
 	if quote == "" {
@@ -89,12 +86,8 @@ func (f *Finder) steers(memory *memory, by uint16, m *gate.Message, s *steerer) 
 	if memory.steered == 0 {
 		memory.steered = by
 	}
-	memory.steers++
-	count := memory.steers
-	tell := count >= 2*memory.toldSteers
-	if tell {
-		memory.toldSteers = count
-	}
+	memory.steers.n++
+	count, tell := memory.steers.n, memory.steers.due()
 	memory.mu.Unlock()
 	if tell && f.steer != nil {
 		if len(quote) > longestSteer {

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"encoding/hex"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -29,7 +30,7 @@ func unquoted(raw []byte) []byte {
 }
 
 // escape reads the escape at the head of text: the character it stands for and
-// how many bytes it takes.
+// how many bytes it takes. The character is negative where no digits are behind \u.
 func escape(text []byte) (rune, int) {
 	switch text[1] {
 	case 'b':
@@ -44,26 +45,28 @@ func escape(text []byte) (rune, int) {
 		return '\t', 2
 	case 'u':
 		r := hex4(text)
-		if utf16.IsSurrogate(r) {
-			if len(text) >= 12 && text[6] == '\\' && text[7] == 'u' {
-				if both := utf16.DecodeRune(r, hex4(text[6:])); both != utf8.RuneError {
-					return both, 12
-				}
-			}
-			return utf8.RuneError, 6
+		if !utf16.IsSurrogate(r) {
+			return r, 6
 		}
-		return r, 6
+		if both := utf16.DecodeRune(r, hex4(text[6:])); both != utf8.RuneError {
+			return both, 12
+		}
+		return utf8.RuneError, 6
 	}
 	return rune(text[1]), 2 // " \ /
 }
 
-// hex4 reads the digits of \uXXXX.
+// hex4 reads the digits of \uXXXX at the head of text; it is negative where there is
+// nothing like that.
 func hex4(text []byte) rune {
-	var r rune
-	for _, c := range text[2:6] {
-		r = r<<4 | rune(hexValue(c))
+	var digits [2]byte
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return -1
 	}
-	return r
+	if _, err := hex.Decode(digits[:], text[2:6]); err != nil {
+		return -1
+	}
+	return rune(digits[0])<<8 | rune(digits[1])
 }
 
 // within translates a range of what a JSON string says to the range of the raw

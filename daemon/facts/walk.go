@@ -38,7 +38,6 @@ type walk struct {
 // frame is an object or an array that the walk is in.
 type frame struct {
 	object bool
-	named  bool // object: the name has been read, its value is next
 	name   span
 	index  int // array: of the element being read
 	label  span
@@ -96,9 +95,9 @@ func (w *walk) run(v visitor) error {
 			return nil
 		}
 		top := w.top()
-		isName := top != nil && top.object && !top.named && kind == '"'
-		if top != nil && !top.object && kind != ']' {
-			top.index++
+		in, read := d.StackIndex(d.StackDepth()) // of names and values, or of elements
+		if in == '[' && kind != ']' {
+			top.index = int(read)
 		}
 		switch {
 		case kind == '}', kind == ']':
@@ -109,7 +108,6 @@ func (w *walk) run(v visitor) error {
 				v.pair(w, top.label, top.worth)
 			}
 			w.frames = w.frames[:len(w.frames)-1]
-			w.finished()
 		case (kind == '{' || kind == '[') && v.enter(w):
 			if _, err := d.ReadToken(); err != nil {
 				return err
@@ -122,14 +120,13 @@ func (w *walk) run(v visitor) error {
 			}
 			end := int(d.InputOffset())
 			s := span{end - len(raw), end}
-			if isName {
+			if in == '{' && read%2 == 0 {
 				v.member(w, s)
-				top.name, top.named = s, true
+				top.name = s
 				continue
 			}
 			w.note(kind, s)
 			v.value(w, kind, s)
-			w.finished()
 		}
 	}
 }
@@ -141,11 +138,13 @@ func (w *walk) top() *frame {
 	return &w.frames[len(w.frames)-1]
 }
 
-// finished says that the value of a member has been read.
-func (w *walk) finished() {
-	if top := w.top(); top != nil {
-		top.named = false
+// said returns what the value at v is: of a string, what it says.
+func (w *walk) said(v span) []byte {
+	raw := w.raw[v.start:v.end]
+	if raw[0] == '"' {
+		return unquoted(raw)
 	}
+	return raw
 }
 
 // note remembers what may be one half of a pair.

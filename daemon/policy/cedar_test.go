@@ -124,7 +124,7 @@ func TestCedar(t *testing.T) {
 // known is what a daemon would know of the session.
 func known(*gate.Call) Known {
 	return Known{
-		User: "ann", Executable: "/usr/bin/claude", SHA256: "abc", Cwd: "/home/u", TTY: "/dev/pts/1",
+		User: "ann", Executable: "/usr/bin/claude", Hash: func() (string, error) { return "abc", nil }, Cwd: "/home/u", TTY: "/dev/pts/1",
 		Calls: 7, Seconds: 60, Servers: []string{"fs", "mail"}, Annotations: []byte(`{"readOnlyHint":true}`),
 	}
 }

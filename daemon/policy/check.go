@@ -362,14 +362,11 @@ func (l *loader) checkTypes(p *policy, part string, found, known []cedar.EntityT
 		if slices.Contains(known, name) {
 			continue
 		}
-		words := make([]string, len(known))
-		for i, k := range known {
-			words[i] = strings.TrimPrefix(string(k), namespace)
+		bare := words(known)
+		for i := range bare {
+			bare[i] = strings.TrimPrefix(bare[i], namespace)
 		}
-		hint := ""
-		if near := config.Nearest(strings.TrimPrefix(string(name), namespace), words); near != "" {
-			hint = fmt.Sprintf("did you mean %s%s?", namespace, near)
-		}
+		hint := didYouMean(namespace+"%s", strings.TrimPrefix(string(name), namespace), bare)
 		l.report(p.place, config.Error, "", hint, "no call has an entity of type %s%s", name, part)
 	}
 }

@@ -1,11 +1,9 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -28,17 +26,11 @@ type Entry struct {
 	Workflow string   // who is asked
 }
 
-// Workflow is a workflow that is configured, or that a rule or policy names.
+// Workflow is a workflow that is configured, or that a rule or policy names. One that
+// is built in has no place.
 type Workflow struct {
-	Name     string
-	File     string // where it is written; empty for the one that is built in
-	Line     int
-	Asks     string // local, slack
-	Timeout  time.Duration
-	Require  string
-	Surfaces []string
-	Redact   []string
-	Slack    *config.Destination // where it asks there; nil otherwise
+	Name string
+	*config.Workflow
 }
 
 // Detail returns the contents of the set.
@@ -106,10 +98,7 @@ func sourceEntry(source *config.Source) Entry {
 			}
 		}
 	}
-	at := source.Place
-	return Entry{Cited: gate.Cited{
-		Kind: "source", Name: source.ID.String(), File: at.File, Line: at.Line, Column: at.Column, Does: does, Says: strings.Join(says, "; "),
-	}}
+	return Entry{Cited: citedAt("source", source.ID.String(), source.Place, does, strings.Join(says, "; "))}
 }
 
 // workflows lists the workflows that are configured and those that the entries name.
@@ -127,17 +116,7 @@ func (s *Set) workflows(d *Detail) []Workflow {
 	var all []Workflow
 	for _, name := range slices.Compact(names) {
 		_, w := s.cfg.Workflow(name)
-		one := Workflow{
-			Name: name, File: w.Place.File, Line: w.Place.Line, Asks: string(w.Destination.Type), Timeout: w.Timeout,
-			Require: cmp.Or(string(w.Require), "default"), Redact: w.RedactFields,
-		}
-		if w.Destination.Type == config.DestinationSlack {
-			one.Slack = &w.Destination
-		}
-		for _, surface := range w.Surfaces {
-			one.Surfaces = append(one.Surfaces, string(surface))
-		}
-		all = append(all, one)
+		all = append(all, Workflow{name, w})
 	}
 	return all
 }

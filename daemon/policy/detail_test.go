@@ -1,6 +1,7 @@
 package policy
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,7 @@ forbid (principal, action, resource) when { context.facts.contains("secret") };
 		}
 	}
 	for _, w := range d.Workflows {
-		lines = append(lines, fmt.Sprintf("%s at line %d: %s %v %s %q %q", w.Name, w.Line, w.Asks, w.Timeout, w.Require, w.Surfaces, w.Redact))
+		lines = append(lines, fmt.Sprintf("%s at line %d: %s %v %s %q %q", w.Name, w.Place.Line, w.Destination.Type, w.Timeout, stdcmp.Or(w.Require, "default"), w.Surfaces, w.RedactFields))
 	}
 	want := `source off hide at thoughtgate.yaml:3; [] [] []
 source files allowlist at thoughtgate.yaml:4; [] [] []; ; only as */mcp-files *; tools read_* ls; prompts *
@@ -56,7 +57,7 @@ ops at line 12: local 2m0s default ["terminal"] ["password"]`
 	if diff := cmp.Diff(want, strings.Join(lines, "\n")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if plain := load(t, "schema: 1\n", "").Detail(); len(plain.Rules) != 9 || len(plain.Workflows) != 1 || plain.Workflows[0].Name != "default" || plain.Workflows[0].File != "" {
+	if plain := load(t, "schema: 1\n", "").Detail(); len(plain.Rules) != 9 || len(plain.Workflows) != 1 || plain.Workflows[0].Name != "default" || plain.Workflows[0].Place.File != "" {
 		t.Errorf("of the built-in rules: %+v", plain)
 	}
 }

@@ -36,7 +36,6 @@ var entityTypes = []cedar.EntityType{
 type Known struct {
 	User       string   // of the agent's process, as the kernel sees it
 	Executable string   // of the agent
-	SHA256     string   // hex, of that executable; ignored if Hash is set
 	Cwd        string   // of the agent
 	TTY        string   // of the agent
 	Calls      int64    // judged in the session before this one
@@ -46,17 +45,9 @@ type Known struct {
 	Annotations []byte
 	// Project is the folder that the agent works in; empty: that of the call.
 	Project string
-	// Hash, if not nil, returns the value for SHA256. It is called if a policy reads
-	// the hash, and may take a moment. An error refuses the call.
+	// Hash, if not nil, returns the SHA-256 of Executable in hex. It is called if a
+	// policy reads it, and may take a moment. An error refuses the call.
 	Hash func() (string, error)
-}
-
-// hash returns the hash of the agent's executable.
-func (k *Known) hash() (string, error) {
-	if k.Hash == nil {
-		return k.SHA256, nil
-	}
-	return k.Hash()
 }
 
 // The groups of actions.
@@ -166,9 +157,9 @@ const attributeHash = "sha256"
 // agentAttributes returns the attributes of the agent.
 func (w *cedarCall) agentAttributes() cedar.Record {
 	hash := ""
-	if w.used&useHash != 0 {
+	if w.used&useHash != 0 && w.known.Hash != nil {
 		var err error
-		if hash, err = w.known.hash(); err != nil {
+		if hash, err = w.known.Hash(); err != nil {
 			w.err = fmt.Errorf("look at the agent's program: %w", err)
 		}
 	}

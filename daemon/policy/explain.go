@@ -23,7 +23,8 @@ func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate
 		return e
 	}
 	if e.Ruling.Hidden {
-		e.Cited = append(e.Cited, s.cited(s.cfg.Source(sub.server)))
+		source := s.cfg.Source(sub.server)
+		e.Cited = append(e.Cited, citedAt("source", fmt.Sprintf("%q", source.ID), source.Place, "hide", ""))
 	} else {
 		name := s.decidingName(ctx, sub, c, facts)
 		i := s.firstMatch(sub, name, facts)
@@ -72,48 +73,32 @@ func (s *Set) citedRule(sub *subject, i int) (gate.Cited, bool) {
 	case sub.class == classAsk && !sub.unruled:
 		return s.citedDefault("defaults.asks", &s.cfg.Governance.Defaults.Asks), true
 	case sub.class == classUnknown:
-		return s.citedUnknown(), true
+		return citedAt("default", "unknown", s.cfg.Place(&s.cfg.Unknown), "", ""), true
 	}
 	return gate.Cited{}, false
 }
 
-func citedRule(r *rule) gate.Cited {
-	return gate.Cited{
-		Kind: "rule", Name: patternOf(r.Rule), File: r.Place.File, Line: r.Place.Line, Column: r.Place.Column,
-		Does: string(r.action), Says: r.Description,
-	}
+func citedAt(kind, name string, at config.Place, does, says string) gate.Cited {
+	return gate.Cited{Kind: kind, Name: name, File: at.File, Line: at.Line, Column: at.Column, Does: does, Says: says}
 }
 
-// patternOf returns the label of a rule without its place.
-func patternOf(r *config.Rule) string {
-	what, _, _ := strings.Cut(label(r), " ("+r.Place.String()+")")
-	return what
+func citedRule(r *rule) gate.Cited {
+	return citedAt("rule", patternOf(r.Rule), r.Place, string(r.action), r.Description)
 }
 
 func (s *Set) citedDefault(name string, a *config.Action) gate.Cited {
-	at := s.cfg.Place(a)
-	return gate.Cited{Kind: "default", Name: name, File: at.File, Line: at.Line, Column: at.Column, Does: string(*a)}
-}
-
-func (s *Set) citedUnknown() gate.Cited {
-	at := s.cfg.Place(&s.cfg.Unknown)
-	return gate.Cited{Kind: "default", Name: "unknown", File: at.File, Line: at.Line, Column: at.Column}
-}
-
-func (s *Set) cited(source *config.Source) gate.Cited {
-	at := source.Place
-	return gate.Cited{Kind: "source", Name: fmt.Sprintf("%q", source.ID), File: at.File, Line: at.Line, Column: at.Column, Does: "hide"}
+	return citedAt("default", name, s.cfg.Place(a), string(*a), "")
 }
 
 func (p *policy) cited() gate.Cited {
-	c := gate.Cited{Kind: "permit", Name: p.id, File: p.place.File, Line: p.place.Line, Column: p.place.Column, Does: "permit", Says: p.reason}
+	kind, does := "permit", "permit"
 	switch {
 	case p.cedar.Effect() == cedar.Forbid:
-		c.Kind, c.Does = "forbid", "forbid"
+		kind, does = "forbid", "forbid"
 	case p.ask != nil:
-		c.Does = "ask"
+		does = "ask"
 	}
-	return c
+	return citedAt(kind, p.id, p.place, does, p.reason)
 }
 
 // maxNear limits how many rules that nearly match are listed.
@@ -144,36 +129,19 @@ func (s *Set) nearMisses(sub *subject, name string, facts []gate.Fact, i int) []
 // exactly if matches returns true.
 func (r *rule) mismatches(sub *subject, name string, facts []gate.Fact) []string {
 	var because []string
-	miss := func(what, is string, globs []config.Glob) {
-		words := make([]string, len(globs))
-		for i, g := range globs {
-			words[i] = g.String()
-		}
-		because = append(because, fmt.Sprintf("its %s is %s, the call's is %s", what, strings.Join(words, " or "), printable(is)))
-	}
-	switch {
-	case len(r.Method) > 0:
-		if !config.MatchAny(r.Method, sub.method) {
-			miss("method", sub.method, r.Method)
-		}
-	case sub.class != classAct:
+	if len(r.Method) == 0 && sub.class != classAct {
 		because = append(because, fmt.Sprintf("it doesn't name the method %s", printable(sub.method)))
 	}
-	if !r.Match.Match(name) {
-		miss("match", name, []config.Glob{r.Match})
-	}
-	if len(r.Source) > 0 && !config.MatchAny(r.Source, sub.server) {
-		miss("source", sub.server, r.Source)
-	}
-	if len(r.Agent) > 0 && !config.MatchAny(r.Agent, sub.agent) {
-		miss("agent", sub.agent, r.Agent)
+	for _, c := range []struct {
+		what, is string
+		wanted   []config.Glob
+	}{{"method", sub.method, r.Method}, {"match", name, []config.Glob{r.Match}}, {"source", sub.server, r.Source}, {"agent", sub.agent, r.Agent}} {
+		if len(c.wanted) > 0 && !config.MatchAny(c.wanted, c.is) {
+			because = append(because, fmt.Sprintf("its %s is %s, the call's is %s", c.what, strings.Join(globs(c.wanted), " or "), printable(c.is)))
+		}
 	}
 	if len(r.When) > 0 && firstFact(r.When, facts) == nil {
-		words := make([]string, len(r.When))
-		for i, f := range r.When {
-			words[i] = string(f)
-		}
-		because = append(because, "the call has not the fact "+strings.Join(words, " or "))
+		because = append(because, "the call has not the fact "+strings.Join(words(r.When), " or "))
 	}
 	return because
 }

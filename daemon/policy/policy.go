@@ -95,9 +95,7 @@ func (l *loader) workflow(name string) *workflowRef {
 	said := *w
 	said.Place = config.Place{}
 	a.digest = sha256.Sum256(fmt.Appendf(nil, "%q %#v", name, said))
-	for _, s := range w.Surfaces {
-		a.surfaces = append(a.surfaces, string(s))
-	}
+	a.surfaces = words(w.Surfaces)
 	return a
 }
 
@@ -164,8 +162,8 @@ func (l *loader) annotation(p *policy, key, value string) {
 	default:
 		// A misspelled @approval would silently permit without asking.
 		known := []string{annotationApproval, annotationReason, annotationID}
-		if near := config.Nearest(key, known); near != "" && len(key) > 2 {
-			l.report(p.place, config.Error, "", fmt.Sprintf("did you mean @%s?", near), "the annotation @%s means nothing here", key)
+		if hint := didYouMean("@%s", key, known); hint != "" && len(key) > 2 {
+			l.report(p.place, config.Error, "", hint, "the annotation @%s means nothing here", key)
 		}
 	}
 }
@@ -180,18 +178,15 @@ func (l *loader) approval(p *policy, name string) {
 		return
 	}
 	if p.ask = l.workflow(name); p.ask == nil || name == config.DefaultWorkflow && len(l.cfg.Approval) > 0 && l.cfg.Approval[name] == nil {
-		l.report(p.place, config.Error, "V-006", l.meantWorkflow(name), "there is no workflow %q", name)
+		l.report(p.place, config.Error, "V-006", didYouMean("%q", name, sortedKeys(l.cfg.Approval)), "there is no workflow %q", name)
 	}
 }
 
-func (l *loader) meantWorkflow(name string) string {
-	var known []string
-	for k := range l.cfg.Approval {
-		known = append(known, k)
-	}
-	slices.Sort(known)
-	if near := config.Nearest(name, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+// didYouMean returns a hint for a word that is near to one of known, which format
+// writes; empty for any other.
+func didYouMean(format, word string, known []string) string {
+	if near := config.Nearest(word, known); near != "" {
+		return fmt.Sprintf("did you mean "+format+"?", near)
 	}
 	return ""
 }

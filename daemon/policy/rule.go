@@ -274,16 +274,15 @@ func firstApproval(permits []*policy) *policy {
 }
 
 // label returns the name of a rule: its pattern, facts and place.
-func label(r *config.Rule) string {
+func label(r *config.Rule) string { return fmt.Sprintf("%s (%s)", patternOf(r), r.Place) }
+
+// patternOf returns the label of a rule without its place.
+func patternOf(r *config.Rule) string {
 	what := strconv.Quote(r.Match.String())
 	if len(r.When) > 0 {
-		facts := make([]string, len(r.When))
-		for i, f := range r.When {
-			facts[i] = string(f)
-		}
-		what += " when " + strings.Join(facts, " or ")
+		what += " when " + strings.Join(words(r.When), " or ")
 	}
-	return fmt.Sprintf("%s (%s)", what, r.Place)
+	return what
 }
 
 func defaultLabel(key string, p config.Place) string {

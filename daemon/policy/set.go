@@ -139,10 +139,7 @@ func (l *loader) warnUnseen(r *config.Rule) {
 		if !id.Literal() || slices.Contains(l.seenServers, id.String()) || l.cfg.Source(id.String()) != nil || l.cfg.Agents[id.String()] != nil {
 			continue
 		}
-		hint := ""
-		if near := config.Nearest(id.String(), l.seenServers); near != "" {
-			hint = fmt.Sprintf("did you mean %q?", near)
-		}
+		hint := didYouMean("%q", id.String(), l.seenServers)
 		l.report(l.cfg.Place(&r.Source[i]), config.Warning, "V-007", hint, "no server %q has been seen yet", id)
 	}
 }

@@ -555,22 +555,20 @@ func (c *callType) members(root string, path []string) []string {
 }
 
 func words[T ~string](names []T) []string {
-	all := make([]string, len(names))
-	for i, n := range names {
-		all[i] = string(n)
+	var all []string
+	for _, n := range names {
+		all = append(all, string(n))
 	}
 	return all
 }
 
 // meant returns a hint which of the known names is meant.
 func meant(name string, known []string) string {
-	if near := config.Nearest(name, known); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+	hint := didYouMean("%q", name, known)
+	if hint == "" && len(known) > 0 && len(known) <= 12 {
+		hint = "there are " + strings.Join(known, ", ")
 	}
-	if len(known) > 0 && len(known) <= 12 {
-		return "there are " + strings.Join(known, ", ")
-	}
-	return ""
+	return hint
 }
 
 // unguarded returns the finding that a member may be absent and isn't tested for.

@@ -38,7 +38,7 @@ func convert(raw []byte, withLists bool, wanted func(name string) bool) (args, l
 	if raw == nil {
 		return cedar.Record{}, cedar.Record{}, nil
 	}
-	c := converter{dec: jsontext.NewDecoder(bytes.NewBuffer(raw)), lists: withLists, wanted: wanted}
+	c := converter{raw: raw, dec: jsontext.NewDecoder(bytes.NewBuffer(raw)), lists: withLists, wanted: wanted}
 	tok, err := c.next()
 	if err != nil {
 		return args, lists, err
@@ -46,11 +46,11 @@ func convert(raw []byte, withLists bool, wanted func(name string) bool) (args, l
 	if tok.Kind() != '{' {
 		return args, lists, errors.New("the arguments are not an object")
 	}
-	args, lists, err = c.object(1, nil)
-	return args, lists, err
+	return c.object(1)
 }
 
 type converter struct {
+	raw    []byte
 	dec    *jsontext.Decoder
 	lists  bool // write arrays as text, too
 	wanted func(name string) bool
@@ -69,22 +69,19 @@ func (c *converter) next() (jsontext.Token, error) {
 	return tok, nil
 }
 
-// object reads an object after its {. If text isn't nil, the object is inside of an
-// array, and is appended to text too.
-func (c *converter) object(depth int, text *[]byte) (cedar.Record, cedar.Record, error) {
+// object reads an object after its {, with the lists in it.
+func (c *converter) object(depth int) (members, lists cedar.Record, err error) {
 	if depth > maxDepth {
 		return cedar.Record{}, cedar.Record{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
 	}
-	members, lists := cedar.RecordMap{}, cedar.RecordMap{}
-	put(text, "{")
-	for first := true; ; first = false {
+	values, texts := cedar.RecordMap{}, cedar.RecordMap{}
+	for {
 		tok, err := c.next()
 		if err != nil {
 			return cedar.Record{}, cedar.Record{}, err
 		}
 		if tok.Kind() == '}' {
-			put(text, "}")
-			return cedar.NewRecord(members), cedar.NewRecord(lists), nil
+			return cedar.NewRecord(values), cedar.NewRecord(texts), nil
 		}
 		name := tok.String()
 		if depth == 1 && c.wanted != nil && !c.wanted(name) {
@@ -93,43 +90,31 @@ func (c *converter) object(depth int, text *[]byte) (cedar.Record, cedar.Record,
 			}
 			continue
 		}
-		if text != nil {
-			if !first {
-				put(text, ",")
-			}
-			quote(text, name)
-			put(text, ":")
-		}
-		value, list, err := c.value(depth, text)
+		value, list, err := c.value(depth)
 		if err != nil {
 			return cedar.Record{}, cedar.Record{}, err
 		}
 		if value != nil {
-			members[cedar.String(name)] = value
+			values[cedar.String(name)] = value
 		}
 		if list != nil {
-			lists[cedar.String(name)] = list
+			texts[cedar.String(name)] = list
 		}
 	}
 }
 
-// array reads an array after its [ and returns it as a set. It appends it to text, if
-// that isn't nil.
-func (c *converter) array(depth int, text *[]byte) (cedar.Set, error) {
+// array reads an array after its [ and returns it as a set.
+func (c *converter) array(depth int) (cedar.Set, error) {
 	if depth > maxDepth {
 		return cedar.Set{}, fmt.Errorf("%w: more than %d levels", errTooLarge, maxDepth)
 	}
 	var items []cedar.Value
 	compound := 0
-	put(text, "[")
-	for first := true; c.dec.PeekKind() != ']'; first = false {
-		if !first {
-			put(text, ",")
-		}
+	for c.dec.PeekKind() != ']' {
 		if k := c.dec.PeekKind(); k == '{' || k == '[' {
 			compound++
 		}
-		item, _, err := c.value(depth, text)
+		item, _, err := c.value(depth)
 		if err != nil {
 			return cedar.Set{}, err
 		}
@@ -143,64 +128,42 @@ func (c *converter) array(depth int, text *[]byte) (cedar.Set, error) {
 	if _, err := c.next(); err != nil {
 		return cedar.Set{}, err
 	}
-	put(text, "]")
 	return cedar.NewSet(items...), nil
 }
 
-// value reads one value that is depth levels deep. list is its value in lists, or nil;
-// it is always nil inside of an array.
-func (c *converter) value(depth int, text *[]byte) (value, list cedar.Value, err error) {
+// value reads one value that is depth levels deep. list is its value in lists, or nil.
+func (c *converter) value(depth int) (value, list cedar.Value, err error) {
 	tok, err := c.next()
 	if err != nil {
 		return nil, nil, err
 	}
 	switch tok.Kind() {
 	case '{':
-		record, lists, err := c.object(depth+1, text)
-		if err == nil && text == nil && lists.Len() > 0 {
+		record, lists, err := c.object(depth + 1)
+		if lists.Len() > 0 {
 			list = lists
 		}
 		return record, list, err
 	case '[':
-		outermost := text == nil && c.lists
-		if outermost {
-			text = new([]byte)
-		}
-		set, err := c.array(depth+1, text)
-		if outermost {
-			list = cedar.String(*text)
+		start, withLists := c.dec.InputOffset()-1, c.lists
+		c.lists = false // of those within it, only the outermost is text
+		set, err := c.array(depth + 1)
+		if c.lists = withLists; c.lists && err == nil {
+			text := jsontext.Value(bytes.Clone(c.raw[start:c.dec.InputOffset()]))
+			err = text.Format() // in the shortest form of its strings
+			list = cedar.String(text)
 		}
 		return set, list, err
 	case '"':
-		s := tok.String()
-		quote(text, s)
-		return cedar.String(s), nil, nil
+		return cedar.String(tok.String()), nil, nil
 	case '0':
-		s := tok.String()
-		put(text, s)
-		return number(s), nil, nil
+		return number(tok.String()), nil, nil
 	case 't', 'f':
-		put(text, tok.String())
 		return cedar.Boolean(tok.Bool()), nil, nil
 	case 'n':
-		put(text, "null")
 		return nil, nil, nil
 	}
 	return nil, nil, fmt.Errorf("read the arguments: unexpected %v", tok.Kind())
-}
-
-func put(text *[]byte, s string) {
-	if text != nil {
-		*text = append(*text, s...)
-	}
-}
-
-func quote(text *[]byte, s string) {
-	if text == nil {
-		return
-	}
-	// AppendQuote fails only for invalid UTF-8, which no decoded string has.
-	*text, _ = jsontext.AppendQuote(*text, s)
 }
 
 // number converts a JSON number.
@@ -277,46 +240,34 @@ func fit(args cedar.Record, takes *shape.Shape, policies candidates) (cedar.Reco
 // fitRecord fits the members of r that are read; a nil access reads all. The second
 // result reports whether a value was changed.
 func fitRecord(r cedar.Record, s *shape.Shape, seen *access, path string) (cedar.Record, bool, error) {
-	var changed cedar.RecordMap
-	one := func(m shape.Member) error {
-		value, there := r.Get(cedar.String(m.Name))
-		if !there {
-			if m.Required {
-				return fmt.Errorf("the argument %q is missing", joinPath(path, m.Name))
-			}
-			return nil
-		}
-		fitted, differs, err := fitValue(value, m.Shape, seen.at(m.Name), joinPath(path, m.Name))
-		if err != nil || !differs {
-			return err
-		}
-		if changed == nil {
-			changed = r.Map()
-		}
-		changed[cedar.String(m.Name)] = fitted
-		return nil
-	}
+	names := seen.names()
 	if seen == nil || seen.whole {
-		for _, m := range s.Members {
-			if err := one(m); err != nil {
-				return r, false, err
-			}
-		}
-		if s.Rest != nil {
-			for name := range r.Keys() {
-				if m, _ := s.Member(string(name)); !m.Required && m.Shape == s.Rest {
-					if err := one(m); err != nil {
-						return r, false, err
-					}
-				}
-			}
+		names = append(s.Names(), names...)
+		for name := range r.Keys() {
+			names = append(names, string(name)) // members that s.Rest describes, too
 		}
 	}
-	for _, name := range seen.names() {
-		if m, ok := s.Member(name); ok {
-			if err := one(m); err != nil {
-				return r, false, err
+	var changed cedar.RecordMap
+	for _, name := range names {
+		m, ok := s.Member(name)
+		value, there := r.Get(cedar.String(name))
+		switch {
+		case !ok:
+			continue
+		case !there && m.Required:
+			return r, false, fmt.Errorf("the argument %q is missing", joinPath(path, name))
+		case !there:
+			continue
+		}
+		fitted, differs, err := fitValue(value, m.Shape, seen.at(name), joinPath(path, name))
+		if err != nil {
+			return r, false, err
+		}
+		if differs {
+			if changed == nil {
+				changed = r.Map()
 			}
+			changed[cedar.String(name)] = fitted
 		}
 	}
 	if changed == nil {

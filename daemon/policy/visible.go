@@ -24,19 +24,15 @@ func (s *Set) Visible(c *gate.Call, kind, name string) bool {
 	if !source.Enabled || otherProgram(source, c) {
 		return false
 	}
-	var on cedar.EntityType
 	names := []string{name}
-	switch kind {
-	case "tools":
-		on = typeTool
-	case "prompts":
-		on = typePrompt
-	case "resources":
-		on = typeResource
+	if kind == "resources" {
 		names = uri.Spellings(name)
 	}
-	return exposed(context.Background(), &source.Expose, on, names)
+	return exposed(context.Background(), &source.Expose, typeOfList[kind], names)
 }
+
+// typeOfList has the types of what lists of these kinds hold.
+var typeOfList = map[string]cedar.EntityType{"tools": typeTool, "prompts": typePrompt, "resources": typeResource}
 
 // exposed reports whether e exposes something under each of its names. It stops when
 // ctx has ended.

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"errors"
 	"unicode"
 
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -26,7 +25,8 @@ const MaxSubject = 8 << 10
 func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
 	switch e.Kind {
 	case wire.Notification:
-		if mayAct(e.Method) {
+		// Lookup refuses it too, as misplaced; this says what is wrong with it.
+		if methods[e.Method] {
 			return e.Refuse(wire.CodeInvalid, actsWithoutID)
 		}
 		return nil
@@ -57,33 +57,13 @@ func Check(side wire.Side, e *wire.Envelope, line []byte) *wire.Refusal {
 	return nil
 }
 
-// mayAct reports whether a request for method acts, or asks, in any era and
-// from either side. As a notification [Lookup] refuses it too, as misplaced; Check
-// says what is wrong with it, before anything is looked up.
-func mayAct(method string) bool {
-	for _, modern := range []bool{false, true} {
-		for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
-			if r := rules[key{method, side, false, modern}]; r.Acting || r.Ask {
-				return true
-			}
-		}
+// clearSubject reports whether the name or URI of a subject can be shown to a person
+// and matched by a rule as what it is.
+func clearSubject(kind Subject, text string) bool {
+	if kind == Resource {
+		return ClearURI(text)
 	}
-	return false
-}
-
-// subject is one thing that a message is about.
-type subject struct {
-	text string
-	uri  bool
-}
-
-// clear reports whether the subject can be shown to a person and matched by a
-// rule as what it is.
-func (s subject) clear() bool {
-	if s.uri {
-		return ClearURI(s.text)
-	}
-	return ClearName(s.text)
+	return ClearName(text)
 }
 
 // ClearName reports whether name can be the name of a tool or prompt: it is
@@ -128,37 +108,47 @@ func SubjectOf(e *wire.Envelope, line []byte) (string, error) {
 	if !rule.Acting || rule.Subject == Listen {
 		return "", nil
 	}
-	s, err := subjectOf(rule.Subject, e, line)
+	_, text, err := subjectOf(rule.Subject, e, line)
 	if err != nil {
 		return "", err
 	}
-	return s.text, nil
+	return text, nil
 }
 
-// subjectOf returns what e is about, unless that is Listen.
-func subjectOf(kind Subject, e *wire.Envelope, line []byte) (subject, error) {
+// subjectOf returns what e is about, unless that is Listen. The kind that it returns
+// is that of what a Reference refers to, a prompt by its name or resources by the
+// text of their template.
+func subjectOf(kind Subject, e *wire.Envelope, line []byte) (of Subject, text string, err error) {
+	name, address := e.Name, e.URI
+	if kind == Reference {
+		switch kind = ReferenceKind(e, line); kind {
+		case Prompt:
+			name, err = wire.Member(line, e.Ref, "name")
+		case Resource:
+			address, err = wire.Member(line, e.Ref, "uri")
+		}
+	}
+	var at wire.Span
 	switch kind {
 	case Tool, Prompt:
-		text, err := wire.Unquote(e.Name, line)
-		return subject{text: text}, err
+		at = name
 	case Resource:
-		text, err := wire.Unquote(e.URI, line)
-		return subject{text, true}, err
+		at = address
 	case Task:
-		text, err := wire.Unquote(e.TaskID, line)
-		return subject{text: text}, err
-	case Reference:
-		return reference(e, line)
+		at = e.TaskID
 	}
-	return subject{}, errors.New("no subject")
+	if err == nil {
+		text, err = wire.Unquote(at, line)
+	}
+	return kind, text, err
 }
 
 // isClear reports whether all that e is about is clear, and whether it is short
 // enough. An error means that it can't be told what that is.
 func isClear(kind Subject, e *wire.Envelope, line []byte) (clear, short bool, err error) {
 	if kind != Listen {
-		s, err := subjectOf(kind, e, line)
-		return err == nil && s.clear(), len(s.text) <= MaxSubject, err
+		kind, text, err := subjectOf(kind, e, line)
+		return err == nil && clearSubject(kind, text), len(text) <= MaxSubject, err
 	}
 	_, uris, err := ListenURIs(e, line)
 	for _, uri := range uris {
@@ -169,28 +159,14 @@ func isClear(kind Subject, e *wire.Envelope, line []byte) (clear, short bool, er
 	return err == nil, true, err
 }
 
-// reference reads params.ref of completion/complete: a prompt by its name, or
-// resources by the text of their template.
-func reference(e *wire.Envelope, line []byte) (subject, error) {
-	kind, err := textMember(e.Ref, line, "type")
-	if err != nil {
-		return subject{}, err
-	}
-	switch kind {
-	case "ref/prompt":
-		text, err := textMember(e.Ref, line, "name")
-		return subject{text: text}, err
-	case "ref/resource":
-		text, err := textMember(e.Ref, line, "uri")
-		return subject{text, true}, err
-	}
-	return subject{}, errors.New("a reference of an unknown type")
-}
-
 // ReferenceKind returns what the ref of a completion/complete refers to:
 // Prompt or Resource, or None when that can't be told.
 func ReferenceKind(e *wire.Envelope, line []byte) Subject {
-	switch kind, _ := textMember(e.Ref, line, "type"); kind {
+	at, err := wire.Member(line, e.Ref, "type")
+	if err != nil {
+		return None
+	}
+	switch kind, _ := wire.Unquote(at, line); kind {
 	case "ref/prompt":
 		return Prompt
 	case "ref/resource":
@@ -220,12 +196,4 @@ func ListenURIs(e *wire.Envelope, line []byte) (wire.Items, []string, error) {
 		}
 	}
 	return items, uris, nil
-}
-
-func textMember(object wire.Span, line []byte, name string) (string, error) {
-	value, err := wire.Member(line, object, name)
-	if err != nil {
-		return "", err
-	}
-	return wire.Unquote(value, line)
 }

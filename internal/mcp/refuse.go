@@ -144,20 +144,20 @@ func hidden(line []byte, e *wire.Envelope, d Denial) (code int, text string) {
 	if len(name) > longestName {
 		name = strings.ToValidUTF8(name[:longestName], "") + "…"
 	}
+	code, text = CodeInvalidParams, "Not found"
 	switch d.Method {
 	case "tools/call":
-		return CodeInvalidParams, "Unknown tool: " + name
+		text = "Unknown tool"
 	case "prompts/get":
-		return CodeInvalidParams, "Unknown prompt: " + name
-	case "resources/read", "resources/subscribe":
-		if !d.Modern {
-			return CodeUnknownResource, "Resource not found: " + name
-		}
-		return CodeInvalidParams, "Resource not found: " + name
+		text = "Unknown prompt"
 	case "tasks/update":
-		return CodeInvalidParams, "Unknown task: " + name
+		text = "Unknown task"
+	case "resources/read", "resources/subscribe":
+		if text = "Resource not found"; !d.Modern {
+			code = CodeUnknownResource
+		}
 	}
-	return CodeInvalidParams, "Not found: " + name
+	return code, text + ": " + name
 }
 
 // text returns what the model or a person reads.

@@ -92,30 +92,14 @@ func Lookup(side wire.Side, e *wire.Envelope) Rule {
 	return Rule{Treatment: Judge, Unknown: true}
 }
 
-// misplaced reports whether the method of k is known, but from the other side
-// or as the other kind of message. That is never right, whatever is thought of
-// methods that nobody knows.
+// misplaced reports whether the method of k, which is not in the table, is known
+// from the other side or as the other kind of message only. That is never right,
+// whatever is thought of methods that nobody knows.
 func misplaced(k key) bool {
-	for _, side := range []wire.Side{wire.FromAgent, wire.FromServer} {
-		for _, notification := range []bool{false, true} {
-			if side == k.side && notification == k.notification {
-				continue
-			}
-			for _, modern := range []bool{false, true} {
-				if _, ok := rules[key{k.method, side, notification, modern}]; ok && !k.inOtherEra() {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
-// inOtherEra reports whether the same message is known in the other era.
-func (k key) inOtherEra() bool {
 	k.modern = !k.modern
-	_, ok := rules[k]
-	return ok
+	_, inOtherEra := rules[k]
+	_, known := methods[k.method]
+	return known && !inOtherEra
 }
 
 // LookupResult returns the rule for the result of a request for method, in the
@@ -181,26 +165,29 @@ func ListNotifications() []string {
 	return all
 }
 
+// listsChanged returns the capability and the lists of a notification of changed
+// lists; they are empty for any other notification.
+func listsChanged(notification string) (capability string, lists []string) {
+	for _, n := range listNotifications {
+		if n.method == notification {
+			return n.capability, n.lists
+		}
+	}
+	return "", nil
+}
+
 // ListsOf returns the methods that give the lists of which a notification says
 // that they have changed; nil for any other notification.
 func ListsOf(notification string) []string {
-	for _, n := range listNotifications {
-		if n.method == notification {
-			return n.lists
-		}
-	}
-	return nil
+	_, lists := listsChanged(notification)
+	return lists
 }
 
 // ListCapability returns the capability that a notification of changed lists
 // belongs to, as tools; empty for any other notification.
 func ListCapability(notification string) string {
-	for _, n := range listNotifications {
-		if n.method == notification {
-			return n.capability
-		}
-	}
-	return ""
+	capability, _ := listsChanged(notification)
+	return capability
 }
 
 // ListChanged returns, for the notification by which a server says that a list

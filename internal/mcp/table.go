@@ -101,13 +101,15 @@ var serverNotifications = []row{
 	{method: "notifications/tasks", eras: always, rule: inspects},
 }
 
-// rules and results are the table as it is looked up.
-var rules, results = index()
+// rules and results are the table as it is looked up. methods says of each method
+// that is in it whether a request for it acts or asks, in any era and from either side.
+var rules, results, methods = index()
 
-func index() (rules, results map[key]Rule) {
-	rules, results = map[key]Rule{}, map[key]Rule{}
+func index() (rules, results map[key]Rule, methods map[string]bool) {
+	rules, results, methods = map[key]Rule{}, map[key]Rule{}, map[string]bool{}
 	add := func(rows []row, side wire.Side, notification bool) {
 		for _, r := range rows {
+			methods[r.method] = methods[r.method] || !notification && (r.rule.Acting || r.rule.Ask)
 			for _, era := range []eras{legacy, modern} {
 				if r.eras&era == 0 {
 					continue
@@ -124,5 +126,5 @@ func index() (rules, results map[key]Rule) {
 	add(serverRequests, wire.FromServer, false)
 	add(agentNotifications, wire.FromAgent, true)
 	add(serverNotifications, wire.FromServer, true)
-	return rules, results
+	return rules, results, methods
 }

@@ -17,18 +17,15 @@ func cutAuthority(s string) (authority, path string) {
 	return s, ""
 }
 
-// splitAuthority takes an authority apart. The host of IPv6 loses its brackets.
-func splitAuthority(authority string) (user, host, port string) {
-	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
-		user, authority = authority[:i], authority[i+1:]
-	}
-	if strings.HasPrefix(authority, "[") {
-		if i := strings.IndexByte(authority, ']'); i > 0 {
-			return user, authority[1:i], strings.TrimPrefix(authority[i+1:], ":")
-		}
+// splitAuthority returns the host and the port of an authority. The host of IPv6
+// loses its brackets.
+func splitAuthority(authority string) (host, port string) {
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	if host, port, ok := strings.Cut(authority, "]"); ok && strings.HasPrefix(host, "[") {
+		return host[1:], strings.TrimPrefix(port, ":")
 	}
 	host, port, _ = strings.Cut(authority, ":")
-	return user, host, port
+	return host, port
 }
 
 // Host returns the name of a host as it compares: percent-decoded, in lower case
@@ -51,7 +48,7 @@ func OtherHosts(name string) []string { return otherHosts(plainHost(name)) }
 
 // plainHost is Host but for the forms of an address of IPv4.
 func plainHost(name string) string {
-	if name = decoded(name); strings.Contains(name, ":") {
+	if name = Decoded(name); strings.Contains(name, ":") {
 		bare, _, _ := strings.Cut(name, "%")
 		if addr, err := netip.ParseAddr(bare); err == nil {
 			return addr.Unmap().String()
@@ -118,11 +115,12 @@ func IsHere(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// names maps hosts as URL readers do, and refuses none: what they refuse is
-// compared as far as it could be mapped.
-var names = lenient(false)
+// names maps hosts as URL readers do. transitional maps them as IDNA 2003 has it, by
+// which Python still goes: to it straße is strasse.
+var names, transitional = profile(false), profile(true)
 
-func lenient(transitional bool) *idna.Profile {
+// profile refuses no host: what readers refuse is compared as far as it could be mapped.
+func profile(transitional bool) *idna.Profile {
 	return idna.New(idna.MapForLookup(), idna.Transitional(transitional), idna.StrictDomainName(false), idna.ValidateLabels(false),
 		idna.CheckHyphens(false), idna.CheckJoiners(false), idna.VerifyDNSLength(false))
 }
@@ -144,13 +142,9 @@ func unicodeHost(name string) string {
 	return mapped
 }
 
-// transitional maps hosts as IDNA 2003 has it, by which Python still goes: to it
-// straße is strasse.
-var transitional = lenient(true)
-
 // earlyHost is Host for a name that is no address, by IDNA 2003.
 func earlyHost(name string) string {
-	mapped, _ := transitional.ToASCII(strings.ToLower(unicodeHost(strings.TrimFunc(decoded(name), isBlank))))
+	mapped, _ := transitional.ToASCII(strings.ToLower(unicodeHost(strings.TrimFunc(Decoded(name), isBlank))))
 	return strings.TrimRight(mapped, ".")
 }
 
@@ -160,7 +154,7 @@ func number(port string) string {
 	if port == "" || strings.Trim(port, "0123456789") == "" {
 		return strings.TrimLeft(port, "0")
 	}
-	port = asciiHost(strings.TrimFunc(decoded(port), isBlank))
+	port = asciiHost(strings.TrimFunc(Decoded(port), isBlank))
 	return strings.TrimLeft(strings.ReplaceAll(port, "_", ""), "+0")
 }
 

@@ -62,7 +62,7 @@ func unwrapped(text string) string {
 // decodedWhole percent-decodes a text as often as a path may be.
 func decodedWhole(text string) string {
 	for range mostDecoded {
-		next := decoded(text)
+		next := Decoded(text)
 		if next == text {
 			break
 		}

@@ -12,8 +12,8 @@ package uri
 
 import (
 	"bytes"
+	"encoding/hex"
 	"path"
-	"strconv"
 	"strings"
 	"unicode"
 )
@@ -50,17 +50,22 @@ func Parse(text string) Reading {
 	if r.Scheme == "file" && authority == "localhost" {
 		authority = ""
 	}
-	_, host, _ := splitAuthority(authority)
+	host, _ := splitAuthority(authority)
 	r.Host = strings.ToLower(host)
-	r.Path = cleanPath(decoded(rest))
-	if r.Scheme != "" {
-		r.Text = r.Scheme + ":"
-	}
-	if hasAuthority {
-		r.Text += "//" + authority
-	}
-	r.Text += r.Path + tail
+	r.Path = cleanPath(Decoded(rest))
+	r.Text = joined(r.Scheme, hasAuthority, authority, r.Path+tail)
 	return r
+}
+
+// joined puts a URI together. The scheme may be empty.
+func joined(scheme string, hasAuthority bool, authority, rest string) string {
+	if hasAuthority {
+		rest = "//" + authority + rest
+	}
+	if scheme != "" {
+		rest = scheme + ":" + rest
+	}
+	return rest
 }
 
 // Tidy reads text as URL readers do that tidy up. A text that is a path is read
@@ -126,7 +131,7 @@ func tidy(text string, slashes bool) tidied {
 		t.authority = true
 		authority, rest = cutAuthority(rest[2:])
 	}
-	_, host, port := splitAuthority(authority)
+	host, port := splitAuthority(authority)
 	t.host = Host(host)
 	t.others = otherHosts(plainHost(host))
 	if t.scheme == "file" && IsHere(t.host) {
@@ -152,16 +157,10 @@ func tidy(text string, slashes bool) tidied {
 
 func (t *tidied) reading(host, path string) Reading {
 	r := Reading{Scheme: t.scheme, Host: host, Path: t.path}
-	if t.scheme != "" {
-		r.Text = t.scheme + ":"
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
 	}
-	if t.authority {
-		if strings.Contains(host, ":") {
-			host = "[" + host + "]"
-		}
-		r.Text += "//" + host + t.port
-	}
-	r.Text += path + t.query
+	r.Text = joined(t.scheme, t.authority, host+t.port, path+t.query)
 	return r
 }
 
@@ -209,22 +208,21 @@ func isScheme(s string) bool {
 	return true
 }
 
-// decoded reads %XX once; what is no such escape stays.
-func decoded(s string) string {
+// Decoded reads %XX once; what is no such escape stays.
+func Decoded(s string) string {
 	at := strings.IndexByte(s, '%')
 	if at < 0 {
 		return s
 	}
 	out := append(make([]byte, 0, len(s)), s[:at]...)
 	for i := at; i < len(s); i++ {
+		char := [1]byte{s[i]}
 		if s[i] == '%' && i+2 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil && s[i+1] != '+' {
-				out = append(out, byte(n))
+			if _, err := hex.Decode(char[:], []byte(s[i+1:i+3])); err == nil {
 				i += 2
-				continue
 			}
 		}
-		out = append(out, s[i])
+		out = append(out, char[0])
 	}
 	return string(out)
 }
@@ -233,18 +231,16 @@ func decoded(s string) string {
 // %XX.
 func encoded(p string) string {
 	const plain = "!$%&'()*+,-./:;=@[\\]^_|~"
-	var out strings.Builder
+	out := make([]byte, 0, len(p))
 	for i := range len(p) {
 		c := p[i]
 		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(plain, c) >= 0 {
-			out.WriteByte(c)
-			continue
+			out = append(out, c)
+		} else {
+			out = append(out, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
 		}
-		out.WriteByte('%')
-		out.WriteByte("0123456789ABCDEF"[c>>4])
-		out.WriteByte("0123456789ABCDEF"[c&15])
 	}
-	return out.String()
+	return string(out)
 }
 
 // cleanPath resolves what goes up.
