@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
@@ -55,7 +54,7 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	}
 	select {
 	case <-told:
-	case <-s.line.lost():
+	case <-s.line.unanswered():
 		await(told, s.Times.Farewell) // by the next daemon, if there is one
 	case <-leaving.Done():
 	}
@@ -91,8 +90,8 @@ func (s *shim) notifyDaemon(ctx context.Context, pid int, known chan<- struct{},
 	s.started(ctx, pid, "")
 	close(known)
 	state := <-ended
-	_ = s.line.say(ctx, s.Times.LastAnswers, func(ctx context.Context, c *attach.Conn) error {
-		return c.Ended(ctx, s.Hello.Attachment, state.Code, int(state.Signal))
+	_ = s.line.retry(ctx, s.Times.LastAnswers, func(ctx context.Context) error {
+		return s.line.Ended(ctx, s.Hello.Attachment, state.Code, int(state.Signal))
 	})
 }
 
@@ -143,7 +142,7 @@ func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 
 // signal tells the daemon of a signal.
 func (s *shim) signal(ctx context.Context, sig syscall.Signal) error {
-	return s.line.say(ctx, s.Times.SignalHeard, func(ctx context.Context, c *attach.Conn) error {
-		return c.Signal(ctx, s.Hello.Attachment, int(sig))
+	return s.line.retry(ctx, s.Times.SignalHeard, func(ctx context.Context) error {
+		return s.line.Signal(ctx, s.Hello.Attachment, int(sig))
 	})
 }
