@@ -141,8 +141,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	case !answer.Approved:
 		ruling = unapproved(a.ruling, answer)
 	case unusable != nil:
-		ruling = refusedQuestion(a.ruling, nil)
-		ruling.Reason = fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable)
+		ruling = a.ruling.denied(mcp.CodeGate, fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable))
 	case hooks != nil && (hooks.Move != Forward || hooks.Changed != nil):
 		ruling = hooks.overPerson()
 	case g.wants(c) && (c.hooks == nil || c.hooks.revision != g.Hooks.Revision()):
@@ -204,10 +203,12 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 
 // lapsed is the ruling on a call to which the yes is none, as it is by now.
 func lapsed(r Ruling, answer Answer, why string) Ruling {
-	return Ruling{
-		Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Redact: r.Redact, Code: mcp.CodeRule,
-		Reason: fmt.Sprintf("it was approved (%s), but %s; repeat the call", answer.ID, why),
-	}
+	return r.denied(mcp.CodeRule, fmt.Sprintf("it was approved (%s), but %s; repeat the call", answer.ID, why))
+}
+
+// denied is the ruling by which nobody has let through what r asks about.
+func (r *Ruling) denied(code int, reason string) Ruling {
+	return Ruling{Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Redact: r.Redact, Code: code, Reason: reason}
 }
 
 // shownWith reports whether each of facts was among shown, as far as names go. That
@@ -234,40 +235,35 @@ func withdraw(ctx context.Context, held Held) {
 }
 
 func refusedQuestion(ruling Ruling, err error) Ruling {
-	d := Ruling{Move: Deny, Gate: "ask", Rule: ruling.Rule, Policies: ruling.Policies, Redact: ruling.Redact, Code: mcp.CodeGate}
+	reason := fmt.Sprintf("a person must be asked and could not be (%v)", err)
 	switch {
 	case errors.Is(err, ErrFull):
-		d.Reason = "too many calls are waiting for a person; repeat it when some are answered"
+		reason = "too many calls are waiting for a person; repeat it when some are answered"
 	case errors.Is(err, ErrBurst):
-		d.Reason = "too many questions were put to a person in a short time; wait a minute before you repeat it"
-	default:
-		d.Reason = fmt.Sprintf("a person must be asked and could not be (%v)", err)
+		reason = "too many questions were put to a person in a short time; wait a minute before you repeat it"
 	}
-	return d
+	return ruling.denied(mcp.CodeGate, reason)
 }
 
 func unapproved(ruling Ruling, answer Answer) Ruling {
-	d := Ruling{Move: Deny, Gate: "ask", Rule: ruling.Rule, Policies: ruling.Policies, Redact: ruling.Redact, Code: mcp.CodeRejected}
+	code, reason, note := mcp.CodeRejected, "a person refused it (%s)", ""
 	switch answer.State {
 	case "expired":
-		d.Code = mcp.CodeExpired
-		d.Reason = fmt.Sprintf("nobody answered %s in time", answer.ID)
+		code, reason = mcp.CodeExpired, "nobody answered %s in time"
 	case "withdrawn":
-		d.Reason = fmt.Sprintf("the question %s was taken back", answer.ID)
+		reason = "the question %s was taken back"
 	case StateParked:
-		d.Code, d.Parked = mcp.CodeExpired, true
-		d.Reason = fmt.Sprintf("waiting for a person (%s)", answer.ID)
+		code, reason = mcp.CodeExpired, "waiting for a person (%s)"
 	case StateLapsed:
-		d.Code = mcp.CodeExpired
-		d.Reason = fmt.Sprintf("it was approved (%s), and the yes is good no more; repeat the call to have a person asked again", answer.ID)
+		code, reason = mcp.CodeExpired, "it was approved (%s), and the yes is good no more; repeat the call to have a person asked again"
 	case StateSpent:
-		d.Code = mcp.CodeGate
-		d.Reason = fmt.Sprintf("an equal call was let through by %s, and a yes is for one call; repeat it to have a person asked again", answer.ID)
+		code, reason = mcp.CodeGate, "an equal call was let through by %s, and a yes is for one call; repeat it to have a person asked again"
 	default:
-		d.Reason = fmt.Sprintf("a person refused it (%s)", answer.ID)
 		if answer.Note != "" {
-			d.Reason += ": " + answer.Note
+			note = ": " + answer.Note
 		}
 	}
+	d := ruling.denied(code, fmt.Sprintf(reason, answer.ID)+note)
+	d.Parked = answer.State == StateParked
 	return d
 }

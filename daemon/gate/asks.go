@@ -45,7 +45,7 @@ func (c *Call) carriesAsks() bool {
 func (g *Gate) weighAsks(ctx context.Context, policy Policy, c *Call) weighed {
 	asks, err := c.asks()
 	if err != nil {
-		return weighed{ruling: Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()}}
+		return weighed{ruling: accident(err)}
 	}
 	w := weighed{ruling: Ruling{Move: Forward, Gate: "rule"}, shown: c.together(asks)}
 	for _, ask := range asks {

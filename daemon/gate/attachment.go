@@ -41,9 +41,6 @@ type Submission struct {
 	Modern  bool   // for what is not a request
 	Request []byte // for what hooks want to see of a result: the call that it came of, as it was written
 	About   uint64 // the seq of that call
-	// Envelope is what [wire.Read] has made of Line itself, and not of memory it was copied
-	// from, to which others may have written since. Without a Kind, Line is still to be read.
-	Envelope wire.Envelope
 }
 
 // remembered is how many calls an attachment knows of that have a verdict, for what
@@ -178,34 +175,27 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 		a.judgeBehind(c, all, sure, known)
 		return
 	}
-	gates := c.Trace.Begin(StageGate)
-	v, asked := a.gate.judge(ctx, c, known)
-	c.Trace.Finish(gates)
-	if v.Move == 0 {
-		a.unheld(ctx, c)
-		return
+	if v, asked := a.judge(ctx, c, known); asked != nil {
+		a.hold(c, v, nil, func(ctx context.Context) { a.await(ctx, asked) })
 	}
-	if asked == nil {
-		a.settle(c, v)
-		return
-	}
-	a.hold(asked, v)
 }
 
-// call reads a submitted line, unless whoever submits it has, with the same reader that
-// shims use: what the daemon judges is what it read itself.
-func (a *Attachment) call(s Submission) (*Call, error) {
-	c := &Call{
-		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
-		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
-		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
-		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, Claimed: a.shim.Claimed,
+// newCall returns a call of nothing in particular.
+func (a *Attachment) newCall(side wire.Side) *Call {
+	s := &a.shim
+	return &Call{
+		Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command,
+		Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, Side: side, retries: &a.retries, spoken: &a.spoken, idle: &a.idle,
 	}
-	c.Envelope = s.Envelope
-	if s.Envelope.Kind == 0 {
-		if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
-			return c, err
-		}
+}
+
+// call reads a submitted line, with the same reader that the relay uses: what is judged
+// is what was read here.
+func (a *Attachment) call(s Submission) (*Call, error) {
+	c := a.newCall(s.Side)
+	c.Seq, c.ID, c.Received, c.Line, c.Modern, c.Answers = s.Seq, correlation(c.Attachment, s.Seq), time.Now(), s.Line, s.Modern, s.Call
+	if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
+		return c, err
 	}
 	a.mu.Lock()
 	c.Revisions, c.Method, c.unable = a.revisions, c.Envelope.Method, a.unable
@@ -232,21 +222,44 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 
 // unreadable refuses a line that a shim of ours would not have submitted.
 func (a *Attachment) unreadable(c *Call, err error) Verdict {
-	ruling := Ruling{Move: Deny, Gate: "accident", Reason: err.Error(), Code: mcp.CodeInvalid}
+	ruling := accident(err)
+	ruling.Code = mcp.CodeInvalid
 	return a.gate.deny(a.ctx, c, c.record(a.gate.Policy(), nil, ruling), ruling)
 }
 
-// hold waits for the person in a goroutine that Close waits for.
-func (a *Attachment) hold(asked *asked, v Verdict) {
+// judge has c judged and settles it, unless a person is asked: then the second result is
+// what to wait for.
+func (a *Attachment) judge(ctx context.Context, c *Call, known *record.Record) (Verdict, *asked) {
+	gates := c.Trace.Begin(StageGate)
+	v, asked := a.gate.judge(ctx, c, known)
+	c.Trace.Finish(gates)
+	switch {
+	case v.Move == 0:
+		a.unheld(ctx, c)
+	case asked == nil:
+		a.settle(c, v)
+	}
+	return v, asked
+}
+
+// hold says by the verdict v that c is held, and has next go on with it in a goroutine
+// that Close waits for. Nothing happens, and the result is false, where room, which is
+// asked with a.mu held, says that there is none.
+func (a *Attachment) hold(c *Call, v Verdict, room func() bool, next func(context.Context)) bool {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
-	a.held[v.Seq] = cancel
+	defer a.mu.Unlock()
+	if room != nil && !room() {
+		cancel(nil)
+		return false
+	}
+	a.held[c.Seq] = cancel
 	a.tell(v)
-	a.mu.Unlock()
 	a.wait.Go(func() {
 		defer cancel(nil)
-		a.await(ctx, asked)
+		next(ctx)
 	})
+	return true
 }
 
 func (a *Attachment) tell(v Verdict) {

@@ -2,11 +2,11 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -150,23 +150,11 @@ func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
 // judgeBehind has c judged once others have been answered. The shim is told that it
 // is held.
 func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, known *record.Record) {
-	ctx, cancel := context.WithCancelCause(a.ctx)
-	a.mu.Lock()
-	room := len(a.held) < mostHooked
-	if room {
-		a.held[c.Seq] = cancel
-		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: behindReason})
+	room := func() bool { return len(a.held) < mostHooked }
+	wait := func(ctx context.Context) { a.judgeAfter(ctx, c, all, sure, known) }
+	if !a.hold(c, Verdict{Seq: c.Seq, Move: Ask, Reason: behindReason}, room, wait) {
+		a.settle(c, a.tooLate(c, errors.New("too many calls wait for others that are not answered; repeat it later")))
 	}
-	a.mu.Unlock()
-	if !room {
-		cancel(nil)
-		a.settle(c, a.tooLate(c, "too many calls wait for others that are not answered; repeat it later"))
-		return
-	}
-	a.wait.Go(func() {
-		defer cancel(nil)
-		a.judgeAfter(ctx, c, all, sure, known)
-	})
 }
 
 // judgeAfter is judgeHeld once others have been answered.
@@ -177,7 +165,7 @@ func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openC
 		a.unheld(ctx, c)
 		return Verdict{}
 	case late != nil:
-		v := a.tooLate(c, late.Error())
+		v := a.tooLate(c, late)
 		a.settle(c, v)
 		return v
 	}
@@ -185,10 +173,9 @@ func (a *Attachment) judgeAfter(ctx context.Context, c *Call, all, sure []*openC
 }
 
 // tooLate refuses a call that could not wait any longer.
-func (a *Attachment) tooLate(c *Call, why string) Verdict {
-	policy := a.gate.policy(c)
+func (a *Attachment) tooLate(c *Call, why error) Verdict {
+	policy, ruling := a.gate.policy(c), accident(why)
 	c.Profile = c.inForce(policy)
-	ruling := Ruling{Move: Deny, Gate: "accident", Reason: why, Code: mcp.CodeGate}
 	return a.gate.deny(a.ctx, c, c.record(policy, nil, ruling), ruling)
 }
 

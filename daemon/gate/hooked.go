@@ -142,45 +142,30 @@ func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 	if c.Side == wire.FromAgent {
 		c.Known = a.gate.factsOf(a.ctx, c)
 	}
-	ctx, cancel := context.WithCancelCause(a.ctx)
-	a.mu.Lock()
-	room := a.hooking < mostHooked && (a.hooking == 0 || a.hookingBytes+h.size <= mostHookedBytes)
-	if room {
-		a.hooking, a.hookingBytes = a.hooking+1, a.hookingBytes+h.size
-		a.held[c.Seq] = cancel
-		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason})
-	}
-	a.mu.Unlock()
-	if !room {
-		defer cancel(nil)
-		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
-		if v, _ := a.gate.judge(ctx, c, nil); v.Move != 0 {
-			a.settle(c, v)
-			a.gate.seen(of, c, v)
-		} else {
-			a.unheld(ctx, c)
-			a.gate.unheld(ctx, of)
+	room := func() bool {
+		if a.hooking >= mostHooked || a.hooking > 0 && a.hookingBytes+h.size > mostHookedBytes {
+			return false
 		}
-		return
+		a.hooking, a.hookingBytes = a.hooking+1, a.hookingBytes+h.size
+		return true
 	}
-	a.wait.Go(func() {
-		defer cancel(nil)
+	ask := func(ctx context.Context) {
 		c.hooks = a.gate.askHooks(ctx, h, cmp.Or(c.Trace, of))
 		a.mu.Lock()
 		a.hooking, a.hookingBytes = a.hooking-1, a.hookingBytes-h.size
 		a.mu.Unlock()
-		if ctx.Err() != nil {
-			a.unheld(ctx, c)
-			a.gate.unheld(ctx, of)
-			return
+		var all, sure []*openCall
+		if ctx.Err() == nil {
+			all, sure = a.mustWait(c)
 		}
-		all, sure := a.mustWait(c)
-		if v := a.judgeAfter(ctx, c, all, sure, known); v.Move != 0 {
-			a.gate.seen(of, c, v)
-		} else {
-			a.gate.unheld(ctx, of)
-		}
-	})
+		v := a.judgeAfter(ctx, c, all, sure, known)
+		a.gate.seen(ctx, of, c, v)
+	}
+	if !a.hold(c, Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason}, room, ask) {
+		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
+		v, _ := a.judge(a.ctx, c, nil)
+		a.gate.seen(a.ctx, of, c, v)
+	}
 }
 
 // edited has hooks asked about the arguments that a person put in place of the
@@ -213,15 +198,8 @@ func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
 // judgeHeld judges a line that the shim has been told of that it is held, and
 // waits for the person where one has to be asked. It returns the last verdict.
 func (a *Attachment) judgeHeld(ctx context.Context, c *Call, known *record.Record) Verdict {
-	gates := c.Trace.Begin(StageGate)
-	v, asked := a.gate.judge(ctx, c, known)
-	c.Trace.Finish(gates)
-	if v.Move == 0 {
-		a.unheld(ctx, c)
-		return v
-	}
+	v, asked := a.judge(ctx, c, known)
 	if asked == nil {
-		a.settle(c, v)
 		return v
 	}
 	a.mu.Lock()

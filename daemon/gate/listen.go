@@ -23,14 +23,14 @@ func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed 
 		err = fmt.Errorf("it names more than %d resources", mostURIs)
 	}
 	if err != nil {
-		return weighed{ruling: Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()}, shown: c}
+		return weighed{ruling: accident(err), shown: c}
 	}
 	refused := map[int]Ruling{}
 	var first weighed
 	for i := range items {
 		one, err := c.listenTo(items[i])
 		if err != nil {
-			return weighed{ruling: Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()}, shown: c}
+			return weighed{ruling: accident(err), shown: c}
 		}
 		if facts, ruling := g.rule(ctx, policy, one); ruling.Move == Deny {
 			if len(refused) == 0 {
@@ -44,7 +44,7 @@ func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed 
 			return first
 		}
 		if err := c.splice(items.Cut(func(i int) bool { _, no := refused[i]; return no })); err != nil {
-			return weighed{ruling: Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()}, shown: c}
+			return weighed{ruling: accident(err), shown: c}
 		}
 		for i, uri := range uris {
 			if ruling, no := refused[i]; no {

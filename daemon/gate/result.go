@@ -37,24 +37,21 @@ func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call
 	r := c.record(policy, nil, Ruling{Gate: "visible"})
 	list, err := wire.ReadList(c.Line, &c.Envelope, member)
 	if err != nil {
-		return g.deny(ctx, c, r, Ruling{
-			Move: Deny, Gate: "accident", Code: mcp.CodeGate,
-			Reason: fmt.Sprintf("the server's list could not be read (%v)", err),
-		})
+		return g.deny(ctx, c, r, accident(fmt.Errorf("the server's list could not be read (%w)", err)))
 	}
 	why, err := withheld(limited, policy, c, kind, list.Elements)
 	if waits.Err() != nil {
 		return Verdict{}
 	}
 	if err != nil {
-		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
+		return g.deny(ctx, c, r, accident(err))
 	}
 	held, facts, err := g.hold(ctx, c, &list, why)
 	if err != nil {
 		g.Logger.Error("compare definitions", "server_id", c.Server, "method", c.Method, "err", err)
 	}
 	if err != nil && c.Profile != Development {
-		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
+		return g.deny(ctx, c, r, accident(err))
 	}
 	r.Facts = facts
 	a.shows(c, list.Elements, why)
@@ -80,13 +77,13 @@ func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call
 	if c.Modern { // the agent must not hold on to a list that a reload may change
 		short, err := shortLived(c.Line, c.Envelope.Result)
 		if err != nil {
-			return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
+			return g.deny(ctx, c, r, accident(err))
 		}
 		edits = append(edits, short...)
 	}
 	line, err := wire.Splice(c.Line, edits...)
 	if err != nil {
-		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()})
+		return g.deny(ctx, c, r, accident(err))
 	}
 	return g.forwardResult(ctx, c, r, line)
 }
