@@ -170,7 +170,6 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 		c.retries.approved(c, a.ruling, a.facts, r.Approval)
 	}
 	if c != a.call && v.Move == Forward {
-		v.Replaced = true
 		v.Notice = fmt.Sprintf("A person changed the arguments of this call before it was executed (%s); this is the result of the changed call.", answer.ID)
 	}
 	return v

@@ -28,19 +28,12 @@ func (c *Call) with(arguments []byte, whose string) (*Call, error) {
 			return fail(err)
 		}
 	}
-	line, err := wire.Splice(c.Line, at)
-	if err == nil && len(line) > wire.MaxMessage {
-		err = fmt.Errorf("the call would be longer than %d bytes", wire.MaxMessage)
-	}
+	edited := *c
+	err := edited.splice(at)
 	if err != nil {
 		return fail(err)
 	}
-	edited := *c
-	edited.Line, edited.Envelope = line, wire.Envelope{}
-	e := &edited.Envelope
-	if err := wire.Read(line, c.Side, e); err != nil {
-		return fail(err)
-	}
+	e, line := &edited.Envelope, edited.Line
 	if refusal := mcp.Check(c.Side, e, line); refusal != nil {
 		return fail(refusal.Reason)
 	}
@@ -52,4 +45,17 @@ func (c *Call) with(arguments []byte, whose string) (*Call, error) {
 		return fail("they are not one object")
 	}
 	return &edited, nil
+}
+
+// splice makes edits to c, which is another line from then on, read as strictly as any.
+func (c *Call) splice(edits ...wire.Edit) error {
+	line, err := wire.Splice(c.Line, edits...)
+	if err == nil && len(line) > wire.MaxMessage {
+		err = fmt.Errorf("it would be longer than %d bytes", wire.MaxMessage)
+	}
+	if err != nil {
+		return err
+	}
+	c.Line, c.Envelope, c.spliced = line, wire.Envelope{}, true
+	return wire.Read(line, c.Side, &c.Envelope)
 }

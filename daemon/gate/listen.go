@@ -43,7 +43,7 @@ func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed 
 		if len(refused) == len(items) && !c.listensToLists() {
 			return first
 		}
-		if err := c.splice(items.Cut(func(i int) bool { _, no := refused[i]; return no })); err != nil {
+		if err := c.splice(items.Cut(func(i int) bool { _, no := refused[i]; return no })...); err != nil {
 			return weighed{ruling: accident(err), shown: c}
 		}
 		for i, uri := range uris {
@@ -77,14 +77,4 @@ func (c *Call) listensToLists() bool {
 		return nil
 	})
 	return err == nil && lists
-}
-
-// splice makes edits to c, which is another line from then on.
-func (c *Call) splice(edits []wire.Edit) error {
-	line, err := wire.Splice(c.Line, edits...)
-	if err != nil {
-		return err
-	}
-	c.Line, c.Envelope, c.spliced = line, wire.Envelope{}, true
-	return wire.Read(line, c.Side, &c.Envelope)
 }

@@ -40,7 +40,6 @@ func (c *Call) made() (*Call, Ruling) {
 	if err != nil {
 		return c, h.refusal(err.Error())
 	}
-	changed.spliced = true
 	changed.hooks = &hooked{Hooked: h.Hooked, revision: h.revision, about: h.about, changed: true}
 	changed.hooks.Changed = nil
 	if h.about == nil {
@@ -136,26 +135,18 @@ func (h *hooked) note(reason string) string {
 // result, which whose put in its place, every other byte being as it was. It is read as strictly as what a server
 // writes.
 func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
-	fail := func(why any) (*Call, error) {
-		return c, fmt.Errorf("what %s put in place of it can't be used (%v)", whose, why)
+	fail := func(why error) (*Call, error) {
+		return c, fmt.Errorf("what %s put in place of it can't be used (%w)", whose, why)
 	}
 	value, err := c.outcome()
 	if err != nil {
 		return fail(err)
 	}
-	line, err := wire.Splice(c.Line, wire.Edit{Span: value, With: result})
-	if err != nil {
-		return fail(err)
-	}
-	if len(line) > wire.MaxMessage {
-		return fail(fmt.Sprintf("it is longer than %d bytes", wire.MaxMessage))
-	}
 	changed, old := *c, &c.Envelope
-	changed.Line, changed.Envelope = line, wire.Envelope{}
-	e := &changed.Envelope
-	if err := wire.Read(line, c.Side, e); err != nil {
+	if err := changed.splice(wire.Edit{Span: value, With: result}); err != nil {
 		return fail(err)
 	}
+	e, line := &changed.Envelope, changed.Line
 	e.Modern = old.Modern
 	value, err = changed.outcome()
 	// Text that closes the object would open members beside it.

@@ -205,8 +205,13 @@ const digestVersion = "params 2"
 // the call, or of the answer that a server gives, each behind its length so that no
 // two calls share one.
 func (c *Call) Digest() [32]byte {
+	return digestOf([]byte(digestVersion), []byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said())
+}
+
+// digestOf is SHA-256 over parts, each behind its length.
+func digestOf(parts ...[]byte) [32]byte {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(digestVersion), []byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said()} {
+	for _, part := range parts {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}

@@ -13,45 +13,50 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/wire"
 )
 
-// result takes out of a list that a server gives what the agent may not know of.
+// result takes out of a list that a server gives what the agent may not know of. As
+// with judge there is a limit to how long that may take, and no verdict for nobody.
 func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 	policy := g.policy(c)
 	c.Profile = c.inForce(policy)
 	g.observe(c)
-	member, kind := mcp.ListOf(c.Method)
-	v := g.list(ctx, a, policy, c, member, kind)
-	if v.Move == 0 {
-		return v
+	_, kind := mcp.ListOf(c.Method)
+	r := c.record(policy, nil, Ruling{Gate: "visible"})
+	line, err := g.list(ctx, a, policy, c, r)
+	if ctx.Err() != nil && line == nil {
+		return Verdict{}
 	}
+	ctx = context.WithoutCancel(ctx)
+	if err != nil {
+		return g.deny(ctx, c, r, accident(err))
+	}
+	v := g.forwardResult(ctx, c, r, line)
 	g.listed(c, &v, kind)
 	return v
 }
 
-// list takes out of a list what the agent may not know of. Every other byte
-// stays, so that an untouched page arrives as it was sent. As with judge there is a
-// limit to how long that may take, and no verdict for nobody.
-func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call, member, kind string) Verdict {
-	limited, cancel := context.WithTimeoutCause(waits, longestJudging, errTooLong)
+// list returns the list c without what the agent may not know of, and says in r what
+// that is. Every other byte stays, so that an untouched page arrives as it was sent.
+func (g *Gate) list(ctx context.Context, a *Attachment, policy Policy, c *Call, r *record.Record) ([]byte, error) {
+	limited, cancel := context.WithTimeoutCause(ctx, longestJudging, errTooLong)
 	defer cancel()
-	ctx := context.WithoutCancel(waits)
-	r := c.record(policy, nil, Ruling{Gate: "visible"})
+	member, kind := mcp.ListOf(c.Method)
 	list, err := wire.ReadList(c.Line, &c.Envelope, member)
 	if err != nil {
-		return g.deny(ctx, c, r, accident(fmt.Errorf("the server's list could not be read (%w)", err)))
+		return nil, fmt.Errorf("the server's list could not be read (%w)", err)
 	}
 	why, err := withheld(limited, policy, c, kind, list.Elements)
-	if waits.Err() != nil {
-		return Verdict{}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
 	}
 	if err != nil {
-		return g.deny(ctx, c, r, accident(err))
+		return nil, err
 	}
-	held, facts, err := g.hold(ctx, c, &list, why)
+	held, facts, err := g.hold(context.WithoutCancel(ctx), c, &list, why)
 	if err != nil {
 		g.Logger.Error("compare definitions", "server_id", c.Server, "method", c.Method, "err", err)
-	}
-	if err != nil && c.Profile != Development {
-		return g.deny(ctx, c, r, accident(err))
+		if c.Profile != Development {
+			return nil, err
+		}
 	}
 	r.Facts = facts
 	a.shows(c, list.Elements, why)
@@ -63,7 +68,7 @@ func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call
 		return why[i] != ""
 	})
 	if len(names) == 0 {
-		return g.forwardResult(ctx, c, r, c.Line)
+		return c.Line, nil
 	}
 	r.Reason = "withheld " + strings.Join(names, ", ")
 	if c.Profile == Development {
@@ -72,20 +77,16 @@ func (g *Gate) list(waits context.Context, a *Attachment, policy Policy, c *Call
 			word = wouldHold
 		}
 		would(r, word)
-		return g.forwardResult(ctx, c, r, c.Line)
+		return c.Line, nil
 	}
 	if c.Modern { // the agent must not hold on to a list that a reload may change
 		short, err := shortLived(c.Line, c.Envelope.Result)
 		if err != nil {
-			return g.deny(ctx, c, r, accident(err))
+			return nil, err
 		}
 		edits = append(edits, short...)
 	}
-	line, err := wire.Splice(c.Line, edits...)
-	if err != nil {
-		return g.deny(ctx, c, r, accident(err))
-	}
-	return g.forwardResult(ctx, c, r, line)
+	return wire.Splice(c.Line, edits...)
 }
 
 // withheld returns for each element of a list why the agent may not know of it, ""

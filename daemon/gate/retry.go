@@ -2,7 +2,6 @@ package gate
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -113,12 +112,7 @@ func (y *yes) covers(r Ruling, facts []Fact) bool {
 // round is what the rounds of one call have in common, to the byte: all of it but
 // the answers and the state.
 func (c *Call) round() [32]byte {
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(c.Method), c.Definition[:], c.same("requestState", "inputResponses")} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
-	}
-	return [32]byte(h.Sum(nil))
+	return digestOf([]byte(c.Method), c.Definition[:], c.same("requestState", "inputResponses"))
 }
 
 // stateOf stands for a requestState, nil for none.
