@@ -13,8 +13,7 @@ const (
 	notesRefill = time.Minute
 )
 
-// allowance is how much one attachment may have written in a time. It may be nil,
-// which is without end.
+// allowance is how much one attachment may have written in a time.
 type allowance struct {
 	mu    sync.Mutex // guards what follows
 	taken int
@@ -34,9 +33,6 @@ func (a *allowance) rest() uint64 {
 // take reports whether one more may be written now, and how many were not since
 // the last that was.
 func (a *allowance) take(now time.Time) (may bool, left uint64) {
-	if a == nil {
-		return true, 0
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now.Sub(a.since) > notesRefill {

@@ -167,7 +167,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	v := g.forward(ctx, c, r, ruling.Redact)
 	v.Approval = r.Approval
 	if v.Move == Forward && c == a.call { // else what the agent would carry on is not what was approved
-		c.retries.approved(c, a.ruling, a.facts, r.Approval)
+		c.from.retries.approved(c, a.ruling, a.facts, r.Approval)
 	}
 	if c != a.call && v.Move == Forward {
 		v.Notice = fmt.Sprintf("A person changed the arguments of this call before it was executed (%s); this is the result of the changed call.", answer.ID)

@@ -120,7 +120,7 @@ func (a *Attachment) Close(gone bool) {
 	a.cancel(cause)
 	a.wait.Wait()
 	a.gate.ended(&a.shim, func(*openCall) bool { return true })
-	a.gate.tellLeft(context.Background(), a.about(record.KindRefused), a.idle.rest())
+	a.writeLeft(context.Background(), a.idle.rest(), idleLeft)
 	if gone {
 		a.overAll(OutcomeLost)
 	} else {
@@ -185,7 +185,7 @@ func (a *Attachment) newCall(side wire.Side) *Call {
 	s := &a.shim
 	return &Call{
 		Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command,
-		Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, Side: side, retries: &a.retries, spoken: &a.spoken, idle: &a.idle,
+		Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, Side: side, from: a,
 	}
 }
 

@@ -77,9 +77,7 @@ type Call struct {
 
 	came     came                // what was submitted
 	scope    func(Policy) Policy // what the project makes of a set, once the call is being judged
-	retries  *retries            // of the attachment; nil: nothing is carried on
-	spoken   *allowance          // of the attachment; nil: all is told
-	idle     *allowance          // of the attachment; nil: all is on record
+	from     *Attachment         // that it was submitted to
 	unable   bool                // of what a server asks: the agent has not said that it can answer
 	answerer string              // who answers it in the agent's place when it goes on; empty: the agent
 	spliced  bool                // Line is not what was submitted

@@ -105,7 +105,7 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	if ruling.Unable != "" {
 		return g.deny(ctx, c, r, refusedQuestion(ruling, errors.New(ruling.Unable))), nil
 	}
-	if approval := c.retries.carriesOn(c, ruling, w.facts); approval != "" {
+	if approval := c.from.retries.carriesOn(c, ruling, w.facts); approval != "" {
 		r.Gate, r.Reason, r.Approval = "ask", "carries on what was approved", approval
 		v := g.forward(ctx, c, r, ruling.Redact)
 		v.Approval = approval
@@ -222,7 +222,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 	if c.Side == wire.FromAgent && !c.carriesAsks() {
 		g.Facts.Forwarded(c)
 	}
-	c.retries.answered(c)
+	c.from.retries.answered(c)
 	return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Replaced: c.spliced, Notice: c.notice, Inspect: inspect && c.unseen() == ""}
 }
 

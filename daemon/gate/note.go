@@ -171,12 +171,20 @@ func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string,
 // is written down as a number, with the first note that may be written again.
 func (a *Attachment) mayNote(ctx context.Context) bool {
 	may, left := a.notes.take(time.Now())
-	if left > 0 {
+	a.writeLeft(ctx, left, "messages that passed or were refused are not on record")
+	return may
+}
+
+// idleLeft is what is said of verdicts on which nobody waits and that are not on record.
+const idleLeft = "unknown notifications, and requests of the server that were refused, have no record of their own"
+
+// writeLeft writes down of how many more something holds, if there are any.
+func (a *Attachment) writeLeft(ctx context.Context, n uint64, what string) {
+	if n > 0 {
 		r := a.about(record.KindRefused)
-		r.Reason = fmt.Sprintf("%d more messages that passed or were refused are not on record", left)
+		r.Reason = fmt.Sprintf("%d more %s", n, what)
 		a.write(ctx, r, nil)
 	}
-	return may
 }
 
 // spare are records to be used again: one is the better part of a kilobyte, and an

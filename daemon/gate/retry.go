@@ -25,8 +25,8 @@ const (
 	mostRounds = 8  // that one yes carries
 )
 
-// retries are the approved calls of one attachment that may be carried on. A nil
-// one remembers nothing. It is safe for concurrent use.
+// retries are the approved calls of one attachment that may be carried on. It is safe
+// for concurrent use.
 type retries struct {
 	mu    sync.Mutex // guards what follows
 	yeses []*yes     // oldest first
@@ -47,7 +47,7 @@ type yes struct {
 
 // approved remembers that a person has said yes to c.
 func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string) {
-	if r == nil || c.Envelope.Kind != wire.Request || c.Side != wire.FromAgent || !c.Modern {
+	if c.Envelope.Kind != wire.Request || c.Side != wire.FromAgent || !c.Modern {
 		return
 	}
 	r.mu.Lock()
@@ -62,7 +62,7 @@ func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string)
 
 // answered remembers the answer that c is, when it asks for another round.
 func (r *retries) answered(c *Call) {
-	if r == nil || c.Envelope.Kind != wire.Result || c.Answers == 0 {
+	if c.Envelope.Kind != wire.Result || c.Answers == 0 {
 		return
 	}
 	if kind, err := wire.Unquote(c.Envelope.ResultType, c.Line); err != nil || kind != inputRequired {
@@ -85,7 +85,7 @@ func (r *retries) answered(c *Call) {
 // round; it is empty when a person has to be asked, as ruling says.
 func (r *retries) carriesOn(c *Call, ruling Ruling, facts []Fact) string {
 	e := &c.Envelope
-	if r == nil || c.Side != wire.FromAgent || !(e.RequestState.Present() || e.InputResponses.Present()) {
+	if c.Side != wire.FromAgent || !(e.RequestState.Present() || e.InputResponses.Present()) {
 		return ""
 	}
 	call, state, now := c.round(), stateOf(e.RequestState.Of(c.Line)), time.Now()

@@ -2,8 +2,6 @@ package gate
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -20,10 +18,8 @@ import (
 // are counted, and one record tells how many they were.
 func (g *Gate) putCall(ctx context.Context, c *Call, r *record.Record, redact []string) error {
 	if c.isIdle(r) {
-		may, left := c.idle.take(time.Now())
-		if left > 0 {
-			g.tellLeft(ctx, r, left)
-		}
+		may, left := c.from.idle.take(time.Now())
+		c.from.writeLeft(ctx, left, idleLeft)
 		if !may {
 			return nil
 		}
@@ -64,21 +60,6 @@ func (c *Call) isIdle(r *record.Record) bool {
 	return false
 }
 
-// tellLeft writes down how many verdicts have no record of their own, if there are any.
-// Of r only who it is about counts.
-func (g *Gate) tellLeft(ctx context.Context, r *record.Record, left uint64) {
-	if left == 0 {
-		return
-	}
-	told := record.Record{
-		Kind: record.KindRefused, Attachment: r.Attachment, Session: r.Session, Agent: r.Agent, Server: r.Server, Launch: r.Launch, Profile: r.Profile,
-		Reason: fmt.Sprintf("%d more unknown notifications, and requests of the server that were refused, have no record of their own", left),
-	}
-	if err := g.Recorder.Record(ctx, &told, nil, nil); err != nil && !errors.Is(err, context.Canceled) {
-		g.Logger.Error("record", "kind", told.Kind, "server_id", told.Server, "err", err)
-	}
-}
-
 // say tells a verdict in the daemon's log, with the fields that NFR-002 names: what
 // goes through as it should for who looks for faults, what does not for everybody.
 // The arguments of a call are in none of them.
@@ -98,7 +79,7 @@ func (g *Gate) say(ctx context.Context, c *Call, r *record.Record) {
 	left := uint64(0)
 	if level > slog.LevelDebug {
 		may := false
-		if may, left = c.spoken.take(time.Now()); !may {
+		if may, left = c.from.spoken.take(time.Now()); !may {
 			return
 		}
 	}
