@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -266,4 +267,132 @@ func (a *Attachment) tell(v Verdict) {
 	if a.sink != nil {
 		a.sink(v)
 	}
+}
+
+// begin notes that a line is being judged, or waits for that, until done is called, while
+// whoever submitted it waits. The context ends with the cause ErrWithdrawn when the line
+// is taken back.
+func (a *Attachment) begin(ctx context.Context, seq uint64) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.underway[seq] = cancel
+	return ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.underway, seq)
+		cancel(nil)
+	}
+}
+
+// Cancel takes back a submitted line that has no final verdict: it is judged no
+// further, its question is withdrawn and no verdict follows. It does nothing to any
+// other.
+func (a *Attachment) Cancel(seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, lines := range []map[uint64]context.CancelCauseFunc{a.underway, a.held} {
+		if cancel := lines[seq]; cancel != nil {
+			cancel(ErrWithdrawn)
+		}
+	}
+}
+
+// settled is what is kept of a call with a final verdict.
+type settled struct {
+	inspect bool     // hooks want its result
+	written [32]byte // then the digest of the line that was let through
+	at      time.Time
+	id      string
+	method  string
+	subject string
+	profile Profile
+	trace   *Trace // until it is over
+}
+
+// settle sends a final verdict, and keeps what is asked for when the call is answered.
+func (a *Attachment) settle(c *Call, v Verdict) {
+	if v.Move == Forward && c.answerer != "" {
+		a.supply(c)
+		return
+	}
+	kept := settled{inspect: v.Inspect, at: time.Now(), id: c.ID, method: c.Method, subject: c.Subject, profile: c.Profile, trace: c.Trace}
+	if v.Inspect {
+		kept.written = sha256.Sum256(v.Line)
+	}
+	c.Trace.decided(v)
+	if v.Move == Forward {
+		c.Trace.Begin(StageServer)
+	} else {
+		a.notOpen(c.Seq)
+		kept.trace = nil
+		defer a.gate.over(c.Trace, v.outcome())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.held, v.Seq)
+	a.judged++
+	if v.Move == Deny && !v.supplied {
+		a.denied++
+	}
+	if a.shim.Calls != nil && c.Envelope.Kind == wire.Request {
+		a.shim.Calls.Add(1)
+	}
+	a.order = append(a.order, v.Seq)
+	a.done[v.Seq] = kept
+	if len(a.order) > remembered {
+		a.gate.over(a.done[a.order[0]].trace, OutcomeForgotten)
+		delete(a.done, a.order[0])
+		a.order = a.order[1:]
+	}
+	a.tell(v)
+}
+
+// mostTasks is how many tasks of one attachment are remembered.
+const mostTasks = 1024
+
+// tasks knows which tool runs as which task, so that what is said to a task is
+// judged as a call of that tool. The attachment's mutex guards it.
+type tasks struct {
+	tools map[string]string // by the task's id
+	order []string          // the ids, oldest first
+}
+
+// runs takes note of a result by which a server says that a call goes on as a
+// task.
+func (a *Attachment) runs(c *Call) {
+	if c.Envelope.Kind != wire.Result || !c.Envelope.CreatedTaskID.Present() {
+		return
+	}
+	id, err := wire.Unquote(c.Envelope.CreatedTaskID, c.Line)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	call, ok := a.done[c.Answers]
+	if err != nil || !ok || call.method != "tools/call" {
+		return
+	}
+	t := &a.tasks
+	if t.tools == nil {
+		t.tools = map[string]string{}
+	}
+	if _, ok := t.tools[id]; ok { // a server that gives an id twice can't be followed
+		delete(t.tools, id)
+		return
+	}
+	t.tools[id] = call.subject
+	if t.order = append(t.order, id); len(t.order) > mostTasks {
+		delete(t.tools, t.order[0])
+		t.order = slices.Delete(t.order, 0, 1)
+	}
+}
+
+// subjectOf is the Subject of a call that was judged here or by an earlier daemon,
+// empty when it is not known.
+func (a *Attachment) subjectOf(seq uint64) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d, ok := a.done[seq]; ok {
+		return d.subject
+	}
+	return a.earlier[seq].Tool
 }

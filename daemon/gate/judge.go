@@ -299,3 +299,45 @@ func Direction(side wire.Side) string {
 	}
 	return "agent_to_server"
 }
+
+// sing refuses a canary, whatever the policy said of it: it has come past the
+// policy and all else that a call passes. What went wrong on the way is not
+// covered up: an accident never comes here.
+func sing(c *Call, r Ruling) Ruling {
+	if c.Server != record.CanaryServer || c.Side != wire.FromAgent {
+		return r
+	}
+	return Ruling{
+		Move: Deny, Gate: "rule", Rule: record.CanaryRule, Code: mcp.CodeRule, Redact: r.Redact,
+		Reason: "it is a canary of `tgctl doctor`, which is there to be refused",
+	}
+}
+
+// What production would have done, as the records and the log of the development
+// profile say it (F-023).
+const (
+	wouldBlock = "WOULD_BLOCK"
+	wouldAsk   = "WOULD_ASK"
+	wouldHide  = "WOULD_HIDE"
+	wouldHold  = "WOULD_HOLD"
+	// wouldRedact: hooks would have put something else in its place, which would
+	// have gone on.
+	wouldRedact = "WOULD_REDACT"
+)
+
+// would notes in r what production would have done with the message, which goes
+// through.
+func would(r *record.Record, word string) { r.Would, r.Forwarded = word, true }
+
+// InForce is the profile of calls whose session was opened with limit, which may
+// be empty, when their shim asks for nothing.
+func (g *Gate) InForce(limit Profile) Profile {
+	c := Call{Limit: limit}
+	return c.inForce(g.Policy())
+}
+
+// Profile is the profile that the shim's calls are judged under now.
+func (a *Attachment) Profile() Profile {
+	c := Call{Limit: a.shim.Limit, Profile: a.shim.Requested}
+	return c.inForce(a.gate.Policy())
+}
