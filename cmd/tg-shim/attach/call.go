@@ -295,19 +295,19 @@ func (s *stream) settings(f *frame) error {
 	if f.has(flagAck) {
 		return nil
 	}
-	err := f.settings(func(id uint16, value uint32) error {
+	if len(f.payload)%6 != 0 || f.stream != 0 {
+		return fmt.Errorf("settings of %d bytes for stream %d: %w", len(f.payload), f.stream, errProtocol)
+	}
+	for b := f.payload; len(b) > 0; b = b[6:] {
+		id, value := binary.BigEndian.Uint16(b), binary.BigEndian.Uint32(b[2:])
 		if id != settingInitialWindow {
-			return nil
+			continue
 		}
 		if value > maxWindow {
 			return fmt.Errorf("a window of %d bytes: %w", value, errProtocol)
 		}
 		s.window += int64(value) - s.initial
 		s.initial = int64(value)
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	return s.send(appendFrame(nil, frameSettings, flagAck, 0, nil))
 }

@@ -92,13 +92,11 @@ var errSignalled = errors.New("ended by a signal")
 func (s *shim) attach(ctx context.Context) (w *attach.Welcome, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	over := make(chan struct{})
-	defer close(over)
-	go func() { // ends with over
+	go func() { // ends with ctx
 		select {
 		case <-s.signals:
 			cancel(errSignalled)
-		case <-over:
+		case <-ctx.Done():
 		}
 	}()
 	fds := s.pipes.descriptors()

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -13,15 +14,9 @@ import (
 // awaitDrained reads the pipe that the daemon holds open until the agent has all.
 func (s *shim) awaitDrained() {
 	defer close(s.drained)
-	var b [1]byte
-	for {
-		n, err := s.pipes.drained.r.Read(b[:])
-		if n > 0 {
-			s.status = b[0]
-		}
-		if err != nil {
-			return
-		}
+	said, _ := io.ReadAll(s.pipes.drained.r) // what ends it is no error
+	if n := len(said); n > 0 {
+		s.status = said[n-1]
 	}
 }
 
@@ -55,7 +50,10 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	select {
 	case <-told:
 	case <-s.line.unanswered():
-		await(told, s.Times.Farewell) // by the next daemon, if there is one
+		select {
+		case <-told: // by the next daemon, if there is one
+		case <-time.After(s.Times.Farewell):
+		}
 	case <-leaving.Done():
 	}
 	cancel()
@@ -72,16 +70,6 @@ func (s *shim) idle(ctx context.Context, reason string) child.State {
 	defer telling.Wait()
 	defer cancel()
 	return s.wait(ctx, nil)
-}
-
-// await waits for c to be closed, for d at most.
-func await(c <-chan struct{}, d time.Duration) {
-	limit := time.NewTimer(d)
-	defer limit.Stop()
-	select {
-	case <-c:
-	case <-limit.C:
-	}
 }
 
 // notifyDaemon tells the daemon which process the server is, and then how it has ended. known
