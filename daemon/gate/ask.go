@@ -40,7 +40,7 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 		return g.deny(ctx, c, r, refusedQuestion(ruling, err)), nil
 	}
 	a := &asked{call: c, ruling: ruling, facts: w.facts, subject: question.Subject, digest: c.Digest(), held: held}
-	if answer, ok := answered(ctx, held); ok && (answer.Edit == nil || !g.wants(c)) {
+	if answer, ok := answered(ctx, held); ok && (answer.Edit == nil || !g.wants(c, false)) {
 		return g.conclude(ctx, a, answer, nil, nil), nil
 	}
 	r.Approval = held.ID()
@@ -144,7 +144,7 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 		ruling = a.ruling.denied(mcp.CodeGate, fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable))
 	case hooks != nil && (hooks.Move != Forward || hooks.Changed != nil):
 		ruling = hooks.overPerson()
-	case g.wants(c) && (c.hooks == nil || c.hooks.revision != g.Hooks.Revision()):
+	case g.wants(c, false) && (c.hooks == nil || c.hooks.revision != g.Hooks.Revision()):
 		ruling = lapsed(ruling, answer, "there are other extensions by now, which have not seen it")
 	default:
 		ruling = a.void(c, w, answer)

@@ -198,14 +198,16 @@ func (c *Call) inside(method, params []byte) (*Call, error) {
 	if params != nil {
 		line = fmt.Appendf(line, `,"params":%s`, params)
 	}
-	ask := *c
-	ask.Line = append(line, '}')
-	ask.Envelope = wire.Envelope{}
-	if err := wire.Read(ask.Line, wire.FromServer, &ask.Envelope); err != nil {
-		return nil, err
-	}
+	ask, err := c.as(wire.FromServer, append(line, '}'))
 	ask.Method, ask.Subject = ask.Envelope.Method, ""
-	return &ask, nil
+	return ask, err
+}
+
+// as is c as if another line had come from side.
+func (c *Call) as(side wire.Side, line []byte) (*Call, error) {
+	other := *c
+	other.Line, other.Envelope = line, wire.Envelope{}
+	return &other, wire.Read(line, side, &other.Envelope)
 }
 
 // together is what a person is shown of several asks: each with its method and
@@ -336,11 +338,8 @@ func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed 
 
 // listenTo is c as if it named one resource and nothing else.
 func (c *Call) listenTo(uri wire.Span) (*Call, error) {
-	one := *c
-	one.Line = fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"_meta":%s,"notifications":{"resourceSubscriptions":[%s]}}}`,
-		c.Seq, orEmpty(c.Envelope.Meta.Of(c.Line)), uri.Of(c.Line))
-	one.Envelope = wire.Envelope{}
-	return &one, wire.Read(one.Line, wire.FromAgent, &one.Envelope)
+	return c.as(wire.FromAgent, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"_meta":%s,"notifications":{"resourceSubscriptions":[%s]}}}`,
+		c.Seq, orEmpty(c.Envelope.Meta.Of(c.Line)), uri.Of(c.Line)))
 }
 
 // listensToLists reports whether a subscriptions/listen asks for anything beside

@@ -322,20 +322,18 @@ func (g *Gate) ended(shim *Shim, which func(*openCall) bool) {
 	key := openKeyOf(shim.Session, shim.Attachment)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	calls := s.ofWhom[key]
-	left := calls[:0]
-	for _, o := range calls {
+	left := slices.DeleteFunc(s.ofWhom[key], func(o *openCall) bool {
 		switch {
 		case o.attachment != shim.Attachment || !which(o):
-			left = append(left, o)
+			return false
 		case o.answered != nil:
 			close(o.answered)
 		case len(s.finished) < mostSpare:
 			o.call = Call{}
 			s.finished = append(s.finished, o)
 		}
-	}
-	clear(calls[len(left):])
+		return true
+	})
 	if len(left) == 0 || len(left) == 1 && left[0].attachment == "" {
 		delete(s.ofWhom, key)
 		if clear(left); s.room == nil && cap(left) <= mostOpen {

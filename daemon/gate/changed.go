@@ -169,16 +169,7 @@ func bare(raw []byte) string {
 }
 
 // ended forgets the subscriptions for which over holds.
-func (s *shown) ended(over func(*listen) bool) {
-	left := s.listens[:0]
-	for _, l := range s.listens {
-		if !over(l) {
-			left = append(left, l)
-		}
-	}
-	clear(s.listens[len(left):])
-	s.listens = left
-}
+func (s *shown) ended(over func(*listen) bool) { s.listens = slices.DeleteFunc(s.listens, over) }
 
 // learn takes note of what a message that passes says of the ways to tell the
 // agent of a list.

@@ -51,14 +51,10 @@ func (c *Call) hookable() bool {
 	return c.Side == wire.FromAgent && c.Envelope.Kind == wire.Request && c.Server != record.CanaryServer
 }
 
-// wantsResult reports whether hooks want to see what c comes to.
-func (g *Gate) wantsResult(c *Call) bool {
-	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, true)
-}
-
-// wants reports whether hooks want to see c before the gates do.
-func (g *Gate) wants(c *Call) bool {
-	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, false)
+// wants reports whether hooks want to see c before the gates do, or with after what it
+// comes to.
+func (g *Gate) wants(c *Call, after bool) bool {
+	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, after)
 }
 
 // unseen says why hooks would not get to see what c comes to; empty when they will.
@@ -73,7 +69,7 @@ func (c *Call) unseen() string {
 // that they would have to see what can't be shown to them.
 func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
 	switch {
-	case a.gate.wants(c):
+	case a.gate.wants(c, false):
 		return &hooking{call: c, size: len(c.Line)}, nil
 	case a.gate.Hooks == nil || c.Side == wire.FromAgent || len(s.Request) == 0 || c.Envelope.Kind == wire.Error:
 		return nil, nil
@@ -85,7 +81,7 @@ func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
 	if !a.wrote(s.About, s.Request) {
 		return nil, errors.New("it came of another call than the one that was let through")
 	}
-	if !a.gate.wantsResult(about) {
+	if !a.gate.wants(about, true) {
 		return nil, nil
 	}
 	value, err := c.outcome()
@@ -175,7 +171,7 @@ func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error
 		return nil
 	}
 	c, err := a.call.with(answer.Edit, "a person")
-	if err != nil || !g.wants(c) {
+	if err != nil || !g.wants(c, false) {
 		return nil
 	}
 	c.Known = g.factsOf(ctx, c)

@@ -209,7 +209,7 @@ func whom(policy Policy, r Ruling) Ruling {
 }
 
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
-	inspect := g.wantsResult(c)
+	inspect := g.wants(c, true)
 	if why := c.unseen(); inspect && why != "" && c.Profile != Development {
 		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: gateExtension, Reason: why, Code: mcp.CodeExtension, Redact: redact})
 	}

@@ -14,7 +14,7 @@ func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 		if r.Answerer != "" { // that answer ended with the daemon that waited for it
 			return Verdict{}, false
 		}
-		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval, Inspect: g.wantsResult(c)}, true
+		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval, Inspect: g.wants(c, true)}, true
 	case "deny":
 		if r.Gate == gateExtension {
 			c.hooks = &hooked{Hooked: Hooked{By: r.Extensions}}

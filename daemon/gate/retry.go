@@ -39,10 +39,10 @@ type yes struct {
 	asked    Ruling   // what the person was asked by
 	facts    []Fact   // what they were shown with it
 	until    time.Time
-	left     int    // rounds
-	last     uint64 // seq of the round that was let through last
-	waits    bool   // the server has answered that one, and waits for the next
-	state    [32]byte
+	left     int      // rounds
+	last     uint64   // seq of the round that was let through last
+	waits    bool     // the server has answered that one, and waits for the next
+	state    [32]byte // digest of the requestState in that answer, of nothing where it has none
 }
 
 // approved remembers that a person has said yes to c.
@@ -76,7 +76,7 @@ func (r *retries) answered(c *Call) {
 	defer r.mu.Unlock()
 	for _, y := range r.yeses {
 		if y.last == c.Answers {
-			y.waits, y.state = true, stateOf(state.Of(c.Line))
+			y.waits, y.state = true, sha256.Sum256(state.Of(c.Line))
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (r *retries) carriesOn(c *Call, ruling Ruling, facts []Fact) string {
 	if c.Side != wire.FromAgent || !(e.RequestState.Present() || e.InputResponses.Present()) {
 		return ""
 	}
-	call, state, now := c.round(), stateOf(e.RequestState.Of(c.Line)), time.Now()
+	call, state, now := c.round(), sha256.Sum256(e.RequestState.Of(c.Line)), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, y := range r.yeses {
@@ -114,6 +114,3 @@ func (y *yes) covers(r Ruling, facts []Fact) bool {
 func (c *Call) round() [32]byte {
 	return digestOf([]byte(c.Method), c.Definition[:], c.same("requestState", "inputResponses"))
 }
-
-// stateOf stands for a requestState, nil for none.
-func stateOf(raw []byte) [32]byte { return sha256.Sum256(raw) }

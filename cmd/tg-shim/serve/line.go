@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
@@ -14,38 +13,8 @@ import (
 // line is how the daemon is reached, which may be another one each time.
 type line struct {
 	attach.Daemon
-	limit time.Duration // how long to look for a daemon
-
-	mu   sync.Mutex    // guards lost
-	lost chan struct{} // closed when nobody has answered the last call
-}
-
-func newLine(socket string, limit time.Duration) *line {
-	return &line{Daemon: attach.Daemon(socket), limit: limit, lost: make(chan struct{})}
-}
-
-// unanswered returns a channel that is closed when nobody answers a call, or nobody has
-// answered the last one.
-func (l *line) unanswered() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lost
-}
-
-// note takes note of whether a call was answered.
-func (l *line) note(answered bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	select {
-	case <-l.lost:
-		if answered {
-			l.lost = make(chan struct{})
-		}
-	default:
-		if !answered {
-			close(l.lost)
-		}
-	}
+	limit  time.Duration // how long to look for a daemon
+	failed chan struct{} // holds one: nobody has answered the last call
 }
 
 // retry calls try until it succeeds, the daemon has refused for good, or limit is
@@ -58,8 +27,15 @@ func (l *line) retry(ctx context.Context, limit time.Duration, try func(context.
 		err := try(ctx)
 		var status *attach.Status
 		refused := errors.As(err, &status)
-		if ctx.Err() == nil { // else it may only have taken its time
-			l.note(err == nil || refused)
+		select {
+		case <-l.failed: // it says no more than this try
+		default:
+		}
+		if err != nil && !refused && ctx.Err() == nil { // else it may only have taken its time
+			select {
+			case l.failed <- struct{}{}:
+			default:
+			}
 		}
 		if err == nil || refused && !status.Passing() {
 			return err

@@ -115,7 +115,7 @@ func (s *shim) introduce() error {
 	if h.Extension == "" {
 		h.Executable, s.missing = child.Resolve(h.Command[0], os.Environ(), "")
 	}
-	s.line = newLine(s.Socket, s.Times.Reattach)
+	s.line = &line{attach.Daemon(s.Socket), s.Times.Reattach, make(chan struct{}, 1)}
 	return nil
 }
 

@@ -49,7 +49,7 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	}
 	select {
 	case <-told:
-	case <-s.line.unanswered():
+	case <-s.line.failed:
 		select {
 		case <-told: // by the next daemon, if there is one
 		case <-time.After(s.Times.Farewell):
