@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -133,9 +134,9 @@ func (d *Daemon) openState(path string, named bool) error {
 	d.standing = newStanding(d.store, d.log)
 	d.policies = &policies{
 		path: path, named: named, getenv: o.Getenv, log: d.log,
-		options: []policy.Option{policy.WithKnown(d.known), policy.WithTools(d.listings)}, seen: d.seen,
+		options: []policy.Option{policy.WithKnown(d.known), policy.WithTools(d.listings)}, seen: d.seen, before: before,
 	}
-	first, problems, err := d.policies.load(path, named, before)
+	first, problems, err := d.policies.load("")
 	if err != nil {
 		return err
 	}
@@ -186,22 +187,23 @@ func (d *Daemon) projectFiles(folders ...string) []api.ProjectFile {
 // lost writes down that the memory of a session is not whole any more.
 func (d *Daemon) lost(l facts.Loss) {
 	d.log.Warn("the memory of what servers said is not whole", "server_id", l.Server, "session", l.Session, "reason", l.Reason)
-	err := d.recorder.Record(context.Background(), &record.Record{
+	d.record(context.Background(), &record.Record{
 		Kind: record.KindMemory, Session: l.Session, Attachment: l.Attachment, Server: l.Server, Profile: string(l.Profile), Reason: l.Reason,
-	}, nil, nil)
-	if err != nil {
-		d.log.Error("record a loss of memory", "server_id", l.Server, "err", err)
-	}
+	}, "record a loss of memory", "server_id", l.Server)
 }
 
 // steered writes down that a server has said what is worded to steer a model.
 func (d *Daemon) steered(s facts.Steer) {
-	err := d.recorder.Record(context.Background(), &record.Record{
+	d.record(context.Background(), &record.Record{
 		Kind: record.KindMemory, Session: s.Session, Attachment: s.Attachment, Server: s.Server, Profile: string(s.Profile), Method: s.Method, Facts: []string{facts.Steered},
 		Reason: fmt.Sprintf("what the server said is worded to steer a model (%q); messages of that kind in this session: %d", s.Quote, s.Count),
-	}, nil, nil)
-	if err != nil {
-		d.log.Error("record what is worded to steer a model", "server_id", s.Server, "err", err)
+	}, "record what is worded to steer a model", "server_id", s.Server)
+}
+
+// record writes r down, or logs that what failed, with attributes.
+func (d *Daemon) record(ctx context.Context, r *record.Record, what string, attrs ...any) {
+	if err := d.recorder.Record(ctx, r, nil, nil); err != nil {
+		d.log.Error(what, append(attrs, "err", err)...)
 	}
 }
 
@@ -221,12 +223,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer d.close()
 	set := d.policies.Describe()
 	start := &record.Record{Kind: record.KindStart, Reason: "thoughtgated " + d.options.Build, Set: set.Digest, Profile: string(set.Profile)}
-	if err := d.recorder.Record(ctx, start, nil, nil); err != nil {
-		d.log.Error("the audit log can't be written; in production every call is refused until it can", "err", err)
-	}
+	d.record(ctx, start, "the audit log can't be written; in production every call is refused until it can")
 	d.writeMetrics(d.policies.current.Load().config)
-	defer d.keepServers(ctx)()
-	defer d.runExtensions(ctx)()
+	defer d.runBeside(ctx, d.pool.Run, "keep shared servers")()
+	defer d.runBeside(ctx, d.extensions.Run, "run extensions")()
 	defer d.leave()
 	if err := d.handed.Restore(ctx); err != nil {
 		d.log.Error("go on with the sessions of an earlier daemon", "err", err)
@@ -252,8 +252,69 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.server.Close()
 	err = <-served
 	stop := &record.Record{Kind: record.KindStop, Reason: "thoughtgated " + d.options.Build, Profile: string(d.policies.set().Profile())}
-	if rerr := d.recorder.Record(context.WithoutCancel(ctx), stop, nil, nil); rerr != nil {
-		d.log.Error("record the end", "err", rerr)
-	}
+	d.record(context.WithoutCancel(ctx), stop, "record the end")
 	return err
+}
+
+// runBeside calls run, and returns what ends it and waits for that. What it runs for
+// sessions is ended when none is left, which is not when ctx ends: the sockets close
+// first.
+func (d *Daemon) runBeside(ctx context.Context, run func(context.Context) error, what string) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := run(ctx); err != nil {
+			d.log.Error(what, "err", err)
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// leave ends what judges for agents. What is under way has no verdict: the next daemon
+// judges it. So it comes before the end of extensions, which may have been asked.
+func (d *Daemon) leave() {
+	d.left.Do(func() {
+		end(d.runs) // their sessions go with them
+		end(d.handed)
+		end(d.sessions)
+	})
+}
+
+// close ends the parts, each before those it stands on.
+func (d *Daemon) close() {
+	end(d.textfile)
+	d.leave()
+	d.traces.Close() // what calls that are not over have come to is told first
+	end(d.guard)
+	err := endOrFail(d.queue)
+	end(d.presence)
+	end(d.listings)
+	end(d.standing)
+	err = errors.Join(err, endOrFail(d.store), endOrFail(d.audit), endOrFail(d.index))
+	if err != nil {
+		d.log.Error("close", "err", err)
+	}
+}
+
+// end closes a part, unless it was never opened.
+func end[P interface {
+	comparable
+	Close()
+}](part P) {
+	if part != *new(P) {
+		part.Close()
+	}
+}
+
+func endOrFail[P interface {
+	comparable
+	Close() error
+}](part P) error {
+	if part == *new(P) {
+		return nil
+	}
+	return part.Close()
 }

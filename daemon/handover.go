@@ -76,6 +76,13 @@ func (d *Daemon) sessionsWarning() []string {
 	return all
 }
 
+func (d *Daemon) keeperWarning() []string {
+	if k := d.options.Keep; k != nil && k.KeeperLost() {
+		return []string{"the keeper has ended: if this daemon dies no other is started, and agents lose their servers; `tgctl daemon restart` starts both anew"}
+	}
+	return nil
+}
+
 func (d *Daemon) warnOfSessions() {
 	for _, text := range d.sessionsWarning() {
 		d.log.Warn(text)

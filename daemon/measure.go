@@ -1,12 +1,10 @@
 package daemon
 
 import (
-	"fmt"
-	"path/filepath"
-
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
+	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
 // measured begins to count, and returns what everything is to be recorded through.
@@ -53,17 +51,10 @@ func (d *Daemon) state() metrics.State {
 
 // writeMetrics has the text file of metrics written as the configuration wants.
 func (d *Daemon) writeMetrics(cfg *config.Config) {
-	path := cfg.Metrics.Textfile
-	if path != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(cfg.Path), path)
-	}
-	d.textfile.Set(path, cfg.Metrics.Interval)
+	d.textfile.Set(nextTo(cfg, cfg.Metrics.Textfile), cfg.Metrics.Interval)
 }
 
-// textfileWarning says why the text file is not up to date.
-func (d *Daemon) textfileWarning() []string {
-	if err := d.textfile.Failure(); err != nil {
-		return []string{fmt.Sprintf("the text file of metrics is not up to date: %v", err)}
-	}
-	return nil
+// fleets are the programs that the daemon keeps running, by what keeps them.
+func (d *Daemon) fleets() []supervise.Fleet {
+	return []supervise.Fleet{d.pool, d.runs, joined{d.extensions.Fleet(), d.offers}}
 }

@@ -1,18 +1,26 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/api"
 	"github.com/thoughtgate/thoughtgated/daemon/approval"
+	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/backend"
+	"github.com/thoughtgate/thoughtgated/daemon/config"
+	"github.com/thoughtgate/thoughtgated/daemon/extension"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/pin"
+	"github.com/thoughtgate/thoughtgated/daemon/presence"
 	"github.com/thoughtgate/thoughtgated/daemon/protect"
 	"github.com/thoughtgate/thoughtgated/daemon/session"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/daemon/trust"
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 	"github.com/thoughtgate/thoughtgated/internal/record"
@@ -100,9 +108,120 @@ func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
 		Warnings: func() []string {
-			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.extensions.Warnings(), d.samplingWarning(), d.textfileWarning(), d.tracesWarning(), d.audit.Shares(), d.keeperWarning(), d.sessionsWarning())
+			return slices.Concat(d.policies.warnings(), d.pins.Warnings(), d.presence.Warnings(), d.extensions.Warnings(), d.samplingWarning(),
+				failing("the text file of metrics is not up to date", d.textfile.Failure()), failing("traces are missing at the collector", d.traces.Failure()),
+				d.audit.Shares(), d.keeperWarning(), d.sessionsWarning())
 		}, Projects: d.projectFiles,
 		Metrics: d.metrics,
 		Stop:    func() { d.once.Do(func() { close(d.stop) }) },
 	})
+}
+
+// failing is the warning that something fails, none without an error.
+func failing(what string, err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %v", what, err)}
+}
+
+// openAudit opens the audit log as the configuration wants it kept, and its index.
+// The log does without an index that can't be opened.
+func (d *Daemon) openAudit(cfg *config.Config) error {
+	dir := d.options.Paths.AuditDir()
+	o := auditOptions(cfg, d.log)
+	var err error
+	if d.index, err = store.OpenIndex(filepath.Join(dir, "index.db")); err != nil {
+		d.log.Warn("queries of the audit log are slower", "err", err)
+	} else {
+		o.Index = d.index
+	}
+	if d.audit, err = audit.Open(dir, o); err != nil {
+		return fmt.Errorf("open the audit log: %w", err)
+	}
+	return nil
+}
+
+// auditOptions are what the configuration says of the audit log.
+func auditOptions(cfg *config.Config, log *slog.Logger) audit.Options {
+	return audit.Options{
+		Sync: audit.Sync(cfg.Audit.Sync), Interval: cfg.Audit.Interval, Values: audit.Values(cfg.Audit.Values),
+		Retention: cfg.Audit.Retention, MaxSize: int64(cfg.Audit.MaxSize), Strict: cfg.Profile == config.Production, Heads: nextTo(cfg, cfg.Audit.Heads),
+		Redact: facts.Redact, Profile: string(cfg.Profile), Logger: log,
+	}
+}
+
+// nextTo is a path that a configuration names relative to itself; empty for none.
+func nextTo(cfg *config.Config, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(cfg.Path), path)
+}
+
+// openPresence takes up the secret with which people prove to be there.
+func (d *Daemon) openPresence() (err error) {
+	d.presence, err = presence.New(d.store, presence.Options{
+		Recorder: d.audit, Logger: d.log,
+		// The queue is there before anybody can call.
+		Void: func(ctx context.Context, by, why string, grants bool) error {
+			return d.queue.Void(ctx, by, why, grants)
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("take up presence: %w", err)
+	}
+	return nil
+}
+
+// openExtensions takes up the programs of the user's that join the gate.
+func (d *Daemon) openExtensions(recorder gate.Recorder) (err error) {
+	d.extensions, err = extension.Open(extension.Options{
+		Dir: d.options.Paths.ExtensionsDir(), Store: d.store, Recorder: recorder, Logger: d.log,
+		Getenv: d.options.Getenv, Build: d.options.Build,
+		Changed: func() {
+			if offers := d.offers; offers != nil { // not while they are taken up
+				offers.Changed()
+			}
+		},
+	})
+	return err
+}
+
+// scanExtensions looks again at what is installed.
+func (d *Daemon) scanExtensions() {
+	if err := d.extensions.Scan(context.Background()); err != nil { // it is local
+		d.log.Error("look at extensions again", "err", err)
+	}
+}
+
+// restorer puts files back with the code that tgctl does it with.
+type restorer struct {
+	step func(string) // nil, but in tests
+}
+
+func (o restorer) Restore(journal []byte) (report string, free bool, err error) {
+	unlock, held, err := agentconf.TryLock(journal)
+	if err != nil || held {
+		return "", !held, err
+	}
+	defer unlock()
+	r, err := agentconf.RestoreSteps(journal, o.step)
+	if r.State == agentconf.Untouched && r.String() == "" {
+		return "", true, err
+	}
+	report = r.String()
+	if report == "" {
+		report = string(r.State)
+	}
+	return report, true, err
+}
+
+// lookup tells a variable that is not set from an empty one no more than getenv
+// does.
+func lookup(getenv func(string) string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		value := getenv(name)
+		return value, value != ""
+	}
 }

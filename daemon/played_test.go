@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +31,7 @@ type played struct {
 	toAgent, toServer chan string // the lines that each reads, until the session ends
 	notices           rig.Buffer  // the notifications that the agent reads, which are not in toAgent
 
-	conn    *attach.Conn
+	daemon  attach.Daemon
 	output  *os.File // what the agent reads
 	drained *os.File
 	reading sync.WaitGroup
@@ -79,18 +78,15 @@ func (h *home) tryJoin(t *testing.T, hello attach.Hello, serve func(in io.Reader
 	for _, f := range theirs {
 		fds = append(fds, int(f.Fd()))
 	}
-	conn, err := attach.Dial(t.Context(), h.paths.ShimSocket(), fds...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	welcome, err := conn.Attach(t.Context(), &hello)
+	daemon := attach.Daemon(h.paths.ShimSocket())
+	welcome, err := daemon.Attach(t.Context(), &hello, fds...)
 	closeAll(theirs)
 	if err != nil {
 		closeAll(ours)
-		return nil, errors.Join(err, conn.Close())
+		return nil, err
 	}
 	p := &played{
-		t: t, home: h, welcome: welcome, attachment: hello.Attachment, conn: conn, agent: w[0], output: r[1], server: w[3], drained: r[4],
+		t: t, home: h, welcome: welcome, attachment: hello.Attachment, daemon: daemon, agent: w[0], output: r[1], server: w[3], drained: r[4],
 		toAgent: make(chan string, 1024), toServer: make(chan string, 1024),
 	}
 	p.begin(r[2], serve)
@@ -139,7 +135,7 @@ func (p *played) begin(in *os.File, serve func(in io.Reader, out io.Writer)) {
 			p.toAgent <- line
 		})
 	})
-	if err := p.conn.Started(p.t.Context(), p.attachment, process.Process.Pid, ""); err != nil {
+	if err := p.daemon.Started(p.t.Context(), p.attachment, process.Process.Pid, ""); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -180,7 +176,6 @@ func (p *played) close() {
 	for range p.toAgent { // until it is closed
 	}
 	p.reading.Wait()
-	_ = p.conn.Close() // the daemon may have closed it
 }
 
 // next is the next line that a side reads.

@@ -3,14 +3,15 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/thoughtgate/thoughtgated/daemon/api"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
@@ -52,11 +53,12 @@ type projectFile struct {
 	problems []config.Diagnostic
 }
 
-// stamp tells one state of a file from another.
+// stamp tells one state of a file from another. Unlike the time at which a file was
+// modified, the one at which anything about it changed can't be set.
 type stamp struct {
-	dev, ino         uint64
-	size             int64
-	modified, status time.Time
+	dev, ino          uint64
+	size              int64
+	modified, changed unix.Timespec
 }
 
 func newProjects(log *slog.Logger) *projects {
@@ -158,7 +160,7 @@ func (p *projects) file(path string) *projectFile {
 	}
 	// Clocks of file systems tick slowly. A file that was written just now can be
 	// written again and look the same: it is read each time until it has aged.
-	if p.now().Sub(is.status) < time.Second {
+	if p.now().Sub(time.Unix(is.changed.Unix())) < time.Second {
 		is = stamp{}
 	}
 	f = &projectFile{path: path, is: is}
@@ -190,15 +192,15 @@ func (p *projects) tell(old, now *projectFile) {
 }
 
 func stampOf(path string) (stamp, error) {
-	info, err := os.Lstat(path)
+	var s unix.Stat_t
+	err := unix.Lstat(path, &s)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Lstat(path, &s)
+	}
 	if err != nil {
-		return stamp{}, fmt.Errorf("the project's file can't be looked at: %w", err)
+		return stamp{}, fmt.Errorf("the project's file can't be looked at: %w", &fs.PathError{Op: "lstat", Path: path, Err: err})
 	}
-	s, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return stamp{}, errors.New("the project's file can't be told from another")
-	}
-	return stamp{uint64(s.Dev), s.Ino, info.Size(), info.ModTime(), changed(s)}, nil
+	return stamp{uint64(s.Dev), s.Ino, s.Size, s.Mtim, s.Ctim}, nil
 }
 
 // describe tells of the files that count in the folders, each once.

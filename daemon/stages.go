@@ -1,9 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/api"
 	"github.com/thoughtgate/thoughtgated/daemon/audit"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/facts"
@@ -12,6 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
 	"github.com/thoughtgate/thoughtgated/daemon/rehearse"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // stages sets up what calls are rehearsed on: gates like the one that judges,
@@ -73,17 +79,84 @@ func (s *stages) OnDisk(path string) (*rehearse.Stage, string, []config.Diagnost
 
 // load reads a candidate. With errors there is no set.
 func (s *stages) load(path string) (loaded, string, []config.Diagnostic) {
-	named := true
-	if path == "" {
-		path, named = s.policies.path, s.policies.named
-	}
-	l, problems, err := s.policies.load(path, named, s.policies.digest())
-	var refused *ConfigError
-	if errors.As(err, &refused) {
-		return loaded{}, path, refused.Problems
-	}
+	l, problems, err := s.policies.load(path)
 	if err != nil {
-		return loaded{}, path, []config.Diagnostic{{File: path, Severity: config.Error, Message: err.Error()}}
+		return loaded{}, cmp.Or(path, s.policies.path), problems
 	}
 	return l, l.config.Path, problems
+}
+
+// tellEvery is after how many records the progress of a backtest is told.
+const tellEvery = 10_000
+
+// Candidate implements api.Stages.
+func (s *stages) Candidate(path string) (api.Candidate, api.PolicySet, []config.Diagnostic, error) {
+	if s.log == nil {
+		return nil, api.PolicySet{}, nil, fmt.Errorf("a backtest reads the record, which the daemon has: %w", gate.ErrNotRunning)
+	}
+	l, _, problems := s.load(path)
+	if l.set == nil {
+		return nil, api.PolicySet{}, problems, nil
+	}
+	return &candidate{s.log, l.set.Partly()}, describe(l), problems, nil
+}
+
+// candidate is a set that is tried on the record.
+type candidate struct {
+	log *audit.Log
+	set *policy.Partly
+}
+
+// Backtest implements api.Candidate.
+func (c *candidate) Backtest(ctx context.Context, since, until time.Time, progress func(records uint64) error) (*rehearse.Backtest, error) {
+	commands := map[string][]string{}
+	if c.set.NeedsCommand() {
+		err := c.log.Read(ctx, audit.Query{Kind: record.KindAttach, Until: until}, func(_ uint64, line, _ []byte) error {
+			if r, err := record.Parse(line); err == nil {
+				commands[r.Attachment] = rehearse.CommandOf(&r)
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	b := rehearse.NewBacktest(c.set)
+	var read uint64
+	q := audit.Query{Kind: record.KindCall, Since: since, Until: until}
+	err := c.log.Read(ctx, q, func(_ uint64, line, values []byte) error {
+		read++
+		if read%tellEvery == 0 {
+			if err := progress(read); err != nil {
+				return err
+			}
+		}
+		r, ok := rehearse.Parse(line)
+		if !ok {
+			b.Damaged()
+			return ctx.Err()
+		}
+		if !r.Whole && values != nil {
+			r.Values, r.Whole, r.Params = c.log.Kept(values)
+		}
+		r.Command = commands[r.Attachment]
+		b.Add(ctx, r)
+		return ctx.Err()
+	})
+	return b, err
+}
+
+// ServePolicies answers questions about policies over conn until its other end
+// is closed, as a daemon would that had just been started with the flag --config.
+// It takes no part in anything else: it opens no socket, and writes nothing. A
+// configuration that can't be used is told to who asks for what it says.
+func ServePolicies(conn net.Conn, flag string, getenv func(string) string, log *slog.Logger, build string) error {
+	paths, err := sock.DefaultPaths(getenv)
+	if err != nil {
+		return err
+	}
+	path, named := config.Find(flag, getenv, paths.Config)
+	p := &policies{path: path, named: named, getenv: getenv, log: log}
+	s := &stages{p, newProjects(log), func() []string { return []string{paths.Config, paths.State, paths.Runtime} }, nil, gate.Assumed, nil}
+	return api.ServePolicies(api.Config{Policies: p, Stages: s, Logger: log, Build: build}, conn)
 }

@@ -28,11 +28,7 @@ const managerVar = "THOUGHTGATE_ACTIVATED"
 func keepDaemon(o options, args []string, getenv func(string) string, stderr io.Writer) int {
 	code, err := runKeeper(o, args, getenv, stderr)
 	if err != nil {
-		fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
-		if what := sock.Remedy(err); what != "" {
-			fmt.Fprintf(stderr, "What to do: %s.\n", what)
-		}
-		return exitFailed
+		return failed(stderr, err)
 	}
 	return code
 }

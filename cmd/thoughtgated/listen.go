@@ -51,71 +51,49 @@ func listen(getenv func(string) string, store *keep.Store, log *slog.Logger) (*l
 	return l, nil
 }
 
-func (l *listeners) open() error {
-	control, shim, err := l.handedOver()
-	if err != nil {
-		return fmt.Errorf("take over the service manager's sockets: %w", err)
-	}
-	if control != nil || shim != nil {
-		if control == nil || shim == nil {
-			return errors.New("the service manager's sockets are not one named control and one named shim; see thoughtgated.socket")
-		}
-		return l.check(control, shim)
-	}
-	c, err := sock.Listen(l.paths.ControlSocket())
-	if err != nil {
-		return err
-	}
-	s, err := sock.Listen(l.paths.ShimSocket())
-	if err != nil {
-		c.Close()
-		return err
-	}
-	return l.check(c, s)
-}
-
 // The names under which sockets are handed over.
 const (
 	controlName = "control"
 	shimName    = "shim"
 )
 
-// handedOver are the sockets that systemd or the keeper holds for us.
-func (l *listeners) handedOver() (control, shim net.Listener, err error) {
-	if control, err = l.socket(controlName); err != nil {
-		return nil, nil, err
+// open takes the two sockets, and puts the look at each peer before everything else.
+func (l *listeners) open() error {
+	sockets := []struct {
+		name, path string
+		to         *net.Listener
+	}{{controlName, l.paths.ControlSocket(), &l.control}, {shimName, l.paths.ShimSocket(), &l.shim}}
+	handed := 0
+	for _, s := range sockets {
+		f, err := l.store.Socket(s.name)
+		if err == nil && f != nil {
+			handed++
+			*s.to, err = net.FileListener(f)
+			f.Close() // the listener has a copy
+		}
+		if err != nil {
+			return fmt.Errorf("take over the service manager's sockets: %w", err)
+		}
 	}
-	if shim, err = l.socket(shimName); err != nil {
-		return nil, nil, err
+	if handed == 1 {
+		return errors.New("the service manager's sockets are not one named control and one named shim; see thoughtgated.socket")
 	}
-	handed := control != nil || shim != nil
-	l.activated = handed && (!l.store.Keeper() || os.Getenv(managerVar) != "")
-	return control, shim, nil
-}
-
-func (l *listeners) socket(name string) (net.Listener, error) {
-	f, err := l.store.Socket(name)
-	if err != nil || f == nil {
-		return nil, err
-	}
-	defer f.Close() // the listener has a copy
-	return net.FileListener(f)
-}
-
-// check puts the look at each peer before everything else.
-func (l *listeners) check(control, shim net.Listener) error {
-	c, ok1 := control.(*net.UnixListener)
-	s, ok2 := shim.(*net.UnixListener)
-	if !ok1 || !ok2 {
-		return errors.New("the service manager's sockets are no Unix stream sockets; see thoughtgated.socket")
-	}
-	for _, to := range []struct {
-		from *net.UnixListener
-		to   *net.Listener
-	}{{c, &l.control}, {s, &l.shim}} {
-		checked := sock.Checked(to.from)
-		checked.Refused = func(err error) { l.log.Warn("refused a connection", "socket", to.from.Addr().String(), "err", err) }
-		*to.to = checked
+	l.activated = handed > 0 && (!l.store.Keeper() || os.Getenv(managerVar) != "")
+	for _, s := range sockets {
+		if handed == 0 {
+			own, err := sock.Listen(s.path)
+			if err != nil {
+				return err
+			}
+			*s.to = own
+		}
+		from, ok := (*s.to).(*net.UnixListener)
+		if !ok {
+			return errors.New("the service manager's sockets are no Unix stream sockets; see thoughtgated.socket")
+		}
+		checked := sock.Checked(from)
+		checked.Refused = func(err error) { l.log.Warn("refused a connection", "socket", from.Addr().String(), "err", err) }
+		*s.to = checked
 	}
 	return nil
 }

@@ -15,11 +15,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
@@ -124,16 +127,22 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 				fmt.Fprintln(stderr, d)
 			}
 		}
-		fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
-		if what := sock.Remedy(err); what != "" {
-			fmt.Fprintf(stderr, "What to do: %s.\n", what)
-		}
+		code := failed(stderr, err)
 		if !ready {
-			return notStarted(exitFailed, getenv)
+			return notStarted(code, getenv)
 		}
-		return exitFailed
+		return code
 	}
 	return 0
+}
+
+// failed says why the process ends, and what can be done about it.
+func failed(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
+	if what := sock.Remedy(err); what != "" {
+		fmt.Fprintf(stderr, "What to do: %s.\n", what)
+	}
+	return exitFailed
 }
 
 // startPause is how long a daemon that can't start waits before it ends, under systemd,
@@ -224,7 +233,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 		Paths: l.paths, Config: o.config, Getenv: getenv, Logger: log, Build: release,
 		Control: l.control, Shim: l.shim, Activated: l.activated, Keep: store,
 		Stopping: func() {
-			notify(store, log, sdStopping)
+			notify(store, log, sd.SdNotifyStopping)
 			leave()
 			time.AfterFunc(stopWithin, func() {
 				log.Error("the end took too long, and is cut short: something waits for a file system or a program that does not answer; what is on record stays", "limit", stopWithin)
@@ -236,7 +245,7 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 		return false, err
 	}
 	attended := attend(attending, d, store, log)
-	notify(store, log, sdReady)
+	notify(store, log, sd.SdNotifyReady)
 	log.Info("ready", "control", l.paths.ControlSocket(), "activated", l.activated, "version", release)
 	err = d.Run(ctx)
 	leave()
@@ -267,8 +276,7 @@ type problem struct {
 func check(o options, getenv func(string) string, stdout, stderr io.Writer) int {
 	path, problems, err := daemon.Check(o.config, getenv)
 	if err != nil {
-		fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
-		return exitFailed
+		return failed(stderr, err)
 	}
 	bad := config.HasErrors(problems)
 	if o.json {
@@ -277,8 +285,7 @@ func check(o options, getenv func(string) string, stdout, stderr io.Writer) int 
 			out.Problems = append(out.Problems, problem{d.File, d.Line, d.Column, d.Severity.String(), d.ID, d.Message, d.Hint})
 		}
 		if err := json.NewEncoder(stdout).Encode(out); err != nil {
-			fmt.Fprintf(stderr, "thoughtgated: %v\n", err)
-			return exitFailed
+			return failed(stderr, err)
 		}
 	} else {
 		for _, d := range problems {
@@ -293,6 +300,30 @@ func check(o options, getenv func(string) string, stdout, stderr io.Writer) int 
 	}
 	if bad {
 		return exitNo
+	}
+	return 0
+}
+
+// schemas are the JSON Schemas that --schema prints.
+var schemas = map[string]func() []byte{
+	"config": config.Schema, "project": config.ProjectSchema, "test": config.TestSchema,
+}
+
+func schema(kind string, stdout, stderr io.Writer) int {
+	if _, err := stdout.Write(schemas[kind]()); err != nil {
+		return failed(stderr, err)
+	}
+	return 0
+}
+
+// policies answers questions about policies on standard input.
+func policies(o options, getenv func(string) string, stderr io.Writer) int {
+	conn, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return failed(stderr, errors.New("--policies is for tgctl, which hands it a socket as standard input"))
+	}
+	if err := daemon.ServePolicies(conn, o.config, getenv, newLogger(o, "policies", getenv, stderr), release); err != nil {
+		return failed(stderr, err)
 	}
 	return 0
 }

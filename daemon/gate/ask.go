@@ -40,7 +40,7 @@ func (g *Gate) ask(ctx context.Context, c *Call, w weighed, r, known *record.Rec
 		return g.deny(ctx, c, r, refusedQuestion(ruling, err)), nil
 	}
 	a := &asked{call: c, ruling: ruling, facts: w.facts, subject: question.Subject, digest: c.Digest(), held: held}
-	if answer, ok := answered(ctx, held); ok && (answer.Edit == nil || !g.wants(c)) {
+	if answer, ok := answered(ctx, held); ok && (answer.Edit == nil || !g.wants(c, false)) {
 		return g.conclude(ctx, a, answer, nil, nil), nil
 	}
 	r.Approval = held.ID()
@@ -141,11 +141,10 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	case !answer.Approved:
 		ruling = unapproved(a.ruling, answer)
 	case unusable != nil:
-		ruling = refusedQuestion(a.ruling, nil)
-		ruling.Reason = fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable)
+		ruling = a.ruling.denied(mcp.CodeGate, fmt.Sprintf("it was approved (%s), but %v", answer.ID, unusable))
 	case hooks != nil && (hooks.Move != Forward || hooks.Changed != nil):
 		ruling = hooks.overPerson()
-	case g.wants(c) && (c.hooks == nil || c.hooks.revision != g.Hooks.Revision()):
+	case g.wants(c, false) && (c.hooks == nil || c.hooks.revision != g.Hooks.Revision()):
 		ruling = lapsed(ruling, answer, "there are other extensions by now, which have not seen it")
 	default:
 		ruling = a.void(c, w, answer)
@@ -168,10 +167,9 @@ func (g *Gate) conclude(ctx context.Context, a *asked, answer Answer, failed err
 	v := g.forward(ctx, c, r, ruling.Redact)
 	v.Approval = r.Approval
 	if v.Move == Forward && c == a.call { // else what the agent would carry on is not what was approved
-		c.retries.approved(c, a.ruling, a.facts, r.Approval)
+		c.from.retries.approved(c, a.ruling, a.facts, r.Approval)
 	}
 	if c != a.call && v.Move == Forward {
-		v.Replaced = true
 		v.Notice = fmt.Sprintf("A person changed the arguments of this call before it was executed (%s); this is the result of the changed call.", answer.ID)
 	}
 	return v
@@ -204,10 +202,12 @@ func (a *asked) void(c *Call, w weighed, answer Answer) Ruling {
 
 // lapsed is the ruling on a call to which the yes is none, as it is by now.
 func lapsed(r Ruling, answer Answer, why string) Ruling {
-	return Ruling{
-		Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Redact: r.Redact, Code: mcp.CodeRule,
-		Reason: fmt.Sprintf("it was approved (%s), but %s; repeat the call", answer.ID, why),
-	}
+	return r.denied(mcp.CodeRule, fmt.Sprintf("it was approved (%s), but %s; repeat the call", answer.ID, why))
+}
+
+// denied is the ruling by which nobody has let through what r asks about.
+func (r *Ruling) denied(code int, reason string) Ruling {
+	return Ruling{Move: Deny, Gate: "ask", Rule: r.Rule, Policies: r.Policies, Redact: r.Redact, Code: code, Reason: reason}
 }
 
 // shownWith reports whether each of facts was among shown, as far as names go. That
@@ -234,40 +234,104 @@ func withdraw(ctx context.Context, held Held) {
 }
 
 func refusedQuestion(ruling Ruling, err error) Ruling {
-	d := Ruling{Move: Deny, Gate: "ask", Rule: ruling.Rule, Policies: ruling.Policies, Redact: ruling.Redact, Code: mcp.CodeGate}
+	reason := fmt.Sprintf("a person must be asked and could not be (%v)", err)
 	switch {
 	case errors.Is(err, ErrFull):
-		d.Reason = "too many calls are waiting for a person; repeat it when some are answered"
+		reason = "too many calls are waiting for a person; repeat it when some are answered"
 	case errors.Is(err, ErrBurst):
-		d.Reason = "too many questions were put to a person in a short time; wait a minute before you repeat it"
-	default:
-		d.Reason = fmt.Sprintf("a person must be asked and could not be (%v)", err)
+		reason = "too many questions were put to a person in a short time; wait a minute before you repeat it"
 	}
-	return d
+	return ruling.denied(mcp.CodeGate, reason)
 }
 
 func unapproved(ruling Ruling, answer Answer) Ruling {
-	d := Ruling{Move: Deny, Gate: "ask", Rule: ruling.Rule, Policies: ruling.Policies, Redact: ruling.Redact, Code: mcp.CodeRejected}
+	code, reason, note := mcp.CodeRejected, "a person refused it (%s)", ""
 	switch answer.State {
 	case "expired":
-		d.Code = mcp.CodeExpired
-		d.Reason = fmt.Sprintf("nobody answered %s in time", answer.ID)
+		code, reason = mcp.CodeExpired, "nobody answered %s in time"
 	case "withdrawn":
-		d.Reason = fmt.Sprintf("the question %s was taken back", answer.ID)
+		reason = "the question %s was taken back"
 	case StateParked:
-		d.Code, d.Parked = mcp.CodeExpired, true
-		d.Reason = fmt.Sprintf("waiting for a person (%s)", answer.ID)
+		code, reason = mcp.CodeExpired, "waiting for a person (%s)"
 	case StateLapsed:
-		d.Code = mcp.CodeExpired
-		d.Reason = fmt.Sprintf("it was approved (%s), and the yes is good no more; repeat the call to have a person asked again", answer.ID)
+		code, reason = mcp.CodeExpired, "it was approved (%s), and the yes is good no more; repeat the call to have a person asked again"
 	case StateSpent:
-		d.Code = mcp.CodeGate
-		d.Reason = fmt.Sprintf("an equal call was let through by %s, and a yes is for one call; repeat it to have a person asked again", answer.ID)
+		code, reason = mcp.CodeGate, "an equal call was let through by %s, and a yes is for one call; repeat it to have a person asked again"
 	default:
-		d.Reason = fmt.Sprintf("a person refused it (%s)", answer.ID)
 		if answer.Note != "" {
-			d.Reason += ": " + answer.Note
+			note = ": " + answer.Note
 		}
 	}
+	d := ruling.denied(code, fmt.Sprintf(reason, answer.ID)+note)
+	d.Parked = answer.State == StateParked
 	return d
+}
+
+// Level is how far whoever says yes has to show that they are a person.
+type Level string
+
+const (
+	// LevelUsual is Presence for a call of high risk where presence is set up, and
+	// else Watch. A Ruling has it before it is known what is true of the call.
+	LevelUsual Level = ""
+	// LevelWatch is anybody whom no agent has started.
+	LevelWatch Level = "watch"
+	// LevelPresence is somebody who knows a secret that no agent has.
+	LevelPresence Level = "presence"
+)
+
+// strictness orders levels: the yes that is harder to give is the greater one.
+var strictness = map[Level]int{LevelWatch: 1, LevelUsual: 2, LevelPresence: 3}
+
+// Stricter reports whether a yes at level l takes more than one at other.
+func (l Level) Stricter(other Level) bool { return strictness[l] > strictness[other] }
+
+// Proof is what somebody gives as a proof of presence: either of the two. Whoever
+// checks it wipes it.
+type Proof struct {
+	Passphrase []byte
+	Code       []byte // six digits
+}
+
+// Presence tells whether people can prove to be there.
+type Presence interface {
+	// Enrolled reports whether there is a secret that somebody could give. It is
+	// quick and safe for concurrent use.
+	Enrolled() bool
+}
+
+// Assumed stands for a Presence of which nobody knows, in a rehearsal of what is not
+// in force: a workflow that requires presence asks, and no other one does.
+var Assumed Presence = assumed{}
+
+type assumed struct{}
+
+func (assumed) Enrolled() bool { return false }
+
+// HighRisk are the facts of a call to which only a person's own yes will do, where
+// presence is set up: what would take the guard down, what carries credentials or
+// reaches for them, and what was put into the agent's mind by a text that it read.
+// An agent that was talked into such a call may be talked into approving it too.
+var HighRisk = []string{"ours", "secret", "secret-place", "planted", "prompted"}
+
+// notEnrolled is why a question that needs presence can't be put.
+const notEnrolled = "the workflow requires presence, and nobody has set it up: tgctl presence enrol"
+
+// settle says at which level the question that w comes to is put.
+func (g *Gate) settle(w *weighed) {
+	r := &w.ruling
+	if r.Move != Ask {
+		return
+	}
+	enrolled := g.Presence != nil && g.Presence.Enrolled()
+	switch {
+	case r.Level == LevelPresence:
+		if !enrolled && g.Presence != Assumed && r.Unable == "" {
+			r.Unable = notEnrolled
+		}
+	case r.Level == LevelUsual && enrolled && slices.ContainsFunc(w.facts, func(f Fact) bool { return slices.Contains(HighRisk, f.Name) }):
+		r.Level = LevelPresence
+	case r.Level == LevelUsual:
+		r.Level = LevelWatch
+	}
 }

@@ -45,7 +45,7 @@ func (c *Call) carriesAsks() bool {
 func (g *Gate) weighAsks(ctx context.Context, policy Policy, c *Call) weighed {
 	asks, err := c.asks()
 	if err != nil {
-		return weighed{ruling: Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: err.Error()}}
+		return weighed{ruling: accident(err)}
 	}
 	w := weighed{ruling: Ruling{Move: Forward, Gate: "rule"}, shown: c.together(asks)}
 	for _, ask := range asks {
@@ -198,14 +198,16 @@ func (c *Call) inside(method, params []byte) (*Call, error) {
 	if params != nil {
 		line = fmt.Appendf(line, `,"params":%s`, params)
 	}
-	ask := *c
-	ask.Line = append(line, '}')
-	ask.Envelope = wire.Envelope{}
-	if err := wire.Read(ask.Line, wire.FromServer, &ask.Envelope); err != nil {
-		return nil, err
-	}
+	ask, err := c.as(wire.FromServer, append(line, '}'))
 	ask.Method, ask.Subject = ask.Envelope.Method, ""
-	return &ask, nil
+	return ask, err
+}
+
+// as is c as if another line had come from side.
+func (c *Call) as(side wire.Side, line []byte) (*Call, error) {
+	other := *c
+	other.Line, other.Envelope = line, wire.Envelope{}
+	return &other, wire.Read(line, side, &other.Envelope)
 }
 
 // together is what a person is shown of several asks: each with its method and
@@ -240,4 +242,113 @@ func orEmpty(params []byte) []byte {
 		return []byte("{}")
 	}
 	return params
+}
+
+// rulePage names the rule by which an address is refused that nobody may be sent
+// to.
+const rulePage = "built in: pages"
+
+// page refuses what c asks when that sends somebody to a page whose address no
+// agent should open, whatever the rules say of it: what opens it may be a shell,
+// and who looks at it may see another one.
+func (c *Call) page(r Ruling) Ruling {
+	if c.Method != "elicitation/create" || c.Side != wire.FromServer || r.Move == Deny {
+		return r
+	}
+	err := c.checkPage()
+	if err == nil {
+		return r
+	}
+	return Ruling{
+		Move: Deny, Gate: "rule", Rule: rulePage, Code: mcp.CodeRule, Redact: r.Redact,
+		Reason: fmt.Sprintf("the server wants the user to visit a page, and %v", err),
+	}
+}
+
+// checkPage says what is wrong with the page that an elicitation leads to, nil for
+// none. One that has an address leads there, whatever it calls itself.
+func (c *Call) checkPage() error {
+	e := &c.Envelope
+	address, err := wire.Member(c.Line, e.Params, "url")
+	if e.Params.Present() && err != nil {
+		return errors.New("its address is said in two ways")
+	}
+	if !address.Present() {
+		if mode, err := wire.Unquote(e.Mode, c.Line); e.Mode.Present() && (err != nil || mode != "form") {
+			return errors.New("gives no address")
+		}
+		return nil
+	}
+	text, err := wire.Unquote(address, c.Line)
+	if err != nil {
+		return errors.New("its address is no text")
+	}
+	return mcp.CheckPage(text)
+}
+
+// mostURIs is how many resources one subscriptions/listen may name: each is
+// judged by itself, and the shim waits.
+const mostURIs = 1024
+
+// weighListen weighs a subscriptions/listen. Resources that may not be read are
+// cut out of it, and c is what is left; where nothing is, what refused the first
+// of them refuses the whole. What was cut out stays out, whatever the rules say
+// later.
+func (g *Gate) weighListen(ctx context.Context, policy Policy, c *Call) weighed {
+	items, uris, err := mcp.ListenURIs(&c.Envelope, c.Line)
+	if err == nil && len(uris) > mostURIs {
+		err = fmt.Errorf("it names more than %d resources", mostURIs)
+	}
+	if err != nil {
+		return weighed{ruling: accident(err), shown: c}
+	}
+	refused := map[int]Ruling{}
+	var first weighed
+	for i := range items {
+		one, err := c.listenTo(items[i])
+		if err != nil {
+			return weighed{ruling: accident(err), shown: c}
+		}
+		if facts, ruling := g.rule(ctx, policy, one); ruling.Move == Deny {
+			if len(refused) == 0 {
+				first = weighed{facts, ruling, c}
+			}
+			refused[i] = ruling
+		}
+	}
+	if len(refused) > 0 {
+		if len(refused) == len(items) && !c.listensToLists() {
+			return first
+		}
+		if err := c.splice(items.Cut(func(i int) bool { _, no := refused[i]; return no })...); err != nil {
+			return weighed{ruling: accident(err), shown: c}
+		}
+		for i, uri := range uris {
+			if ruling, no := refused[i]; no {
+				c.withheld = append(c.withheld, fmt.Sprintf("%q (%s)", uri, ruling.Reason))
+			}
+		}
+	}
+	facts, ruling := g.rule(ctx, policy, c)
+	if ruling.Move == Forward && len(c.withheld) > 0 {
+		ruling.Reason = "withheld " + strings.Join(c.withheld, ", ")
+	}
+	return weighed{facts, ruling, c}
+}
+
+// listenTo is c as if it named one resource and nothing else.
+func (c *Call) listenTo(uri wire.Span) (*Call, error) {
+	return c.as(wire.FromAgent, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"_meta":%s,"notifications":{"resourceSubscriptions":[%s]}}}`,
+		c.Seq, orEmpty(c.Envelope.Meta.Of(c.Line)), uri.Of(c.Line)))
+}
+
+// listensToLists reports whether a subscriptions/listen asks for anything beside
+// resources.
+func (c *Call) listensToLists() bool {
+	lists := false
+	err := wire.Members(c.Line, c.Envelope.Notifications, func(name []byte, value wire.Span) error {
+		lists = lists || string(name) != "resourceSubscriptions" && string(value.Of(c.Line)) == "true"
+		return nil
+	})
+	return err == nil && lists
 }

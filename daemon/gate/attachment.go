@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,9 +42,6 @@ type Submission struct {
 	Modern  bool   // for what is not a request
 	Request []byte // for what hooks want to see of a result: the call that it came of, as it was written
 	About   uint64 // the seq of that call
-	// Envelope is what [wire.Read] has made of Line itself, and not of memory it was copied
-	// from, to which others may have written since. Without a Kind, Line is still to be read.
-	Envelope wire.Envelope
 }
 
 // remembered is how many calls an attachment knows of that have a verdict, for what
@@ -123,7 +121,7 @@ func (a *Attachment) Close(gone bool) {
 	a.cancel(cause)
 	a.wait.Wait()
 	a.gate.ended(&a.shim, func(*openCall) bool { return true })
-	a.gate.tellLeft(context.Background(), a.about(record.KindRefused), a.idle.rest())
+	a.writeLeft(context.Background(), a.idle.rest(), idleLeft)
 	if gone {
 		a.overAll(OutcomeLost)
 	} else {
@@ -178,34 +176,27 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 		a.judgeBehind(c, all, sure, known)
 		return
 	}
-	gates := c.Trace.Begin(StageGate)
-	v, asked := a.gate.judge(ctx, c, known)
-	c.Trace.Finish(gates)
-	if v.Move == 0 {
-		a.unheld(ctx, c)
-		return
+	if v, asked := a.judge(ctx, c, known); asked != nil {
+		a.hold(c, v, nil, func(ctx context.Context) { a.await(ctx, asked) })
 	}
-	if asked == nil {
-		a.settle(c, v)
-		return
-	}
-	a.hold(asked, v)
 }
 
-// call reads a submitted line, unless whoever submits it has, with the same reader that
-// shims use: what the daemon judges is what it read itself.
-func (a *Attachment) call(s Submission) (*Call, error) {
-	c := &Call{
-		Attachment: a.shim.Attachment, Seq: s.Seq, ID: correlation(a.shim.Attachment, s.Seq), Received: time.Now(),
-		Session: a.shim.Session, Agent: a.shim.Agent, Project: a.shim.Project, Cwd: a.shim.Cwd,
-		Server: a.shim.Server, Launch: a.shim.Launch, Command: a.shim.Command, Limit: a.shim.Limit, Profile: a.shim.Requested, Patience: a.shim.Patience,
-		Side: s.Side, Line: s.Line, Modern: s.Modern, Answers: s.Call, retries: &a.retries, spoken: &a.spoken, idle: &a.idle, Claimed: a.shim.Claimed,
+// newCall returns a call of nothing in particular.
+func (a *Attachment) newCall(side wire.Side) *Call {
+	s := &a.shim
+	return &Call{
+		Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd, Server: s.Server, Launch: s.Launch, Command: s.Command,
+		Limit: s.Limit, Profile: s.Requested, Patience: s.Patience, Claimed: s.Claimed, Side: side, from: a,
 	}
-	c.Envelope = s.Envelope
-	if s.Envelope.Kind == 0 {
-		if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
-			return c, err
-		}
+}
+
+// call reads a submitted line, with the same reader that the relay uses: what is judged
+// is what was read here.
+func (a *Attachment) call(s Submission) (*Call, error) {
+	c := a.newCall(s.Side)
+	c.Seq, c.ID, c.Received, c.Line, c.Modern, c.Answers = s.Seq, correlation(c.Attachment, s.Seq), time.Now(), s.Line, s.Modern, s.Call
+	if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
+		return c, err
 	}
 	a.mu.Lock()
 	c.Revisions, c.Method, c.unable = a.revisions, c.Envelope.Method, a.unable
@@ -232,25 +223,176 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 
 // unreadable refuses a line that a shim of ours would not have submitted.
 func (a *Attachment) unreadable(c *Call, err error) Verdict {
-	ruling := Ruling{Move: Deny, Gate: "accident", Reason: err.Error(), Code: mcp.CodeInvalid}
+	ruling := accident(err)
+	ruling.Code = mcp.CodeInvalid
 	return a.gate.deny(a.ctx, c, c.record(a.gate.Policy(), nil, ruling), ruling)
 }
 
-// hold waits for the person in a goroutine that Close waits for.
-func (a *Attachment) hold(asked *asked, v Verdict) {
+// judge has c judged and settles it, unless a person is asked: then the second result is
+// what to wait for.
+func (a *Attachment) judge(ctx context.Context, c *Call, known *record.Record) (Verdict, *asked) {
+	gates := c.Trace.Begin(StageGate)
+	v, asked := a.gate.judge(ctx, c, known)
+	c.Trace.Finish(gates)
+	switch {
+	case v.Move == 0:
+		a.unheld(ctx, c)
+	case asked == nil:
+		a.settle(c, v)
+	}
+	return v, asked
+}
+
+// hold says by the verdict v that c is held, and has next go on with it in a goroutine
+// that Close waits for. Nothing happens, and the result is false, where room, which is
+// asked with a.mu held, says that there is none.
+func (a *Attachment) hold(c *Call, v Verdict, room func() bool, next func(context.Context)) bool {
 	ctx, cancel := context.WithCancelCause(a.ctx)
 	a.mu.Lock()
-	a.held[v.Seq] = cancel
+	defer a.mu.Unlock()
+	if room != nil && !room() {
+		cancel(nil)
+		return false
+	}
+	a.held[c.Seq] = cancel
 	a.tell(v)
-	a.mu.Unlock()
 	a.wait.Go(func() {
 		defer cancel(nil)
-		a.await(ctx, asked)
+		next(ctx)
 	})
+	return true
 }
 
 func (a *Attachment) tell(v Verdict) {
 	if a.sink != nil {
 		a.sink(v)
 	}
+}
+
+// begin notes that a line is being judged, or waits for that, until done is called, while
+// whoever submitted it waits. The context ends with the cause ErrWithdrawn when the line
+// is taken back.
+func (a *Attachment) begin(ctx context.Context, seq uint64) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.underway[seq] = cancel
+	return ctx, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.underway, seq)
+		cancel(nil)
+	}
+}
+
+// Cancel takes back a submitted line that has no final verdict: it is judged no
+// further, its question is withdrawn and no verdict follows. It does nothing to any
+// other.
+func (a *Attachment) Cancel(seq uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, lines := range []map[uint64]context.CancelCauseFunc{a.underway, a.held} {
+		if cancel := lines[seq]; cancel != nil {
+			cancel(ErrWithdrawn)
+		}
+	}
+}
+
+// settled is what is kept of a call with a final verdict.
+type settled struct {
+	inspect bool     // hooks want its result
+	written [32]byte // then the digest of the line that was let through
+	at      time.Time
+	id      string
+	method  string
+	subject string
+	profile Profile
+	trace   *Trace // until it is over
+}
+
+// settle sends a final verdict, and keeps what is asked for when the call is answered.
+func (a *Attachment) settle(c *Call, v Verdict) {
+	if v.Move == Forward && c.answerer != "" {
+		a.supply(c)
+		return
+	}
+	kept := settled{inspect: v.Inspect, at: time.Now(), id: c.ID, method: c.Method, subject: c.Subject, profile: c.Profile, trace: c.Trace}
+	if v.Inspect {
+		kept.written = sha256.Sum256(v.Line)
+	}
+	c.Trace.decided(v)
+	if v.Move == Forward {
+		c.Trace.Begin(StageServer)
+	} else {
+		a.notOpen(c.Seq)
+		kept.trace = nil
+		defer a.gate.over(c.Trace, v.outcome())
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.held, v.Seq)
+	a.judged++
+	if v.Move == Deny && !v.supplied {
+		a.denied++
+	}
+	if a.shim.Calls != nil && c.Envelope.Kind == wire.Request {
+		a.shim.Calls.Add(1)
+	}
+	a.order = append(a.order, v.Seq)
+	a.done[v.Seq] = kept
+	if len(a.order) > remembered {
+		a.gate.over(a.done[a.order[0]].trace, OutcomeForgotten)
+		delete(a.done, a.order[0])
+		a.order = a.order[1:]
+	}
+	a.tell(v)
+}
+
+// mostTasks is how many tasks of one attachment are remembered.
+const mostTasks = 1024
+
+// tasks knows which tool runs as which task, so that what is said to a task is
+// judged as a call of that tool. The attachment's mutex guards it.
+type tasks struct {
+	tools map[string]string // by the task's id
+	order []string          // the ids, oldest first
+}
+
+// runs takes note of a result by which a server says that a call goes on as a
+// task.
+func (a *Attachment) runs(c *Call) {
+	if c.Envelope.Kind != wire.Result || !c.Envelope.CreatedTaskID.Present() {
+		return
+	}
+	id, err := wire.Unquote(c.Envelope.CreatedTaskID, c.Line)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	call, ok := a.done[c.Answers]
+	if err != nil || !ok || call.method != "tools/call" {
+		return
+	}
+	t := &a.tasks
+	if t.tools == nil {
+		t.tools = map[string]string{}
+	}
+	if _, ok := t.tools[id]; ok { // a server that gives an id twice can't be followed
+		delete(t.tools, id)
+		return
+	}
+	t.tools[id] = call.subject
+	if t.order = append(t.order, id); len(t.order) > mostTasks {
+		delete(t.tools, t.order[0])
+		t.order = slices.Delete(t.order, 0, 1)
+	}
+}
+
+// subjectOf is the Subject of a call that was judged here or by an earlier daemon,
+// empty when it is not known.
+func (a *Attachment) subjectOf(seq uint64) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d, ok := a.done[seq]; ok {
+		return d.subject
+	}
+	return a.earlier[seq].Tool
 }

@@ -99,7 +99,7 @@ func (a *Attachment) refresh() (told []string) {
 	if s.deliver == nil {
 		return nil
 	}
-	c := a.nothing()
+	c := a.newCall(wire.FromServer)
 	policy := a.gate.policy(c)
 	c.Profile = c.inForce(policy)
 	changed := map[string]bool{}
@@ -118,16 +118,6 @@ func (a *Attachment) refresh() (told []string) {
 		}
 	}
 	return told
-}
-
-// nothing is a call of nothing in particular, by which it is asked what holds for
-// the attachment.
-func (a *Attachment) nothing() *Call {
-	s := &a.shim
-	return &Call{
-		Attachment: s.Attachment, Session: s.Session, Agent: s.Agent, Project: s.Project, Cwd: s.Cwd,
-		Server: s.Server, Launch: s.Launch, Command: s.Command, Limit: s.Limit, Profile: s.Requested, Side: wire.FromServer,
-	}
 }
 
 // shows reports whether an agent may see an element now.
@@ -179,16 +169,7 @@ func bare(raw []byte) string {
 }
 
 // ended forgets the subscriptions for which over holds.
-func (s *shown) ended(over func(*listen) bool) {
-	left := s.listens[:0]
-	for _, l := range s.listens {
-		if !over(l) {
-			left = append(left, l)
-		}
-	}
-	clear(s.listens[len(left):])
-	s.listens = left
-}
+func (s *shown) ended(over func(*listen) bool) { s.listens = slices.DeleteFunc(s.listens, over) }
 
 // learn takes note of what a message that passes says of the ways to tell the
 // agent of a list.
@@ -200,10 +181,11 @@ func (a *Attachment) learn(method string, e *wire.Envelope, line []byte) {
 	case method == "initialize" && e.Kind == wire.Result:
 		s.tells = map[string]bool{}
 		for _, notification := range mcp.ListNotifications() {
-			s.tells[notification] = isTrue(line, e.Result, "capabilities", mcp.ListCapability(notification), "listChanged")
+			tells := memberAt(line, e.Result, "capabilities", mcp.ListCapability(notification), "listChanged")
+			s.tells[notification] = string(tells.Of(line)) == "true"
 		}
 	case method == "initialize" && e.Kind == wire.Request:
-		a.unable = !declares(line, e.Params, "sampling")
+		a.unable = !memberAt(line, e.Params, "capabilities", "sampling").Present()
 	case method == "notifications/subscriptions/acknowledged" && e.Meta.Present():
 		mark, err := wire.Member(line, e.Meta, subscriptionID)
 		if err != nil || !mark.Present() {
@@ -215,7 +197,8 @@ func (a *Attachment) learn(method string, e *wire.Envelope, line []byte) {
 			}
 			l.mark, l.lists = append([]byte(nil), mark.Of(line)...), map[string]bool{}
 			for _, notification := range mcp.ListNotifications() {
-				l.lists[notification] = isTrue(line, e.Notifications, mcp.ListCapability(notification)+"ListChanged")
+				tells := memberAt(line, e.Notifications, mcp.ListCapability(notification)+"ListChanged")
+				l.lists[notification] = string(tells.Of(line)) == "true"
 			}
 		}
 	case method == "notifications/cancelled" && e.RequestID.Present():
@@ -224,14 +207,14 @@ func (a *Attachment) learn(method string, e *wire.Envelope, line []byte) {
 	}
 }
 
-// isTrue reports whether the member at the end of a path is true.
-func isTrue(line []byte, at wire.Span, path ...string) bool {
+// memberAt is the member at the end of a path, the zero Span for none.
+func memberAt(line []byte, at wire.Span, path ...string) wire.Span {
 	for _, name := range path {
 		next, err := wire.Member(line, at, name)
 		if err != nil || !next.Present() {
-			return false
+			return wire.Span{}
 		}
 		at = next
 	}
-	return string(at.Of(line)) == "true"
+	return at
 }

@@ -11,47 +11,47 @@ import (
 // denial puts a ruling into the words that the agent's model reads: what was
 // refused by what, that nothing ran, and whether repeating can help.
 func denial(c *Call, r Ruling, approval string) mcp.Denial {
-	var b strings.Builder
-	b.WriteString("Not executed. ")
+	const hopeless = ". Repeating the call will not help; ask the user."
+	why := strings.TrimSuffix(r.Reason, ".")
+	var text string
 	switch {
 	case r.Gate == "accident":
-		b.WriteString("ThoughtGate could not judge it: ")
-		b.WriteString(r.Reason)
-		b.WriteString(". Tell the user; repeating helps only after that is mended.")
-	case r.Gate == gateExtension:
-		return c.withheldOrBlocked(r, approval)
+		text = "ThoughtGate could not judge it: " + r.Reason + ". Tell the user; repeating helps only after that is mended."
 	case r.Gate == gatePin:
-		b.WriteString(capital(r.Reason))
-		b.WriteString(". Tell the user; repeating the call helps only after that.")
+		text = capital(r.Reason) + ". Tell the user; repeating the call helps only after that."
 	case r.Parked:
-		b.WriteString(capital(r.Reason))
-		b.WriteString(". Repeat the same call to learn the outcome.")
-	case r.Gate == "ask" && r.Code == mcp.CodeRejected:
-		b.WriteString(strings.TrimSuffix(capital(r.Reason), "."))
-		b.WriteString(". Repeating the call will not help; ask the user.")
+		text = capital(r.Reason) + ". Repeat the same call to learn the outcome."
+	case r.Gate == gateExtension, r.Gate == "ask" && r.Code == mcp.CodeRejected:
+		text = capital(why) + hopeless
 	case r.Gate == "ask":
-		b.WriteString(capital(r.Reason))
+		text = capital(r.Reason)
 		if asker := by(r); asker != "" {
-			b.WriteString(" (asked" + asker + ")")
+			text += " (asked" + asker + ")"
 		}
-		b.WriteString(". Tell the user to look at `tgctl approvals`; then the call may be repeated.")
+		text += ". Tell the user to look at `tgctl approvals`; then the call may be repeated."
 	default:
-		b.WriteString("Refused")
-		b.WriteString(by(r))
+		text = "Refused" + by(r)
 		if r.Reason != "" {
-			b.WriteString(": ")
-			b.WriteString(strings.TrimSuffix(r.Reason, "."))
+			text += ": " + why
 		}
-		b.WriteString(". Repeating the call will not help; ask the user.")
+		text += hopeless
 	}
-	b.WriteString(" (")
-	b.WriteString(c.ID)
-	b.WriteString(")")
-	return mcp.Denial{
-		Code: r.Code, Text: b.String(), Gate: r.Gate, ErrorType: errorType(r), Reason: r.Reason,
+	d := mcp.Denial{
+		Code: r.Code, Text: "Not executed. " + text + " (" + c.ID + ")", Gate: r.Gate, ErrorType: errorType(r), Reason: r.Reason,
 		Approval: approval, Correlation: c.ID, Policies: r.Policies, Hidden: r.Hidden,
 		Method: c.Method, Modern: c.Modern, Supported: supported(c),
 	}
+	if r.Gate == gateExtension && c.Side == wire.FromServer { // a result, whose call was executed
+		d.ErrorType = "result_withheld"
+		d.Text = fmt.Sprintf("Executed, but its result is withheld: %s. Repeating the call would execute it again; ask the user. (%s)", why, c.ID)
+		switch {
+		case c.Method == "tasks/result": // which is answered as the call would be
+			d.Method = "tools/call"
+		case c.hooks != nil && c.hooks.about != nil && c.hooks.about.Envelope.Task.Present(): // a task is expected, and no result
+			d.Method = ""
+		}
+	}
+	return d
 }
 
 // supported is what a client may fall back to whose revision nobody knows here:
@@ -77,6 +77,8 @@ func errorType(r Ruling) string {
 	switch {
 	case r.Gate == "accident":
 		return "accident"
+	case r.Gate == gateExtension:
+		return "extension_blocked"
 	case r.Gate == gatePin:
 		return "definition_held"
 	case r.Parked:
@@ -96,27 +98,4 @@ func capital(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// withheldOrBlocked says that an extension does not let a call go on, or its result
-// come back. The call was executed then.
-func (c *Call) withheldOrBlocked(r Ruling, approval string) mcp.Denial {
-	d := mcp.Denial{
-		Code: r.Code, Gate: r.Gate, ErrorType: "extension_blocked", Reason: r.Reason,
-		Approval: approval, Correlation: c.ID, Method: c.Method, Modern: c.Modern,
-	}
-	why := strings.TrimSuffix(r.Reason, ".")
-	if c.Side == wire.FromAgent {
-		d.Text = fmt.Sprintf("Not executed. %s. Repeating the call will not help; ask the user. (%s)", capital(why), c.ID)
-		return d
-	}
-	d.ErrorType = "result_withheld"
-	d.Text = fmt.Sprintf("Executed, but its result is withheld: %s. Repeating the call would execute it again; ask the user. (%s)", why, c.ID)
-	switch {
-	case c.Method == "tasks/result": // which is answered as the call would be
-		d.Method = "tools/call"
-	case c.hooks != nil && c.hooks.about != nil && c.hooks.about.Envelope.Task.Present(): // a task is expected, and no result
-		d.Method = ""
-	}
-	return d
 }

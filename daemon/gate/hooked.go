@@ -51,14 +51,10 @@ func (c *Call) hookable() bool {
 	return c.Side == wire.FromAgent && c.Envelope.Kind == wire.Request && c.Server != record.CanaryServer
 }
 
-// wantsResult reports whether hooks want to see what c comes to.
-func (g *Gate) wantsResult(c *Call) bool {
-	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, true)
-}
-
-// wants reports whether hooks want to see c before the gates do.
-func (g *Gate) wants(c *Call) bool {
-	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, false)
+// wants reports whether hooks want to see c before the gates do, or with after what it
+// comes to.
+func (g *Gate) wants(c *Call, after bool) bool {
+	return g.Hooks != nil && c.hookable() && g.Hooks.Wants(c, after)
 }
 
 // unseen says why hooks would not get to see what c comes to; empty when they will.
@@ -73,7 +69,7 @@ func (c *Call) unseen() string {
 // that they would have to see what can't be shown to them.
 func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
 	switch {
-	case a.gate.wants(c):
+	case a.gate.wants(c, false):
 		return &hooking{call: c, size: len(c.Line)}, nil
 	case a.gate.Hooks == nil || c.Side == wire.FromAgent || len(s.Request) == 0 || c.Envelope.Kind == wire.Error:
 		return nil, nil
@@ -85,7 +81,7 @@ func (a *Attachment) wanted(c *Call, s Submission) (*hooking, error) {
 	if !a.wrote(s.About, s.Request) {
 		return nil, errors.New("it came of another call than the one that was let through")
 	}
-	if !a.gate.wantsResult(about) {
+	if !a.gate.wants(about, true) {
 		return nil, nil
 	}
 	value, err := c.outcome()
@@ -142,45 +138,30 @@ func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 	if c.Side == wire.FromAgent {
 		c.Known = a.gate.factsOf(a.ctx, c)
 	}
-	ctx, cancel := context.WithCancelCause(a.ctx)
-	a.mu.Lock()
-	room := a.hooking < mostHooked && (a.hooking == 0 || a.hookingBytes+h.size <= mostHookedBytes)
-	if room {
-		a.hooking, a.hookingBytes = a.hooking+1, a.hookingBytes+h.size
-		a.held[c.Seq] = cancel
-		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason})
-	}
-	a.mu.Unlock()
-	if !room {
-		defer cancel(nil)
-		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
-		if v, _ := a.gate.judge(ctx, c, nil); v.Move != 0 {
-			a.settle(c, v)
-			a.gate.seen(of, c, v)
-		} else {
-			a.unheld(ctx, c)
-			a.gate.unheld(ctx, of)
+	room := func() bool {
+		if a.hooking >= mostHooked || a.hooking > 0 && a.hookingBytes+h.size > mostHookedBytes {
+			return false
 		}
-		return
+		a.hooking, a.hookingBytes = a.hooking+1, a.hookingBytes+h.size
+		return true
 	}
-	a.wait.Go(func() {
-		defer cancel(nil)
+	ask := func(ctx context.Context) {
 		c.hooks = a.gate.askHooks(ctx, h, cmp.Or(c.Trace, of))
 		a.mu.Lock()
 		a.hooking, a.hookingBytes = a.hooking-1, a.hookingBytes-h.size
 		a.mu.Unlock()
-		if ctx.Err() != nil {
-			a.unheld(ctx, c)
-			a.gate.unheld(ctx, of)
-			return
+		var all, sure []*openCall
+		if ctx.Err() == nil {
+			all, sure = a.mustWait(c)
 		}
-		all, sure := a.mustWait(c)
-		if v := a.judgeAfter(ctx, c, all, sure, known); v.Move != 0 {
-			a.gate.seen(of, c, v)
-		} else {
-			a.gate.unheld(ctx, of)
-		}
-	})
+		v := a.judgeAfter(ctx, c, all, sure, known)
+		a.gate.seen(ctx, of, c, v)
+	}
+	if !a.hold(c, Verdict{Seq: c.Seq, Move: Ask, Reason: hookReason}, room, ask) {
+		c.hooks = &hooked{Hooked: Hooked{Move: Deny, Reason: "too many calls and results wait for extensions; repeat it later"}, about: h.about}
+		v, _ := a.judge(a.ctx, c, nil)
+		a.gate.seen(a.ctx, of, c, v)
+	}
 }
 
 // edited has hooks asked about the arguments that a person put in place of the
@@ -190,7 +171,7 @@ func (g *Gate) edited(ctx context.Context, a *asked, answer Answer, failed error
 		return nil
 	}
 	c, err := a.call.with(answer.Edit, "a person")
-	if err != nil || !g.wants(c) {
+	if err != nil || !g.wants(c, false) {
 		return nil
 	}
 	c.Known = g.factsOf(ctx, c)
@@ -213,15 +194,8 @@ func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
 // judgeHeld judges a line that the shim has been told of that it is held, and
 // waits for the person where one has to be asked. It returns the last verdict.
 func (a *Attachment) judgeHeld(ctx context.Context, c *Call, known *record.Record) Verdict {
-	gates := c.Trace.Begin(StageGate)
-	v, asked := a.gate.judge(ctx, c, known)
-	c.Trace.Finish(gates)
-	if v.Move == 0 {
-		a.unheld(ctx, c)
-		return v
-	}
+	v, asked := a.judge(ctx, c, known)
 	if asked == nil {
-		a.settle(c, v)
 		return v
 	}
 	a.mu.Lock()

@@ -105,7 +105,7 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 	if ruling.Unable != "" {
 		return g.deny(ctx, c, r, refusedQuestion(ruling, errors.New(ruling.Unable))), nil
 	}
-	if approval := c.retries.carriesOn(c, ruling, w.facts); approval != "" {
+	if approval := c.from.retries.carriesOn(c, ruling, w.facts); approval != "" {
 		r.Gate, r.Reason, r.Approval = "ask", "carries on what was approved", approval
 		v := g.forward(ctx, c, r, ruling.Redact)
 		v.Approval = approval
@@ -117,7 +117,8 @@ func (g *Gate) judge(ctx context.Context, c *Call, known *record.Record) (Verdic
 // cancelled writes down that c was taken back while it was judged, as far as w. It is
 // not forwarded, and nobody is told.
 func (g *Gate) cancelled(ctx context.Context, policy Policy, c *Call, w weighed) {
-	ruling := Ruling{Move: Deny, Gate: "accident", Reason: "cancelled before it was judged", Code: mcp.CodeGate, Redact: w.ruling.Redact}
+	ruling := accident(errors.New("cancelled before it was judged"))
+	ruling.Redact = w.ruling.Redact
 	g.deny(context.WithoutCancel(ctx), c, c.record(policy, w.facts, ruling), ruling)
 }
 
@@ -167,14 +168,15 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 		if ruling.Move == Deny {
 			return facts, ruling
 		}
-		return facts, Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: why.Error(), Redact: ruling.Redact}
+		late := accident(why)
+		late.Redact = ruling.Redact
+		return facts, late
 	}
 	if err != nil {
 		g.Logger.Error("judge call", "server_id", c.Server, "method", c.Method, "tool", c.Subject, "err", err)
-		return facts, Ruling{
-			Move: Deny, Gate: "accident", Code: mcp.CodePolicy,
-			Reason: fmt.Sprintf("the policy could not be evaluated (%v)", err), Redact: ruling.Redact,
-		}
+		failed := accident(fmt.Errorf("the policy could not be evaluated (%w)", err))
+		failed.Code, failed.Redact = mcp.CodePolicy, ruling.Redact
+		return facts, failed
 	}
 	ruling = c.page(pinned.over(ruling))
 	if i := slices.IndexFunc(facts, func(f Fact) bool { return f.Name == "ours" }); i >= 0 && ruling.Move == Forward {
@@ -184,6 +186,11 @@ func (g *Gate) rule(ctx context.Context, policy Policy, c *Call) ([]Fact, Ruling
 		ruling = whom(policy, ruling)
 	}
 	return facts, sing(c, ruling)
+}
+
+// accident is the ruling on what can't be judged.
+func accident(why error) Ruling {
+	return Ruling{Move: Deny, Gate: "accident", Code: mcp.CodeGate, Reason: why.Error()}
 }
 
 // factsOf returns the facts of a call that is not judged yet, or was before: those
@@ -202,7 +209,7 @@ func whom(policy Policy, r Ruling) Ruling {
 }
 
 func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []string) Verdict {
-	inspect := g.wantsResult(c)
+	inspect := g.wants(c, true)
 	if why := c.unseen(); inspect && why != "" && c.Profile != Development {
 		return g.deny(ctx, c, r, Ruling{Move: Deny, Gate: gateExtension, Reason: why, Code: mcp.CodeExtension, Redact: redact})
 	}
@@ -215,7 +222,7 @@ func (g *Gate) forward(ctx context.Context, c *Call, r *record.Record, redact []
 	if c.Side == wire.FromAgent && !c.carriesAsks() {
 		g.Facts.Forwarded(c)
 	}
-	c.retries.answered(c)
+	c.from.retries.answered(c)
 	return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Replaced: c.spliced, Notice: c.notice, Inspect: inspect && c.unseen() == ""}
 }
 
@@ -224,10 +231,7 @@ func (g *Gate) deny(ctx context.Context, c *Call, r *record.Record, ruling Rulin
 	if err := g.putCall(ctx, c, r, ruling.Redact); err != nil {
 		return g.unrecorded(c, err)
 	}
-	return Verdict{
-		Seq: c.Seq, Move: Deny, Reason: ruling.Reason,
-		Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, r.Approval)),
-	}
+	return refusal(c, ruling, r.Approval)
 }
 
 // wouldHave forwards a call of the development profile and writes down what
@@ -254,13 +258,15 @@ func (g *Gate) wouldHave(ctx context.Context, c *Call, r *record.Record, ruling 
 
 // unrecorded refuses because nothing can be written down, whatever the profile.
 func (g *Gate) unrecorded(c *Call, err error) Verdict {
-	ruling := Ruling{
-		Move: Deny, Gate: "accident", Code: mcp.CodeGate,
-		Reason: fmt.Sprintf("it could not be recorded (%v), and nothing is forwarded unrecorded", err),
-	}
+	return refusal(c, accident(fmt.Errorf("it could not be recorded (%w), and nothing is forwarded unrecorded", err)), "")
+}
+
+// refusal is the verdict that denies c as ruling says. approval is the question that it
+// came of, if any.
+func refusal(c *Call, ruling Ruling, approval string) Verdict {
 	return Verdict{
-		Seq: c.Seq, Move: Deny, Reason: ruling.Reason,
-		Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, "")),
+		Seq: c.Seq, Move: Deny, Reason: ruling.Reason, Approval: approval,
+		Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, approval)),
 	}
 }
 
@@ -292,4 +298,46 @@ func Direction(side wire.Side) string {
 		return "server_to_agent"
 	}
 	return "agent_to_server"
+}
+
+// sing refuses a canary, whatever the policy said of it: it has come past the
+// policy and all else that a call passes. What went wrong on the way is not
+// covered up: an accident never comes here.
+func sing(c *Call, r Ruling) Ruling {
+	if c.Server != record.CanaryServer || c.Side != wire.FromAgent {
+		return r
+	}
+	return Ruling{
+		Move: Deny, Gate: "rule", Rule: record.CanaryRule, Code: mcp.CodeRule, Redact: r.Redact,
+		Reason: "it is a canary of `tgctl doctor`, which is there to be refused",
+	}
+}
+
+// What production would have done, as the records and the log of the development
+// profile say it (F-023).
+const (
+	wouldBlock = "WOULD_BLOCK"
+	wouldAsk   = "WOULD_ASK"
+	wouldHide  = "WOULD_HIDE"
+	wouldHold  = "WOULD_HOLD"
+	// wouldRedact: hooks would have put something else in its place, which would
+	// have gone on.
+	wouldRedact = "WOULD_REDACT"
+)
+
+// would notes in r what production would have done with the message, which goes
+// through.
+func would(r *record.Record, word string) { r.Would, r.Forwarded = word, true }
+
+// InForce is the profile of calls whose session was opened with limit, which may
+// be empty, when their shim asks for nothing.
+func (g *Gate) InForce(limit Profile) Profile {
+	c := Call{Limit: limit}
+	return c.inForce(g.Policy())
+}
+
+// Profile is the profile that the shim's calls are judged under now.
+func (a *Attachment) Profile() Profile {
+	c := Call{Limit: a.shim.Limit, Profile: a.shim.Requested}
+	return c.inForce(a.gate.Policy())
 }

@@ -40,7 +40,6 @@ func (c *Call) made() (*Call, Ruling) {
 	if err != nil {
 		return c, h.refusal(err.Error())
 	}
-	changed.spliced = true
 	changed.hooks = &hooked{Hooked: h.Hooked, revision: h.revision, about: h.about, changed: true}
 	changed.hooks.Changed = nil
 	if h.about == nil {
@@ -136,26 +135,18 @@ func (h *hooked) note(reason string) string {
 // result, which whose put in its place, every other byte being as it was. It is read as strictly as what a server
 // writes.
 func (c *Call) withOutcome(result []byte, whose string) (*Call, error) {
-	fail := func(why any) (*Call, error) {
-		return c, fmt.Errorf("what %s put in place of it can't be used (%v)", whose, why)
+	fail := func(why error) (*Call, error) {
+		return c, fmt.Errorf("what %s put in place of it can't be used (%w)", whose, why)
 	}
 	value, err := c.outcome()
 	if err != nil {
 		return fail(err)
 	}
-	line, err := wire.Splice(c.Line, wire.Edit{Span: value, With: result})
-	if err != nil {
-		return fail(err)
-	}
-	if len(line) > wire.MaxMessage {
-		return fail(fmt.Sprintf("it is longer than %d bytes", wire.MaxMessage))
-	}
 	changed, old := *c, &c.Envelope
-	changed.Line, changed.Envelope = line, wire.Envelope{}
-	e := &changed.Envelope
-	if err := wire.Read(line, c.Side, e); err != nil {
+	if err := changed.splice(wire.Edit{Span: value, With: result}); err != nil {
 		return fail(err)
 	}
+	e, line := &changed.Envelope, changed.Line
 	e.Modern = old.Modern
 	value, err = changed.outcome()
 	// Text that closes the object would open members beside it.
@@ -186,4 +177,56 @@ func (g *Gate) otherVersion(ctx context.Context, policy Policy, c, made *Call, r
 		return g.record(ctx, other, r, redact)
 	}
 	return g.Recorder.Record(ctx, r, nil, redact)
+}
+
+// with returns c with other arguments, which whose put in place of the agent's,
+// every other byte being as it was. It is
+// read as strictly as what an agent writes: the arguments must be one object, and
+// what they make of the line the same call of the same thing. On an error c comes
+// back as it was.
+func (c *Call) with(arguments []byte, whose string) (*Call, error) {
+	old := &c.Envelope
+	fail := func(why any) (*Call, error) {
+		return c, fmt.Errorf("the arguments that %s put in place of the agent's can't be used (%v)", whose, why)
+	}
+	at := wire.Edit{Span: old.Arguments, With: arguments}
+	if !old.Arguments.Present() {
+		if c.Method != "tools/call" && c.Method != "prompts/get" {
+			return fail("the call has none")
+		}
+		var err error
+		if at, err = wire.Set(c.Line, old.Params, "arguments", arguments); err != nil {
+			return fail(err)
+		}
+	}
+	edited := *c
+	err := edited.splice(at)
+	if err != nil {
+		return fail(err)
+	}
+	e, line := &edited.Envelope, edited.Line
+	if refusal := mcp.Check(c.Side, e, line); refusal != nil {
+		return fail(refusal.Reason)
+	}
+	if edited.Subject, err = mcp.SubjectOf(e, line); err != nil {
+		return fail(err)
+	}
+	// Text that closes the object would open members beside it.
+	if !bytes.Equal(e.Arguments.Of(line), bytes.TrimSpace(arguments)) || e.Kind != old.Kind || e.Method != old.Method || edited.Subject != c.Subject {
+		return fail("they are not one object")
+	}
+	return &edited, nil
+}
+
+// splice makes edits to c, which is another line from then on, read as strictly as any.
+func (c *Call) splice(edits ...wire.Edit) error {
+	line, err := wire.Splice(c.Line, edits...)
+	if err == nil && len(line) > wire.MaxMessage {
+		err = fmt.Errorf("it would be longer than %d bytes", wire.MaxMessage)
+	}
+	if err != nil {
+		return err
+	}
+	c.Line, c.Envelope, c.spliced = line, wire.Envelope{}, true
+	return wire.Read(line, c.Side, &c.Envelope)
 }

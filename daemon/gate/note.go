@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
@@ -171,12 +172,20 @@ func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string,
 // is written down as a number, with the first note that may be written again.
 func (a *Attachment) mayNote(ctx context.Context) bool {
 	may, left := a.notes.take(time.Now())
-	if left > 0 {
+	a.writeLeft(ctx, left, "messages that passed or were refused are not on record")
+	return may
+}
+
+// idleLeft is what is said of verdicts on which nobody waits and that are not on record.
+const idleLeft = "unknown notifications, and requests of the server that were refused, have no record of their own"
+
+// writeLeft writes down of how many more something holds, if there are any.
+func (a *Attachment) writeLeft(ctx context.Context, n uint64, what string) {
+	if n > 0 {
 		r := a.about(record.KindRefused)
-		r.Reason = fmt.Sprintf("%d more messages that passed or were refused are not on record", left)
+		r.Reason = fmt.Sprintf("%d more %s", n, what)
 		a.write(ctx, r, nil)
 	}
-	return may
 }
 
 // spare are records to be used again: one is the better part of a kilobyte, and an
@@ -209,4 +218,139 @@ func correlation(attachment string, seq uint64) string {
 	id := append(make([]byte, 0, 32), "c-"...) // enough for any
 	id = append(append(id, attachment...), '-')
 	return string(strconv.AppendUint(id, seq, 10))
+}
+
+// What passes or is refused unjudged is written down as it comes, and verdicts
+// are told in the daemon's log, but neither without end: a peer that writes nonsense
+// as fast as it can must not fill the disk with it.
+const (
+	notesInARow = 200
+	notesRefill = time.Minute
+)
+
+// allowance is how much one attachment may have written in a time.
+type allowance struct {
+	mu    sync.Mutex // guards what follows
+	taken int
+	since time.Time
+	left  uint64 // was not written
+}
+
+// rest returns how many were not written since the last that was, and forgets them.
+func (a *allowance) rest() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	left := a.left
+	a.left = 0
+	return left
+}
+
+// take reports whether one more may be written now, and how many were not since
+// the last that was.
+func (a *allowance) take(now time.Time) (may bool, left uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now.Sub(a.since) > notesRefill {
+		a.since, a.taken = now, 0
+	}
+	a.taken++
+	if a.taken > notesInARow {
+		a.left++
+		return false, 0
+	}
+	left, a.left = a.left, 0
+	return true, left
+}
+
+// putCall is put with what is kept of the call that c is.
+//
+// Every call has a record of its own. Of what nobody waits for, unknown notifications
+// and what a server asks and is refused, only so many in a time have one; the others
+// are counted, and one record tells how many they were.
+func (g *Gate) putCall(ctx context.Context, c *Call, r *record.Record, redact []string) error {
+	if c.isIdle(r) {
+		may, left := c.from.idle.take(time.Now())
+		c.from.writeLeft(ctx, left, idleLeft)
+		if !may {
+			return nil
+		}
+	}
+	if err := g.record(ctx, c, r, redact); err != nil {
+		return err
+	}
+	g.say(ctx, c, r)
+	return nil
+}
+
+// record writes r down with what is kept of the call that c is.
+func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []string) error {
+	values, areParams := c.values()
+	if areParams {
+		ctx = ofParams(ctx)
+	}
+	return g.Recorder.Record(ctx, r, values, c.inValues(redact, areParams))
+}
+
+// put writes a verdict on c down and tells it in the daemon's log.
+func (g *Gate) put(ctx context.Context, c *Call, r *record.Record, values []byte, redact []string) error {
+	if err := g.Recorder.Record(ctx, r, values, redact); err != nil {
+		return err
+	}
+	g.say(ctx, c, r)
+	return nil
+}
+
+// isIdle reports whether the verdict r on c is one on which nobody waits.
+func (c *Call) isIdle(r *record.Record) bool {
+	switch c.Envelope.Kind {
+	case wire.Notification:
+		return mcp.Lookup(c.Side, &c.Envelope).Unknown
+	case wire.Request:
+		return c.Side == wire.FromServer && r.Verdict == "deny"
+	}
+	return false
+}
+
+// say tells a verdict in the daemon's log, with the fields that NFR-002 names: what
+// goes through as it should for who looks for faults, what does not for everybody.
+// The arguments of a call are in none of them.
+func (g *Gate) say(ctx context.Context, c *Call, r *record.Record) {
+	level, said, decision := slog.LevelInfo, "not forwarded", r.Verdict
+	switch {
+	case r.Would != "":
+		level, said, decision = slog.LevelWarn, "development profile forwards", r.Would
+	case r.Verdict == "forward":
+		level, said = slog.LevelDebug, "forwarded"
+	case r.Verdict == "hold":
+		said = "held for a person"
+	}
+	if !g.Logger.Enabled(ctx, level) {
+		return
+	}
+	left := uint64(0)
+	if level > slog.LevelDebug {
+		may := false
+		if may, left = c.from.spoken.take(time.Now()); !may {
+			return
+		}
+	}
+	attrs := []slog.Attr{slog.String("server_id", r.Server), slog.String("direction", r.Direction), slog.String("method", r.Method)}
+	add := func(all ...slog.Attr) {
+		for _, a := range all {
+			if a.Value.Kind() != slog.KindString || a.Value.String() != "" {
+				attrs = append(attrs, a)
+			}
+		}
+	}
+	add(slog.String("tool", r.Tool), slog.String("message_id", strings.Trim(r.MessageID, `"`)),
+		slog.String("governance_decision", decision), slog.String("profile", r.Profile), slog.Int64("latency_us", r.LatencyUS),
+		slog.String("policy_reason", r.Reason), slog.String("gate", r.Gate), slog.String("session", r.Session),
+		slog.String("agent", r.Agent), slog.String("call", r.ID), slog.String("approval", r.Approval))
+	if r.Forwarded {
+		add(slog.Bool("forwarded", true))
+	}
+	if left > 0 { // of this attachment, since more than a few a minute help nobody
+		add(slog.Uint64("left_out", left))
+	}
+	g.Logger.LogAttrs(ctx, level, said, attrs...)
 }

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -205,8 +206,13 @@ const digestVersion = "params 2"
 // the call, or of the answer that a server gives, each behind its length so that no
 // two calls share one.
 func (c *Call) Digest() [32]byte {
+	return digestOf([]byte(digestVersion), []byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said())
+}
+
+// digestOf is SHA-256 over parts, each behind its length.
+func digestOf(parts ...[]byte) [32]byte {
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(digestVersion), []byte(c.Server), []byte(c.Launch), []byte(c.Cwd), c.Definition[:], []byte(c.Method), c.said()} {
+	for _, part := range parts {
 		fmt.Fprintf(h, "%d:", len(part))
 		h.Write(part)
 	}
@@ -240,4 +246,24 @@ func (c *Call) values() (raw []byte, areParams bool) {
 		return c.Params(), true
 	}
 	return e.Arguments.Of(c.Line), false
+}
+
+// came is a line as it was submitted, and its SHA-256.
+type came struct {
+	line   []byte
+	digest [32]byte
+}
+
+// sum is SHA-256 over the line, which is not always the one that was submitted.
+func (c *Call) sum() [32]byte {
+	if n := len(c.Line); n > 0 && n == len(c.came.line) && &c.Line[0] == &c.came.line[0] {
+		return c.came.digest
+	}
+	return sha256.Sum256(c.Line)
+}
+
+// hexOf is a digest as records have it.
+func hexOf(digest [32]byte) string {
+	var room [2 * len(digest)]byte
+	return string(hex.AppendEncode(room[:0], digest[:]))
 }

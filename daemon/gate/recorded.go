@@ -14,7 +14,7 @@ func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 		if r.Answerer != "" { // that answer ended with the daemon that waited for it
 			return Verdict{}, false
 		}
-		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval, Inspect: g.wantsResult(c)}, true
+		return Verdict{Seq: c.Seq, Move: Forward, Line: c.Line, Approval: r.Approval, Inspect: g.wants(c, true)}, true
 	case "deny":
 		if r.Gate == gateExtension {
 			c.hooks = &hooked{Hooked: Hooked{By: r.Extensions}}
@@ -23,10 +23,7 @@ func (g *Gate) recorded(c *Call, r *record.Record) (Verdict, bool) {
 			Move: Deny, Gate: r.Gate, Rule: r.Rule, Policies: r.Policies, Reason: r.Reason,
 			Hidden: r.Gate == "visible", Code: codeOf(r), Parked: r.Parked,
 		}
-		return Verdict{
-			Seq: c.Seq, Move: Deny, Reason: r.Reason, Approval: r.Approval,
-			Answer: mcp.Deny(c.Line, &c.Envelope, denial(c, ruling, r.Approval)),
-		}, true
+		return refusal(c, ruling, r.Approval), true
 	}
 	return Verdict{}, false
 }

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -26,8 +25,8 @@ const (
 	mostRounds = 8  // that one yes carries
 )
 
-// retries are the approved calls of one attachment that may be carried on. A nil
-// one remembers nothing. It is safe for concurrent use.
+// retries are the approved calls of one attachment that may be carried on. It is safe
+// for concurrent use.
 type retries struct {
 	mu    sync.Mutex // guards what follows
 	yeses []*yes     // oldest first
@@ -40,15 +39,15 @@ type yes struct {
 	asked    Ruling   // what the person was asked by
 	facts    []Fact   // what they were shown with it
 	until    time.Time
-	left     int    // rounds
-	last     uint64 // seq of the round that was let through last
-	waits    bool   // the server has answered that one, and waits for the next
-	state    [32]byte
+	left     int      // rounds
+	last     uint64   // seq of the round that was let through last
+	waits    bool     // the server has answered that one, and waits for the next
+	state    [32]byte // digest of the requestState in that answer, of nothing where it has none
 }
 
 // approved remembers that a person has said yes to c.
 func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string) {
-	if r == nil || c.Envelope.Kind != wire.Request || c.Side != wire.FromAgent || !c.Modern {
+	if c.Envelope.Kind != wire.Request || c.Side != wire.FromAgent || !c.Modern {
 		return
 	}
 	r.mu.Lock()
@@ -63,7 +62,7 @@ func (r *retries) approved(c *Call, asked Ruling, facts []Fact, approval string)
 
 // answered remembers the answer that c is, when it asks for another round.
 func (r *retries) answered(c *Call) {
-	if r == nil || c.Envelope.Kind != wire.Result || c.Answers == 0 {
+	if c.Envelope.Kind != wire.Result || c.Answers == 0 {
 		return
 	}
 	if kind, err := wire.Unquote(c.Envelope.ResultType, c.Line); err != nil || kind != inputRequired {
@@ -77,7 +76,7 @@ func (r *retries) answered(c *Call) {
 	defer r.mu.Unlock()
 	for _, y := range r.yeses {
 		if y.last == c.Answers {
-			y.waits, y.state = true, stateOf(state.Of(c.Line))
+			y.waits, y.state = true, sha256.Sum256(state.Of(c.Line))
 		}
 	}
 }
@@ -86,10 +85,10 @@ func (r *retries) answered(c *Call) {
 // round; it is empty when a person has to be asked, as ruling says.
 func (r *retries) carriesOn(c *Call, ruling Ruling, facts []Fact) string {
 	e := &c.Envelope
-	if r == nil || c.Side != wire.FromAgent || !(e.RequestState.Present() || e.InputResponses.Present()) {
+	if c.Side != wire.FromAgent || !(e.RequestState.Present() || e.InputResponses.Present()) {
 		return ""
 	}
-	call, state, now := c.round(), stateOf(e.RequestState.Of(c.Line)), time.Now()
+	call, state, now := c.round(), sha256.Sum256(e.RequestState.Of(c.Line)), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, y := range r.yeses {
@@ -113,13 +112,5 @@ func (y *yes) covers(r Ruling, facts []Fact) bool {
 // round is what the rounds of one call have in common, to the byte: all of it but
 // the answers and the state.
 func (c *Call) round() [32]byte {
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(c.Method), c.Definition[:], c.same("requestState", "inputResponses")} {
-		fmt.Fprintf(h, "%d:", len(part))
-		h.Write(part)
-	}
-	return [32]byte(h.Sum(nil))
+	return digestOf([]byte(c.Method), c.Definition[:], c.same("requestState", "inputResponses"))
 }
-
-// stateOf stands for a requestState, nil for none.
-func stateOf(raw []byte) [32]byte { return sha256.Sum256(raw) }

@@ -71,39 +71,29 @@ func (g *Gate) whoAnswers(c *Call, ruling *Ruling) {
 
 // supply has c answered in the agent's place, in a goroutine that Close waits for.
 func (a *Attachment) supply(c *Call) {
-	ctx, cancel := context.WithCancelCause(a.ctx)
-	reason := "the extension " + c.answerer + " answers it in the agent's place"
-	a.mu.Lock()
-	full := a.supplying >= mostSupplied
-	if !full {
+	room := func() bool {
+		if a.supplying >= mostSupplied {
+			return false
+		}
 		a.supplying++
-		a.held[c.Seq] = cancel
-		a.tell(Verdict{Seq: c.Seq, Move: Ask, Reason: reason})
+		return true
 	}
-	a.mu.Unlock()
-	if full {
-		cancel(nil)
-		a.settle(c, a.supplied(c, nil, fmt.Errorf("%d answers are under way already", mostSupplied)))
-		return
-	}
-	waits := c.Trace.Begin(StageServer)
-	a.wait.Go(func() {
-		defer cancel(nil)
+	answer := func(ctx context.Context) {
+		waits := c.Trace.Begin(StageServer)
 		result, err := a.gate.Sampler.Answer(ctx, c)
 		c.Trace.Finish(waits)
 		a.mu.Lock()
 		a.supplying--
-		gone := ctx.Err() != nil
-		if gone {
-			delete(a.held, c.Seq)
-		}
 		a.mu.Unlock()
-		if gone { // the server has taken its question back, or the next daemon answers it
-			a.gate.unheld(ctx, c.Trace)
+		if ctx.Err() != nil { // the server has taken its question back, or the next daemon answers it
+			a.unheld(ctx, c)
 			return
 		}
 		a.settle(c, a.supplied(c, result, err))
-	})
+	}
+	if !a.hold(c, Verdict{Seq: c.Seq, Move: Ask, Reason: "the extension " + c.answerer + " answers it in the agent's place"}, room, answer) {
+		a.settle(c, a.supplied(c, nil, fmt.Errorf("%d answers are under way already", mostSupplied)))
+	}
 }
 
 // supplied makes the verdict on c of the answer to it. The answer is on record,
@@ -147,14 +137,4 @@ func (a *Attachment) cannot(line []byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unable = true
-}
-
-// declares reports whether the parameters of an initialize have the capability.
-func declares(line []byte, params wire.Span, capability string) bool {
-	all, err := wire.Member(line, params, "capabilities")
-	if err != nil || !all.Present() {
-		return false
-	}
-	one, err := wire.Member(line, all, capability)
-	return err == nil && one.Present()
 }

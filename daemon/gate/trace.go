@@ -231,17 +231,21 @@ func (a *Attachment) inspected(seq uint64) *Trace {
 // do not want it any more; seq is 0 for none.
 func (a *Attachment) unhooked(seq uint64, c *Call) {
 	if seq != 0 {
-		a.gate.seen(a.inspected(seq), c, Verdict{Move: Forward})
+		a.gate.seen(a.ctx, a.inspected(seq), c, Verdict{Move: Forward})
 	}
 }
 
-// seen ends the trace t, which may be nil, of a call whose result c came to v.
-func (g *Gate) seen(t *Trace, c *Call, v Verdict) {
+// seen ends the trace t, which may be nil, of a call whose result c came to v, or to no
+// verdict since ctx has ended.
+func (g *Gate) seen(ctx context.Context, t *Trace, c *Call, v Verdict) {
 	if t == nil {
 		return
 	}
-	outcome := "ok"
+	outcome := outcomeOK
 	switch {
+	case v.Move == 0:
+		g.unheld(ctx, t)
+		return
 	case v.Move == Deny:
 		outcome = OutcomeWithheld
 	case c.Envelope.IsError:

@@ -26,8 +26,8 @@ import (
 )
 
 // DescriptorsPerSession is how many descriptors the daemon has open for a session: those
-// that are kept, two pipes to wake its pumps, the handles of its shim and its server, the
-// shim's connection, and the handle of who has connected.
+// that are kept, two pipes to wake its pumps, the handles of its shim and its server, and
+// while the shim says something a connection, and the handle of who has connected.
 const DescriptorsPerSession = keep.PerSession + 8
 
 // Launch is what a shim asks to have run.

@@ -63,12 +63,9 @@ func attachOnly(foreign bool, id string) error {
 		}
 		pipes[i] = [2]*os.File{r, w}
 	}
-	c, err := attach.Dial(context.Background(), os.Getenv("THOUGHTGATE_SOCKET"), 0, 1, int(pipes[0][1].Fd()), int(pipes[1][0].Fd()), int(pipes[2][1].Fd()))
-	if err != nil {
-		return err
-	}
-	ctx := context.Background()
-	_, err = c.Attach(ctx, &attach.Hello{Build: "test", Attachment: id, Server: "x", Executable: "/bin/cat", Command: []string{"cat"}, Cwd: "/"})
+	c, ctx := attach.Daemon(os.Getenv("THOUGHTGATE_SOCKET")), context.Background()
+	_, err := c.Attach(ctx, &attach.Hello{Build: "test", Attachment: id, Server: "x", Executable: "/bin/cat", Command: []string{"cat"}, Cwd: "/"},
+		0, 1, int(pipes[0][1].Fd()), int(pipes[1][0].Fd()), int(pipes[2][1].Fd()))
 	if !foreign {
 		return err
 	}

@@ -122,16 +122,3 @@ func (f *frame) number() (uint32, error) {
 	}
 	return binary.BigEndian.Uint32(f.payload), nil
 }
-
-// settings calls each for each setting in f.
-func (f *frame) settings(each func(id uint16, value uint32) error) error {
-	if len(f.payload)%6 != 0 || f.stream != 0 {
-		return fmt.Errorf("settings of %d bytes for stream %d: %w", len(f.payload), f.stream, errProtocol)
-	}
-	for b := f.payload; len(b) > 0; b = b[6:] {
-		if err := each(binary.BigEndian.Uint16(b), binary.BigEndian.Uint32(b[2:])); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -50,9 +50,9 @@ type Welcome struct {
 	Reattach   time.Duration // 0 where it says nothing
 }
 
-// Attach hands over the descriptors that the connection was made with.
-func (c *Conn) Attach(ctx context.Context, h *Hello) (*Welcome, error) {
-	reply, err := c.Call(ctx, service+"Attach", h.encode())
+// Attach hands descriptors over, which stay the caller's.
+func (d Daemon) Attach(ctx context.Context, h *Hello, fds ...int) (*Welcome, error) {
+	reply, err := d.call(ctx, service+"Attach", h.encode(), fds...)
 	if err != nil {
 		return nil, err
 	}
@@ -65,31 +65,31 @@ func (c *Conn) Attach(ctx context.Context, h *Hello) (*Welcome, error) {
 
 // Started tells the daemon of the process of the server, or with pid 0 why there is
 // none.
-func (c *Conn) Started(ctx context.Context, attachment string, pid int, reason string) error {
+func (d Daemon) Started(ctx context.Context, attachment string, pid int, reason string) error {
 	var b message
 	b.text(1, attachment)
 	b.number(2, pid)
 	b.text(3, reason)
-	_, err := c.Call(ctx, service+"Started", b)
+	_, err := d.call(ctx, service+"Started", b)
 	return err
 }
 
 // Signal tells the daemon of a signal that the shim has got.
-func (c *Conn) Signal(ctx context.Context, attachment string, signal int) error {
+func (d Daemon) Signal(ctx context.Context, attachment string, signal int) error {
 	var b message
 	b.text(1, attachment)
 	b.number(2, signal)
-	_, err := c.Call(ctx, service+"Signal", b)
+	_, err := d.call(ctx, service+"Signal", b)
 	return err
 }
 
 // Ended tells the daemon how the server has ended.
-func (c *Conn) Ended(ctx context.Context, attachment string, status, signal int) error {
+func (d Daemon) Ended(ctx context.Context, attachment string, status, signal int) error {
 	var b message
 	b.text(1, attachment)
 	b.number(2, status)
 	b.number(3, signal)
-	_, err := c.Call(ctx, service+"Ended", b)
+	_, err := d.call(ctx, service+"Ended", b)
 	return err
 }
 

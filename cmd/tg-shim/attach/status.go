@@ -42,8 +42,9 @@ func (s *Status) Passing() bool {
 	return s.Code == codeCanceled || s.Code == codeDeadline || s.Code == codeUnavailable
 }
 
-// statusOf is what a call has ended with by its last headers, nil when all is well.
-func statusOf(headers []hpack.HeaderField) *Status {
+// statusOf is the [*Status] that a call has ended with by its last headers, nil when all
+// is well.
+func statusOf(headers []hpack.HeaderField) error {
 	code, message, reason := -1, "", ""
 	for _, h := range headers {
 		switch h.Name {

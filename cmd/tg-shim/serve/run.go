@@ -113,7 +113,7 @@ func (s *shim) introduce() error {
 	if h.Extension == "" {
 		h.Executable, s.missing = child.Resolve(h.Command[0], os.Environ(), "")
 	}
-	s.line = &line{socket: s.Socket, limit: s.Times.Reattach}
+	s.line = &line{attach.Daemon(s.Socket), s.Times.Reattach, make(chan struct{}, 1)}
 	return nil
 }
 
@@ -136,7 +136,6 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 		s.decline(mcp.CodeGate, "Not executed: ThoughtGate's daemon is not there; start it with \"tgctl daemon start\"")
 		return child.State{}, nil // to have no daemon is no error of the server's
 	}
-	defer s.line.close()
 	if err := handOver(); err != nil {
 		return child.State{}, err
 	}

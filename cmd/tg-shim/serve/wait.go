@@ -2,27 +2,21 @@ package serve
 
 import (
 	"context"
+	"io"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/thoughtgate/thoughtgated/cmd/tg-shim/attach"
 	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // awaitDrained reads the pipe that the daemon holds open until the agent has all.
 func (s *shim) awaitDrained() {
 	defer close(s.drained)
-	var b [1]byte
-	for {
-		n, err := s.pipes.drained.r.Read(b[:])
-		if n > 0 {
-			s.status = b[0]
-		}
-		if err != nil {
-			return
-		}
+	said, _ := io.ReadAll(s.pipes.drained.r) // what ends it is no error
+	if n := len(said); n > 0 {
+		s.status = said[n-1]
 	}
 }
 
@@ -55,8 +49,11 @@ func (s *shim) serve(ctx context.Context, server *child.Child, escape bool) chil
 	}
 	select {
 	case <-told:
-	case <-s.line.lost():
-		await(told, s.Times.Farewell) // by the next daemon, if there is one
+	case <-s.line.failed:
+		select {
+		case <-told: // by the next daemon, if there is one
+		case <-time.After(s.Times.Farewell):
+		}
 	case <-leaving.Done():
 	}
 	cancel()
@@ -75,24 +72,14 @@ func (s *shim) idle(ctx context.Context, reason string) child.State {
 	return s.wait(ctx, nil)
 }
 
-// await waits for c to be closed, for d at most.
-func await(c <-chan struct{}, d time.Duration) {
-	limit := time.NewTimer(d)
-	defer limit.Stop()
-	select {
-	case <-c:
-	case <-limit.C:
-	}
-}
-
 // notifyDaemon tells the daemon which process the server is, and then how it has ended. known
 // is closed when the first is done.
 func (s *shim) notifyDaemon(ctx context.Context, pid int, known chan<- struct{}, ended <-chan child.State) {
 	s.started(ctx, pid, "")
 	close(known)
 	state := <-ended
-	_ = s.line.say(ctx, s.Times.LastAnswers, func(ctx context.Context, c *attach.Conn) error {
-		return c.Ended(ctx, s.Hello.Attachment, state.Code, int(state.Signal))
+	_ = s.line.retry(ctx, s.Times.LastAnswers, func(ctx context.Context) error {
+		return s.line.Ended(ctx, s.Hello.Attachment, state.Code, int(state.Signal))
 	})
 }
 
@@ -143,7 +130,7 @@ func (s *shim) wait(ctx context.Context, server *child.Child) child.State {
 
 // signal tells the daemon of a signal.
 func (s *shim) signal(ctx context.Context, sig syscall.Signal) error {
-	return s.line.say(ctx, s.Times.SignalHeard, func(ctx context.Context, c *attach.Conn) error {
-		return c.Signal(ctx, s.Hello.Attachment, int(sig))
+	return s.line.retry(ctx, s.Times.SignalHeard, func(ctx context.Context) error {
+		return s.line.Signal(ctx, s.Hello.Attachment, int(sig))
 	})
 }

@@ -1,11 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/policy"
+	"github.com/thoughtgate/thoughtgated/daemon/store"
 	"github.com/thoughtgate/thoughtgated/internal/record"
+	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
 // policies holds the set in force. A reload builds a whole new one beside it
@@ -30,6 +33,7 @@ type policies struct {
 	options  []policy.Option      // what every set is given to know
 	applied  func(*config.Config) // tells the parts that take settings of their own
 	standing func(digest string)  // keeps which set is in force over a restart
+	before   string               // digest of the set that an earlier daemon had in force
 	seen     func() []string      // ids of the servers that are known; nil without a daemon
 
 	current atomic.Pointer[inForce]
@@ -64,16 +68,12 @@ func (p *policies) Reload(ctx context.Context, by string) (api.PolicySet, []conf
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	before := p.digest()
-	next, problems, err := p.load(p.path, p.named, before)
+	next, problems, err := p.load("")
 	r := &record.Record{Kind: record.KindReload, Decider: by, Verdict: "in_force"}
 	if err != nil {
 		r.Verdict, r.Reason = "refused", err.Error()
 		p.fail(err.Error())
 		p.log.Error("reload", "by", by, "err", err)
-		var refused *ConfigError
-		if errors.As(err, &refused) {
-			problems = refused.Problems
-		}
 		if rerr := p.recorder.Record(ctx, r, nil, nil); rerr != nil {
 			p.log.Error("record the reload", "err", rerr)
 		}
@@ -95,22 +95,24 @@ func (p *policies) Reload(ctx context.Context, by string) (api.PolicySet, []conf
 	return p.Describe(), problems, nil
 }
 
-// load reads a configuration and makes a set of it that knows what the daemon
-// knows. standing is the digest of the set that is, or was, in force.
-func (p *policies) load(path string, named bool, standing string) (loaded, []config.Diagnostic, error) {
-	options := append(slices.Clip(p.options), policy.WithStanding(standing))
+// load reads a configuration, that of the daemon where path is empty, and makes a set of
+// it that knows what the daemon knows.
+func (p *policies) load(path string) (loaded, []config.Diagnostic, error) {
+	named := path != "" || p.named
+	options := append(slices.Clip(p.options), policy.WithStanding(p.digest()))
 	if p.seen != nil {
 		options = append(options, policy.WithSeen(p.seen()))
 	}
-	return load(path, named, p.getenv, options...)
+	return load(cmp.Or(path, p.path), named, p.getenv, options...)
 }
 
-// digest names the set in force, empty when none is.
+// digest names the set that is in force, or was before the first one is loaded; empty for
+// none.
 func (p *policies) digest() string {
 	if now := p.current.Load(); now != nil {
 		return now.set.Digest()
 	}
-	return ""
+	return p.before
 }
 
 func (p *policies) fail(why string) {
@@ -154,17 +156,12 @@ func describe(l loaded) api.PolicySet {
 
 // Validate implements api.Policies.
 func (p *policies) Validate(path string) (string, *api.PolicySet, []config.Diagnostic) {
-	named := true
-	if path == "" {
-		path, named = p.path, p.named
+	if isProject(cmp.Or(path, p.path)) {
+		return validateProject(cmp.Or(path, p.path))
 	}
-	if isProject(path) {
-		return validateProject(path)
-	}
-	l, problems, err := p.load(path, named, p.digest())
-	var refused *ConfigError
-	if errors.As(err, &refused) {
-		return path, nil, refused.Problems
+	l, problems, err := p.load(path)
+	if err != nil {
+		return cmp.Or(path, p.path), nil, problems
 	}
 	set := describe(l)
 	return l.config.Path, &set, problems
@@ -210,4 +207,105 @@ func (p *policies) warnings() []string {
 		all = append(all, "the development profile is in force: nothing is refused")
 	}
 	return all
+}
+
+// ConfigError refuses a configuration and says everything that is wrong with it.
+type ConfigError struct {
+	Path     string
+	Problems []config.Diagnostic
+}
+
+func (e *ConfigError) Error() string {
+	n := 0
+	for _, d := range e.Problems {
+		if d.Severity == config.Error {
+			n++
+		}
+	}
+	what := "one error"
+	if n != 1 {
+		what = fmt.Sprintf("%d errors", n)
+	}
+	return fmt.Sprintf("the configuration %s has %s and nothing is judged under it; mend it and look at it with `tgctl policy check`", e.Path, what)
+}
+
+// loaded is a configuration and the set that was made of it.
+type loaded struct {
+	config *config.Config
+	set    *policy.Set
+}
+
+// load reads the configuration that Find names and makes the set of it. What is wrong
+// with it is returned beside it, and all of that beside the error, a *ConfigError.
+func load(path string, named bool, getenv func(string) string, options ...policy.Option) (loaded, []config.Diagnostic, error) {
+	cfg, problems := config.Open(path, named, getenv)
+	if cfg == nil {
+		return loaded{}, problems, &ConfigError{Path: path, Problems: problems}
+	}
+	set, more := policy.Load(cfg, options...)
+	problems = append(problems, more...)
+	if set == nil || config.HasErrors(problems) {
+		return loaded{}, problems, &ConfigError{Path: path, Problems: problems}
+	}
+	return loaded{cfg, set}, problems, nil
+}
+
+// Check reads the configuration that the flag or the environment names and says
+// everything that is wrong with it, as far as it can be said without what a
+// daemon knows of servers. The path is empty for the built-in default.
+func Check(flag string, getenv func(string) string) (path string, problems []config.Diagnostic, err error) {
+	paths, err := sock.DefaultPaths(getenv)
+	if err != nil {
+		return "", nil, err
+	}
+	path, named := config.Find(flag, getenv, paths.Config)
+	if isProject(path) {
+		_, problems := config.LoadProject(path)
+		return path, problems, nil
+	}
+	l, problems, err := load(path, named, getenv)
+	if err != nil {
+		return path, problems, nil // they say it
+	}
+	return l.config.Path, problems, nil
+}
+
+// isProject reports whether a path names a project's own file, which says less
+// than a configuration may.
+func isProject(path string) bool { return filepath.Base(path) == config.ProjectFileName }
+
+// standing keeps which set is in force over a restart. A reload doesn't wait for
+// the disk; of several in a row the last one is kept.
+type standing struct {
+	latest chan string // digest; holds one
+	done   chan struct{}
+}
+
+// newStanding starts to keep. Close must be called.
+func newStanding(db *store.DB, log *slog.Logger) *standing {
+	s := &standing{latest: make(chan string, 1), done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for digest := range s.latest {
+			if err := db.KeepStanding(context.Background(), digest); err != nil {
+				log.Warn("the next daemon will not know which set was in force", "err", err)
+			}
+		}
+	}()
+	return s
+}
+
+// put notes the set that is in force. It must not be called concurrently.
+func (s *standing) put(digest string) {
+	select {
+	case <-s.latest: // one that nobody needs any more
+	default:
+	}
+	s.latest <- digest
+}
+
+// Close returns when the last digest has been kept.
+func (s *standing) Close() {
+	close(s.latest)
+	<-s.done
 }

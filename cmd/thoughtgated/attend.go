@@ -12,16 +12,10 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
-// What the service manager is told, when there is one that listens.
-const (
-	sdReady     = sd.SdNotifyReady
-	sdReloading = sd.SdNotifyReloading
-	sdStopping  = sd.SdNotifyStopping
-	sdWatchdog  = sd.SdNotifyWatchdog
-)
-
+// notify tells the service manager, when there is one that listens.
 func notify(store *keep.Store, log *slog.Logger, state string) {
 	if err := store.Notify(context.Background(), state); err != nil { // which has bounds of its own
 		log.Warn("tell the service manager", "state", state, "err", err)
@@ -43,9 +37,9 @@ func attend(ctx context.Context, d *daemon.Daemon, store *keep.Store, log *slog.
 		for {
 			select {
 			case <-hup:
-				notify(store, log, sdReloading)
+				notify(store, log, sd.SdNotifyReloading)
 				d.Reload(ctx, "SIGHUP")
-				notify(store, log, sdReady)
+				notify(store, log, sd.SdNotifyReady)
 			case <-ctx.Done():
 				return
 			}
@@ -61,10 +55,26 @@ func attend(ctx context.Context, d *daemon.Daemon, store *keep.Store, log *slog.
 		log.Warn("the service manager's watchdog can't be answered", "err", err)
 	}
 	if within > 0 {
-		tasks.Go(func() { d.Watch(ctx, within/checksPerWatchdog, func() { notify(store, log, sdWatchdog) }) })
+		tasks.Go(func() { d.Watch(ctx, within/checksPerWatchdog, func() { notify(store, log, sd.SdNotifyWatchdog) }) })
 	}
 	return func() {
 		tasks.Wait()
 		signal.Stop(hup)
+	}
+}
+
+// adoptOrphans makes the daemon the parent of what its programs leave behind, so
+// that it is found and ended with them, until the returned function is called. Where
+// the system can't, what leaves its group is not found.
+func adoptOrphans(log *slog.Logger) (stop func()) {
+	if err := child.BecomeSubreaper(); err != nil {
+		log.Debug("what a program of ours leaves behind can't be found by descent", "err", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var reaping sync.WaitGroup
+	reaping.Go(func() { child.ReapOrphans(ctx) })
+	return func() {
+		cancel()
+		reaping.Wait()
 	}
 }
