@@ -14,7 +14,7 @@ func TestCancelledWhileItIsJudged(t *testing.T) {
 	h.start(t)
 	a := h.attach(t)
 	line := longToJudge(t)
-	for range 5 { // on a busy machine the time to judge it may be over first
+	for range 5 { // on a busy machine it may be judged first, or the time for that be over
 		a.send(line)
 		a.taken()
 		a.takeBack()
@@ -26,7 +26,8 @@ func TestCancelledWhileItIsJudged(t *testing.T) {
 				found = append(found, line)
 			}
 		}
-		if len(found) == 1 && strings.Contains(found[0], "it could not be judged within") {
+		late := func(line string) bool { return strings.Contains(line, "it could not be judged within") || strings.Contains(line, `"verdict":"forward"`) }
+		if len(found) == 1 && late(found[0]) {
 			continue
 		}
 		if len(found) != 1 || !strings.Contains(found[0], `"verdict":"deny"`) || !strings.Contains(found[0], "cancelled before it was judged") {
@@ -34,5 +35,5 @@ func TestCancelledWhileItIsJudged(t *testing.T) {
 		}
 		return
 	}
-	t.Error("none of five calls was cancelled before the time to judge it was over")
+	t.Error("none of five calls was cancelled before it was judged")
 }
