@@ -12,7 +12,6 @@ import (
 
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
-	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // notify tells the service manager, when there is one that listens.
@@ -60,21 +59,5 @@ func attend(ctx context.Context, d *daemon.Daemon, store *keep.Store, log *slog.
 	return func() {
 		tasks.Wait()
 		signal.Stop(hup)
-	}
-}
-
-// adoptOrphans makes the daemon the parent of what its programs leave behind, so
-// that it is found and ended with them, until the returned function is called. Where
-// the system can't, what leaves its group is not found.
-func adoptOrphans(log *slog.Logger) (stop func()) {
-	if err := child.BecomeSubreaper(); err != nil {
-		log.Debug("what a program of ours leaves behind can't be found by descent", "err", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var reaping sync.WaitGroup
-	reaping.Go(func() { child.ReapOrphans(ctx) })
-	return func() {
-		cancel()
-		reaping.Wait()
 	}
 }
