@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // Program is what a keeper runs.
@@ -76,7 +79,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 				return code, nil
 			}
 			pause = l.pause(pause, time.Since(began), status)
-			p.Log.Error("the daemon has ended and is started again", "status", status, "descriptors", len(k.held), "pause", pause)
+			p.Log.Error("the daemon has ended and is started again", "status", describe(status), "descriptors", len(k.held), "pause", pause)
 		}
 		switch rest(pause, signals) {
 		case nil:
@@ -86,6 +89,13 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 			return code, nil
 		}
 	}
+}
+
+func describe(s child.State) string {
+	if s.Signal != 0 {
+		return "signal: " + s.Signal.String()
+	}
+	return "exit code " + strconv.Itoa(s.Code)
 }
 
 // Again is the signal with which a keeper is asked to end its daemon and to start what
