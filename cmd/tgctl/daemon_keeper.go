@@ -106,8 +106,8 @@ func restartsSo(keeper int, paths sock.Paths, program string) bool {
 			return false
 		}
 	}
-	called := proc.CalledAs(int32(keeper))
-	return called == program || sameProgram(called, program)
+	args := proc.Args(int32(keeper))
+	return len(args) > 0 && (args[0] == program || sameProgram(args[0], program))
 }
 
 // tellOurs sends a signal to the process that holds the lock at path, if that is

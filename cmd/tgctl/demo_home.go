@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/display"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -26,9 +25,7 @@ type demoHome struct {
 	root   string
 	self   string
 	env    []string
-	daemon *exec.Cmd
-	gone   chan error // what the daemon's process ended with
-	wrap   *exec.Cmd
+	daemon *child.Child
 }
 
 const (
@@ -107,22 +104,15 @@ func (h *demoHome) serverLog() string   { return filepath.Join(h.root, "server.l
 func (h *demoHome) agentConfig() string { return filepath.Join(h.root, "mcp.json") }
 func (h *demoHome) daemonLog() string   { return filepath.Join(h.root, demoDaemon) }
 
-// command is a program in the home, in a process group of its own so that an
+// start starts a program in the home, in a process group of its own so that an
 // interrupt from the keyboard reaches only us: we end things in their order.
 // Where the platform can, it ends when we are killed.
-func (h *demoHome) command(name string, args ...string) *exec.Cmd {
-	cmd := exec.Command(name, args...)
-	cmd.Env = h.env
-	cmd.Dir = h.root
-	cmd.WaitDelay = time.Second
-	cmd.SysProcAttr = ownGroup()
-	return cmd
+func (h *demoHome) start(output *os.File, name string, args ...string) (*child.Child, error) {
+	return child.Start(child.Spec{Command: name, Args: args, Env: h.env, Dir: h.root, Stdout: output, Stderr: output})
 }
 
 // startDaemon starts thoughtgated and returns when it answers.
 func (h *demoHome) startDaemon(ctx context.Context) error {
-	// What ties a child's life to ours ties it to the thread that started it.
-	runtime.LockOSThread()
 	path, err := h.app.sibling(daemonName)
 	if err != nil {
 		return err
@@ -132,21 +122,15 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	h.daemon = h.command(path, "--log-format", "text")
-	h.daemon.Stdout, h.daemon.Stderr = log, log
-	if err := h.daemon.Start(); err != nil {
-		h.daemon = nil
-		return fmt.Errorf("start %s: %w", daemonName, err)
+	if h.daemon, err = h.start(log, path, "--log-format", "text"); err != nil {
+		return err
 	}
-	h.gone = make(chan error, 1)
-	go func() { h.gone <- h.daemon.Wait() }()
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	return h.app.awaitDaemon(ctx, func() error {
 		select {
-		case err := <-h.gone:
-			h.gone <- err
-			return fmt.Errorf("%s ended at once: %w", daemonName, err)
+		case <-h.daemon.Done():
+			return fmt.Errorf("%s ended at once: %s", daemonName, h.daemon.Wait())
 		default:
 			return nil
 		}
@@ -156,25 +140,19 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 // startWrap starts the wrapped agent. lines is closed when its output ends;
 // ended waits for it, and first ends it when it is told to.
 func (h *demoHome) startWrap(ctx context.Context) (lines <-chan demoLine, ended func(now bool) error, err error) {
-	h.wrap = h.command(h.self, "wrap", "--no-start", "--agent-type", "custom", "--config-path", h.agentConfig(), "--",
+	wrap, err := h.start(nil, h.self, "wrap", "--no-start", "--agent-type", "custom", "--config-path", h.agentConfig(), "--",
 		h.self, "demo", "agent", "--config", h.agentConfig())
-	var talk strings.Builder
-	h.wrap.Stderr = &talk
-	stdout, err := h.wrap.StdoutPipe()
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := h.wrap.Start(); err != nil {
-		h.wrap = nil
-		return nil, nil, fmt.Errorf("start tgctl wrap: %w", err)
-	}
+	var talk strings.Builder
 	out := make(chan demoLine)
-	read := make(chan struct{})
 	stop := make(chan struct{})
-	go func() {
-		defer close(read)
+	var reading sync.WaitGroup // until both streams end
+	reading.Go(func() { _ = child.EscapeStderr(&talk, wrap.Stderr()) })
+	reading.Go(func() {
 		defer close(out)
-		for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+		for scanner := bufio.NewScanner(wrap.Stdout()); scanner.Scan(); {
 			var line demoLine
 			if json.Unmarshal(scanner.Bytes(), &line) != nil {
 				continue
@@ -184,48 +162,29 @@ func (h *demoHome) startWrap(ctx context.Context) (lines <-chan demoLine, ended 
 			case <-stop:
 			}
 		}
-	}()
+	})
 	return out, func(now bool) error {
 		close(stop)
-		ended := make(chan error, 1)
-		go func() {
-			ended <- h.wrap.Wait()
-			<-read
-		}()
-		err := h.await(h.wrap, ended, now)
-		h.wrap = nil
-		if err != nil && talk.Len() > 0 && !now {
-			err = fmt.Errorf("%w; it said:\n%s", err, strings.TrimSpace(talk.String()))
+		grace := child.Grace{Stdin: demoGrace, Term: demoGrace}
+		if now {
+			grace.Stdin = 0
 		}
-		return err
+		state := wrap.Stop(context.WithoutCancel(ctx), grace)
+		reading.Wait()
+		switch {
+		case state == (child.State{}):
+			return nil
+		case talk.Len() > 0 && !now:
+			return fmt.Errorf("%s; it said:\n%s", state, strings.TrimSpace(talk.String()))
+		}
+		return errors.New(state.String())
 	}, nil
-}
-
-// await waits for a process, which gets SIGTERM at once or when its time is
-// up, and SIGKILL with all of its group when that doesn't help.
-func (h *demoHome) await(cmd *exec.Cmd, ended <-chan error, now bool) error {
-	pid := cmd.Process.Pid
-	if !now {
-		select {
-		case err := <-ended:
-			return err
-		case <-time.After(demoGrace):
-		}
-	}
-	_ = syscall.Kill(pid, syscall.SIGTERM)
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(demoGrace):
-	}
-	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	return <-ended
 }
 
 // close ends what still runs and removes the home.
 func (h *demoHome) close() error {
 	if h.daemon != nil {
-		_ = h.await(h.daemon, h.gone, true)
+		h.daemon.Stop(context.Background(), child.Grace{Term: demoGrace})
 	}
 	if err := os.RemoveAll(h.root); err != nil {
 		return fmt.Errorf("remove the demo's folder: %w", err)

@@ -12,24 +12,19 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // ended is how an agent ended.
 type ended struct {
-	status unix.WaitStatus
+	child.State
 	forced bool // because we were told to end
 }
 
-// code is the exit code by which wrap passes it on.
-func (e ended) code() int {
-	if e.status.Signaled() {
-		return 128 + int(e.status.Signal())
-	}
-	return e.status.ExitStatus()
-}
-
+// err is what wrap exits with, which passes it on.
 func (e ended) err() error {
-	if code := e.code(); code != 0 {
+	if code := e.ExitStatus(); code != 0 {
 		return &exitError{code: code}
 	}
 	return nil
@@ -140,7 +135,7 @@ func (p *agentProcess) signal(sig syscall.Signal) {
 
 // reap collects every child that has ended or stopped: the agent, and what it
 // left behind. It reports whether the agent has ended.
-func (p *agentProcess) reap() (unix.WaitStatus, bool) {
+func (p *agentProcess) reap() (child.State, bool) {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, unix.WNOHANG|unix.WUNTRACED, nil)
@@ -148,14 +143,14 @@ func (p *agentProcess) reap() (unix.WaitStatus, bool) {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil || pid == 0:
-			return 0, false
+			return child.State{}, false
 		case pid != p.pid:
 			continue
 		case status.Stopped():
 			p.stopped()
 			continue
 		}
-		return status, true
+		return child.StateOf(syscall.WaitStatus(status)), true
 	}
 }
 

@@ -124,14 +124,14 @@ func (a *application) look(served bool) (left, known bool, err error) {
 // application has ended and the last server has left, or a person ends it. Where
 // neither was ever to be found it waits for a while.
 func (w *watch) outlast(how ended) {
-	if how.status.Signaled() && how.status.Signal() == unix.SIGINT {
+	if how.Signal == unix.SIGINT {
 		return // Ctrl-C
 	}
 	w.process.reap()
 	w.catchUp()
 	left, known, err := w.app.look(w.seen)
 	here := left || known || err != nil
-	if how.code() != 0 && !here && w.attached == 0 {
+	if how.ExitStatus() != 0 && !here && w.attached == 0 {
 		return
 	}
 	if here || w.attached > 0 {

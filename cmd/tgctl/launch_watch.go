@@ -93,12 +93,12 @@ func (w *wrapping) runAgent(program string) (ended, error) {
 	watch := &watch{wrapping: w, process: process, events: w.session.Events(), lost: w.session.Done(), app: app}
 	how := watch.agent()
 	w.step("ended")
-	w.detail("the agent has ended, with exit code %d", how.code())
+	w.detail("the agent has ended, with exit code %d", how.ExitStatus())
 	switch {
 	case how.forced:
 	case w.outlasts():
 		watch.outlast(how)
-	case how.code() == 0:
+	case how.ExitStatus() == 0:
 		watch.linger()
 	}
 	return how, nil
@@ -121,8 +121,8 @@ func (w *watch) agent() ended {
 	var how ended
 	var kill <-chan time.Time
 	for {
-		if status, gone := w.process.reap(); gone {
-			how.status = status
+		if state, gone := w.process.reap(); gone {
+			how.State = state
 			return how
 		}
 		select {

@@ -123,7 +123,7 @@ func (w *wrapping) run(ctx context.Context) error {
 	failed := w.putBack()
 	w.finish(context.WithoutCancel(ctx), failed == nil)
 	if failed != nil {
-		return &exitError{cmp.Or(how.code(), exitOurs), errors.Join(err, failed)}
+		return &exitError{cmp.Or(how.ExitStatus(), exitOurs), errors.Join(err, failed)}
 	}
 	if err != nil {
 		return err

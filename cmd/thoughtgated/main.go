@@ -24,6 +24,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/daemon"
 	"github.com/thoughtgate/thoughtgated/daemon/config"
 	"github.com/thoughtgate/thoughtgated/daemon/keep"
+	"github.com/thoughtgate/thoughtgated/internal/child"
 	"github.com/thoughtgate/thoughtgated/internal/private"
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
@@ -206,7 +207,11 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 	if err := errors.Join(private.NoCore(), private.NoReading()); err != nil {
 		return false, err
 	}
-	defer adoptOrphans(log)()
+	stopReaping, err := child.AdoptOrphans()
+	if err != nil {
+		log.Debug("what a program of ours leaves behind can't be found by descent", "err", err)
+	}
+	defer stopReaping()
 
 	l, err := listen(getenv, store, log)
 	if err != nil {

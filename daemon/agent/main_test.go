@@ -28,8 +28,10 @@ func TestMain(m *testing.M) {
 	case "fake-typed":
 		os.Exit(fake.TypedAgent(os.Stdin, os.Stdout, os.Stderr))
 	}
-	child.BecomeSubreaper() // without it orphans go unnoticed here, as they do on macOS
-	os.Exit(m.Run())
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
+	code := m.Run()
+	stop()
+	os.Exit(code)
 }
 
 // house is runs of fake agents, with gates whose answers the test gives.

@@ -29,13 +29,9 @@ func TestMain(m *testing.M) {
 	if code, ok := fake.PlayExtension(os.Args[1:]); ok {
 		os.Exit(code)
 	}
-	child.BecomeSubreaper() // without it orphans go unnoticed here, as they do on macOS
-	ctx, cancel := context.WithCancel(context.Background())
-	var reaper sync.WaitGroup
-	reaper.Go(func() { child.ReapOrphans(ctx) })
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
 	code := m.Run()
-	cancel()
-	reaper.Wait()
+	stop()
 	if left, _ := exec.Command("pgrep", "-f", leftBehind).Output(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes are left: %s", left)
 		code = 1

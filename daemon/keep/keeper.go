@@ -6,10 +6,11 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // Program is what a keeper runs.
@@ -69,7 +70,7 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 			p.Log.Error("the daemon can't be started, which is tried again", "err", err, "pause", pause)
 		default:
 			status := l.wait(signals)
-			code = exitCode(status)
+			code = status.ExitStatus()
 			if l.again {
 				k.renew()
 				continue
@@ -90,19 +91,11 @@ func Run(p Program, signals <-chan os.Signal) (int, error) {
 	}
 }
 
-// exitCode is what a shell would say.
-func exitCode(status syscall.WaitStatus) int {
-	if status.Signaled() {
-		return 128 + int(status.Signal())
+func describe(s child.State) string {
+	if s.Signal != 0 {
+		return "signal: " + s.Signal.String()
 	}
-	return status.ExitStatus()
-}
-
-func describe(status syscall.WaitStatus) string {
-	if status.Signaled() {
-		return "signal: " + status.Signal().String()
-	}
-	return "exit code " + strconv.Itoa(status.ExitStatus())
+	return "exit code " + strconv.Itoa(s.Code)
 }
 
 // Again is the signal with which a keeper is asked to end its daemon and to start what

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // life is one daemon's.
@@ -104,7 +106,7 @@ func without(env []string, names ...string) []string {
 const stateEnd = "X_THOUGHTGATE_END=1"
 
 // wait waits for the daemon's end, and passes signals on to it meanwhile.
-func (l *life) wait(signals <-chan os.Signal) syscall.WaitStatus {
+func (l *life) wait(signals <-chan os.Signal) child.State {
 	ended := make(chan *os.ProcessState, 1)
 	go func() { // ends with the daemon
 		state, err := l.process.Wait()
@@ -138,7 +140,7 @@ func (l *life) wait(signals <-chan os.Signal) syscall.WaitStatus {
 			l.reading.Wait()
 			_ = l.close() // what was said has been read
 			l.stopping, l.again = l.stopping || told, again
-			return state.Sys().(syscall.WaitStatus)
+			return child.StateOf(state.Sys().(syscall.WaitStatus))
 		}
 	}
 }
@@ -156,8 +158,8 @@ func (l *life) sayEnd() error {
 // pause is how long to wait before another daemon follows one that has lived so long,
 // by how long it was the last time. One that worked and was killed is followed at once:
 // that was no fault of its own.
-func (l *life) pause(last, lived time.Duration, status syscall.WaitStatus) time.Duration {
-	if lived >= soon || l.ready && status.Signal() == unix.SIGKILL {
+func (l *life) pause(last, lived time.Duration, status child.State) time.Duration {
+	if lived >= soon || l.ready && status.Signal == unix.SIGKILL {
 		return 0
 	}
 	return min(max(2*last, minPause), maxPause)

@@ -6,18 +6,20 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/thoughtgate/thoughtgated/internal/child"
 )
 
 // Daemons that crash again and again are started less and less often, ready or not; one
 // that was killed, or has lived a while, is followed at once.
 func TestPause(t *testing.T) {
-	const crashed, killed, aborted = syscall.WaitStatus(1 << 8), syscall.WaitStatus(syscall.SIGKILL), syscall.WaitStatus(syscall.SIGABRT)
+	crashed, killed, aborted := child.State{Code: 1}, child.State{Signal: syscall.SIGKILL}, child.State{Signal: syscall.SIGABRT}
 	for _, test := range []struct {
 		name   string
 		ready  bool
 		last   time.Duration
 		lived  time.Duration
-		status syscall.WaitStatus
+		status child.State
 		want   time.Duration
 	}{
 		{"first crash", true, 0, 50 * time.Millisecond, crashed, minPause},

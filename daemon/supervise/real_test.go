@@ -21,13 +21,9 @@ import (
 // The tests in this file run real programs under the real clock.
 
 func TestMain(m *testing.M) {
-	child.BecomeSubreaper() // without it orphans go unnoticed here, as they do on macOS
-	ctx, cancel := context.WithCancel(context.Background())
-	var reaper sync.WaitGroup
-	reaper.Go(func() { child.ReapOrphans(ctx) })
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
 	code := m.Run()
-	cancel()
-	reaper.Wait()
+	stop()
 	if left, _ := exec.Command("pgrep", "-f", leftBehind).Output(); len(left) > 0 {
 		fmt.Fprintf(os.Stderr, "processes are left: %s", left)
 		code = 1

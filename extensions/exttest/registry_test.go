@@ -24,13 +24,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	child.BecomeSubreaper() // without it orphans go unnoticed here, as they do on macOS
-	ctx, cancel := context.WithCancel(context.Background())
-	var reaper sync.WaitGroup
-	reaper.Go(func() { child.ReapOrphans(ctx) })
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
 	code := m.Run()
-	cancel()
-	reaper.Wait()
+	stop()
 	os.Exit(code)
 }
 

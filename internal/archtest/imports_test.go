@@ -85,7 +85,7 @@ var mayImport = map[string][]string{
 	"daemon/store":  {sys, json, sync, "internal/...", "daemon/gate", sqlite},
 	"daemon/*":      {sys, json, sync, "internal/...", "daemon/gate", "daemon/config", "daemon/store"},
 	// What is kept of a session is known by its mapping.
-	"daemon/keep": {sys, "daemon/relay/mapping"},
+	"daemon/keep": {sys, "daemon/relay/mapping", "internal/child"},
 	// A session of an agent and a server, on the memory that outlives a daemon and on
 	// descriptors that are not the daemon's own.
 	"daemon/relay":         {sys, json, "internal/...", "daemon/gate", "daemon/relay/..."},
@@ -136,7 +136,7 @@ var mayImport = map[string][]string{
 	// every server.
 	"cmd/tg-shim/attach": {hpack, rawproto, "internal/sock"},
 	"cmd/tg-shim/serve":  {sys, term, "cmd/tg-shim/attach", "internal/child", "internal/mcp", "internal/private", "internal/wire"},
-	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/rawjson", "internal/record",
+	"cmd/tgctl": {sys, term, json, cobra, pflag, diff, qr, tea, ansi, dbus, protobuf, proto, "client", "internal/agentconf", "internal/beside", "internal/child", "internal/rawjson", "internal/record",
 		"internal/display", "internal/private", "internal/proc", "internal/sock", "internal/fake", "internal/service", "cmd/tgctl/slack", "cmd/tgctl/host", "cmd/tgctl/internal/pbjson"},
 	"cmd/tgctl/host": {sys, "internal/proc"},
 	// How messages are written with --json: it knows them by their descriptors alone.

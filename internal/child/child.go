@@ -11,7 +11,7 @@
 //     [Child.Stop] has ended its group: while the entry stands in the process
 //     table, neither its pid nor its group's number can be given to a stranger,
 //     so a signal to the group always reaches the right one.
-//   - What left the group is found by descent. With [BecomeSubreaper] (Linux) a
+//   - What left the group is found by descent. With [AdoptOrphans] (Linux) a
 //     process that loses its parent becomes ours instead of init's, however
 //     often it forked and whatever session it made.
 //   - Single processes are signalled through a pidfd where the kernel has them,

@@ -2,7 +2,6 @@ package child
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -41,21 +40,15 @@ func TestMain(m *testing.M) {
 		roles[role]()
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	reaped := make(chan struct{})
-	if err := BecomeSubreaper(); err != nil && runtime.GOOS == "linux" {
+	stop, err := AdoptOrphans()
+	if err != nil && runtime.GOOS == "linux" {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	go func() {
-		defer close(reaped)
-		ReapOrphans(ctx)
-	}()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2) // the goroutine behind signals is there to stay
 	rig.HeedHangUps()
 	code := m.Run()
-	cancel()
-	<-reaped
+	stop()
 	os.Exit(code)
 }
 

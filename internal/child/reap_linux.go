@@ -15,39 +15,47 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// BecomeSubreaper makes this process the parent of every descendant that loses
-// its own, in place of init. It holds until the process ends and is not
-// inherited. Call it before the first Start, and let [ReapOrphans] run.
+// AdoptOrphans makes this process the parent of every descendant that loses its own, in
+// place of init, and waits for those that end until stop is called. The first holds until
+// the process ends and is not inherited. Call it before the first Start.
 //
 // A program that was started elsewhere in this process and then let go of, with
 // os.Process.Release, looks like an orphan from then on, and the last Stop ends
 // it as one.
 //
 // It needs Linux 5.4: without pidfds an orphan can't be told from a child that
-// some other part of the program is going to wait for.
-func BecomeSubreaper() error {
+// some other part of the program is going to wait for. Where it fails, stop does nothing.
+func AdoptOrphans() (stop func(), err error) {
 	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		defer self.Release()
+		if self.WithHandle(func(uintptr) {}) != nil {
+			err = fmt.Errorf("%w: it needs Linux 5.4", errors.ErrUnsupported)
+		}
+	}
+	if err == nil {
+		err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	}
 	if err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
-	}
-	defer self.Release()
-	if err := self.WithHandle(func(uintptr) {}); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w: it needs Linux 5.4", errors.ErrUnsupported)
-	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become the parent of orphans: %w", err)
+		return func() {}, fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	family.mu.Lock()
-	defer family.mu.Unlock()
 	family.subreaper = true
-	return nil
+	family.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background()) // a lifetime: until stop
+	var reaping sync.WaitGroup
+	reaping.Go(func() { keepReaping(ctx) })
+	return func() {
+		cancel()
+		reaping.Wait()
+	}, nil
 }
 
-// ReapOrphans waits for adopted processes as they end, until ctx does. A
+// keepReaping waits for adopted processes as they end, until ctx does. A
 // process that anybody in this program has started and not yet waited for is
 // left to them, whether it was started by this package, by os/exec or by
 // os.StartProcess: its pidfd is open, and an orphan has none.
-func ReapOrphans(ctx context.Context) {
+func keepReaping(ctx context.Context) {
 	exits := make(chan os.Signal, 1)
 	signal.Notify(exits, unix.SIGCHLD)
 	defer signal.Stop(exits)

@@ -14,6 +14,14 @@ type State struct {
 	Signal syscall.Signal
 }
 
+// StateOf is what wait(2) says.
+func StateOf(status syscall.WaitStatus) State {
+	if status.Signaled() {
+		return State{Signal: status.Signal()}
+	}
+	return State{Code: status.ExitStatus()}
+}
+
 // ExitStatus is the number a shell would report: Code, or 128+n for a program
 // that signal n ended.
 func (s State) ExitStatus() int {

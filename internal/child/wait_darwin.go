@@ -1,7 +1,6 @@
 package child
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -67,20 +66,13 @@ func (c *Child) exitedLocked() (State, bool) {
 	if err != nil {
 		return State{Code: ExitOurs}, true
 	}
-	status := state.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return State{Signal: status.Signal()}, true
-	}
-	return State{Code: status.ExitStatus()}, true
+	return StateOf(state.Sys().(syscall.WaitStatus)), true
 }
 
-// BecomeSubreaper fails: macOS gives orphans to launchd.
-func BecomeSubreaper() error {
-	return fmt.Errorf("become the parent of orphans: %w on macOS", errors.ErrUnsupported)
+// AdoptOrphans fails: macOS gives orphans to launchd. stop does nothing.
+func AdoptOrphans() (stop func(), err error) {
+	return func() {}, fmt.Errorf("become the parent of orphans: %w on macOS", errors.ErrUnsupported)
 }
-
-// ReapOrphans waits for ctx to end: no orphans come to us.
-func ReapOrphans(ctx context.Context) { <-ctx.Done() }
 
 func reapOrphans() bool { return false }
 

@@ -78,14 +78,6 @@ func describe(p *Info) {
 	}
 }
 
-// CalledAs returns the path by which a process was started, which may be a link to its
-// program; empty where there is none.
-func CalledAs(pid int32) string {
-	raw, _ := unix.SysctlRaw("kern.procargs2", int(pid)) // of one that has ended there is none
-	path, _, _, _ := parseProcArgs(raw)
-	return path
-}
-
 // Args returns the arguments that a process was started with; a claim, and none of one
 // that has ended.
 func Args(pid int32) []string {

@@ -107,16 +107,6 @@ func describe(p *Info) {
 	p.Cwd, _ = os.Readlink(procFile(p.PID, "cwd"))
 }
 
-// CalledAs returns what a process was called by when it was started, which may be a link
-// to its program; a claim, and empty where there is none. Unlike the program it is shown
-// of processes that can't be read.
-func CalledAs(pid int32) string {
-	if args := Args(pid); len(args) > 0 {
-		return args[0]
-	}
-	return ""
-}
-
 // Args returns the arguments that a process was started with; a claim, since it can have
 // written over them, and none of one that has ended.
 func Args(pid int32) []string {

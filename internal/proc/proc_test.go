@@ -23,12 +23,12 @@ func TestLookAtSelf(t *testing.T) {
 	}
 }
 
-func TestCalledAs(t *testing.T) {
-	if name := CalledAs(int32(os.Getpid())); name != os.Args[0] {
-		t.Errorf("got %q, want %q", name, os.Args[0])
+func TestArgs(t *testing.T) {
+	if args := Args(int32(os.Getpid())); !slices.Equal(args, os.Args) {
+		t.Errorf("got %q, want %q", args, os.Args)
 	}
-	if name := CalledAs(math.MaxInt32); name != "" {
-		t.Errorf("a process that there is not: %q", name)
+	if args := Args(math.MaxInt32); args != nil {
+		t.Errorf("a process that there is not: %q", args)
 	}
 }
 

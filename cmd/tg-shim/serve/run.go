@@ -15,7 +15,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -72,9 +71,11 @@ func Run(o Options) (child.State, error) {
 	if err := private.CloseInherited(); err != nil {
 		o.Log.Debug("what the agent has handed on stays open", "err", err)
 	}
-	if err := child.BecomeSubreaper(); err != nil {
+	stopReaping, err := child.AdoptOrphans()
+	if err != nil {
 		o.Log.Debug("orphans of the server will not be found", "err", err)
 	}
+	defer stopReaping()
 	s := &shim{Options: o, signals: make(chan os.Signal, 4), drained: make(chan struct{})}
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		if !signal.Ignored(sig) { // by whoever started us, as nohup does
@@ -87,9 +88,6 @@ func Run(o Options) (child.State, error) {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
 	ctx, cancel := context.WithCancel(context.Background())
-	var reaping sync.WaitGroup
-	reaping.Go(func() { child.ReapOrphans(ctx) })
-	defer reaping.Wait()
 	defer cancel()
 	if err := s.introduce(); err != nil {
 		return child.State{}, err

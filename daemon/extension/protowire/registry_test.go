@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,13 +32,9 @@ func TestMain(m *testing.M) {
 		(&liar{in: os.Stdin, out: os.Stdout, mode: os.Args[2]}).run()
 		return
 	}
-	child.BecomeSubreaper() // without it orphans go unnoticed here, as they do on macOS
-	ctx, cancel := context.WithCancel(context.Background())
-	var reaper sync.WaitGroup
-	reaper.Go(func() { child.ReapOrphans(ctx) })
+	stop, _ := child.AdoptOrphans() // without it orphans go unnoticed here, as they do on macOS
 	code := m.Run()
-	cancel()
-	reaper.Wait()
+	stop()
 	os.Exit(code)
 }
 
