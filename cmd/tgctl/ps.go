@@ -39,7 +39,7 @@ extensions, and the runs of headless agents.
 
   starting    it was started and has not greeted yet
   running     all is well
-  degraded    it runs, and ended not long ago or fails its health check
+  degraded    it runs, and ended not long ago
   restarting  it has ended and is started again in a moment
   failed      it ended too often, or can't be started; nobody starts it again
   stopped     it was stopped, or nobody needs it now

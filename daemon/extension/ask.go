@@ -24,11 +24,8 @@ func (e *extension) do(ctx context.Context, method string, ask func(ctx context.
 	defer e.leave()
 	ctx, asked := context.WithCancelCause(ctx)
 	defer asked(nil)
-	// Idempotent is what a call is as long as the conversation that it was given
-	// turns out to be over already.
-	call := supervise.Call{Name: method, Timeout: protocol.Timeout(method), Idempotent: true}
-	return e.process.Do(ctx, call, func(ctx context.Context, t *talk) error {
-		if err := t.Err(); err != nil {
+	return e.process.Do(ctx, method, protocol.Timeout(method), func(ctx context.Context, t *talk) error {
+		if err := t.Err(); err != nil { // it was not asked yet, and the next life may be
 			return err
 		}
 		err := ask(ctx, t)

@@ -38,31 +38,16 @@ func (p *Process[T]) present(ctx context.Context, what string) (*life[T], error)
 	}
 }
 
-// Call says what may be done about a call.
-type Call struct {
-	// Name is what errors call it.
-	Name string
-	// Timeout bounds the call with all its waiting and repeating; zero leaves
-	// that to the context.
-	Timeout time.Duration
-	// Idempotent says that the program may act on the call twice.
-	Idempotent bool
-}
-
-// Do makes a call in the present life, for which it waits if there is none. An
-// error of f is returned as it is, but when the life ended under the call: then
-// the call is made once more in the next life if it is idempotent, or else the
-// error is [ErrEnded]. When the time is over the error says so, and f's context
-// has ended.
-func (p *Process[T]) Do(ctx context.Context, call Call, f func(ctx context.Context, conn T) error) error {
-	what := fmt.Sprintf("call %s of", call.Name)
-	if call.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, call.Timeout,
-			timeout(call.Timeout))
-		defer cancel()
-	}
-	for again := call.Idempotent; ; again = false {
+// Do makes a call in the present life, for which it waits if there is none; the timeout
+// bounds all of it, and errors call it name. An error of f is returned as it is, but when
+// the life ended under the call: then f is called once more, in the next life, unless it
+// has ended ctx. Whose life ends as well has the error [ErrEnded]. When the time is over
+// the error says so, and f's context has ended.
+func (p *Process[T]) Do(ctx context.Context, name string, timeout time.Duration, f func(ctx context.Context, conn T) error) error {
+	what := fmt.Sprintf("call %s of", name)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, timedOut(timeout))
+	defer cancel()
+	for again := true; ; again = false {
 		l, err := p.present(ctx, what)
 		if err != nil {
 			return err
@@ -87,13 +72,13 @@ func (p *Process[T]) Do(ctx context.Context, call Call, f func(ctx context.Conte
 	}
 }
 
-// timeout is a deadline that says how long it was.
-type timeout time.Duration
+// timedOut is a deadline that says how long it was.
+type timedOut time.Duration
 
-func (t timeout) Error() string { return "no answer in " + time.Duration(t).String() }
+func (t timedOut) Error() string { return "no answer in " + time.Duration(t).String() }
 
 // Is makes it a context.DeadlineExceeded.
-func (t timeout) Is(target error) bool { return target == context.DeadlineExceeded }
+func (t timedOut) Is(target error) bool { return target == context.DeadlineExceeded }
 
 func (p *Process[T]) lost(l *life[T], err error) bool {
 	select {

@@ -32,25 +32,29 @@ func deaf(f *fakeProgram, line string) {
 func TestDo(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		call    Call
+		ends    bool // its context, when the life ended under it
 		crashes int
 		asked   int // how often the program was asked
 		want    error
 		says    string
 	}{
-		{"answered", Call{Name: "tool"}, 0, 1, nil, ""},
-		{"ended under a call", Call{Name: "tool"}, 1, 1, ErrEnded, `call tool of extension "x": the program ended before it answered`},
-		{"ended under one that may be made twice", Call{Name: "list", Idempotent: true}, 1, 2, nil, ""},
-		{"twice, and no third time", Call{Name: "list", Idempotent: true}, 2, 2, ErrEnded, "call list"},
+		{"answered", false, 0, 1, nil, ""},
+		{"ended under one that must not be made twice", true, 1, 1, ErrEnded, `call tool of extension "x": the program ended before it answered`},
+		{"ended under a call", false, 1, 2, nil, ""},
+		{"twice, and no third time", false, 2, 2, ErrEnded, "call tool"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				h := keep(t, func(_ *Options[*talk], h *house) { h.script = crashing(test.crashes) })
 				asked := 0
 				var got string
-				err := h.Do(t.Context(), test.call, func(ctx context.Context, c *talk) (err error) {
+				ctx, end := context.WithCancelCause(t.Context())
+				defer end(nil)
+				err := h.Do(ctx, "tool", time.Hour, func(ctx context.Context, c *talk) (err error) {
 					asked++
-					got, err = c.ask(ctx, "work")
+					if got, err = c.ask(ctx, "work"); err != nil && test.ends {
+						end(ErrEnded)
+					}
 					return err
 				})
 				if !errors.Is(err, test.want) || (err != nil && !strings.Contains(err.Error(), test.says)) {
@@ -73,7 +77,7 @@ func TestDoErrorsOfTheProgramItself(t *testing.T) {
 		h := keep(t, nil)
 		refusal := errors.New("no such tool")
 		calls := 0
-		err := h.Do(t.Context(), Call{Idempotent: true}, func(context.Context, *talk) error { calls++; return refusal })
+		err := h.Do(t.Context(), "tool", time.Hour, func(context.Context, *talk) error { calls++; return refusal })
 		if err != refusal || calls != 1 {
 			t.Errorf("error %v after %d calls; want it as it is after one", err, calls)
 		}
@@ -86,20 +90,20 @@ func TestDoTimeout(t *testing.T) {
 		h := keep(t, func(_ *Options[*talk], h *house) { h.script = deaf })
 		began := time.Now()
 		ask := func(ctx context.Context, c *talk) error { _, err := c.ask(ctx, "work"); return err }
-		err := h.Do(t.Context(), Call{Name: "tool", Timeout: 30 * time.Second, Idempotent: true}, ask)
+		err := h.Do(t.Context(), "tool", 30*time.Second, ask)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer in 30s") || time.Since(began) != 30*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		// The time spent waiting for a program counts.
 		h.life(1).exit(child.State{})
 		synctest.Wait()
-		err = h.Do(t.Context(), Call{Name: "tool", Timeout: 100 * time.Millisecond}, ask)
+		err = h.Do(t.Context(), "tool", 100*time.Millisecond, ask)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("while it is restarting: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := h.Do(ctx, Call{Name: "tool"}, ask); !errors.Is(err, context.Canceled) {
+		if err := h.Do(ctx, "tool", time.Hour, ask); !errors.Is(err, context.Canceled) {
 			t.Errorf("taken back: %v", err)
 		}
 		h.close()
@@ -119,7 +123,7 @@ func TestDoWithManyCallers(t *testing.T) {
 		for range cap(answers) {
 			go func() {
 				asked := 0
-				answers <- h.Do(t.Context(), Call{Idempotent: true}, func(ctx context.Context, c *talk) error {
+				answers <- h.Do(t.Context(), "tool", time.Hour, func(ctx context.Context, c *talk) error {
 					if asked++; asked == 1 {
 						_, err := c.ask(ctx, "work")
 						return err

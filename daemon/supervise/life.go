@@ -122,7 +122,7 @@ func (p *Process[T]) greet(ctx context.Context, c program, l *life[T], talked <-
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.options.HandshakeTimeout,
-		timeout(p.options.HandshakeTimeout))
+		timedOut(p.options.HandshakeTimeout))
 	defer cancel()
 	cut, give := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -159,14 +159,6 @@ func (p *Process[T]) attend(ctx context.Context, b *budget, c program, l *life[T
 	defer p.withdraw(ctx)
 	stable := time.NewTimer(b.policy.Stable)
 	defer stable.Stop()
-	sick := make(chan error, 1)
-	checking, enough := context.WithCancel(ctx)
-	var checks sync.WaitGroup
-	defer checks.Wait()
-	defer enough()
-	if p.options.Health.Check != nil {
-		checks.Go(func() { p.check(checking, l, sick) })
-	}
 	for {
 		select {
 		case <-stable.C:
@@ -175,8 +167,6 @@ func (p *Process[T]) attend(ctx context.Context, b *budget, c program, l *life[T
 			return ending{}
 		case <-p.again:
 			return ending{asked: true}
-		case err := <-sick:
-			return ending{err: err}
 		case <-c.Done():
 			return ending{err: errExited}
 		case <-talked:
@@ -222,11 +212,10 @@ func await(c <-chan struct{}, d time.Duration) bool {
 func (p *Process[T]) publish(l *life[T], b *budget) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.life, p.sick, p.fell = l, false, nil
+	p.life = l
 	s := Status{State: Running, PID: p.status.PID, Budget: b.left()}
 	if b.used > 0 {
 		s.State, s.Err = Degraded, p.status.Err
-		p.fell = s.Err
 	}
 	p.setLocked(s)
 }
@@ -248,10 +237,9 @@ func (p *Process[T]) settle(b *budget) {
 	b.used = 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fell = nil
 	s := p.status
 	s.Budget = b.left()
-	if s.State == Degraded && !p.sick {
+	if s.State == Degraded {
 		s.State, s.Err = Running, nil
 	}
 	p.setLocked(s)

@@ -100,15 +100,15 @@ func TestRealProgramIsKilledAgainAndAgain(t *testing.T) {
 	p := supervise.New(o)
 	keep(t, p)
 	for range 5 {
-		if err := p.Do(t.Context(), supervise.Call{Name: "ping", Timeout: time.Minute}, ping); err != nil {
+		if err := p.Do(t.Context(), "ping", time.Minute, ping); err != nil {
 			t.Fatal(err)
 		}
 		before := p.Status()
 		if err := syscall.Kill(before.PID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		// A call that may be made twice hides the death.
-		if err := p.Do(t.Context(), supervise.Call{Name: "ping", Timeout: time.Minute, Idempotent: true}, ping); err != nil {
+		// A call hides the death.
+		if err := p.Do(t.Context(), "ping", time.Minute, ping); err != nil {
 			t.Fatal(err)
 		}
 		deadline := time.Now().Add(time.Minute)
@@ -169,8 +169,7 @@ func Example() {
 	answers := make([]string, 100)
 	for i := range answers {
 		calls.Go(func() {
-			call := supervise.Call{Name: "square", Timeout: time.Minute}
-			err := p.Do(ctx, call, func(ctx context.Context, conn *wire.Conn) error {
+			err := p.Do(ctx, "square", time.Minute, func(ctx context.Context, conn *wire.Conn) error {
 				answer, err := conn.Call(ctx, "square", fmt.Appendf(nil, `{"of":%d}`, i*i))
 				answers[i] = string(answer)
 				return err

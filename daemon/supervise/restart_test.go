@@ -3,10 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,51 +103,6 @@ func TestRestartDuringTheHandshake(t *testing.T) {
 		if n := h.count(); n != 2 {
 			t.Errorf("%d lives, want 2", n)
 		}
-	})
-}
-
-func TestHealth(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var well atomic.Bool
-		well.Store(true)
-		h := keep(t, func(o *Options[*talk], h *house) {
-			o.Health.Check = func(ctx context.Context, c *talk) error {
-				_, err := c.ask(ctx, "how are you")
-				return err
-			}
-			o.Health.Every, o.Health.Timeout, o.Health.Failures = 10*time.Second, time.Second, 3
-			h.script = func(f *fakeProgram, line string) {
-				if line == "hello" || well.Load() {
-					answering(f, line)
-				}
-			}
-		})
-		at := func(d time.Duration, state State, says string) {
-			t.Helper()
-			time.Sleep(d)
-			s := h.Status()
-			if s.State != state || !strings.Contains(fmt.Sprint(s.Err), says) {
-				t.Errorf("%v, %v; want %v, %q", s.State, s.Err, state, says)
-			}
-		}
-		at(35*time.Second, Running, "")
-		well.Store(false)
-		at(10*time.Second, Degraded, "does not pass its health check: no answer in 1s")
-		well.Store(true)
-		at(10*time.Second, Running, "")
-		well.Store(false)
-		at(20*time.Second, Degraded, "health check")
-		if h.count() != 1 {
-			t.Fatalf("%d lives after two failures", h.count())
-		}
-		// The third ends the life. Failing checks are no stable life.
-		at(10*time.Second, Degraded, "health check")
-		if h.count() != 2 || h.Status().Budget != 2 {
-			t.Errorf("%d lives, status %+v", h.count(), h.Status())
-		}
-		well.Store(true)
-		at(65*time.Second, Running, "")
-		h.close()
 	})
 }
 

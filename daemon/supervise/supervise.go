@@ -39,7 +39,7 @@ var (
 type State uint8
 
 // The states. Running and Degraded have a conversation; Degraded means that the
-// program ended not long ago or does not pass its health check.
+// program ended not long ago.
 const (
 	Starting State = iota
 	Running
@@ -66,7 +66,7 @@ type Status struct {
 	Restarts int       // since the process was made
 	Budget   int       // restarts left before it fails
 	Next     time.Time // when it is started again, in Restarting
-	Err      error     // why the last life ended, or the last health check failed
+	Err      error     // why the last life ended
 }
 
 // Options say what to keep running and how. T is the conversation.
@@ -88,8 +88,6 @@ type Options[T any] struct {
 	Handshake func(ctx context.Context, conn T) error
 	// Farewell, when set, asks the program to leave before its stdin is closed.
 	Farewell func(ctx context.Context, conn T)
-	// Health, when its Check is set, is asked again and again.
-	Health Health[T]
 	// Lost reports whether an error of a call means that the conversation is
 	// over. A call that fails after its life has ended is lost in any case.
 	Lost func(error) bool
@@ -106,14 +104,6 @@ type Options[T any] struct {
 	Grace            child.Grace   // child.OurGrace when zero
 }
 
-// Health is how a program is asked whether it is well.
-type Health[T any] struct {
-	Check    func(ctx context.Context, conn T) error
-	Every    time.Duration // 30 s when zero
-	Timeout  time.Duration // 5 s when zero
-	Failures int           // in a row, after which the life is ended; 3 when zero
-}
-
 // Process is a program that is kept running. Its methods may be called by any
 // number of goroutines.
 type Process[T any] struct {
@@ -126,8 +116,6 @@ type Process[T any] struct {
 	status  Status
 	lives   int           // that have begun
 	life    *life[T]      // the one that can be talked to, or nil
-	sick    bool          // its last health check failed
-	fell    error         // why the life before ended, until this one is stable
 	changed chan struct{} // closed and replaced with each status
 	run     bool          // Run was called
 	left    bool          // Run has returned
@@ -153,11 +141,6 @@ func New[T any](o Options[T]) *Process[T] {
 	}
 	fallback(&o.HandshakeTimeout, 10*time.Second)
 	fallback(&o.FarewellTimeout, 500*time.Millisecond)
-	fallback(&o.Health.Every, 30*time.Second)
-	fallback(&o.Health.Timeout, 5*time.Second)
-	if o.Health.Failures <= 0 {
-		o.Health.Failures = 3
-	}
 	if o.Grace == (child.Grace{}) {
 		o.Grace = child.OurGrace
 	}
