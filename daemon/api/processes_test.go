@@ -203,7 +203,7 @@ func TestAttachedProcesses(t *testing.T) {
 		t.Errorf("a shim with a server of that name: %v", p)
 	}
 	for want, a := range map[string]session.Attached{
-		"running": {Server: self}, "starting": {}, "stopped": {Server: gone},
+		"running": {Saved: session.Saved{Server: self}}, "starting": {}, "stopped": {Saved: session.Saved{Server: gone}},
 	} {
 		a.Shim.Server = "notes"
 		if p := s.attachedTo(a); p.GetState() != want || p.GetKind() != "server" || p.GetName() != "notes" || (p.GetPid() != 0) != (want == "running") {

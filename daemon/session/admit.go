@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
@@ -14,8 +15,10 @@ func (r *Registry) settle(h *Hello, seen *agent) *Joined {
 	if shim.Patience == 0 && shim.Agent != "" && r.patience != nil {
 		shim.Patience = r.patience(shim.Agent)
 	}
-	j := &Joined{shim: shim, build: h.Build, peer: h.Peer, parent: h.Parent, since: time.Now(), agent: seen, lasts: lasts, claims: claims}
-	j.whole = r.agentOf(h, j)
+	j := &Joined{agent: seen, Saved: Saved{
+		Shim: shim, Build: h.Build, Peer: h.Peer, Parent: h.Parent, Lasts: lasts, Claims: claims, Since: time.Now(),
+	}}
+	j.Whole = r.agentOf(h, j)
 	return j
 }
 
@@ -24,18 +27,23 @@ func (r *Registry) admit(j *Joined, earlier map[uint64]record.Record, leave func
 	j.leave = leave
 	r.belong(j)
 	r.serve(j)
-	j.Attachment = r.gate.Attach(r.ctx, j.shim, earlier)
-	r.joined[j.shim.Attachment] = j
+	j.Attachment = r.gate.Attach(r.ctx, j.Shim, earlier)
+	r.joined[j.Shim.Attachment] = j
 	r.notifySession(j, false)
 	r.changed.Broadcast()
 }
 
-func (r *Registry) recordAttach(ctx context.Context, j *Joined, verdict string) {
+// recordShim records that a shim has come or gone; profile is the one in force, if any is.
+func (r *Registry) recordShim(ctx context.Context, kind record.Kind, s *Saved, profile gate.Profile, verdict, reason string) {
 	err := r.recorder.Record(ctx, &record.Record{
-		Kind: record.KindAttach, Attachment: j.shim.Attachment, Session: j.shim.Session, Agent: j.shim.Agent,
-		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: verdict, Profile: string(j.Attachment.Profile()), Reason: fmt.Sprintf("%q", j.shim.Command),
+		Kind: kind, Attachment: s.Shim.Attachment, Session: s.Shim.Session, Agent: s.Shim.Agent,
+		Server: s.Shim.Server, Launch: s.Shim.Launch, Verdict: verdict, Profile: string(profile), Reason: reason,
 	}, nil, nil)
 	if err != nil {
-		r.log.Error("record the attachment", "server_id", j.shim.Server, "err", err)
+		r.log.Error("record the "+string(kind)+" of a shim", "server_id", s.Shim.Server, "err", err)
 	}
+}
+
+func (r *Registry) recordAttach(ctx context.Context, j *Joined, verdict string) {
+	r.recordShim(ctx, record.KindAttach, &j.Saved, j.Attachment.Profile(), verdict, fmt.Sprintf("%q", j.Shim.Command))
 }

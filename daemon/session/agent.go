@@ -121,19 +121,19 @@ func (r *Registry) belong(j *Joined) {
 	}
 	one.shims++
 	servers := *one.servers.Load()
-	if at, there := slices.BinarySearch(servers, j.shim.Server); !there && len(servers) < maxServers {
-		more := slices.Insert(slices.Clone(servers), at, j.shim.Server)
+	if at, there := slices.BinarySearch(servers, j.Shim.Server); !there && len(servers) < maxServers {
+		more := slices.Insert(slices.Clone(servers), at, j.Shim.Server)
 		one.servers.Store(&more)
 	}
-	j.run, j.key, j.shim.Calls = one, key, &one.calls
-	r.known.Store(j.shim.Attachment, know{j.agent, one})
+	j.run, j.key, j.Shim.Calls = one, key, &one.calls
+	r.known.Store(j.Shim.Attachment, know{j.agent, one})
 }
 
 // leave takes a shim out of its run. A wrap's run goes with the wrap, any other
 // with its last shim. r.mu is held.
 func (r *Registry) leave(j *Joined) {
-	r.known.Delete(j.shim.Attachment)
-	if j.run.shims--; j.run.shims == 0 && r.sessions[j.shim.Session] == nil {
+	r.known.Delete(j.Shim.Attachment)
+	if j.run.shims--; j.run.shims == 0 && r.sessions[j.Shim.Session] == nil {
 		delete(r.runs, j.key)
 	}
 }
@@ -151,11 +151,11 @@ func runOfSession(id string) string { return "session " + id }
 // runOf names the run of a shim, and says when it began if it is new. r.mu is
 // held.
 func (r *Registry) runOf(j *Joined) (key string, since time.Time) {
-	if s := r.sessions[j.shim.Session]; s != nil {
+	if s := r.sessions[j.Shim.Session]; s != nil {
 		return runOfSession(s.Spec.ID), s.Opened
 	}
-	if j.parent.PID != 0 {
-		return fmt.Sprintf("process %d %d", j.parent.PID, j.parent.Start), j.since
+	if j.Parent.PID != 0 {
+		return fmt.Sprintf("process %d %d", j.Parent.PID, j.Parent.Start), j.Since
 	}
-	return "attachment " + j.shim.Attachment, j.since
+	return "attachment " + j.Shim.Attachment, j.Since
 }

@@ -21,9 +21,9 @@ func (r *Registry) Agent(line []Process, terminal bool) string {
 		}
 	}
 	for _, j := range r.joined {
-		for _, p := range []Process{j.whole, j.parent, j.peer, j.server} {
+		for _, p := range []Process{j.Whole, j.Parent, j.Peer, j.Server} {
 			if p.PID != 0 && slices.Contains(line, p) {
-				return fmt.Sprintf("it runs below the agent that uses server %s", j.shim.Server)
+				return fmt.Sprintf("it runs below the agent that uses server %s", j.Shim.Server)
 			}
 		}
 	}
@@ -66,8 +66,8 @@ func (r *Registry) Agents() []Running {
 		}
 	}
 	for _, j := range r.joined {
-		add(j.whole, "the agent that uses server "+j.shim.Server)
-		add(j.parent, "the agent that uses server "+j.shim.Server)
+		add(j.Whole, "the agent that uses server "+j.Shim.Server)
+		add(j.Parent, "the agent that uses server "+j.Shim.Server)
 	}
 	for _, g := range r.gone {
 		if g.Ended != 0 {

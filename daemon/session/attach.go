@@ -27,20 +27,11 @@ type Joined struct {
 
 	leave func(reason string) // tells it to; does not block
 
-	// What follows does not change.
-	shim   gate.Shim
-	build  string
-	peer   Process
-	parent Process
-	since  time.Time
-	agent  *agent
-	run    *run
-	key    string  // of the run
-	lasts  string  // the protection whose line started it, empty for another
-	claims string  // the wrap's session that it counts for without descending from the wrap, empty for another
-	whole  Process // of the agent: see agentOf
-
-	server Process // the registry's mutex guards it
+	// What follows does not change, but for the server, which the registry's mutex guards.
+	Saved
+	agent *agent
+	run   *run
+	key   string // of the run
 }
 
 // Join takes a shim in. leave is called when it is to leave, and does not block.
@@ -84,7 +75,7 @@ func (r *Registry) notifySession(j *Joined, gone bool) {
 		}
 	}
 	select {
-	case s.events <- Event{Attachment: j.shim.Attachment, Server: j.shim.Server, Gone: gone, Attached: n, Agent: j.whole, Claimed: j.shim.Claimed}:
+	case s.events <- Event{Attachment: j.Shim.Attachment, Server: j.Shim.Server, Gone: gone, Attached: n, Agent: j.Whole, Claimed: j.Shim.Claimed}:
 	default: // nobody listens; the next one carries the count
 	}
 }
@@ -93,41 +84,30 @@ func (r *Registry) notifySession(j *Joined, gone bool) {
 func (r *Registry) Started(j *Joined, server Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	j.server = server
+	j.Server = server
 }
 
 // End is called when a shim has left; how and why are for the record.
 func (r *Registry) End(j *Joined, how, why string) {
-	r.withdraw(j.shim.Attachment) // first: it knows why
+	r.withdraw(j.Shim.Attachment) // first: it knows why
 	j.Attachment.Close(true)
 	r.mu.Lock()
 	r.notifySession(j, true)
-	delete(r.joined, j.shim.Attachment)
+	delete(r.joined, j.Shim.Attachment)
 	r.leave(j)
-	r.over(j.shim.Session, j.shim.Attachment)
-	if j.claims != "" {
-		r.over(j.claims, "")
+	r.over(j.Shim.Session, j.Shim.Attachment)
+	if j.Claims != "" {
+		r.over(j.Claims, "")
 	}
 	r.changed.Broadcast()
 	r.mu.Unlock()
-	err := r.recorder.Record(context.WithoutCancel(r.ctx), &record.Record{
-		Kind: record.KindDetach, Attachment: j.shim.Attachment, Session: j.shim.Session, Agent: j.shim.Agent,
-		Server: j.shim.Server, Launch: j.shim.Launch, Verdict: how, Reason: why, Profile: string(j.Attachment.Profile()),
-	}, nil, nil)
-	if err != nil {
-		r.log.Error("record the detachment", "server_id", j.shim.Server, "err", err)
-	}
+	r.recordShim(context.WithoutCancel(r.ctx), record.KindDetach, &j.Saved, j.Attachment.Profile(), how, why)
 }
 
 // Attached describes one shim.
 type Attached struct {
-	Shim    gate.Shim
+	Saved
 	Profile gate.Profile // in force
-	Lasts   string       // the protection whose line started it
-	Build   string
-	Peer    Process
-	Server  Process
-	Since   time.Time
 	Judged  uint64
 	Denied  uint64
 	Held    int
@@ -144,7 +124,7 @@ func (r *Registry) Attachments() []Attached {
 	for _, j := range r.joined {
 		judged, denied, held := j.Attachment.Counts()
 		unanswered, silent := j.Attachment.Silent()
-		all = append(all, Attached{j.shim, j.Attachment.Profile(), j.lasts, j.build, j.peer, j.server, j.since, judged, denied, held, unanswered, silent})
+		all = append(all, Attached{j.Saved, j.Attachment.Profile(), judged, denied, held, unanswered, silent})
 	}
 	slices.SortFunc(all, func(a, b Attached) int { return a.Since.Compare(b.Since) })
 	return all

@@ -184,8 +184,8 @@ func TestClaimed(t *testing.T) {
 		j := enter(t, r, "attachment-of-files-1", anID, "files", Process{PID: 1000010, Start: 9}, host)
 		if outlasting {
 			e := <-s.Events()
-			if !j.shim.Claimed || j.shim.Agent != "custom" || j.shim.Project != "/wrapped" || j.shim.Limit != "" || j.shim.Session == "" || j.shim.Session == anID {
-				t.Errorf("got %+v", j.shim)
+			if !j.Shim.Claimed || j.Shim.Agent != "custom" || j.Shim.Project != "/wrapped" || j.Shim.Limit != "" || j.Shim.Session == "" || j.Shim.Session == anID {
+				t.Errorf("got %+v", j.Shim)
 			}
 			if e.Attached != 1 || e.Agent != host || !e.Claimed || r.Served(anID) != 1 {
 				t.Errorf("the wrap hears %+v, served %d", e, r.Served(anID))
@@ -193,8 +193,8 @@ func TestClaimed(t *testing.T) {
 			if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); why == "" {
 				t.Error("its agent may decide")
 			}
-		} else if j.shim.Session != "" || j.shim.Agent != "" || r.Served(anID) != 0 {
-			t.Errorf("of a wrap that ends with its command: %+v", j.shim)
+		} else if j.Shim.Session != "" || j.Shim.Agent != "" || r.Served(anID) != 0 {
+			t.Errorf("of a wrap that ends with its command: %+v", j.Shim)
 		}
 		r.End(j, "left", "")
 		if why := r.Agent([]Process{{PID: 50, Start: 1}, host}, true); (why != "") != outlasting {

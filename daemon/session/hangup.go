@@ -32,7 +32,7 @@ func (r *Registry) hangUp(s *Session) {
 	shims := map[Process]bool{} // which are asked to leave
 	r.mu.Lock()
 	for _, j := range r.of(s.Spec.ID) {
-		shims[j.peer] = true
+		shims[j.Peer] = true
 	}
 	r.mu.Unlock()
 	// What has left the terminal was meant to outlast it, and what ignores the signal

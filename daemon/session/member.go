@@ -83,10 +83,10 @@ func (r *Registry) above(line []Process) *Session {
 // wrapOf is the wrap's session that a shim is of or counts for, nil for none. r.mu is
 // held.
 func (r *Registry) wrapOf(j *Joined) *Session {
-	if s := r.sessions[j.shim.Session]; s != nil {
+	if s := r.sessions[j.Shim.Session]; s != nil {
 		return s
 	}
-	return r.sessions[j.claims]
+	return r.sessions[j.Claims]
 }
 
 // whole is the process that stands for the agent as a whole where that is an
@@ -131,7 +131,7 @@ func (r *Registry) agentOf(h *Hello, j *Joined) Process {
 		return h.Parent
 	case s != nil && (s.Spec.Outlasting || r.isWindowed(s.Spec.Agent)):
 		return h.whole(s.Wrap)
-	case r.isWindowed(j.shim.Agent):
+	case r.isWindowed(j.Shim.Agent):
 		return h.whole(Process{})
 	}
 	return h.Parent
@@ -147,8 +147,8 @@ func (r *Registry) serve(j *Joined) {
 		return
 	}
 	s.served++
-	if j.whole.PID != 0 && len(s.apps) < maxServers && !slices.Contains(s.apps, j.whole) {
-		s.apps = append(s.apps, j.whole)
+	if j.Whole.PID != 0 && len(s.apps) < maxServers && !slices.Contains(s.apps, j.Whole) {
+		s.apps = append(s.apps, j.Whole)
 	}
 }
 
@@ -182,17 +182,17 @@ func (r *Registry) AgentRuns() []AgentRun {
 	defer r.mu.Unlock()
 	runs := map[string]*AgentRun{}
 	for _, j := range r.joined {
-		if j.lasts == "" || r.sessions[j.shim.Session] != nil {
+		if j.Lasts == "" || r.sessions[j.Shim.Session] != nil {
 			continue
 		}
-		run := runs[j.shim.Session]
-		if run == nil || j.since.Before(run.Since) {
+		run := runs[j.Shim.Session]
+		if run == nil || j.Since.Before(run.Since) {
 			n := 0
 			if run != nil {
 				n = run.Attached
 			}
-			run = &AgentRun{ID: j.shim.Session, Protection: j.lasts, Agent: j.shim.Agent, Project: j.shim.Project, PID: j.parent.PID, Since: j.since, Attached: n}
-			runs[j.shim.Session] = run
+			run = &AgentRun{ID: j.Shim.Session, Protection: j.Lasts, Agent: j.Shim.Agent, Project: j.Shim.Project, PID: j.Parent.PID, Since: j.Since, Attached: n}
+			runs[j.Shim.Session] = run
 		}
 		run.Attached++
 	}

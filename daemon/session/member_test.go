@@ -42,11 +42,11 @@ func TestProtectedRuns(t *testing.T) {
 	a := enter(t, r, "attachment-of-files-1", aProtection, "files", Process{PID: 1000101, Start: 2}, agent)
 	b := enter(t, r, "attachment-of-mail-11", aProtection, "mail", Process{PID: 1000102, Start: 2}, agent)
 	c := enter(t, r, "attachment-of-files-2", aProtection, "files", Process{PID: 1000201, Start: 2}, other)
-	if a.shim.Agent != "claude-code" || a.shim.Session == "" || a.shim.Session == aProtection || a.shim.Limit != "" || a.lasts != aProtection {
-		t.Errorf("got %+v", a.shim)
+	if a.Shim.Agent != "claude-code" || a.Shim.Session == "" || a.Shim.Session == aProtection || a.Shim.Limit != "" || a.Lasts != aProtection {
+		t.Errorf("got %+v", a.Shim)
 	}
-	if a.shim.Session != b.shim.Session || a.shim.Session == c.shim.Session {
-		t.Errorf("sessions %s, %s and %s", a.shim.Session, b.shim.Session, c.shim.Session)
+	if a.Shim.Session != b.Shim.Session || a.Shim.Session == c.Shim.Session {
+		t.Errorf("sessions %s, %s and %s", a.Shim.Session, b.Shim.Session, c.Shim.Session)
 	}
 	runs := r.AgentRuns()
 	if len(runs) != 2 || runs[0].Attached != 2 || runs[0].PID != agent.PID || runs[0].Protection != aProtection || runs[1].Attached != 1 {
@@ -63,15 +63,15 @@ func TestProtectedRuns(t *testing.T) {
 		t.Errorf("forgot %q", w.forgot)
 	}
 	r.End(b, "left", "")
-	if len(w.forgot) != 1 || w.forgot[0] != b.shim.Session+"/"+b.shim.Attachment {
+	if len(w.forgot) != 1 || w.forgot[0] != b.Shim.Session+"/"+b.Shim.Attachment {
 		t.Errorf("forgot %q", w.forgot)
 	}
 	r.Close()
 	next := covering(t, newWorld())
 	defer next.Close()
 	again := enter(t, next, "attachment-of-files-1", aProtection, "files", Process{PID: 1000101, Start: 2}, agent)
-	if again.shim.Session != a.shim.Session {
-		t.Errorf("the next daemon calls it %s, not %s", again.shim.Session, a.shim.Session)
+	if again.Shim.Session != a.Shim.Session {
+		t.Errorf("the next daemon calls it %s, not %s", again.Shim.Session, a.Shim.Session)
 	}
 }
 
@@ -83,8 +83,8 @@ func TestProtectedClaims(t *testing.T) {
 	agent := Process{PID: 1000100, Start: 1}
 	for _, test := range []struct{ session, server string }{{aProtection, "evil"}, {anID, "files"}, {"", "files"}} {
 		j := enter(t, r, "attachment-"+anID, test.session, test.server, Process{PID: 1000101, Start: 2}, agent)
-		if j.shim.Session != "" || j.shim.Agent != "" || j.lasts != "" {
-			t.Errorf("%+v: got %+v", test, j.shim)
+		if j.Shim.Session != "" || j.Shim.Agent != "" || j.Lasts != "" {
+			t.Errorf("%+v: got %+v", test, j.Shim)
 		}
 		r.End(j, "left", "")
 	}
@@ -105,8 +105,8 @@ func TestProtectedBelowAWrap(t *testing.T) {
 	}
 	agent := Process{PID: 1000100, Start: 1}
 	j := enter(t, r, "attachment-of-files-1", aProtection, "files", Process{PID: 1000101, Start: 2}, agent, aWrap)
-	if j.shim.Session != anID || j.shim.Project != "/p" || j.shim.Limit != gate.Development || j.lasts != aProtection {
-		t.Errorf("got %+v", j.shim)
+	if j.Shim.Session != anID || j.Shim.Project != "/p" || j.Shim.Limit != gate.Development || j.Lasts != aProtection {
+		t.Errorf("got %+v", j.Shim)
 	}
 	if runs := r.AgentRuns(); len(runs) != 0 {
 		t.Errorf("a run beside the wrap: %+v", runs)
@@ -137,18 +137,18 @@ func TestInheritedWithinAWrap(t *testing.T) {
 	agent, below := Process{PID: 1000100, Start: 1}, Process{PID: 1000101, Start: 1}
 	for _, names := range []string{"", anID, one, aProtection, two} {
 		j := enter(t, r, "attachment-"+anID, names, "files", Process{PID: 1000102, Start: 2}, below, agent, aWrap)
-		if got := j.shim; got.Session != anID || got.Agent != "custom" || got.Project != spec.Project || got.Limit != gate.Development || got.Claimed {
+		if got := j.Shim; got.Session != anID || got.Agent != "custom" || got.Project != spec.Project || got.Limit != gate.Development || got.Claimed {
 			t.Errorf("one that names %q: got %+v", names, got)
 		}
-		if got, want := j.lasts, map[string]string{aProtection: aProtection}[names]; got != want {
+		if got, want := j.Lasts, map[string]string{aProtection: aProtection}[names]; got != want {
 			t.Errorf("one that names %q counts for protection %q", names, got)
 		}
 		r.End(j, "left", "")
 	}
 	for _, names := range []string{"", anID, one} {
 		j := enter(t, r, "attachment-"+anID, names, "files", Process{PID: 1000102, Start: 2}, below, agent)
-		if j.shim.Session != "" || j.shim.Agent != "" {
-			t.Errorf("outside, one that names %q: got %+v", names, j.shim)
+		if j.Shim.Session != "" || j.Shim.Agent != "" {
+			t.Errorf("outside, one that names %q: got %+v", names, j.Shim)
 		}
 		r.End(j, "left", "")
 	}

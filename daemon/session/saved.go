@@ -12,23 +12,21 @@ import (
 // Saved is what the next daemon has to know of a shim that is attached to this one:
 // what it is judged as was found out when it came, and is not asked again.
 type Saved struct {
-	Shim          gate.Shim
-	Build         string
-	Peer, Parent  Process
-	Whole         Process // of the agent
-	Server        Process // zero while there is none
-	Lasts, Claims string
-	Since         time.Time
+	Shim         gate.Shim
+	Build        string
+	Peer, Parent Process
+	Whole        Process // of the agent: see agentOf
+	Server       Process // zero while there is none
+	Lasts        string  // the protection whose line started it, empty for another
+	Claims       string  // the wrap's session that it counts for without descending from the wrap, empty for another
+	Since        time.Time
 }
 
 // Saved returns what the next daemon has to know of j.
 func (r *Registry) Saved(j *Joined) Saved {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Saved{
-		Shim: j.shim, Build: j.build, Peer: j.peer, Parent: j.parent, Whole: j.whole, Server: j.server,
-		Lasts: j.lasts, Claims: j.claims, Since: j.since,
-	}
+	return j.Saved
 }
 
 // wrap is the session of the wrap with which the shim ends, empty for none.
@@ -48,10 +46,7 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string
 	if !s.Peer.Alive() {
 		return nil, fmt.Errorf("the shim of server %s has ended: %w", s.Shim.Server, gate.ErrNotRunning)
 	}
-	j := &Joined{
-		shim: s.Shim, build: s.Build, peer: s.Peer, parent: s.Parent, whole: s.Whole, server: s.Server,
-		lasts: s.Lasts, claims: s.Claims, since: s.Since,
-	}
+	j := &Joined{Saved: s}
 	r.mu.Lock()
 	wrapped := r.sessions[s.Shim.Session] != nil
 	r.mu.Unlock()
@@ -65,7 +60,7 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string
 	if earlier == nil {
 		earlier = map[uint64]record.Record{}
 	}
-	r.unknown(&j.shim)
+	r.unknown(&j.Shim)
 	r.admit(j, earlier, leave)
 	if id := s.wrap(); id != "" && r.sessions[id] == nil { // it has gone with the earlier daemon
 		leave(wrapEnded)
@@ -78,11 +73,5 @@ func (r *Registry) Rejoin(ctx context.Context, s Saved, leave func(reason string
 // Lost records that a shim of an earlier daemon has come to its end for a reason.
 func (r *Registry) Lost(ctx context.Context, s Saved, why string) {
 	r.withdraw(s.Shim.Attachment)
-	err := r.recorder.Record(ctx, &record.Record{
-		Kind: record.KindDetach, Attachment: s.Shim.Attachment, Session: s.Shim.Session, Agent: s.Shim.Agent,
-		Server: s.Shim.Server, Launch: s.Shim.Launch, Verdict: "lost", Reason: why,
-	}, nil, nil)
-	if err != nil {
-		r.log.Error("record the detachment", "server_id", s.Shim.Server, "err", err)
-	}
+	r.recordShim(ctx, record.KindDetach, &s, "", "lost", why)
 }

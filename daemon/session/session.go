@@ -227,12 +227,12 @@ func (r *Registry) of(session string) []*Joined {
 }
 
 // of reports whether a shim is of a session, or counts for it.
-func (j *Joined) of(session string) bool { return j.shim.Session == session || j.claims == session }
+func (j *Joined) of(session string) bool { return j.Shim.Session == session || j.Claims == session }
 
 // drains are the attachments of a session that end with it. What a protection's line
 // started that does not descend from the wrap goes on without. r.mu is held.
 func (r *Registry) drains(session string) []*Joined {
-	return slices.DeleteFunc(r.of(session), func(j *Joined) bool { return j.claims == session && j.lasts != "" })
+	return slices.DeleteFunc(r.of(session), func(j *Joined) bool { return j.Claims == session && j.Lasts != "" })
 }
 
 // until waits until count is zero or ctx ends, and returns it.

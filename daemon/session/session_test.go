@@ -362,7 +362,7 @@ func TestMembership(t *testing.T) {
 	open(t, r, aWrap)
 	shim := Process{PID: 1000002, Start: 8}
 	j, _ := join(t, r, shim, Process{PID: 9, Start: 9}, aWrap)
-	if got := j.shim; got.Session != anID || got.Agent != "custom" || got.Project != "/p" {
+	if got := j.Shim; got.Session != anID || got.Agent != "custom" || got.Project != "/p" {
 		t.Errorf("a shim below the wrap: got %+v", got)
 	}
 	for line, want := range map[*[]Process]bool{
@@ -380,7 +380,7 @@ func TestMembership(t *testing.T) {
 	r.End(j, "left", "")
 
 	stray, _ := join(t, r, shim, Process{PID: 77, Start: 1})
-	if stray.shim.Session != "" {
+	if stray.Shim.Session != "" {
 		t.Error("a shim that only claims the session belongs to it")
 	}
 	r.End(stray, "left", "")
