@@ -110,9 +110,7 @@ func (p *Process[T]) begin() (program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if spec.Mark == "" {
-		spec.Mark = "THOUGHTGATE_CHILD=" + rand.Text()
-	}
+	spec.Mark = "THOUGHTGATE_CHILD=" + rand.Text()
 	return p.start(spec)
 }
 

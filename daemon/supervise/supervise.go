@@ -74,8 +74,7 @@ type Options[T any] struct {
 	Name   string       // in errors and logs, as `extension "scrubber"`
 	Logger *slog.Logger // nil for none
 
-	// Spec says what to start; it is asked before each life. A Mark is added
-	// where it has none.
+	// Spec says what to start; it is asked before each life. A Mark is added.
 	Spec func() (child.Spec, error)
 	// Open makes the conversation from the program's two pipes and returns at
 	// once. Both are closed when the life ends, if not before.

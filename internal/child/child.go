@@ -79,7 +79,6 @@ type Child struct {
 	ladder  ladder
 	stopped chan struct{} // closed when the ladder has ended
 	final   State         // valid once stopped is closed
-	left    []int         // valid once stopped is closed
 
 	mu        sync.Mutex // guards what follows, and every signal to the group
 	reaped    bool       // the group's number may belong to somebody else
@@ -218,17 +217,6 @@ func (c *Child) signalLeader(sig syscall.Signal) {
 	defer c.mu.Unlock()
 	if !c.reaped {
 		c.process.Signal(sig) // through its pidfd; one that has exited needs none
-	}
-}
-
-// Left returns the processes that Stop could not end: those of another user,
-// and those the kernel itself keeps. It is empty before Stop has returned.
-func (c *Child) Left() []int {
-	select {
-	case <-c.stopped:
-		return slices.Clone(c.left)
-	default:
-		return nil
 	}
 }
 

@@ -40,8 +40,9 @@ const (
 // Stop ends the program and everything it started: it closes its stdin and
 // waits, sends SIGTERM to the group and waits, sends SIGKILL, and returns how
 // the program exited. Processes that left the group are found by descent and
-// sent the same signals. After Stop none of them is left but for those that
-// [Child.Left] names, and the readers of Stdout and Stderr reach their end.
+// sent the same signals. After Stop none of them is left, but for those of another user
+// and those that the kernel itself holds, and the readers of Stdout and Stderr reach
+// their end.
 //
 // Stop may be called again and at the same time: every call returns when the
 // one ladder has ended, and a call with a shorter grace hastens it for all.
@@ -63,7 +64,6 @@ func (c *Child) Stop(ctx context.Context, grace Grace) State {
 func (c *Child) descend() {
 	defer close(c.stopped)
 	t := newTree(c)
-	defer t.close()
 	if c.gone(t) { // the usual end, by itself and with all that it had started
 		c.stdin.Close()
 		c.finish(t)
@@ -105,14 +105,14 @@ func (c *Child) finish(t *tree) {
 		c.reapLocked()
 	default:
 		c.abandoned = true
-		c.left = append(c.left, c.PID())
 	}
 	c.mu.Unlock()
 	t.ended = true
 	if family.end() {
 		c.kill(t) // what nobody claimed while several children were running
 	}
-	c.left = append(c.left, t.alive()...)
+	t.close()
+	reapOrphans()
 	// Some process that could not be ended may still hold the other sides. An
 	// error means that they are closed already.
 	_ = c.stdout.end()

@@ -161,16 +161,3 @@ func (t *tree) kill() {
 		m.signal(syscall.SIGKILL)
 	}
 }
-
-// alive returns the pids that are left, and lets go of all.
-func (t *tree) alive() []int {
-	var pids []int
-	for pid, m := range t.members {
-		if m.Alive() {
-			pids = append(pids, int(pid))
-		}
-	}
-	t.close()
-	reapOrphans()
-	return pids
-}
