@@ -90,8 +90,14 @@ func (a *app) follow(ctx context.Context) error {
 		if e.Kind == inbox.Lost {
 			a.o.Say("the daemon is away, and is looked for: %s", hinted(e.Err))
 		}
-		for e.Question != nil && a.told(ctx, e.Question) != nil && sleep(ctx, time.Second) == nil {
-			continue // the daemon can't be asked, and is asked again
+		for tries := 0; e.Question != nil; tries++ {
+			err := a.told(ctx, e.Question)
+			if err != nil && tries == 0 && ctx.Err() == nil {
+				a.o.Say("%s: %s (it is tried again)", display.Name(e.Question.GetId()), hinted(err))
+			}
+			if err == nil || sleep(ctx, time.Second) != nil {
+				break
+			}
 		}
 	}
 	return nil
