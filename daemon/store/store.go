@@ -47,7 +47,7 @@ func Open(path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	if err := db.migrate(ctx); err != nil {
+	if err := db.migrate(ctx, migrations); err != nil {
 		// The first error counts; nothing was written.
 		_ = db.sql.Close()
 		return nil, fmt.Errorf("open state %s: %w%s", path, err, remedy(path, err))
