@@ -66,19 +66,8 @@ func OpenIndex(path string) (*Index, error) {
 }
 
 func openIndex(path string) (*Index, error) {
-	if err := claim(path); err != nil {
-		return nil, err
-	}
-	db, err := connect(path, "synchronous(OFF)", "cache_size(-1024)")
-	if err != nil {
-		return nil, err
-	}
-	if err := db.migrate(context.Background(), indexSteps); err != nil {
-		// The first error counts; what is in the file is thrown away.
-		_ = db.sql.Close()
-		return nil, err
-	}
-	return &Index{db}, nil
+	db, err := openFile(path, indexSteps, "synchronous(OFF)", "cache_size(-1024)")
+	return &Index{db}, err
 }
 
 var blocks = newTable("blocks", func(b *record.Block) []column {
