@@ -17,10 +17,8 @@ import (
 // arguments, only what the records themselves say.
 type Index struct{ *DB }
 
-// indexVersion is raised when the file or what is indexed changes.
-const indexVersion = 1
-
-const indexSchema = `
+// indexSteps make the file. When what is indexed changes, a further one empties it.
+var indexSteps = []string{`
 	CREATE TABLE log (
 		one INTEGER PRIMARY KEY CHECK (one = 1),
 		id  TEXT NOT NULL
@@ -43,7 +41,7 @@ const indexSchema = `
 		places  BLOB    NOT NULL,
 		PRIMARY KEY (segment, start, field, word),
 		FOREIGN KEY (segment, start) REFERENCES blocks ON DELETE CASCADE
-	) STRICT, WITHOUT ROWID;`
+	) STRICT, WITHOUT ROWID;`}
 
 // OpenIndex opens the index at path, and begins a new one when there is none, or
 // none that can be used. Its folder must exist.
@@ -67,40 +65,9 @@ func OpenIndex(path string) (*Index, error) {
 	return x, nil
 }
 
-var errOldIndex = errors.New("it is of another version")
-
 func openIndex(path string) (*Index, error) {
-	if err := claim(path); err != nil {
-		return nil, err
-	}
-	db, err := connect(path, "synchronous(OFF)", "cache_size(-1024)")
-	if err != nil {
-		return nil, err
-	}
-	x := &Index{db}
-	if err := x.prepare(context.Background()); err != nil {
-		// The first error counts; what is in the file is thrown away.
-		_ = db.sql.Close()
-		return nil, err
-	}
-	return x, nil
-}
-
-func (x *Index) prepare(ctx context.Context) error {
-	return x.together(ctx, func(tx *sql.Tx) error {
-		var version int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-			return err
-		}
-		switch version {
-		case indexVersion:
-			return nil
-		case 0:
-			_, err := tx.ExecContext(ctx, indexSchema+fmt.Sprintf("PRAGMA user_version = %d", indexVersion))
-			return err
-		}
-		return errOldIndex
-	})
+	db, err := openFile(path, indexSteps, "synchronous(OFF)", "cache_size(-1024)")
+	return &Index{db}, err
 }
 
 var blocks = newTable("blocks", func(b *record.Block) []column {

@@ -230,25 +230,26 @@ var migrations = []string{
 	`ALTER TABLE sessions DROP COLUMN servers;`,
 }
 
-// migrate brings the file to the current version, or leaves it as it is.
-func (db *DB) migrate(ctx context.Context) error {
+// migrate brings the file to the version after the last step, or leaves it as it is.
+// Step i is what version i lacks of the next one.
+func (db *DB) migrate(ctx context.Context, steps []string) error {
 	return db.together(ctx, func(tx *sql.Tx) error {
 		var version int
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 			return err
 		}
-		if version > len(migrations) {
-			return fmt.Errorf("%w: it is of version %d, and this program knows up to %d", gate.ErrVersion, version, len(migrations))
+		if version > len(steps) {
+			return fmt.Errorf("%w: it is of version %d, and this program knows up to %d", gate.ErrVersion, version, len(steps))
 		}
-		for i, step := range migrations[version:] {
+		for i, step := range steps[version:] {
 			if _, err := tx.ExecContext(ctx, step); err != nil {
 				return fmt.Errorf("bring it to version %d: %w", version+i+1, err)
 			}
 		}
-		if version == len(migrations) {
+		if version == len(steps) {
 			return nil
 		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(migrations)))
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps)))
 		return err
 	})
 }

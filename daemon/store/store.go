@@ -35,37 +35,39 @@ type DB struct {
 // there, and brings it to the current version. gate.ErrVersion means that a newer
 // program wrote it.
 func Open(path string) (*DB, error) {
-	ctx := context.Background() // it is local, and takes a moment
 	path, err := filepath.Abs(path)
-	if err == nil {
-		err = claim(path)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	db, err := connect(path, "synchronous(FULL)", "secure_delete(ON)", "cache_size(-512)")
+	db, err := openFile(path, migrations, "synchronous(FULL)", "secure_delete(ON)", "cache_size(-512)")
 	if err != nil {
-		return nil, fmt.Errorf("open state: %w", err)
-	}
-	if err := db.migrate(ctx); err != nil {
-		// The first error counts; nothing was written.
-		_ = db.sql.Close()
 		return nil, fmt.Errorf("open state %s: %w%s", path, err, remedy(path, err))
 	}
 	db.stale = true // an earlier daemon may have erased something just before it died
-	db.empty(ctx)
+	db.empty(context.Background())
 	return db, nil
 }
 
-// connect opens a file for one connection: the driver has one lock anyway, and
-// without readers beside it the write-ahead log can always be emptied.
-func connect(path string, pragmas ...string) (*DB, error) {
+// openFile opens a file, which is made when it is not there, and brings it to the
+// version after the last step.
+func openFile(path string, steps []string, pragmas ...string) (*DB, error) {
+	if err := claim(path); err != nil {
+		return nil, err
+	}
 	handle, err := sql.Open("sqlite", source(path, pragmas...))
 	if err != nil {
 		return nil, err
 	}
+	// One connection: the driver has one lock anyway, and without readers
+	// beside it the write-ahead log can always be emptied.
 	handle.SetMaxOpenConns(1)
-	return &DB{sql: handle, path: path}, nil
+	db := &DB{sql: handle, path: path}
+	if err := db.migrate(context.Background(), steps); err != nil { // it is local, and takes a moment
+		// The first error counts; nothing was written.
+		_ = handle.Close()
+		return nil, err
+	}
+	return db, nil
 }
 
 // Explain adds to err what to do about it, where it comes from a file that is

@@ -175,6 +175,26 @@ func TestPruneKeepsTheNewest(t *testing.T) {
 	}
 }
 
+// A digest that is cut is not taken for another one.
+func TestDigestsThatAreCut(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "state.db"))
+	q := add(t, db, question(1))
+	for _, column := range []string{"subject", "definition", "basis"} {
+		if _, err := db.sql.Exec("UPDATE questions SET subject = zeroblob(32), definition = NULL, basis = NULL"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Question(ctx, q.ID); err != nil {
+			t.Errorf("without damage: %v", err)
+		}
+		if _, err := db.sql.Exec("UPDATE questions SET " + column + " = x'0102'"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Question(ctx, q.ID); !errors.Is(err, gate.ErrInvalid) {
+			t.Errorf("a cut %s: got %v, want that it is invalid", column, err)
+		}
+	}
+}
+
 // grep tells which files of the folder hold text.
 func grep(t *testing.T, dir, text string) (found []string) {
 	t.Helper()
