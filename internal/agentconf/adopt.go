@@ -239,9 +239,7 @@ func (p *Plan) Drift() ([]Drift, error) {
 		case p.starts(n):
 		case p.rewrote(s.file.path, e.Path):
 			out = append(out, Drift{e.ID, s.Path, Changed})
-		case e.fixed != "" && !p.shownFixed(s, e):
-			out = append(out, Drift{e.ID, s.Path, Added})
-		case e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
+		case e.fixed != "" && !p.shownFixed(s, e), e.Ungoverned == "" && (e.Off == Starts || e.Off == Pending):
 			out = append(out, Drift{e.ID, s.Path, Added})
 		}
 	}

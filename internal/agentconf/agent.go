@@ -16,7 +16,13 @@
 // [Unwrap] does without even that. All of them can be interrupted at any point
 // and done again.
 //
-// What one agent does differently from another is an [Agent], one file each.
+// A rewrite lasts until the agent has ended, as that of a wrap, or until somebody
+// undoes it, which is a [Protection]; or it is only shown. All of them are made by a
+// Plan and undone by the same journals. A [Pointing] does without a rewrite.
+//
+// What one agent does differently from another is an [Agent], one file each. They
+// are one package because their formats, rules and ways of merging files all lead to
+// the same entries, which are rewritten in one way.
 package agentconf
 
 import (

@@ -73,10 +73,7 @@ func limitsOf(agent string, e *Entry) []limit {
 	if e.limits != nil { // the adapter knows better
 		return e.limits
 	}
-	if e.form == zedForm { // it is older than the setting
-		return nil
-	}
-	if e.Path[len(e.Path)-1] == clineInner { // the setting is one level above
+	if e.form == zedForm || e.Path[len(e.Path)-1] == clineInner { // zed's older form has no such setting, and cline's stands one level above
 		return nil
 	}
 	return limits[agent]

@@ -128,11 +128,11 @@ func (p *Plan) find() (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range found.Sources {
-		for _, e := range s.Entries {
-			e.limits = limitsOf(p.agent.Name(), e)
+	for s, e := range each(found.Sources) {
+		e.limits = limitsOf(p.agent.Name(), e)
+		if s.isShipped(e.Scope, p.env) {
+			e.share(s.Path, e.form.of(s.doc.At(e.Path)).env())
 		}
-		s.markShipped(p.env)
 	}
 	p.shareShipped(found.Sources)
 	if err := found.doubt(); err != nil {

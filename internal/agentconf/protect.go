@@ -462,16 +462,20 @@ func (e *Entry) starts() string {
 	return e.Command
 }
 
-// lookWith is an agent's Find, with every entry of ours seen through.
+// lookWith is an agent's Find, with every entry of ours seen through, and those
+// marked that are the tools of extensions.
 func lookWith(agent Agent, env Env) (*Found, error) {
 	found, err := agent.Find(env)
 	if err != nil {
 		return nil, err
 	}
 	for s, e := range each(found.Sources) {
-		e.seeThrough(e.form.of(s.doc.At(e.Path)))
+		n := e.form.of(s.doc.At(e.Path))
+		e.seeThrough(n)
+		if e.Ungoverned == "" && e.offered(n, env) {
+			e.Ungoverned, e.offers = offersTools, true
+		}
 	}
-	markOffered(found, env)
 	return found, nil
 }
 

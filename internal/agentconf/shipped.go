@@ -59,18 +59,9 @@ func (p *Plan) cwdOf(s *Source, e *Entry) string {
 	return absolute(said, project)
 }
 
-// markShipped notes for each entry of a source whether it comes with a project,
-// and which variables are set for it: both travel in the shim's own arguments.
-func (s *Source) markShipped(env Env) {
-	for _, e := range s.Entries {
-		if s.isShipped(e.Scope, env) {
-			e.share(s.Path, e.form.of(s.doc.At(e.Path)).env())
-		}
-	}
-}
-
 // share notes that a project's file says something of a server, and sets these
-// variables for it, over those that were set.
+// variables for it, over those that were set: both travel in the shim's own
+// arguments.
 func (e *Entry) share(from string, env edit.Node) {
 	if e.From = cmp.Or(e.From, from); e.sets == nil {
 		e.sets = map[string]string{}
@@ -172,15 +163,6 @@ func (l Line) of(e *Entry) Line {
 
 // offersTools is why such an entry is not rewritten.
 const offersTools = "the tools of an extension: calls of them are judged all the same"
-
-// markOffered marks the entries that are the tools of extensions.
-func markOffered(found *Found, env Env) {
-	for s, e := range each(found.Sources) {
-		if e.Ungoverned == "" && e.offered(e.form.of(s.doc.At(e.Path)), env) {
-			e.Ungoverned, e.offers = offersTools, true
-		}
-	}
-}
 
 // offered reports whether an entry starts our own shim for an extension, and
 // nothing else: another program of the name, or another daemon's socket, could be
