@@ -81,11 +81,7 @@ is stored, byte for byte.`,
 		Example: `  $ tgctl audit list --since 2h --server github
   $ tgctl audit list --since 7d --limit 0 --json | jq -r .tool | sort | uniq -c`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := f.query(a.now())
-			if err != nil {
-				return err
-			}
-			return a.printAudit(cmd.Context(), q)
+			return a.printAudit(cmd.Context(), f, false)
 		},
 	}
 	jsonFlag(cmd, &a.asJSON, record.Record{})
@@ -104,12 +100,7 @@ func (a *app) auditTailCmd() *cobra.Command {
 		Example: `  $ tgctl audit tail
   $ tgctl audit tail --verdict deny --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := f.query(a.now())
-			if err != nil {
-				return err
-			}
-			q.Follow = true
-			err = a.printAudit(cmd.Context(), q)
+			err := a.printAudit(cmd.Context(), f, true)
 			if cmd.Context().Err() != nil {
 				return nil // interrupted: that is how it ends
 			}
@@ -122,8 +113,13 @@ func (a *app) auditTailCmd() *cobra.Command {
 	return cmd
 }
 
-// printAudit prints what q selects as it comes.
-func (a *app) printAudit(ctx context.Context, q *pb.AuditQuery) error {
+// printAudit prints what f selects as it comes.
+func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error {
+	q, err := f.query(a.now())
+	if err != nil {
+		return err
+	}
+	q.Follow = follow
 	c, err := a.dial(ctx)
 	if err != nil {
 		return err

@@ -35,13 +35,17 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, st, none := a.service(cmd.Context())
 			s, err := a.statusUnlessAsleep(cmd.Context(), st)
-			if a.asJSON {
-				if perr := a.printJSON(daemonToJSON(s, st, none)); perr != nil || !errors.Is(err, client.ErrNotRunning) {
-					return errors.Join(perr, err)
-				}
-				return &exitError{code: exitNotRunning}
+			if !a.asJSON {
+				return errors.Join(a.printSheet(a.daemonSheet(s, st, none)), err)
 			}
-			return errors.Join(a.printSheet(a.daemonSheet(s, st, none)), err)
+			j := daemonJSON{Running: s != nil, Version: s.GetBuild(), Tgctl: release, PID: s.GetPid(), State: st}
+			if none != nil {
+				j.Why = none.Error()
+			}
+			if errors.Is(err, client.ErrNotRunning) {
+				err = &exitError{code: exitNotRunning}
+			}
+			return errors.Join(a.printJSON(j), err)
 		},
 	}, daemonJSON{})
 }
@@ -53,14 +57,6 @@ func (a *app) statusUnlessAsleep(ctx context.Context, st service.State) (*pb.Sta
 		return nil, client.ErrNotRunning
 	}
 	return a.status(ctx)
-}
-
-func daemonToJSON(s *pb.StatusResponse, st service.State, none error) daemonJSON {
-	j := daemonJSON{Running: s != nil, Version: s.GetBuild(), Tgctl: release, PID: s.GetPid(), State: st}
-	if none != nil {
-		j.Why = none.Error()
-	}
-	return j
 }
 
 func (a *app) daemonSheet(s *pb.StatusResponse, st service.State, none error) *sheet {

@@ -38,17 +38,12 @@ func diagnosticsOf(err error) []*pb.Diagnostic {
 // sources keeps the lines of files that diagnostics point into.
 type sources map[string][]string
 
-// line returns line n of a file, from 1, and whether there is one.
-func (s sources) line(path string, n uint32) (string, bool) {
-	lines, ok := s[path]
-	if !ok {
-		lines = readLines(path)
-		s[path] = lines
+// of returns the lines of a file, none where it can't be read.
+func (s sources) of(path string) []string {
+	if _, ok := s[path]; !ok {
+		s[path] = readLines(path)
 	}
-	if n == 0 || int(n) > len(lines) {
-		return "", false
-	}
-	return lines[n-1], true
+	return s[path]
 }
 
 func readLines(path string) []string {
@@ -90,8 +85,8 @@ func diagnosticText(d *pb.Diagnostic, files sources, columns int) string {
 		fmt.Fprintf(&b, " [%s]", display.Name(d.GetId()))
 	}
 	b.WriteByte('\n') // one line as wide as it is, as other programs read it
-	if line, ok := files.line(d.GetFile(), d.GetLine()); ok {
-		b.WriteString(excerpt(line, int(d.GetLine()), int(d.GetColumn()), columns))
+	if n, lines := int(d.GetLine()), files.of(d.GetFile()); 0 < n && n <= len(lines) {
+		b.WriteString(excerpt(lines[n-1], n, int(d.GetColumn()), columns))
 	}
 	if d.GetHint() != "" {
 		for _, part := range hanging("  hint: "+display.Text(d.GetHint()), columns, 4) {

@@ -65,29 +65,13 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 
 // seesWord says in a word what an extension's hooks see.
 func seesWord(m *pb.ExtensionManifest) display.Safe {
-	switch before, after := m.GetBefore() != nil, m.GetAfter() != nil; {
-	case before && after:
-		return "calls, results"
-	case before:
-		return "calls"
-	case after:
-		return "results"
-	}
-	return "-"
+	return cmp.Or(join(present(either(m.GetBefore() != nil, "calls", ""), either(m.GetAfter() != nil, "results", "")), ", "), "-")
 }
 
 // offersWord says what an extension offers.
 func offersWord(e *pb.Extension) display.Safe {
-	var all []display.Safe
-	count := func(n int, one, many display.Safe) {
-		if n > 0 {
-			all = append(all, plural(n, one, many))
-		}
-	}
-	count(len(e.GetTools()), "tool", "tools")
-	count(len(e.GetProviders()), "provider", "providers")
-	count(len(e.GetCapabilities()), "capability", "capabilities")
-	return cmp.Or(join(all, ", "), "-")
+	return cmp.Or(join(present(some(len(e.GetTools()), "tool", "tools", ""), some(len(e.GetProviders()), "provider", "providers", ""),
+		some(len(e.GetCapabilities()), "capability", "capabilities", "")), ", "), "-")
 }
 
 // mendExtension says what a person can do about an extension that has failed.

@@ -43,15 +43,11 @@ func (d *extDiff) add(wider bool, what display.Safe) {
 
 // lists tells what came and what went.
 func (d *extDiff) lists(more, less display.Safe, was, is []string, word func(string) display.Safe) {
-	for _, one := range is {
-		if !slices.Contains(was, one) {
-			d.add(true, more+word(one))
-		}
+	for _, one := range those(is, func(one string) bool { return !slices.Contains(was, one) }) {
+		d.add(true, more+word(one))
 	}
-	for _, one := range was {
-		if !slices.Contains(is, one) {
-			d.add(false, less+word(one))
-		}
+	for _, one := range those(was, func(one string) bool { return !slices.Contains(is, one) }) {
+		d.add(false, less+word(one))
 	}
 }
 

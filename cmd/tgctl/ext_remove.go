@@ -92,8 +92,7 @@ func (a *app) removeExtension(ctx context.Context, c *client.Client, e *pb.Exten
 	if _, err := fmt.Fprintf(a.out, "removed %s%s\n", display.Name(m.GetName()), spaced(display.Name(m.GetVersion()))); err != nil {
 		return err
 	}
-	stays := present(either(kept.GetRecords() > 0, plural(kept.GetRecords(), "record", "records")+" of its memory", ""),
-		either(kept.GetValues() > 0, plural(kept.GetValues(), "value", "values")+" of its configuration", ""))
+	stays := present(some(kept.GetRecords(), "record", "records", " of its memory"), some(kept.GetValues(), "value", "values", " of its configuration"))
 	if len(stays) > 0 {
 		a.say("Kept for another version to find: %s.", join(stays, ", "))
 	}

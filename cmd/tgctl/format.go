@@ -72,6 +72,11 @@ func plural[N int | uint32 | uint64](n N, one, many display.Safe) display.Safe {
 	return display.Count(n) + " " + many
 }
 
+// some is what plural writes with rest behind it, and nothing for none.
+func some[N int | uint32 | uint64](n N, one, many, rest display.Safe) display.Safe {
+	return either(n > 0, plural(n, one, many)+rest, "")
+}
+
 // either is yes where a condition holds, else no.
 func either(holds bool, yes, no display.Safe) display.Safe {
 	if holds {

@@ -14,8 +14,7 @@ const maxTold = 5
 // addChecked says how far the policies of a set have been checked, where that is
 // not to the end, and which tools they don't fit.
 func addChecked(s *sheet, set *pb.PolicySet) {
-	missing := set.GetPolicies() - set.GetChecked()
-	s.add("unchecked", either(missing > 0, plural(missing, "policy", "policies")+" about tools that no server has listed yet", ""))
+	s.add("unchecked", some(set.GetPolicies()-set.GetChecked(), "policy", "policies", " about tools that no server has listed yet"))
 	for i, w := range set.GetWaiting() {
 		if i == maxTold {
 			s.add("", "and others; `tgctl policy show --json` lists them")

@@ -149,11 +149,9 @@ func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 		t.Note("ended before" + after(why))
 	}
 	t.Note(mendOf(p))
-	t.Note(either(p.GetPending() > 0, plural(p.GetPending(), "call is", "calls are")+" held for you; see: tgctl approvals", ""))
-	if n := p.GetUnanswered(); n > 0 {
-		since := p.GetUnansweredSince()
-		t.Note(plural(n, "request has", "requests have") + " no answer from the server" + either(since != nil, ", the oldest for "+a.ago(since), ""))
-	}
+	t.Note(some(p.GetPending(), "call is", "calls are", " held for you; see: tgctl approvals"))
+	since := p.GetUnansweredSince()
+	t.Note(some(p.GetUnanswered(), "request has", "requests have", " no answer from the server"+either(since != nil, ", the oldest for "+a.ago(since), "")))
 	if build := p.GetBuild(); build != "" && build != release {
 		t.Note("its tg-shim is " + display.Name(build) + ", and tgctl " + display.Name(release))
 	}

@@ -86,9 +86,6 @@ func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
 
 func (a *app) statusSheet(st *pb.StatusResponse) *sheet {
 	s := &sheet{}
-	some := func(n uint32, one, many, more display.Safe) display.Safe {
-		return either(n > 0, plural(n, one, many)+more, "")
-	}
 	a.addRunning(s, st, either(st.GetActivated(), ", sockets from the service manager", ""))
 	s.add("", some(st.GetOtherShims(), "server is", "servers are", " governed by a tg-shim of another version until the agent is started anew; see: tgctl ps"))
 	a.addSet(s, st.GetSet())

@@ -170,16 +170,9 @@ func strict(verdict string) int { return slices.Index([]string{"forward", "ask",
 // loosen first, and of these the most frequent.
 func (b *Backtest) Flips() []Counted[Flip] {
 	all := counted(b.flips)
-	slices.SortStableFunc(all, func(x, y Counted[Flip]) int {
-		if lx, ly := x.Kind.Loosens(), y.Kind.Loosens(); lx != ly {
-			if lx {
-				return -1
-			}
-			return 1
-		}
-		return 0
-	})
-	return all
+	tighter := func(f Counted[Flip]) bool { return !f.Kind.Loosens() }
+	looser := slices.DeleteFunc(slices.Clone(all), tighter)
+	return append(looser, slices.DeleteFunc(all, func(f Counted[Flip]) bool { return !tighter(f) })...)
 }
 
 // Unknowns returns the kinds of calls that can't be judged, the most frequent

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -12,42 +11,18 @@ import (
 	"strings"
 )
 
-// server is one server in service.
-type server struct {
-	name, log string
-	notes     map[string]string
+// tools are what the server has, with what each answers. They do nothing: what is shown is
+// whether the server was asked to.
+var tools = map[string]string{
+	"read_note": "release on Friday", "delete_note": "Deleted the note.", "send_mail": "Sent to ana@example.com.",
 }
 
-// tools are what a server can do.
-var tools = map[string]func(s *server, arguments map[string]string) (string, error){
-	"read_note": func(s *server, arguments map[string]string) (string, error) {
-		return s.note(arguments["name"])
-	},
-	"delete_note": func(s *server, arguments map[string]string) (string, error) {
-		_, err := s.note(arguments["name"])
-		delete(s.notes, arguments["name"])
-		return "Deleted " + arguments["name"] + ".", err
-	},
-	"send_mail": func(_ *server, arguments map[string]string) (string, error) {
-		return "Sent to " + arguments["to"] + ".", nil
-	},
-}
-
-func (s *server) note(name string) (string, error) {
-	text, ok := s.notes[name]
-	if !ok {
-		return "", fmt.Errorf("there is no note %q", name)
-	}
-	return text, nil
-}
-
-// Serve is an MCP server called name on in and out. It appends the name of each tool to
-// the file log before it executes it, see [Executed]. It returns at the end of in, or when
-// ctx ends; then in must be closed by the caller for its goroutine to end.
+// Serve is an MCP server called name on in and out. It appends the name of each tool that
+// is called to the file log before it answers, see [Executed]. It returns at the end of in,
+// or when ctx ends; then in must be closed by the caller for its goroutine to end.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, name, log string) error {
-	s := &server{name, log, map[string]string{"groceries": "milk, bread, apples", "plan": "release on Friday"}}
 	ended := make(chan error, 1)
-	go func() { ended <- s.serve(in, out) }()
+	go func() { ended <- serve(in, out, name, log) }()
 	select {
 	case err := <-ended:
 		return err
@@ -56,7 +31,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, name, log string) e
 	}
 }
 
-func (s *server) serve(in io.Reader, out io.Writer) error {
+func serve(in io.Reader, out io.Writer, name, log string) error {
 	requests, answers := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var params json.RawMessage
@@ -71,20 +46,20 @@ func (s *server) serve(in io.Reader, out io.Writer) error {
 			continue
 		}
 		answer := message{Version: "2.0", ID: request.ID}
-		answer.Result, answer.Error = s.answerTo(request.Method, params)
+		answer.Result, answer.Error = answerTo(request.Method, params, name, log)
 		if err := answers.Encode(answer); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *server) answerTo(method string, params json.RawMessage) (any, *rpcError) {
+func answerTo(method string, params json.RawMessage, name, log string) (any, *rpcError) {
 	switch method {
 	case "ping":
 		return struct{}{}, nil
 	case "initialize":
 		return map[string]any{
-			"protocolVersion": protocolVersion, "serverInfo": map[string]string{"name": s.name, "version": "1.0.0"},
+			"protocolVersion": protocolVersion, "serverInfo": map[string]string{"name": name, "version": "1.0.0"},
 			"capabilities": map[string]any{"tools": struct{}{}},
 		}, nil
 	case "tools/list":
@@ -94,28 +69,16 @@ func (s *server) answerTo(method string, params json.RawMessage) (any, *rpcError
 		}
 		return map[string]any{"tools": list}, nil
 	case "tools/call":
-		return s.call(params)
+		var c Call
+		if err := json.Unmarshal(params, &c); err != nil || tools[c.Tool] == "" {
+			return nil, &rpcError{-32602, "Unknown tool: " + c.Tool}
+		}
+		if err := appendLine(log, c.Tool); err != nil {
+			return nil, &rpcError{-32603, err.Error()}
+		}
+		return map[string]any{"content": []any{map[string]string{"type": "text", "text": tools[c.Tool]}}}, nil
 	}
 	return nil, &rpcError{-32601, "Method not found"}
-}
-
-func (s *server) call(params json.RawMessage) (any, *rpcError) {
-	var c struct {
-		Name      string
-		Arguments map[string]string
-	}
-	if err := json.Unmarshal(params, &c); err != nil || tools[c.Name] == nil {
-		return nil, &rpcError{-32602, "Unknown tool or arguments: " + c.Name}
-	}
-	err := appendLine(s.log, c.Name)
-	text := ""
-	if err == nil {
-		text, err = tools[c.Name](s, c.Arguments)
-	}
-	if err != nil {
-		text = err.Error()
-	}
-	return map[string]any{"content": []any{map[string]string{"type": "text", "text": text}}, "isError": err != nil}, nil
 }
 
 func appendLine(path, line string) error {
@@ -127,7 +90,7 @@ func appendLine(path, line string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Executed returns the tools that a server with that log has executed, in order.
+// Executed returns the tools of a server with that log that were called, in order.
 func Executed(log string) ([]string, error) {
 	text, err := os.ReadFile(log)
 	if errors.Is(err, os.ErrNotExist) {

@@ -37,14 +37,11 @@ func Text(s string) Safe { return all(s, prose) }
 
 // Lines is Text for text of several lines: newlines are kept.
 func Lines(s string) Safe {
-	var b strings.Builder
-	for i, line := range strings.Split(strings.TrimRight(s, "\n"), "\n") {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(string(Text(line)))
+	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = string(Text(line))
 	}
-	return Safe(b.String())
+	return Safe(strings.Join(lines, "\n"))
 }
 
 // Bytes is Text for bytes.

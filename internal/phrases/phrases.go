@@ -4,6 +4,7 @@ package phrases
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -81,16 +82,9 @@ func Find(text string, budget *int, found func(what Kind, quote string) (more bo
 
 // near reports whether text has what p needs beside a needle.
 func (p *phrase) near(text string) bool {
-	for _, any := range p.also {
-		has := false
-		for _, word := range any {
-			has = has || strings.Contains(text, word)
-		}
-		if !has {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.also, func(any []string) bool {
+		return !slices.ContainsFunc(any, func(word string) bool { return strings.Contains(text, word) })
+	})
 }
 
 func isWord(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
