@@ -229,7 +229,7 @@ func TestConnTimeout(t *testing.T) {
 		cancel string // what is written after the request
 	}{
 		{"MCP", Options{}, "tools/call", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`},
-		{"others", Options{Dialect: JSONRPC{CancelMethod: "$/cancelRequest", CancelParam: "id"}}, "m", `{"jsonrpc":"2.0","method":"$/cancelRequest","params":{"id":1}}`},
+		{"others", Options{Dialect: JSONRPC{CancelMethod: "$/cancel_request"}}, "m", `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}`},
 		{"a handshake", Options{}, "initialize", ""},
 		{"typed", Options{Dialect: TypedJSON{Cancels: true}}, "execute", `{"type":"cancel","id":"req-1"}`},
 		{"typed, silent", Options{Dialect: TypedJSON{}}, "execute", ""},

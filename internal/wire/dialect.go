@@ -62,10 +62,9 @@ func (f *Fault) Error() string {
 // only line breaks between tokens are allowed, for framings that allow them.
 // The zero value cancels as MCP does.
 type JSONRPC struct {
-	// CancelMethod is the notification that takes a request back, and
-	// CancelParam its member that names it; "notifications/cancelled" and
-	// "requestId" when empty.
-	CancelMethod, CancelParam string
+	// CancelMethod is the notification that takes a request back, whose member
+	// requestId names it; "notifications/cancelled" when empty.
+	CancelMethod string
 }
 
 // Decode implements [Dialect].
@@ -94,10 +93,9 @@ func (d JSONRPC) Decode(frame []byte, m *Message) error {
 }
 
 func (d JSONRPC) cancelMethod() string { return cmp.Or(d.CancelMethod, "notifications/cancelled") }
-func (d JSONRPC) cancelParam() string  { return cmp.Or(d.CancelParam, "requestId") }
 
 func (d JSONRPC) cancels(frame []byte, e *Envelope, m *Message) error {
-	id, err := Member(frame, e.Params, d.cancelParam())
+	id, err := Member(frame, e.Params, "requestId")
 	if err != nil || !id.Present() {
 		return err
 	}
@@ -146,11 +144,7 @@ func (d JSONRPC) Cancel(id, method string) (Message, bool) {
 	if method == "initialize" {
 		return Message{}, false
 	}
-	params, err := jsontext.AppendQuote([]byte{'{'}, d.cancelParam())
-	if err != nil {
-		return Message{}, false
-	}
-	params = append(appendID(append(params, ':'), id), '}')
+	params := append(appendID([]byte(`{"requestId":`), id), '}')
 	return Message{Kind: Notification, Method: d.cancelMethod(), Body: params, Cancels: id}, true
 }
 
