@@ -153,12 +153,7 @@ func (a *assignment) value() span {
 	return span{start, end}
 }
 
-var isValueEnd = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c <= ' ' || bytes.IndexByte([]byte("\"'`;,&<>)}]|"), byte(c)) >= 0
-	}
-	return table
-}()
+var isValueEnd = blanksAnd("\"'`;,&<>)}]|")
 
 // holds says whether the value is a secret. Text that isn't quoted is judged
 // more strictly, since it may be prose or the name of another variable.

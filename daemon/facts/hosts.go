@@ -104,12 +104,7 @@ func tidied(text []byte) (read uri.Reading, ok bool) {
 	return uri.Tidy(string(text)), true
 }
 
-var endsAuthority = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c <= ' ' || bytes.IndexByte([]byte("/?#\"'`<>(){}|,;\\"), byte(c)) >= 0
-	}
-	return table
-}()
+var endsAuthority = blanksAnd("/?#\"'`<>(){}|,;\\")
 
 // restOfURL returns where an URL ends of which at is a part.
 func (s *sight) restOfURL(at int) int {

@@ -110,25 +110,16 @@ func isSecretFile(base, path string) bool {
 	}
 	switch ext {
 	case ".pem":
-		if name == "" {
-			return false
-		}
-		for _, p := range publicKeys {
-			if strings.Contains(base, p) {
-				return false
-			}
-		}
-		return true
+		return name != "" && !hasOneOf(base, publicKeys)
 	case ".key":
 		folders := strings.Split(path, "/")
 		return keyNames[name] || len(folders) > 1 && keyFolders[folders[len(folders)-2]]
 	case ".env":
 		return name == "" || envNames[name] || strings.Count(path, "/") > 1
 	}
-	for _, k := range []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"} {
-		if base == k || base == k+"_sk" {
-			return true
-		}
+	switch strings.TrimSuffix(base, "_sk") {
+	case "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519":
+		return true
 	}
 	if rest, ok := strings.CutPrefix(base, ".env."); ok {
 		return !publicEnv[rest]
@@ -143,12 +134,15 @@ func isSecretFile(base, path string) bool {
 }
 
 // isPathEnd tells where a path in a line of words ends.
-var isPathEnd = func() (table [256]bool) {
+var isPathEnd = blanksAnd("\"'`;|&<>()=,{}[]")
+
+// blanksAnd returns a table of blanks, control characters and marks.
+func blanksAnd(marks string) (table [256]bool) {
 	for c := range table {
-		table[c] = c <= ' ' || bytes.IndexByte([]byte("\"'`;|&<>()=,{}[]"), byte(c)) >= 0
+		table[c] = c <= ' ' || strings.IndexByte(marks, byte(c)) >= 0
 	}
 	return table
-}()
+}
 
 // placeSearch judges the words of a text that hold a keyword, each once.
 type placeSearch struct {
