@@ -196,7 +196,7 @@ func (f *Finder) looked(l *look) {
 	if clear(l.led); l.follow > mostRoots {
 		l.led = nil
 	}
-	l.walk, l.around = walk{}, beside{}
+	l.walk.raw, l.around = nil, beside{}
 	*l = look{kept: l.kept}
 	l.roots, l.parts = l.roots[:0], l.parts[:0]
 	l.pieces.reset()

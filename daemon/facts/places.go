@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"path"
 	"strings"
 )
 
@@ -27,10 +28,11 @@ func placeOf(text []byte) (what string, is bool) {
 	if i := strings.LastIndexByte(p, ':'); i > 1 { // host:path of scp
 		p = p[i+1:]
 	}
-	parts := resolved(p)
-	if len(parts) == 0 {
+	p = path.Clean("/" + p)
+	if p == "/" {
 		return "", false
 	}
+	parts := strings.Split(p[1:], "/")
 	base := withoutSpares(parts[len(parts)-1])
 	parts[len(parts)-1] = base
 	joined := "/" + strings.Join(parts, "/")
@@ -74,23 +76,6 @@ func withoutSpares(name string) string {
 		name = plain
 	}
 	return name
-}
-
-// resolved splits a path, taking . and .. and empty parts out.
-func resolved(path string) []string {
-	var parts []string
-	for part := range strings.SplitSeq(path, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if len(parts) > 0 {
-				parts = parts[:len(parts)-1]
-			}
-		default:
-			parts = append(parts, part)
-		}
-	}
-	return parts
 }
 
 func isSecretFile(base, path string) bool {
@@ -144,6 +129,16 @@ func blanksAnd(marks string) (table [256]bool) {
 	return table
 }
 
+// endBefore returns where what begins at start ends: before the first byte that the
+// table has, and after most bytes.
+func endBefore(table *[256]bool, text []byte, start, most int) int {
+	end := start
+	for end < len(text) && end-start < most && !table[text[end]] {
+		end++
+	}
+	return end
+}
+
 // placeSearch judges the words of a text that hold a keyword, each once.
 type placeSearch struct {
 	text  []byte
@@ -157,12 +152,9 @@ func (p *placeSearch) at(start int) {
 	if p.what != "" || start < p.done {
 		return
 	}
-	from, to := start, start
+	from, to := start, endBefore(&isPathEnd, p.text, start, len(p.text))
 	for from > p.done && !isPathEnd[p.text[from-1]] {
 		from--
-	}
-	for to < len(p.text) && !isPathEnd[p.text[to]] {
-		to++
 	}
 	p.done = to
 	p.work += to - from
