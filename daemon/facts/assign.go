@@ -132,19 +132,14 @@ func (a *assignment) value() span {
 		}
 		return span{start, start}
 	}
-	end := start
-	for end < len(a.text) && end-start < longestValue && !isValueEnd[a.text[end]] {
-		end++
-	}
+	end := endBefore(&isValueEnd, a.text, start, longestValue)
 	// A header's value is two words; the scheme says how to judge the other.
 	if end < len(a.text) && a.text[end] == ' ' && isOneOf(schemes, a.text[start:end]) {
 		_, a.basic = cutFold(a.text[start:end], "basic")
 		for start = end + 1; start < len(a.text) && a.text[start] == ' '; {
 			start++
 		}
-		for end = start; end < len(a.text) && end-start < longestValue && !isValueEnd[a.text[end]]; {
-			end++
-		}
+		end = endBefore(&isValueEnd, a.text, start, longestValue)
 	}
 	a.far = end
 	for end > start && (a.text[end-1] == '.' || a.text[end-1] == '\\') {
@@ -153,12 +148,7 @@ func (a *assignment) value() span {
 	return span{start, end}
 }
 
-var isValueEnd = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c <= ' ' || bytes.IndexByte([]byte("\"'`;,&<>)}]|"), byte(c)) >= 0
-	}
-	return table
-}()
+var isValueEnd = blanksAnd("\"'`;,&<>)}]|")
 
 // holds says whether the value is a secret. Text that isn't quoted is judged
 // more strictly, since it may be prose or the name of another variable.
@@ -195,12 +185,7 @@ func isCode(v []byte) bool {
 var variables = set("password", "passwd", "pwd", "passphrase", "secret", "token", "credential", "credentials", "key", "pass")
 
 func isUpper(name []byte) bool {
-	for _, c := range name {
-		if c >= 'a' && c <= 'z' {
-			return false
-		}
-	}
-	return true
+	return !bytes.ContainsAny(name, "abcdefghijklmnopqrstuvwxyz")
 }
 
 // wholeLine reports whether the line holds nothing but the name and the value.

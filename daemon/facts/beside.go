@@ -13,12 +13,11 @@ import (
 // members that nobody knows. Their paths begin at params.
 type beside struct {
 	*look
-	recallOnly bool
-	kind       mcp.Subject
+	kind mcp.Subject
 }
 
-// walkBeside looks at what stands beside the arguments; recallOnly for who was sent to.
-func (l *look) walkBeside(recallOnly bool) {
+// walkBeside looks at what stands beside the arguments.
+func (l *look) walkBeside() {
 	c := l.call
 	raw := c.Envelope.Params.Of(c.Line)
 	kind := mcp.SubjectKind(c.Method)
@@ -30,9 +29,8 @@ func (l *look) walkBeside(recallOnly bool) {
 		raw = l.params
 	}
 	l.walk.raw = raw
-	l.around = beside{l, recallOnly, kind}
-	err := l.walk.run(&l.around)
-	if err != nil && !recallOnly {
+	l.around = beside{l, kind}
+	if err := l.walk.run(&l.around); err != nil {
 		l.add(Secret, "the params could not be read to their end", "")
 	}
 }
@@ -115,11 +113,7 @@ func (b *beside) member(w *walk, name span) {
 	switch {
 	case len(w.frames) == 2 && inMeta(w) && isProtocolName(text):
 	case len(w.frames) > 2 && ofProtocol(w):
-		if !b.recallOnly {
-			b.text(text, manner{secrets: true}, b.path)
-		}
-	case b.recallOnly:
-		b.recall.member(w, text)
+		b.text(text, manner{secrets: true}, b.path)
 	default:
 		b.look.member(w, name)
 	}
@@ -129,22 +123,14 @@ func (b *beside) value(w *walk, kind jsontext.Kind, v span) {
 	switch {
 	case b.isSubject(w):
 	case ofProtocol(w):
-		if kind == '"' && !b.recallOnly {
+		if kind == '"' {
 			b.text(unquoted(w.raw[v.start:v.end]), manner{secrets: true, places: true}, b.path)
 		}
-	case b.recallOnly:
-		argumentsOnly{b.look}.value(w, kind, v)
 	case kind == '"' && b.isURI(w):
 		text := unquoted(w.raw[v.start:v.end])
 		b.uri(string(text), b.path)
 		b.recall.argument(w, w.name(), text, false)
 	default:
 		b.look.value(w, kind, v)
-	}
-}
-
-func (b *beside) pair(w *walk, name, value span) {
-	if !b.recallOnly {
-		b.look.pair(w, name, value)
 	}
 }

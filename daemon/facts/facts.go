@@ -116,7 +116,7 @@ func (f *Finder) Of(ctx context.Context, c *gate.Call) []gate.Fact {
 		l.recall.argument(&l.walk, nil, []byte(c.Subject), false)
 	}
 	l.json(c.Arguments())
-	l.walkBeside(false)
+	l.walkBeside()
 	l.inParts()
 	l.joined()
 	l.recall.conclude()
@@ -146,9 +146,11 @@ type look struct {
 	files   map[inode]string // of ours, once one of them could have another name
 	own     []string         // paths of ours, once they were needed
 	facts   []gate.Fact
-	recall  *recall     // nil for what no agent says
-	named   *gate.Paths // where to put the paths that are named; nil: nobody wants to know
-	work    int         // bytes looked at for secrets and places, for the tests of what hostile text costs
+	recall  *recall // nil for what no agent says
+	// recallOnly: who was sent to is asked, and nothing else.
+	recallOnly bool
+	named      *gate.Paths // where to put the paths that are named; nil: nobody wants to know
+	work       int         // bytes looked at for secrets and places, for the tests of what hostile text costs
 
 	kept
 }
@@ -194,7 +196,7 @@ func (f *Finder) looked(l *look) {
 	if clear(l.led); l.follow > mostRoots {
 		l.led = nil
 	}
-	l.walk, l.around = walk{}, beside{}
+	l.walk.raw, l.around = nil, beside{}
 	*l = look{kept: l.kept}
 	l.roots, l.parts = l.roots[:0], l.parts[:0]
 	l.pieces.reset()
@@ -260,16 +262,16 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 	if l.over() {
 		return
 	}
-	raw := w.raw[v.start:v.end]
-	switch kind {
-	case '0':
-		l.judged(w, w.name(), raw)
-		l.recall.argument(w, w.name(), raw, false)
-	case '"':
-		text := unquoted(raw)
-		name := w.name()
+	name, text := w.name(), w.said(v)
+	prose := kind == '"' && isOneOf(proseNames, name)
+	switch {
+	case kind != '0' && kind != '"':
+		return
+	case l.recallOnly:
+	case kind == '0':
+		l.judged(w, name, text)
+	default:
 		is := l.judged(w, name, text)
-		prose := isOneOf(proseNames, name)
 		l.text(text, manner{secrets: !is, places: true, prose: prose}, l.path)
 		l.ours(text, prose, l.path)
 		if !l.pieces.add(text, v) {
@@ -280,10 +282,13 @@ func (l *look) value(w *walk, kind jsontext.Kind, v span) {
 			l.text([]byte(read.Text), manner{places: true, prose: prose}, l.path)
 			l.ours([]byte(read.Text), prose, l.path)
 		}
-		l.recall.argument(w, name, text, prose)
 	}
+	l.recall.argument(w, name, text, prose)
 }
 
 func (l *look) pair(w *walk, name, value span) {
+	if l.recallOnly {
+		return
+	}
 	l.judged(w, w.said(name), w.said(value))
 }

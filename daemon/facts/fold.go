@@ -61,11 +61,7 @@ func unescaped(text []byte) ([]byte, bool) {
 	}
 	read := string(text)
 	for range 3 { // &amp;amp;#103;
-		next := html.UnescapeString(read)
-		if next == read {
-			break
-		}
-		read = next
+		read = html.UnescapeString(read)
 	}
 	out := new(cleaner).clean([]byte(read))
 	return out, !bytes.Equal(out, text)
@@ -103,20 +99,14 @@ func folded(text []byte) (out, hidden []byte, same bool) {
 	}
 	out = make([]byte, 0, len(text))
 	for i := 0; i < len(text); {
-		c := text[i]
-		if c == 0x1b {
-			i += 1 + escapeLength(text[i+1:])
-			continue
-		}
-		if c < utf8.RuneSelf {
-			if c >= ' ' && c != 0x7f || c == '\t' || c == '\n' || c == '\r' {
-				out = append(out, c)
-			}
-			i++
-			continue
-		}
 		r, n := utf8.DecodeRune(text[i:])
 		switch {
+		case r == 0x1b:
+			n += escapeLength(text[i+1:])
+		case r < utf8.RuneSelf:
+			if unprintable(text[i:i+1]) == 0 {
+				out = append(out, text[i])
+			}
 		case r > 0xE0020 && r < 0xE007F:
 			hidden = append(hidden, byte(r-0xE0000))
 		case unicode.Is(unicode.Cf, r), unicode.Is(unicode.Variation_Selector, r), r >= 0x80 && r < 0xA0:

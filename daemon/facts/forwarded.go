@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 )
 
@@ -26,12 +24,9 @@ func (f *Finder) Forwarded(c *gate.Call) {
 	if !r.mayStillSend() {
 		return
 	}
-	if raw := c.Arguments(); len(raw) > 0 {
-		l.walk.raw = raw
-		// What can't be read to its end was not forwarded.
-		_ = l.walk.run(argumentsOnly{l})
-	}
-	l.walkBeside(true)
+	l.recallOnly = true
+	l.json(c.Arguments())
+	l.walkBeside()
 	if r.sends {
 		for _, to := range r.destinations() {
 			r.memory.note(&r.memory.sent, to.key)
@@ -56,21 +51,4 @@ func (r *recall) mayStillSend() bool {
 		}
 	}
 	return false
-}
-
-// argumentsOnly walks arguments for recall alone.
-type argumentsOnly struct{ *look }
-
-func (argumentsOnly) pair(*walk, span, span) {}
-func (a argumentsOnly) member(w *walk, name span) {
-	a.recall.member(w, unquoted(w.raw[name.start:name.end]))
-}
-func (a argumentsOnly) value(w *walk, kind jsontext.Kind, v span) {
-	raw := w.raw[v.start:v.end]
-	switch kind {
-	case '0':
-		a.recall.argument(w, w.name(), raw, false)
-	case '"':
-		a.recall.argument(w, w.name(), unquoted(raw), isOneOf(proseNames, w.name()))
-	}
 }

@@ -49,10 +49,7 @@ var webSchemes = set("http", "https", "ws", "wss", "ftp")
 
 // authority reads the part of an URL that says which host, from at on.
 func (s *sight) authority(at int) {
-	end := at
-	for end < len(s.text) && end-at < 2*longestHost && !endsAuthority[s.text[end]] {
-		end++
-	}
+	end := endBefore(&endsAuthority, s.text, at, 2*longestHost)
 	s.work += end - at
 	s.inner = end
 	if end >= s.until { // an URL within another ends with it
@@ -104,25 +101,16 @@ func tidied(text []byte) (read uri.Reading, ok bool) {
 	return uri.Tidy(string(text)), true
 }
 
-var endsAuthority = func() (table [256]bool) {
-	for c := range table {
-		table[c] = c <= ' ' || bytes.IndexByte([]byte("/?#\"'`<>(){}|,;\\"), byte(c)) >= 0
-	}
-	return table
-}()
+var endsAuthority = blanksAnd("/?#\"'`<>(){}|,;\\")
 
 // restOfURL returns where an URL ends of which at is a part.
 func (s *sight) restOfURL(at int) int {
-	end := at
-	for end < len(s.text) && end-at < longestURL {
-		if c := s.text[end]; c <= ' ' || c == '"' || c == '<' || c == '>' || c == '`' {
-			break
-		}
-		end++
-	}
+	end := endBefore(&endsURL, s.text, at, longestURL)
 	s.work += end - at
 	return end
 }
+
+var endsURL = blanksAnd("\"<>`")
 
 // mailboxes reports the mail addresses in a word.
 func (s *sight) mailboxes(w span) {
@@ -216,30 +204,21 @@ func isHost(name []byte) bool {
 	if len(name) < 4 || len(name) > longestHost {
 		return false
 	}
-	labels, size, numbers := 1, 0, true
-	last := 0
-	for i, c := range name {
-		if c == '.' {
-			if size == 0 {
-				return false
-			}
-			labels++
-			size, last = 0, i+1
-			continue
-		}
-		if madeOf[c]&(ofLower|ofUpper|ofDigit|ofDash|ofUnder) == 0 {
+	numbers := true
+	for _, c := range name {
+		if madeOf[c]&(ofLower|ofUpper|ofDigit|ofDash|ofUnder|ofDot) == 0 {
 			return false
 		}
-		numbers = numbers && isDigit(c)
-		size++
+		numbers = numbers && (isDigit(c) || c == '.')
 	}
-	if labels < 2 || size == 0 {
+	dots := bytes.Count(name, []byte("."))
+	switch {
+	case dots == 0 || name[0] == '.' || name[len(name)-1] == '.' || bytes.Contains(name, []byte("..")):
 		return false
+	case numbers:
+		return dots == 3 && len(name) <= 15
 	}
-	if numbers {
-		return labels == 4 && len(name) <= 15
-	}
-	return isEnding(name[last:])
+	return isEnding(afterLast(name, '.'))
 }
 
 // isNumericHost reports whether name is an address of four numbers, not all of

@@ -84,6 +84,9 @@ func (o *own) paths(ctx context.Context, anew bool) []string {
 // ours looks for something of ours in a text, and for paths that lead out of the
 // project. prose is not followed through links, only read.
 func (l *look) ours(text []byte, prose bool, at where) {
+	if l.recallOnly {
+		return
+	}
 	if l.own == nil {
 		l.own = l.finder.own.paths(l.ctx, l.call.Waited)
 	}

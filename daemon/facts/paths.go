@@ -30,7 +30,7 @@ func (f *Finder) Paths(ctx context.Context, c *gate.Call) gate.Paths {
 		p.Reads = true
 	}
 	l.json(c.Arguments())
-	l.walkBeside(false)
+	l.walkBeside()
 	for _, root := range l.roots[:min(len(l.roots), mostRoots)] { // a folder in one member, a name within it in another
 		for _, part := range l.parts {
 			if len(p.Named) < mostNamed {

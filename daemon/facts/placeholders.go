@@ -1,6 +1,9 @@
 package facts
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // isPlaceholder reports whether a value stands for one that is filled in
 // elsewhere, or is no value at all.
@@ -24,12 +27,7 @@ func isPlaceholder(v []byte) bool {
 	if same := bytes.Count(v, v[:1]); same == len(v) && !isDigit(v[0]) {
 		return true
 	}
-	for _, p := range placeholders {
-		if len(v) >= len(p) && containsFold(v, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(placeholders, func(p string) bool { return containsFold(v, p) })
 }
 
 // isVariable reports whether v is a name in one case, as after a $.

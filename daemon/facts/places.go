@@ -2,6 +2,7 @@ package facts
 
 import (
 	"bytes"
+	"path"
 	"strings"
 )
 
@@ -27,10 +28,11 @@ func placeOf(text []byte) (what string, is bool) {
 	if i := strings.LastIndexByte(p, ':'); i > 1 { // host:path of scp
 		p = p[i+1:]
 	}
-	parts := resolved(p)
-	if len(parts) == 0 {
+	p = path.Clean("/" + p)
+	if p == "/" {
 		return "", false
 	}
+	parts := strings.Split(p[1:], "/")
 	base := withoutSpares(parts[len(parts)-1])
 	parts[len(parts)-1] = base
 	joined := "/" + strings.Join(parts, "/")
@@ -76,23 +78,6 @@ func withoutSpares(name string) string {
 	return name
 }
 
-// resolved splits a path, taking . and .. and empty parts out.
-func resolved(path string) []string {
-	var parts []string
-	for part := range strings.SplitSeq(path, "/") {
-		switch part {
-		case "", ".":
-		case "..":
-			if len(parts) > 0 {
-				parts = parts[:len(parts)-1]
-			}
-		default:
-			parts = append(parts, part)
-		}
-	}
-	return parts
-}
-
 func isSecretFile(base, path string) bool {
 	if secretFiles[base] {
 		return true
@@ -110,25 +95,16 @@ func isSecretFile(base, path string) bool {
 	}
 	switch ext {
 	case ".pem":
-		if name == "" {
-			return false
-		}
-		for _, p := range publicKeys {
-			if strings.Contains(base, p) {
-				return false
-			}
-		}
-		return true
+		return name != "" && !hasOneOf(base, publicKeys)
 	case ".key":
 		folders := strings.Split(path, "/")
 		return keyNames[name] || len(folders) > 1 && keyFolders[folders[len(folders)-2]]
 	case ".env":
 		return name == "" || envNames[name] || strings.Count(path, "/") > 1
 	}
-	for _, k := range []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"} {
-		if base == k || base == k+"_sk" {
-			return true
-		}
+	switch strings.TrimSuffix(base, "_sk") {
+	case "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519":
+		return true
 	}
 	if rest, ok := strings.CutPrefix(base, ".env."); ok {
 		return !publicEnv[rest]
@@ -143,12 +119,25 @@ func isSecretFile(base, path string) bool {
 }
 
 // isPathEnd tells where a path in a line of words ends.
-var isPathEnd = func() (table [256]bool) {
+var isPathEnd = blanksAnd("\"'`;|&<>()=,{}[]")
+
+// blanksAnd returns a table of blanks, control characters and marks.
+func blanksAnd(marks string) (table [256]bool) {
 	for c := range table {
-		table[c] = c <= ' ' || bytes.IndexByte([]byte("\"'`;|&<>()=,{}[]"), byte(c)) >= 0
+		table[c] = c <= ' ' || strings.IndexByte(marks, byte(c)) >= 0
 	}
 	return table
-}()
+}
+
+// endBefore returns where what begins at start ends: before the first byte that the
+// table has, and after most bytes.
+func endBefore(table *[256]bool, text []byte, start, most int) int {
+	end := start
+	for end < len(text) && end-start < most && !table[text[end]] {
+		end++
+	}
+	return end
+}
 
 // placeSearch judges the words of a text that hold a keyword, each once.
 type placeSearch struct {
@@ -163,12 +152,9 @@ func (p *placeSearch) at(start int) {
 	if p.what != "" || start < p.done {
 		return
 	}
-	from, to := start, start
+	from, to := start, endBefore(&isPathEnd, p.text, start, len(p.text))
 	for from > p.done && !isPathEnd[p.text[from-1]] {
 		from--
-	}
-	for to < len(p.text) && !isPathEnd[p.text[to]] {
-		to++
 	}
 	p.done = to
 	p.work += to - from

@@ -74,7 +74,8 @@ const mostEdits = 64
 // release gives r back. But for the paths, which are those of the configuration,
 // nothing of what it was given is held on to.
 func (r *redactor) release() {
-	kept := redactor{given: r.given, paths: r.paths, secret: r.secret}
+	r.walk.raw = nil
+	kept := redactor{given: r.given, paths: r.paths, secret: r.secret, walk: r.walk}
 	if cap(r.edits) <= mostEdits && cap(r.found) <= mostEdits {
 		clear(r.edits)
 		kept.edits, kept.found = r.edits[:0], r.found[:0]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"regexp"
+	"slices"
 	"sort"
 	"sync"
 )
@@ -93,12 +94,7 @@ func (c *compiled) match(text []byte, from, to int) (f find, open, ok bool) {
 
 // begins reports whether text begins as a find of an anchored rule must.
 func (r *rule) begins(text []byte) bool {
-	for _, h := range r.heads {
-		if len(text) >= len(h) && string(text[:len(h)]) == h {
-			return true
-		}
-	}
-	return len(r.heads) == 0
+	return len(r.heads) == 0 || slices.ContainsFunc(r.heads, func(h string) bool { return len(text) >= len(h) && string(text[:len(h)]) == h })
 }
 
 // needs reports whether text holds the second literal of the rule.
@@ -140,12 +136,7 @@ func (c *compiled) believable(secret, match []byte) bool {
 }
 
 func anyMatch(exprs []*regexp.Regexp, text []byte) bool {
-	for _, e := range exprs {
-		if e.Match(text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(exprs, func(e *regexp.Regexp) bool { return e.Match(text) })
 }
 
 // entropy returns the Shannon entropy of b in bits a byte.

@@ -29,7 +29,7 @@ func (t *texts) begin(l *look) {
 
 // text looks at a text, up to the first secret and the first place.
 func (l *look) text(text []byte, m manner, at where) {
-	if len(text) < 4 || l.named != nil {
+	if len(text) < 4 || l.named != nil || l.recallOnly {
 		return
 	}
 	t := &l.texts

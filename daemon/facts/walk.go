@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -29,10 +28,13 @@ type visitor interface {
 	pair(w *walk, name, value span)
 }
 
-// walk goes once through a JSON text, knowing where it is.
+// walk goes through a JSON text, knowing where it is. It may go through one after
+// another, and uses again what it reads with.
 type walk struct {
-	raw    []byte
-	frames []frame
+	raw     []byte
+	frames  []frame
+	decoder jsontext.Decoder
+	text    bytes.Buffer // raw, for decoder
 }
 
 // frame is an object or an array that the walk is in.
@@ -46,46 +48,27 @@ type frame struct {
 
 var errShape = errors.New("not one JSON value")
 
-// reader is what a walk reads with; the next one uses it again.
-type reader struct {
-	decoder jsontext.Decoder
-	text    bytes.Buffer
-	frames  []frame
-}
+// anyhow: what two readers would read in two ways has been refused before.
+var anyhow = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-var (
-	readers = sync.Pool{New: func() any { return new(reader) }}
-	// What two readers would read in two ways has been refused before.
-	anyhow = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-)
-
-// deepest is how many frames a reader keeps for the next walk.
+// deepest is how many frames are kept for the next text.
 const deepest = 64
 
-// begin readies a reader for w.
-func (w *walk) begin() *reader {
-	r := readers.Get().(*reader)
-	r.text = *bytes.NewBuffer(w.raw)
-	r.decoder.Reset(&r.text, anyhow...)
-	w.frames = r.frames[:0]
-	return r
-}
-
-// end gives r back. Nothing of what was read is held on to.
-func (w *walk) end(r *reader) {
-	if cap(w.frames) <= deepest {
-		r.frames = w.frames
+// end holds on to nothing of what was read but raw.
+func (w *walk) end() {
+	if w.frames = w.frames[:0]; cap(w.frames) > deepest {
+		w.frames = nil
 	}
-	w.frames, r.text = nil, bytes.Buffer{}
-	r.decoder.Reset(&r.text)
-	readers.Put(r)
+	w.text = bytes.Buffer{}
+	w.decoder.Reset(&w.text)
 }
 
 // run walks raw. It ends early, with an error, where raw isn't JSON.
 func (w *walk) run(v visitor) error {
-	r := w.begin()
-	defer w.end(r)
-	d := &r.decoder
+	w.text = *bytes.NewBuffer(w.raw)
+	d := &w.decoder
+	d.Reset(&w.text, anyhow...)
+	defer w.end()
 	for done := false; ; done = len(w.frames) == 0 {
 		kind := d.PeekKind()
 		if done || kind == 0 {

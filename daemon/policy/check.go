@@ -23,13 +23,13 @@ import (
 func (l *loader) checkGenerated() {
 	listed := toolsByID{}
 	misfits := map[*policy]*policyFindings{}
+	for _, p := range l.policies {
+		misfits[p] = &policyFindings{policy: p}
+	}
 	for _, t := range l.currentTools() {
 		id := qualified(t.Server, t.Name)
 		listed[id] = t
 		for _, m := range l.checked(t).misfits {
-			if misfits[m.policy] == nil {
-				misfits[m.policy] = &policyFindings{policy: m.policy}
-			}
 			misfits[m.policy].add(m.finding, id)
 		}
 	}
@@ -39,15 +39,11 @@ func (l *loader) checkGenerated() {
 	}
 	near := newNeighbours(listed)
 	for _, p := range l.policies {
-		r := &policyFindings{policy: p}
+		r, ofTools := &policyFindings{policy: p}, misfits[p]
 		for _, c := range l.callTypes(p, listed) {
 			for _, f := range p.check(c) {
 				r.add(f, c.name)
 			}
-		}
-		ofTools := misfits[p]
-		if ofTools == nil {
-			ofTools = &policyFindings{policy: p}
 		}
 		p.checkHas(r, ofTools, listed)
 		p.checkFacts(r)
@@ -372,23 +368,19 @@ func (l *loader) checkTypes(p *policy, part string, found, known []cedar.EntityT
 }
 
 func typesInScope(scope ast.IsScopeNode) []cedar.EntityType {
+	var found []cedar.EntityType
 	switch s := scope.(type) {
-	case ast.ScopeTypeEq:
-		return []cedar.EntityType{s.Entity.Type}
-	case ast.ScopeTypeIn:
-		return []cedar.EntityType{s.Entity.Type}
 	case ast.ScopeTypeIs:
-		return []cedar.EntityType{s.Type}
+		found = append(found, s.Type)
 	case ast.ScopeTypeIsIn:
-		return []cedar.EntityType{s.Type, s.Entity.Type}
-	case ast.ScopeTypeInSet:
-		var found []cedar.EntityType
-		for _, e := range s.Entities {
+		found = append(found, s.Type)
+	}
+	for _, e := range scopeEntities(scope) {
+		if e != (cedar.EntityUID{}) {
 			found = append(found, e.Type)
 		}
-		return found
 	}
-	return nil
+	return found
 }
 
 func typesInNode(n ast.IsNode) []cedar.EntityType {

@@ -27,9 +27,9 @@ func (s *Set) Explain(ctx context.Context, c *gate.Call, facts []gate.Fact) gate
 		e.Cited = append(e.Cited, citedAt("source", fmt.Sprintf("%q", source.ID), source.Place, "hide", ""))
 	} else {
 		name := s.decidingName(ctx, sub, c, facts)
-		i := s.firstMatch(sub, name, facts)
+		i := s.firstMatch(ctx, sub, name, facts)
 		e.Near = s.nearMisses(sub, name, facts, i)
-		if cited, ok := s.citedRule(sub, i); ok {
+		if cited, ok := s.citedRule(sub, i, facts); ok {
 			e.Cited = append(e.Cited, cited)
 		}
 		for _, id := range e.Ruling.Policies {
@@ -56,23 +56,19 @@ func (s *Set) decidingName(ctx context.Context, sub *subject, c *gate.Call, fact
 	return at
 }
 
-// firstMatch returns the index of the rule that applies, or -1 if a default does.
-func (s *Set) firstMatch(sub *subject, name string, facts []gate.Fact) int {
-	return slices.IndexFunc(s.rules, func(r rule) bool { return r.matches(sub, name, facts) })
-}
-
 // citedRule cites the rule at i, or the default that applies if i is -1. It returns
 // false if neither is about such a call.
-func (s *Set) citedRule(sub *subject, i int) (gate.Cited, bool) {
+func (s *Set) citedRule(sub *subject, i int, facts []gate.Fact) (gate.Cited, bool) {
 	if i >= 0 {
 		return citedRule(&s.rules[i]), true
 	}
-	switch {
-	case sub.class == classAct:
+	switch s.defaultFor(sub, facts) {
+	case &s.defaults:
 		return s.citedDefault("defaults.action", &s.cfg.Governance.Defaults.Action), true
-	case sub.class == classAsk && !sub.unruled:
+	case &s.forAsks:
 		return s.citedDefault("defaults.asks", &s.cfg.Governance.Defaults.Asks), true
-	case sub.class == classUnknown:
+	}
+	if sub.class == classUnknown {
 		return citedAt("default", "unknown", s.cfg.Place(&s.cfg.Unknown), "", ""), true
 	}
 	return gate.Cited{}, false
@@ -192,7 +188,7 @@ func outcome(r gate.Ruling, err error) (gate.Move, string) {
 // stepWithoutFacts returns the outcome of the call without the facts that made the
 // rule apply, if there are any.
 func (s *Set) stepWithoutFacts(ctx context.Context, sub *subject, c *gate.Call, facts []gate.Fact) []gate.Step {
-	i := s.firstMatch(sub, s.decidingName(ctx, sub, c, facts), facts)
+	i := s.firstMatch(ctx, sub, s.decidingName(ctx, sub, c, facts), facts)
 	if i < 0 || len(s.rules[i].When) == 0 {
 		return nil
 	}
@@ -220,7 +216,7 @@ func (s *Set) withoutCause(ctx context.Context, sub *subject, c *gate.Call, fact
 		return fmt.Sprintf("the source %q (%s), so that it lets the agent know of it", source.ID, source.Place), s.withoutHiding()
 	}
 	name := s.decidingName(ctx, sub, c, facts)
-	i := s.firstMatch(sub, name, facts)
+	i := s.firstMatch(ctx, sub, name, facts)
 	switch {
 	case len(r.Policies) > 0 && r.Move == gate.Deny:
 		return "without " + s.listPolicies(r.Policies, "forbid"), s.withPolicies(func(p *policy) *policy {
@@ -261,10 +257,8 @@ func (s *Set) withPermit(sub *subject, name string, c *gate.Call) (string, *Set)
 	}
 	p := newPolicy(added[0])
 	p.id, p.order = "the new permit", len(s.policies)
-	next := s.withPolicies(func(p *policy) *policy { return p })
-	next.policies = append(next.policies, p)
-	next.byID[p.id] = p
-	next.index = newIndex(next.policies)
+	next := s.clone()
+	next.setPolicies(append(slices.Clip(s.policies), p))
 	return "with a policy that permits it, as: " + text, next
 }
 
@@ -323,15 +317,14 @@ func (s *Set) listPolicies(ids []string, effect string) string {
 // withPolicies returns the set with each policy replaced by what keep returns; nil
 // removes it.
 func (s *Set) withPolicies(keep func(*policy) *policy) *Set {
-	next := s.clone()
-	next.policies, next.byID = nil, map[string]*policy{}
+	var kept []*policy
 	for _, p := range s.policies {
-		if kept := keep(p); kept != nil {
-			next.policies = append(next.policies, kept)
-			next.byID[kept.id] = kept
+		if p = keep(p); p != nil {
+			kept = append(kept, p)
 		}
 	}
-	next.index = newIndex(next.policies)
+	next := s.clone()
+	next.setPolicies(kept)
 	return next
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cedar-policy/cedar-go"
 
@@ -14,7 +15,6 @@ import (
 // used concurrently.
 type Partly struct {
 	*Set
-	outside map[*policy]outsideReads
 	reduced map[gate.Lacks]*Set // without the policies that read what is lacking
 }
 
@@ -24,28 +24,13 @@ var _ gate.Partial = (*Partly)(nil)
 type outsideReads struct{ process, command bool }
 
 // Partly returns the set for calls of which not everything is known.
-func (s *Set) Partly() *Partly {
-	p := &Partly{Set: s, outside: map[*policy]outsideReads{}, reduced: map[gate.Lacks]*Set{}}
-	for _, one := range s.policies {
-		p.outside[one] = one.outsideReads()
-	}
-	return p
-}
+func (s *Set) Partly() *Partly { return &Partly{Set: s, reduced: map[gate.Lacks]*Set{}} }
 
 // NeedsCommand reports whether a source or a policy depends on the command of a
 // server.
 func (p *Partly) NeedsCommand() bool {
-	for i := range p.cfg.Sources {
-		if !p.cfg.Sources[i].Command.IsZero() {
-			return true
-		}
-	}
-	for _, sees := range p.outside {
-		if sees.command {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.cfg.Sources, func(s config.Source) bool { return !s.Command.IsZero() }) ||
+		slices.ContainsFunc(p.policies, func(one *policy) bool { return one.outside.command })
 }
 
 // RulePartly implements gate.Partial. What isn't known matters only to policies and to
@@ -69,7 +54,7 @@ func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact
 		return r, "", err // the call is refused whatever the other policies decide
 	}
 	for _, name := range sub.names {
-		if doubt = p.doubt(sub, name, c, facts, lacks); doubt != "" {
+		if doubt = p.doubt(ctx, sub, name, c, facts, lacks); doubt != "" {
 			break
 		}
 	}
@@ -80,7 +65,7 @@ func (p *Partly) RulePartly(ctx context.Context, c *gate.Call, facts []gate.Fact
 func (p *Partly) withoutLacking(lacks gate.Lacks) *Set {
 	if p.reduced[lacks] == nil {
 		p.reduced[lacks] = p.withPolicies(func(one *policy) *policy {
-			if p.reasonLacking(one, lacks) != "" {
+			if one.reasonLacking(lacks) != "" {
 				return nil
 			}
 			return one
@@ -89,22 +74,21 @@ func (p *Partly) withoutLacking(lacks gate.Lacks) *Set {
 	return p.reduced[lacks]
 }
 
-// reasonLacking names what a policy reads that is lacking; empty: nothing.
-func (p *Partly) reasonLacking(one *policy, lacks gate.Lacks) string {
-	sees := p.outside[one]
+// reasonLacking names what p reads that is lacking; empty: nothing.
+func (p *policy) reasonLacking(lacks gate.Lacks) string {
 	for _, m := range []struct {
 		lacks bool
 		sees  bool
 		what  string
 	}{
-		{lacks.Arguments, one.uses&(useArguments|useLists|useAsk) != 0, "the arguments"},
-		{lacks.Details, one.uses&useFactDetails != 0, "details of the facts"},
-		{lacks.Annotations, one.uses&useAnnotations != 0, "the tool's annotations"},
-		{lacks.Arguments, one.uses&useParams != 0, "what stands beside the arguments"},
-		{lacks.Session, one.uses&useResponses != 0, "what the user answered"},
-		{lacks.Session, one.uses&useSession != 0, "what went before in the session"},
-		{lacks.Process, sees.process, "the agent's process"},
-		{lacks.Command, sees.command, "the server's command"},
+		{lacks.Arguments, p.uses&(useArguments|useLists|useAsk) != 0, "the arguments"},
+		{lacks.Details, p.uses&useFactDetails != 0, "details of the facts"},
+		{lacks.Annotations, p.uses&useAnnotations != 0, "the tool's annotations"},
+		{lacks.Arguments, p.uses&useParams != 0, "what stands beside the arguments"},
+		{lacks.Session, p.uses&useResponses != 0, "what the user answered"},
+		{lacks.Session, p.uses&useSession != 0, "what went before in the session"},
+		{lacks.Process, p.outside.process, "the agent's process"},
+		{lacks.Command, p.outside.command, "the server's command"},
 	} {
 		if m.lacks && m.sees {
 			return m.what
@@ -115,8 +99,13 @@ func (p *Partly) reasonLacking(one *policy, lacks gate.Lacks) string {
 
 // doubt names a policy that may apply to the call and reads what is lacking; empty:
 // there is none.
-func (p *Partly) doubt(sub *subject, name string, c *gate.Call, facts []gate.Fact, lacks gate.Lacks) string {
-	action := p.actionFor(sub, name, facts)
+func (p *Partly) doubt(ctx context.Context, sub *subject, name string, c *gate.Call, facts []gate.Fact, lacks gate.Lacks) string {
+	action := config.Forward
+	if i := p.firstMatch(ctx, sub, name, facts); i >= 0 {
+		action = p.rules[i].action
+	} else if r := p.defaultFor(sub, facts); r != nil {
+		action = r.action
+	}
 	if action == config.Deny || sub.cedarByRule && action != config.Policy {
 		return "" // no policy is evaluated
 	}
@@ -127,27 +116,12 @@ func (p *Partly) doubt(sub *subject, name string, c *gate.Call, facts []gate.Fac
 	}
 	for _, b := range p.index.candidates(w.actions(), w.resources()) {
 		for _, one := range b.policies {
-			if what := p.reasonLacking(one, lacks); what != "" {
+			if what := one.reasonLacking(lacks); what != "" {
 				return fmt.Sprintf("the policy %s looks at %s, which can't be told from the record", one.title(), what)
 			}
 		}
 	}
 	return ""
-}
-
-// actionFor returns the action of the rule or default that applies, or forward if none
-// does.
-func (s *Set) actionFor(sub *subject, name string, facts []gate.Fact) config.Action {
-	if i := s.firstMatch(sub, name, facts); i >= 0 {
-		return s.rules[i].action
-	}
-	switch {
-	case sub.class == classAct:
-		return s.defaults.action
-	case sub.class == classAsk && !sub.unruled:
-		return s.forAsks.action
-	}
-	return config.Forward
 }
 
 // outsideReads returns what p reads outside of the context.

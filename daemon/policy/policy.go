@@ -30,6 +30,7 @@ type policy struct {
 	digest    [32]byte    // of its own text, formatted
 	scope     *ast.Policy // the policy without its conditions
 	reading   reading
+	outside   outsideReads           // what it reads outside of the context
 	uses      members                // the members of the context that it reads
 	arguments []*access              // what it reads of the arguments
 	types     map[entityTypesOf]bool // the types of principal and resource that the scope covers
@@ -52,7 +53,7 @@ func newPolicy(c *cedar.Policy) *policy {
 		scope: &ast.Policy{Effect: tree.Effect, Principal: tree.Principal, Action: tree.Action, Resource: tree.Resource},
 	}
 	p.uses, p.arguments = p.reading.uses(), p.reading.arguments()
-	p.types = p.typesCovered()
+	p.types, p.outside = p.typesCovered(), p.outsideReads()
 	return p
 }
 

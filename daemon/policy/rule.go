@@ -119,26 +119,47 @@ func strictness(r *gate.Ruling) int {
 
 // ruleFor judges a call by the gates rule and permit, under one of its names.
 func (s *Set) ruleFor(ctx context.Context, sub *subject, name string, c *gate.Call, facts []gate.Fact) (gate.Ruling, error) {
-	for i := range s.rules {
-		if ctx.Err() != nil {
-			return gate.Ruling{}, context.Cause(ctx)
-		}
-		if r := &s.rules[i]; r.matches(sub, name, facts) {
-			return s.apply(r, sub, name, c, facts)
-		}
+	r := s.defaultFor(sub, facts)
+	if i := s.firstMatch(ctx, sub, name, facts); i >= 0 {
+		r = &s.rules[i]
 	}
-	switch sub.class {
-	case classAct:
-		return s.apply(&s.defaults, sub, name, c, facts)
-	case classAsk:
-		if sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }) {
-			return s.apply(&rule{action: config.Forward}, sub, name, c, facts)
-		}
-		return s.apply(&s.forAsks, sub, name, c, facts)
-	case classUnknown:
+	switch {
+	case ctx.Err() != nil:
+		return gate.Ruling{}, context.Cause(ctx)
+	case r != nil:
+		return s.apply(r, sub, name, c, facts)
+	case sub.class == classUnknown:
 		return s.unknownMethod(sub, c, facts)
 	}
 	return gate.Ruling{Move: gate.Forward, Gate: "rule"}, nil
+}
+
+// firstMatch returns the index of the rule that applies, or -1 if a default does. It
+// looks no further once ctx has ended.
+func (s *Set) firstMatch(ctx context.Context, sub *subject, name string, facts []gate.Fact) int {
+	for i := range s.rules {
+		if ctx.Err() != nil {
+			break
+		}
+		if s.rules[i].matches(sub, name, facts) {
+			return i
+		}
+	}
+	return -1
+}
+
+// defaultFor returns what applies to a call that no rule matches, nil if there is
+// nothing of the kind for its method.
+func (s *Set) defaultFor(sub *subject, facts []gate.Fact) *rule {
+	switch {
+	case sub.class == classAct:
+		return &s.defaults
+	case sub.class != classAsk:
+		return nil
+	case sub.unruled && !slices.ContainsFunc(facts, func(f gate.Fact) bool { return f.Name == "smelly" }):
+		return &rule{action: config.Forward}
+	}
+	return &s.forAsks
 }
 
 // unknownMethod rules on a method that no table and no rule has.
@@ -349,10 +370,8 @@ func printable(text string) string {
 	if len(short) > maxPrintable {
 		short = strings.ToValidUTF8(short[:maxPrintable], "") + "…"
 	}
-	for _, r := range text {
-		if r > 0x7e || r <= ' ' || strings.ContainsRune("\"'`(){};,", r) {
-			return strconv.QuoteToASCII(short)
-		}
+	if strings.ContainsFunc(text, func(r rune) bool { return r > 0x7e || r <= ' ' || strings.ContainsRune("\"'`(){};,", r) }) {
+		return strconv.QuoteToASCII(short)
 	}
 	return short
 }

@@ -69,11 +69,7 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 	l := &loader{Set: s}
 	l.compileRules()
 	l.loadPolicies()
-	s.byID = make(map[string]*policy, len(s.policies))
-	for _, p := range s.policies {
-		s.byID[p.id] = p
-	}
-	s.index = newIndex(s.policies)
+	s.setPolicies(s.policies)
 	l.checkSchema()
 	s.digest = s.computeDigest()
 	for _, f := range s.files {
@@ -90,6 +86,14 @@ func Load(cfg *config.Config, opts ...Option) (*Set, []config.Diagnostic) {
 		return nil, l.found
 	}
 	return s, l.found
+}
+
+// setPolicies sets the policies of a set that is being built.
+func (s *Set) setPolicies(policies []*policy) {
+	s.policies, s.byID, s.index = policies, make(map[string]*policy, len(policies)), newIndex(policies)
+	for _, p := range policies {
+		s.byID[p.id] = p
+	}
 }
 
 // newSet returns a set without rules and policies.

@@ -190,29 +190,20 @@ func decimal(s string) (cedar.Decimal, bool) {
 		}
 		mantissa, exponent = s[:i], e
 	}
-	negative := strings.HasPrefix(mantissa, "-")
-	whole, frac, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
-	digits := strings.TrimLeft(whole+frac, "0")
-	exponent += 4 - len(frac) // of ten thousandths
-	if trimmed := strings.TrimRight(digits, "0"); trimmed != digits {
-		exponent += len(digits) - len(trimmed)
-		digits = trimmed
-	}
-	if digits == "" {
+	whole, frac, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimRight(whole+frac, "0")
+	exponent += 4 + len(whole) - len(digits) // of ten thousandths
+	if strings.Trim(digits, "-0") == "" {
 		digits, exponent = "0", 0
 	}
-	if exponent < 0 || len(digits)+exponent > 19 {
+	if exponent < 0 || exponent > 19 {
 		return cedar.Decimal{}, false
 	}
-	n, err := strconv.ParseUint(digits+strings.Repeat("0", exponent), 10, 64)
-	if err != nil || n > math.MaxInt64 {
+	n, err := strconv.ParseInt(digits+strings.Repeat("0", exponent), 10, 64)
+	if err != nil || n == math.MinInt64 {
 		return cedar.Decimal{}, false
 	}
-	value := int64(n)
-	if negative {
-		value = -value
-	}
-	d, err := cedar.NewDecimal(value, -4)
+	d, err := cedar.NewDecimal(n, -4)
 	return d, err == nil
 }
 

@@ -34,7 +34,7 @@ func fate(side wire.Side, l *wire.Line, modern bool) string {
 		return fmt.Sprintf("%v %s", e.Kind, e.Key(l.Data))
 	}
 	rule := Lookup(side, &e)
-	text := rule.Treatment.String()
+	text := map[Treatment]string{Pass: "pass", Judge: "judge", Filter: "filter", Inspect: "inspect", Refuse: "refuse"}[rule.Treatment]
 	if rule.Unknown {
 		text += " unknown"
 	}

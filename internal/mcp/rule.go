@@ -13,22 +13,6 @@ const (
 	Refuse                       // answer for the other side, or drop it
 )
 
-func (t Treatment) String() string {
-	switch t {
-	case Pass:
-		return "pass"
-	case Judge:
-		return "judge"
-	case Filter:
-		return "filter"
-	case Inspect:
-		return "inspect"
-	case Refuse:
-		return "refuse"
-	}
-	return "none"
-}
-
 // Subject is what kind of thing a message is about.
 type Subject uint8
 
