@@ -90,7 +90,6 @@ type Daemon struct {
 	metrics  *metrics.Metrics
 	textfile *metrics.Textfile
 	stop     chan struct{} // closed when a call asks the daemon to end
-	once     sync.Once
 	left     sync.Once
 }
 

@@ -2,17 +2,15 @@ package daemon
 
 import (
 	"github.com/thoughtgate/thoughtgated/daemon/config"
-	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/daemon/metrics"
 	"github.com/thoughtgate/thoughtgated/daemon/supervise"
 )
 
-// measured begins to count, and returns what everything is to be recorded through.
-func (d *Daemon) measured() gate.Recorder {
+// measure begins to count, and makes what everything is to be recorded through.
+func (d *Daemon) measure() {
 	d.metrics = metrics.New(d.options.Build, d.state)
 	d.textfile = d.metrics.NewTextfile(d.log)
 	d.recorder = d.metrics.Recorder(d.audit)
-	return d.recorder
 }
 
 // state is what the parts hold now, for the metrics.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/thoughtgate/thoughtgated/daemon/api"
@@ -36,54 +37,54 @@ func (d *Daemon) open(path string, named bool) error {
 	if err := d.openAudit(cfg); err != nil {
 		return err
 	}
-	recorder := d.measured()
-	d.policies.recorder = recorder
+	d.measure()
+	d.policies.recorder = d.recorder
 	if err := d.openPresence(); err != nil {
 		return err
 	}
 	if d.queue, err = approval.New(d.store, approval.Options{
-		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Bytes: int64(cfg.Limits.PendingBytes), Recorder: recorder, Logger: d.log,
+		PerServer: cfg.Limits.PendingPerServer, Total: cfg.Limits.Pending, Bytes: int64(cfg.Limits.PendingBytes), Recorder: d.recorder, Logger: d.log,
 		Approves: d.policies.approves, Redact: d.audit.Redacted, Prover: d.presence,
 	}); err != nil {
 		return fmt.Errorf("take up open questions: %w", err)
 	}
 	if d.pins, err = pin.New(d.store, pin.Options{
-		Mode: cfg.Pins.Mode, Recorder: recorder, Logger: d.log, Changed: func() { d.sessions.Refresh() },
+		Mode: cfg.Pins.Mode, Recorder: d.recorder, Logger: d.log, Changed: func() { d.sessions.Refresh() },
 		Redact: d.audit.Redacted,
 	}); err != nil {
 		return err
 	}
-	if d.guard, err = protect.New(protect.Options{Store: d.store, Recorder: recorder, Logger: d.log, Lookup: lookup(o.Getenv), Socket: o.Paths.ShimSocket()}); err != nil {
+	if d.guard, err = protect.New(protect.Options{Store: d.store, Recorder: d.recorder, Logger: d.log, Lookup: lookup(o.Getenv), Socket: o.Paths.ShimSocket()}); err != nil {
 		return err
 	}
-	if d.trust, err = trust.New(d.store, trust.Options{Home: o.Getenv("HOME"), Recorder: recorder, Logger: d.log}); err != nil {
+	if d.trust, err = trust.New(d.store, trust.Options{Home: o.Getenv("HOME"), Recorder: d.recorder, Logger: d.log}); err != nil {
 		return err
 	}
-	if err := d.openExtensions(recorder); err != nil {
+	if err := d.openExtensions(); err != nil {
 		return err
 	}
 	d.pool = backend.New(backend.Options{Logger: d.log, Ended: d.serverEnded})
-	if err := d.openGate(recorder); err != nil {
+	if err := d.openGate(); err != nil {
 		return err
 	}
 	d.openOffers()
 	d.openHandover()
 	d.runs = d.newRuns()
-	d.server = d.newServer(recorder)
+	d.server = d.newServer()
 	return nil
 }
 
 // openGate builds what judges, and the sessions that bring it calls.
-func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
+func (d *Daemon) openGate() (err error) {
 	o := d.options
 	finder := facts.New(facts.Options{Home: o.Getenv("HOME"), Ours: d.ours, Loss: d.lost, Steer: d.steered})
 	d.judge = &gate.Gate{
 		Policy: d.policies.set, Scope: d.projects.scope, Facts: finder, Pins: d.pins, Approver: d.queue, Grants: d.queue, Presence: d.presence,
-		Recorder: recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter, Tracer: d.traces, Hooks: d.extensions, Open: new(gate.OpenCalls),
+		Recorder: d.recorder, Listener: d.listings, Logger: d.log, Meter: d.metrics.Meter, Tracer: d.traces, Hooks: d.extensions, Open: new(gate.OpenCalls),
 		Orphan: func() time.Duration { return d.policies.current.Load().config.Limits.Orphan }, Orphaned: d.audit.Orphaned,
 	}
 	d.sessions, err = session.New(session.Options{
-		Gate: d.judge, Recorder: recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
+		Gate: d.judge, Recorder: d.recorder, Store: d.store, Restorer: restorer{o.Step}, Logger: d.log,
 		Earlier: func(attachment string) map[uint64]record.Record {
 			return d.audit.Recorded(attachment, d.queue.Asked(attachment)...)
 		},
@@ -100,10 +101,10 @@ func (d *Daemon) openGate(recorder gate.Recorder) (err error) {
 }
 
 // newServer builds what serves both sockets.
-func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
+func (d *Daemon) newServer() *api.Server {
 	o := d.options
 	return api.New(api.Config{
-		Sessions: d.sessions, Handed: d.handed, Approvals: d.queue, Audit: d.audit, Recorder: recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
+		Sessions: d.sessions, Handed: d.handed, Approvals: d.queue, Audit: d.audit, Recorder: d.recorder, Policies: d.policies, Pins: d.pins, Guard: d.guard, Agents: d.runs, Trust: d.trust, Presence: d.presence, Fleets: d.fleets(), Extensions: d.extensions,
 		Stages: &stages{d.policies, d.projects, d.ours, d.audit, d.presence, d.judge.Hooks},
 		Logger: d.log, Build: o.Build, Started: time.Now(), Activated: o.Activated,
 		Control: o.Paths.ControlSocket(), Shim: o.Paths.ShimSocket(), AuditDir: o.Paths.AuditDir(),
@@ -113,7 +114,7 @@ func (d *Daemon) newServer(recorder gate.Recorder) *api.Server {
 				d.audit.Shares(), d.keeperWarning(), d.sessionsWarning())
 		}, Projects: d.projectFiles,
 		Metrics: d.metrics,
-		Stop:    func() { d.once.Do(func() { close(d.stop) }) },
+		Stop:    sync.OnceFunc(func() { close(d.stop) }),
 	})
 }
 
@@ -175,9 +176,9 @@ func (d *Daemon) openPresence() (err error) {
 }
 
 // openExtensions takes up the programs of the user's that join the gate.
-func (d *Daemon) openExtensions(recorder gate.Recorder) (err error) {
+func (d *Daemon) openExtensions() (err error) {
 	d.extensions, err = extension.Open(extension.Options{
-		Dir: d.options.Paths.ExtensionsDir(), Store: d.store, Recorder: recorder, Logger: d.log,
+		Dir: d.options.Paths.ExtensionsDir(), Store: d.store, Recorder: d.recorder, Logger: d.log,
 		Getenv: d.options.Getenv, Build: d.options.Build,
 		Changed: func() {
 			if offers := d.offers; offers != nil { // not while they are taken up

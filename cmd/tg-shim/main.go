@@ -126,6 +126,8 @@ func checkServer(h *attach.Hello) error {
 	return nil
 }
 
+var profiles = map[string]attach.Profile{"": attach.Unspecified, "production": attach.Production, "development": attach.Development}
+
 func parse(args []string, getenv func(string) string) (options, error) {
 	o := options{level: slog.LevelWarn}
 	h := &o.Hello
@@ -144,13 +146,8 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	if *showVersion {
 		return o, errVersion
 	}
-	switch *profile {
-	case "":
-	case "production":
-		h.Profile = attach.Production
-	case "development":
-		h.Profile = attach.Development
-	default:
+	var known bool
+	if h.Profile, known = profiles[*profile]; !known {
 		return o, fmt.Errorf("--profile is %q; it can be production or development", *profile)
 	}
 	h.Command = flags.Args()

@@ -256,19 +256,9 @@ func serve(o options, getenv func(string) string, stderr io.Writer) (ready bool,
 
 // checked is what --check --json prints.
 type checked struct {
-	Path     string    `json:"path"` // empty for the built-in default
-	OK       bool      `json:"ok"`
-	Problems []problem `json:"problems"`
-}
-
-type problem struct {
-	File     string `json:"file,omitempty"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-	Severity string `json:"severity"`
-	ID       string `json:"id,omitempty"`
-	Message  string `json:"message"`
-	Hint     string `json:"hint,omitempty"`
+	Path     string              `json:"path"` // empty for the built-in default
+	OK       bool                `json:"ok"`
+	Problems []config.Diagnostic `json:"problems"`
 }
 
 // check says what is wrong with a configuration, with the code that puts it
@@ -280,10 +270,7 @@ func check(o options, getenv func(string) string, stdout, stderr io.Writer) int 
 	}
 	bad := config.HasErrors(problems)
 	if o.json {
-		out := checked{Path: path, OK: !bad, Problems: []problem{}}
-		for _, d := range problems {
-			out.Problems = append(out.Problems, problem{d.File, d.Line, d.Column, d.Severity.String(), d.ID, d.Message, d.Hint})
-		}
+		out := checked{path, !bad, append([]config.Diagnostic{}, problems...)}
 		if err := json.NewEncoder(stdout).Encode(out); err != nil {
 			return failed(stderr, err)
 		}

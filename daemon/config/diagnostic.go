@@ -24,16 +24,19 @@ func (s Severity) String() string {
 	return "error"
 }
 
+// MarshalText implements encoding.TextMarshaler.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // Diagnostic is one thing that is wrong with a configuration file or a policy
 // file, and where.
 type Diagnostic struct {
-	File     string
-	Line     int // from 1; 0 when it has no place
-	Column   int // from 1, in characters; 0 when it has no place
-	Severity Severity
-	ID       string // as V-006; empty for what is wrong in form
-	Message  string
-	Hint     string // what to write instead; may be empty
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`   // from 1; 0 when it has no place
+	Column   int      `json:"column,omitempty"` // from 1, in characters; 0 when it has no place
+	Severity Severity `json:"severity"`
+	ID       string   `json:"id,omitempty"` // as V-006; empty for what is wrong in form
+	Message  string   `json:"message"`
+	Hint     string   `json:"hint,omitempty"` // what to write instead; may be empty
 }
 
 // String is the diagnostic as compilers print them, on one line:

@@ -90,7 +90,9 @@ func (g *Gate) await(ctx context.Context, a *asked) (Verdict, bool) {
 	if ctx.Err() != nil {
 		return Verdict{}, false
 	}
-	t.answered(answer)
+	if t != nil {
+		t.Answer = answer.State
+	}
 	edited := g.edited(ctx, a, answer, err)
 	if ctx.Err() != nil {
 		return Verdict{}, false

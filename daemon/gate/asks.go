@@ -287,7 +287,7 @@ func (c *Call) checkPage() error {
 }
 
 // mostURIs is how many resources one subscriptions/listen may name: each is
-// judged by itself, and the shim waits.
+// judged by itself, and what comes behind waits.
 const mostURIs = 1024
 
 // weighListen weighs a subscriptions/listen. Resources that may not be read are

@@ -32,7 +32,7 @@ type Shim struct {
 	Claimed    bool          // it says of itself where it belongs: grants given elsewhere do not count for it
 }
 
-// Submission is one line that a shim wants judged.
+// Submission is one line that is to be judged.
 type Submission struct {
 	Seq     uint64
 	Side    wire.Side
@@ -48,7 +48,7 @@ type Submission struct {
 // becomes of them.
 const remembered = 4096
 
-// Attachment judges what one shim submits, each line under a seq of its own. Its
+// Attachment judges what is submitted for one shim, each line under a seq of its own. Its
 // methods may be called at any time.
 type Attachment struct {
 	gate   *Gate
@@ -110,9 +110,9 @@ func (a *Attachment) Bind(sink func(Verdict)) {
 	a.sink = sink
 }
 
-// Close ends the attachment. When gone is true the shim will not come back and
-// its questions are withdrawn; else they stay open. It returns when no call is
-// held any more.
+// Close ends the attachment. When gone is true its agent has left and its questions are
+// withdrawn; else they stay open for the next daemon. It returns when no call is held
+// any more.
 func (a *Attachment) Close(gone bool) {
 	cause := context.Canceled
 	if gone {
@@ -147,7 +147,9 @@ func (a *Attachment) SubmitFor(ctx context.Context, s Submission) {
 	c, refusal := a.call(s)
 	c.came = came{s.Line, digest}
 	if refusal != nil {
-		a.settle(c, a.unreadable(c, refusal))
+		ruling := accident(refusal)
+		ruling.Code = mcp.CodeInvalid
+		a.settle(c, a.gate.deny(a.ctx, c, c.record(a.gate.Policy(), nil, ruling), ruling))
 		return
 	}
 	if member, _ := mcp.ListOf(c.Method); member != "" && c.Envelope.Kind == wire.Result && !mcp.Asks(c.Line, &c.Envelope) {
@@ -219,13 +221,6 @@ func (a *Attachment) call(s Submission) (*Call, error) {
 		c.Task = a.tasks.tools[c.Subject]
 	}
 	return c, err
-}
-
-// unreadable refuses a line that a shim of ours would not have submitted.
-func (a *Attachment) unreadable(c *Call, err error) Verdict {
-	ruling := accident(err)
-	ruling.Code = mcp.CodeInvalid
-	return a.gate.deny(a.ctx, c, c.record(a.gate.Policy(), nil, ruling), ruling)
 }
 
 // judge has c judged and settles it, unless a person is asked: then the second result is

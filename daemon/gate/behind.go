@@ -137,7 +137,7 @@ func awaitAnswers(ctx context.Context, all, sure []*openCall) error {
 	return nil
 }
 
-// behindReason is what a shim is told while a call waits for those before it.
+// behindReason is the reason of the verdict by which a call waits for those before it.
 const behindReason = "calls before it are not answered yet"
 
 // mustWait takes note of c, and returns what it has to wait for before it is judged;
@@ -150,8 +150,8 @@ func (a *Attachment) mustWait(c *Call) (all, sure []*openCall) {
 	return a.gate.waitsFor(a.ctx, c, open)
 }
 
-// judgeBehind has c judged once others have been answered. The shim is told that it
-// is held.
+// judgeBehind has c judged once others have been answered. A verdict says that it is
+// held.
 func (a *Attachment) judgeBehind(c *Call, all, sure []*openCall, known *record.Record) {
 	room := func() bool { return len(a.held) < mostHooked }
 	wait := func(ctx context.Context) { a.judgeAfter(ctx, c, all, sure, known) }

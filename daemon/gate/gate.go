@@ -279,7 +279,7 @@ type Recorder interface {
 type Meter interface {
 	// Messages counts n messages, or answers to a method, that side wrote.
 	Messages(side wire.Side, method string, n uint64)
-	// Refused counts a line that the shim's reader refused; kind is one of wire.Kinds.
+	// Refused counts a line that the relay's reader refused; kind is one of wire.Kinds.
 	Refused(kind string)
 }
 

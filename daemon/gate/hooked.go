@@ -26,7 +26,7 @@ const (
 	mostAsked = 4 << 20
 )
 
-// hookReason is what a shim is told while hooks are asked.
+// hookReason is the reason of the verdict by which a line waits for hooks.
 const hookReason = "extensions are asked"
 
 // hooked is what hooks have said of a line.
@@ -122,7 +122,7 @@ func (c *Call) outcome() (wire.Span, error) {
 }
 
 // throughHooks has hooks asked about a line, and then judges what they made of it.
-// The shim is told that it is held.
+// A verdict says that it is held.
 func (a *Attachment) throughHooks(h *hooking, known *record.Record) {
 	c, of := h.call, (*Trace)(nil) // of the call whose result c is
 	if h.about != nil {
@@ -191,7 +191,7 @@ func (g *Gate) askHooks(ctx context.Context, h *hooking, t *Trace) *hooked {
 	return said
 }
 
-// judgeHeld judges a line that the shim has been told of that it is held, and
+// judgeHeld judges a line of which a verdict has said that it is held, and
 // waits for the person where one has to be asked. It returns the last verdict.
 func (a *Attachment) judgeHeld(ctx context.Context, c *Call, known *record.Record) Verdict {
 	v, asked := a.judge(ctx, c, known)

@@ -140,7 +140,7 @@ func (a *Attachment) Message(ctx context.Context, side wire.Side, method string,
 	a.write(ctx, r, values)
 }
 
-// Read takes note of how many messages or answers to a method the shim has read
+// Read takes note of how many messages or answers to a method the relay has read
 // from a side.
 func (a *Attachment) Read(side wire.Side, method string, n uint64) { a.meter.Messages(side, method, n) }
 
@@ -148,7 +148,7 @@ func (a *Attachment) Read(side wire.Side, method string, n uint64) { a.meter.Mes
 // pass.
 const wouldDrop = "WOULD_DROP: "
 
-// Refused writes down a line that the shim's strict reader refused, or in development
+// Refused writes down a line that the relay's strict reader refused, or in development
 // let pass.
 func (a *Attachment) Refused(ctx context.Context, side wire.Side, reason string, prefix []byte) {
 	reason, passed := strings.CutPrefix(reason, wouldDrop)
@@ -262,7 +262,8 @@ func (a *allowance) take(now time.Time) (may bool, left uint64) {
 	return true, left
 }
 
-// putCall is put with what is kept of the call that c is.
+// putCall writes a verdict on c down, with what is kept of c, and tells it in the
+// daemon's log.
 //
 // Every call has a record of its own. Of what nobody waits for, unknown notifications
 // and what a server asks and is refused, only so many in a time have one; the others
@@ -289,15 +290,6 @@ func (g *Gate) record(ctx context.Context, c *Call, r *record.Record, redact []s
 		ctx = ofParams(ctx)
 	}
 	return g.Recorder.Record(ctx, r, values, c.inValues(redact, areParams))
-}
-
-// put writes a verdict on c down and tells it in the daemon's log.
-func (g *Gate) put(ctx context.Context, c *Call, r *record.Record, values []byte, redact []string) error {
-	if err := g.Recorder.Record(ctx, r, values, redact); err != nil {
-		return err
-	}
-	g.say(ctx, c, r)
-	return nil
 }
 
 // isIdle reports whether the verdict r on c is one on which nobody waits.

@@ -56,14 +56,13 @@ func (a *Attachment) judgedBefore(c *Call) (v Verdict, known *record.Record, fin
 // known is what an earlier daemon has written down for c, which hooks have made of
 // what was submitted; nil for nothing. It does not let c go on unjudged.
 func (g *Gate) known(c *Call) *record.Record {
-	if r := c.earlier; r != nil {
-		if r.Digest == hexOf(c.sum()) {
-			v, final := g.recorded(c, r)
-			c.noted = final && v.Move == Forward
-			return r
-		}
+	r := c.earlier
+	if r == nil || r.Digest != hexOf(c.sum()) {
+		return nil
 	}
-	return nil
+	v, final := g.recorded(c, r)
+	c.noted = final && v.Move == Forward
+	return r
 }
 
 // codeOf is the JSON-RPC code of a recorded denial.

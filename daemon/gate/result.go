@@ -30,7 +30,15 @@ func (g *Gate) result(ctx context.Context, a *Attachment, c *Call) Verdict {
 	if err != nil {
 		return g.deny(ctx, c, r, accident(err))
 	}
-	v := g.forwardResult(ctx, c, r, line)
+	r.Verdict = "forward"
+	v := Verdict{Seq: c.Seq, Move: Forward, Line: line, Replaced: !bytes.Equal(line, c.Line)}
+	if v.Replaced {
+		r.Digest = hexOf(sha256.Sum256(line))
+	}
+	if err := g.Recorder.Record(ctx, r, nil, nil); err != nil {
+		return g.unrecorded(c, err)
+	}
+	g.say(ctx, c, r)
 	g.listed(c, &v, kind)
 	return v
 }
@@ -148,19 +156,6 @@ func unfit(kind string, e wire.Element) string {
 	return ""
 }
 
-// forwardResult lets line pass, which is what is left of the result c.
-func (g *Gate) forwardResult(ctx context.Context, c *Call, r *record.Record, line []byte) Verdict {
-	r.Verdict = "forward"
-	replaced := !bytes.Equal(line, c.Line)
-	if replaced {
-		r.Digest = hexOf(sha256.Sum256(line))
-	}
-	if err := g.put(ctx, c, r, nil, nil); err != nil {
-		return g.unrecorded(c, err)
-	}
-	return Verdict{Seq: c.Seq, Move: Forward, Line: line, Replaced: replaced}
-}
-
 // Listener is told what the tools take that an agent is shown. Listed must not
 // block, and is safe for concurrent use.
 type Listener interface {
@@ -177,7 +172,7 @@ type Definition struct {
 // listed tells the listener of the tools in a list that is passed on. What is
 // withheld from the agent is left out: it was not shown.
 func (g *Gate) listed(c *Call, v *Verdict, kind string) {
-	if g.Listener == nil || kind != "tools" || v.Move != Forward {
+	if g.Listener == nil || kind != "tools" {
 		return
 	}
 	e := &c.Envelope

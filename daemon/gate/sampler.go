@@ -16,7 +16,7 @@ import (
 // A server of the legacy era may ask the agent for an answer of its model. The
 // agent need not be able to give one, or its owner may want another model to. Then
 // somebody else answers: what the server asks is judged as ever, and when it would
-// go on to the agent it goes to a Sampler instead. To the shim that is a refusal
+// go on to the agent it goes to a Sampler instead. To the relay that is a refusal
 // with an answer for the server; nothing of it reaches the agent.
 
 // Sampler answers, in an agent's place, what servers ask of its model. Its

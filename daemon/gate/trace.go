@@ -57,17 +57,17 @@ type Trace struct {
 	Approval   string
 	Answer     string // what the person's answer came to; empty when none was waited for
 
-	Outcome string // one of the constants below, or what the shim told
+	Outcome string // one of the constants below, or what the relay told
 
 	record *record.Record // of the last verdict, until it is settled
 }
 
-// Outcomes of a trace beside those that shims tell: ok, tool_error,
+// Outcomes of a trace beside those that the relay tells: ok, tool_error,
 // protocol_error, cancelled, lost and not_written.
 const (
 	OutcomeDenied      = "denied"
 	OutcomeCancelled   = "cancelled"   // it was taken back before there was a verdict
-	OutcomeLost        = "lost"        // the shim has gone, and nobody knows
+	OutcomeLost        = "lost"        // the agent has left, and nobody knows
 	OutcomeInterrupted = "interrupted" // the daemon stopped; the next one goes on with the call
 	OutcomeWithheld    = "withheld"    // an extension has withheld the result
 	OutcomeForgotten   = "forgotten"   // too many later calls came to an end before it
@@ -148,13 +148,6 @@ func (t *Trace) Begin(s Stage) int {
 func (t *Trace) Finish(part int) {
 	if t != nil && part >= 0 {
 		t.Parts[part].End = time.Now()
-	}
-}
-
-// answered notes what a person's answer came to.
-func (t *Trace) answered(answer Answer) {
-	if t != nil {
-		t.Answer = answer.State
 	}
 }
 

@@ -180,6 +180,10 @@ func (s *stream) handle(f *frame) error {
 		if f.stream != ourStream {
 			return fmt.Errorf("a frame for stream %d, which nobody has opened: %w", f.stream, errProtocol)
 		}
+		// HTTP/2 allows both, and the daemon sends neither.
+		if f.kind != frameReset && f.has(flagPadded) || f.kind == frameHeaders && f.has(flagPriority) {
+			return fmt.Errorf("a frame with padding or a priority: %w", errProtocol)
+		}
 	case framePush, frameContinuation:
 		return fmt.Errorf("a frame of kind %d, which nobody waits for: %w", f.kind, errProtocol)
 	}
@@ -210,9 +214,6 @@ func (s *stream) handle(f *frame) error {
 
 // headers handles HEADERS and the CONTINUATIONs behind it.
 func (s *stream) headers(f *frame) error {
-	if err := f.unpad(); err != nil {
-		return err
-	}
 	ends := f.has(flagEndStream)
 	s.fields, s.size = s.fields[:0], 0
 	for blocks := len(f.payload); ; blocks += len(f.payload) {
@@ -255,10 +256,6 @@ func (s *stream) headers(f *frame) error {
 }
 
 func (s *stream) data(f *frame) error {
-	taken := uint32(len(f.payload)) // also what is padding
-	if err := f.unpad(); err != nil {
-		return err
-	}
 	switch {
 	case !s.begun:
 		return fmt.Errorf("data before its headers: %w", errProtocol)
@@ -268,6 +265,7 @@ func (s *stream) data(f *frame) error {
 		return statusOf(nil)
 	}
 	s.body = append(s.body, f.payload...)
+	taken := uint32(len(f.payload))
 	if taken == 0 {
 		return nil
 	}

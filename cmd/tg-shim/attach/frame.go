@@ -79,28 +79,6 @@ func (r *frameReader) next(f *frame) error {
 	return nil
 }
 
-// unpad takes off what DATA and HEADERS may have around what they carry.
-func (f *frame) unpad() error {
-	b, pad := f.payload, 0
-	if f.has(flagPadded) {
-		if len(b) == 0 {
-			return fmt.Errorf("a padded frame without its length: %w", errProtocol)
-		}
-		b, pad = b[1:], int(b[0])
-	}
-	if f.kind == frameHeaders && f.has(flagPriority) {
-		if len(b) < 5 {
-			return fmt.Errorf("a frame without its priority: %w", errProtocol)
-		}
-		b = b[5:]
-	}
-	if pad > len(b) {
-		return fmt.Errorf("more padding than frame: %w", errProtocol)
-	}
-	f.payload = b[:len(b)-pad]
-	return nil
-}
-
 // appendFrame appends one frame.
 func appendFrame(b []byte, kind, flags byte, stream uint32, payload []byte) []byte {
 	n := len(payload)
