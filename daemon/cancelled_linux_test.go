@@ -26,7 +26,9 @@ func TestCancelledWhileItIsJudged(t *testing.T) {
 				found = append(found, line)
 			}
 		}
-		late := func(line string) bool { return strings.Contains(line, "it could not be judged within") || strings.Contains(line, `"verdict":"forward"`) }
+		late := func(line string) bool {
+			return strings.Contains(line, "it could not be judged within") || strings.Contains(line, `"verdict":"forward"`)
+		}
 		if len(found) == 1 && late(found[0]) {
 			continue
 		}
