@@ -282,9 +282,8 @@ const (
 	settleEvery   = 20 * time.Millisecond
 )
 
-// parseSettled reads a file, giving a writer who is at it a moment to finish. What is
-// doubtful in it is left to the caller.
-// Then now is what came after it.
+// parseSettled parses a file, giving a writer who is at it a moment to finish: then
+// now becomes what was read last. What is doubtful in it is left to the caller.
 func parseSettled(now *file, syntax edit.Syntax, patience time.Duration) (*edit.Document, error) {
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(settleEvery)

@@ -15,7 +15,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/edit"
 )
 
-// Files that tell what an agent does, and that are only looked at.
+// How agents find their files and what is in them, those included that are only
+// looked at.
 
 // lookAt reads a settings file, whoever owns it. The value does not exist when
 // there is no file.
