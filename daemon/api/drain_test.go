@@ -102,11 +102,21 @@ func TestDrainHasALimit(t *testing.T) {
 	call, answer := ask(t, path), make(chan error, 1)
 	go func() { answer <- call() }()
 	<-service.begun
-	time.AfterFunc(drainLimit+100*time.Millisecond, func() { close(service.answer) }) // a handler that is stuck longer
-	drain(server, l)
-	if err := <-answer; err == nil {
-		t.Error("the call was answered after the limit")
+	drained := make(chan struct{})
+	go func() { // ends with the call
+		defer close(drained)
+		drain(server, l)
+	}()
+	select { // the handler is stuck meanwhile
+	case err := <-answer:
+		if err == nil {
+			t.Error("the call was answered after the limit")
+		}
+	case <-time.After(time.Minute):
+		t.Error("nothing limits how long it takes")
 	}
+	close(service.answer)
+	<-drained
 }
 
 // Who connects after the hush is let in by nobody, and dropped by nobody either

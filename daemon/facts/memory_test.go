@@ -484,7 +484,13 @@ func TestFlood(t *testing.T) {
 	s.want(t, "notes", "update_card", `{"owner":"eve@evil.io"}`, "planted eve@evil.io owner flood")
 	s.want(t, "notes", "wire_notes", `{}`, "prompted   flood")
 	s.want(t, "notes", "update_card", `{"owner":"ann@acme.io"}`)
-	s.want(t, "notes", "update_card", `{"owner":"never-said@acme.io"}`)
+	known := 0 // what was never said may be taken for said, as chance has it, but hardly ever
+	for i := range 20 {
+		known += len(s.facts("notes", "update_card", fmt.Sprintf(`{"owner":"never-said-%d@acme.io"}`, i)))
+	}
+	if known > 4 {
+		t.Errorf("of 20 addresses that were never said, %d are taken for said", known)
+	}
 	s.want(t, "notes", "add_note", `{}`)
 	memory := s.sessions.of("s1", "")
 	if n := len(memory.said.held) + len(memory.named.held); n > 2*mostSaid {

@@ -401,7 +401,8 @@ func TestHeldWhenTheServerEnds(t *testing.T) {
 		call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"t"}}`, id)
 		s.steps("agent> "+call, "submit "+call, fmt.Sprintf("pending %d", id+1))
 	}
-	s.judge.cancels = make(chan uint64) // who withdraws a question waits for the test
+	cancels := make(chan uint64) // who withdraws a question waits for the test
+	s.judge.setCancels(cancels)
 	failed := make(chan struct{})
 	go func() { // ends when all was withdrawn
 		defer close(failed)
@@ -409,14 +410,14 @@ func TestHeldWhenTheServerEnds(t *testing.T) {
 		defer s.session.mu.Unlock()
 		s.session.fail()
 	}()
-	<-s.judge.cancels
+	<-cancels
 	s.steps(`agent> {"jsonrpc":"2.0","id":"last","method":"ping"}`)
 	answers := []string{<-s.out[fromAgent]}
 	for !strings.Contains(answers[len(answers)-1], `"id":"last"`) {
 		answers = append(answers, <-s.out[fromAgent])
 	}
 	for range 3 {
-		<-s.judge.cancels
+		<-cancels
 	}
 	<-failed
 	if err := s.until("the agent was written all", func() bool { return s.session.written(fromAgent) }); err != nil {

@@ -478,8 +478,23 @@ func (j *playedJudge) Cancel(seq uint64) {
 		m.said = gate.Verdict{Seq: seq, Move: gate.Deny}
 		close(m.spoken)
 	}
+	cancels := j.cancels
 	j.mu.Unlock()
-	j.cancels <- m.n
+	cancels <- m.n
+}
+
+// setStays has it go on judging what is cancelled.
+func (j *playedJudge) setStays() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stays = true
+}
+
+// setCancels has it say of what is cancelled in another channel.
+func (j *playedJudge) setCancels(c chan uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.cancels = c
 }
 
 func (j *playedJudge) Hear(_ wire.Side, method string, line []byte, _ uint64) {

@@ -154,7 +154,7 @@ func TestTakenBackBeforeTheDaemonEnds(t *testing.T) {
 	s := newStage(t, play{})
 	asks := `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{}}}`
 	s.steps(`judged {«»,"id":1,"method":"tools/call","params":{«modern»,"name":"t"}}`, "server> "+asks, "submit "+asks)
-	s.judge.stays = true
+	s.judge.setStays()
 	s.steps(`agent> {«»,"method":"notifications/cancelled","params":{"requestId":1}}`)
 	if err := s.until("the request is taken back", func() bool {
 		r := s.session.state.open[fromAgent]["1"]

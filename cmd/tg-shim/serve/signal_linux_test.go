@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"io"
 	"strconv"
 	"strings"
 	"syscall"
@@ -99,7 +100,8 @@ func TestNoDaemonIsLeft(t *testing.T) {
 		want         int
 	}{
 		{"a signal", "cat", func(s *shim1, _ *session) { _ = s.Process.Signal(syscall.SIGTERM) }, -int(syscall.SIGTERM)},
-		{"two, and a server that does not mind the first", "trap '' TERM; echo ready; while :; do sleep 0.1; done", func(s *shim1, _ *session) {
+		{"two, and a server that does not mind the first", "trap '' TERM; echo ready; while :; do sleep 0.1; done", func(s *shim1, session *session) {
+			_, _ = io.ReadFull(session.output, make([]byte, len("ready\n")))
 			_ = s.Process.Signal(syscall.SIGTERM)
 			_ = s.Process.Signal(syscall.SIGHUP)
 		}, -int(syscall.SIGKILL)},
