@@ -116,6 +116,9 @@ func (in *input) Fill() error {
 // written of this memory has to be.
 func (in *input) wait(idle bool) {
 	s := in.session
+	if idle {
+		s.flush(other(in.side)) // the pump has not, where only blank lines came behind the last message
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in.idle = idle

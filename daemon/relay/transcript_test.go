@@ -61,6 +61,12 @@ func TestTranscriptsOfLongLines(t *testing.T) {
 	playTranscripts(t, play{behind: strings.Repeat(" ", 70<<10)})
 }
 
+// And once with blank lines behind each message, that come with it: it waits for nothing
+// that comes after them.
+func TestTranscriptsWithBlankLines(t *testing.T) {
+	playTranscripts(t, play{behind: "\n \r"})
+}
+
 // And with a server that goes with the daemon, where none follows.
 func TestTranscriptsOfShared(t *testing.T) {
 	playTranscripts(t, play{shared: true})
