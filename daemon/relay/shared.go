@@ -256,9 +256,6 @@ func (in *inbox) Fill() error {
 
 func (in *inbox) wait(idle bool) {
 	s := in.shared.session
-	if idle {
-		s.flush(fromAgent) // as for an input
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in.idle = idle
