@@ -331,6 +331,30 @@ func TestLeaveWhileALineWaits(t *testing.T) {
 	reads(t, agent, late)
 }
 
+// A write that was cut short because the daemon leaves is the next one's to finish, and is
+// not begun again.
+func TestLeaveWhileALongLineWaits(t *testing.T) {
+	s := newStage(t, play{})
+	s.session.Leave()
+	<-s.ended
+	agent, to := pipeOf(t)
+	s.kept[1].Close()
+	s.kept[1] = to
+	s.begin()
+	late := `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 1<<20) + `"}}`
+	s.steps("server> " + late)
+	if err := s.until("it is being written", func() bool { return s.session.outputs[fromAgent].writing }); err != nil {
+		t.Fatal(err)
+	}
+	s.leave()
+	s.begin()
+	defer agent.Close()
+	line, err := bufio.NewReader(agent).ReadString('\n')
+	if err != nil || line != late+"\n" {
+		t.Errorf("the agent reads %d bytes, %d were written: %v", len(line), len(late)+1, err)
+	}
+}
+
 // reads reads lines until there is one.
 func reads(t *testing.T, agent *os.File, want string) {
 	t.Helper()

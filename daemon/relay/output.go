@@ -32,7 +32,7 @@ func (s *Session) flush(to wire.Side) {
 	o, q := s.outputs[to], &s.state.out[to]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !o.writing && o.err == nil && len(q.items) > 0 {
+	for !o.writing && o.err == nil && len(q.items) > 0 && s.ctx.Err() == nil {
 		parts, err := s.parts(to)
 		if err == nil {
 			o.writing = true
