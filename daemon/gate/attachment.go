@@ -34,14 +34,16 @@ type Shim struct {
 
 // Submission is one line that is to be judged.
 type Submission struct {
-	Seq     uint64
-	Side    wire.Side
-	Line    []byte // owned by the attachment from here on
-	Answers string // for a result: the method of the request it answers
-	Call    uint64 // for a result: the seq of that request, 0 when it was not judged
-	Modern  bool   // for what is not a request
-	Request []byte // for what hooks want to see of a result: the call that it came of, as it was written
-	About   uint64 // the seq of that call
+	Seq  uint64
+	Side wire.Side
+	Line []byte // not changed from here on, by nobody
+	// Envelope is what [wire.Read] has read from Line; nil for that nobody has read it.
+	Envelope *wire.Envelope
+	Answers  string // for a result: the method of the request it answers
+	Call     uint64 // for a result: the seq of that request, 0 when it was not judged
+	Modern   bool   // for what is not a request
+	Request  []byte // for what hooks want to see of a result: the call that it came of, as it was written
+	About    uint64 // the seq of that call
 }
 
 // remembered is how many calls an attachment knows of that have a verdict, for what
@@ -197,7 +199,9 @@ func (a *Attachment) newCall(side wire.Side) *Call {
 func (a *Attachment) call(s Submission) (*Call, error) {
 	c := a.newCall(s.Side)
 	c.Seq, c.ID, c.Received, c.Line, c.Modern, c.Answers = s.Seq, correlation(c.Attachment, s.Seq), time.Now(), s.Line, s.Modern, s.Call
-	if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
+	if s.Envelope != nil {
+		c.Envelope = *s.Envelope
+	} else if err := wire.Read(s.Line, s.Side, &c.Envelope); err != nil {
 		return c, err
 	}
 	a.mu.Lock()

@@ -1,8 +1,6 @@
 package relay
 
 import (
-	"bytes"
-
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
 	"github.com/thoughtgate/thoughtgated/internal/mcp"
 	"github.com/thoughtgate/thoughtgated/internal/wire"
@@ -82,7 +80,7 @@ func (t *turn) passAnswer(r *request, line []byte, e *wire.Envelope, rule mcp.Ru
 // want to see that.
 func (t *turn) judgeAnswer(r *request, line []byte, call *origin) {
 	w := &waiting{
-		seq: t.state.nextSeq(t.side), side: t.side, line: bytes.Clone(line), result: true,
+		seq: t.state.nextSeq(t.side), side: t.side, line: t.keep(line), envelope: t.envelope, result: true,
 		answers: r.method, key: r.key, id: r.id, modern: r.modern, call: r.seq, notice: r.notice,
 	}
 	w.setOrigin(call)

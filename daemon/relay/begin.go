@@ -123,7 +123,7 @@ func (s *Session) deliver(line []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() == nil {
-		s.commit(&owed{to: fromAgent, line: append(line[:len(line):len(line)], '\n')})
+		s.commit(&owed{to: fromAgent, line: terminated(line)})
 		s.changed.Broadcast()
 	}
 }

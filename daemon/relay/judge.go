@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/thoughtgate/thoughtgated/daemon/gate"
@@ -11,8 +10,8 @@ import (
 // Judge is what decides about the lines of one session, and takes note of those
 // that pass undecided. It is a [gate.Attachment].
 type Judge interface {
-	// SubmitFor judges one line, which belongs to the judge from here on. The verdict
-	// goes to the sink, before SubmitFor returns unless somebody is asked.
+	// SubmitFor judges one line, which nobody changes from here on. The verdict goes to
+	// the sink, before SubmitFor returns unless somebody is asked.
 	SubmitFor(ctx context.Context, s gate.Submission)
 	Cancel(seq uint64)
 	Bind(sink func(gate.Verdict))
@@ -77,10 +76,10 @@ func (s *Session) judge(ctx context.Context, w *waiting) gate.Verdict {
 	return v
 }
 
-// submission is what the judge is given, to whom the bytes belong from then on.
+// submission is what the judge is given.
 func (w *waiting) submission() gate.Submission {
 	return gate.Submission{
-		Seq: w.seq, Side: w.side, Line: bytes.Clone(w.line), Answers: w.answers, Call: w.call, Modern: w.modern, Request: w.request, About: w.about,
+		Seq: w.seq, Side: w.side, Line: w.line[:len(w.line):len(w.line)], Envelope: w.envelope, Answers: w.answers, Call: w.call, Modern: w.modern, Request: w.request, About: w.about,
 	}
 }
 

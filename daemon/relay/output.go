@@ -27,11 +27,10 @@ type output struct {
 // maxAtOnce is how many lines are written at once.
 const maxAtOnce = 64
 
-// flush writes what a side is owed, unless somebody else does so.
-func (s *Session) flush(to wire.Side) {
+// writeOwed writes what a side is owed, unless somebody else does so. s.mu is held, and let
+// go meanwhile.
+func (s *Session) writeOwed(to wire.Side) {
 	o, q := s.outputs[to], &s.state.out[to]
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for !o.writing && o.err == nil && len(q.items) > 0 && s.ctx.Err() == nil {
 		parts, err := s.parts(to)
 		if err == nil {
@@ -143,11 +142,11 @@ func (s *Session) writeLoop(to wire.Side) {
 		for s.ctx.Err() == nil && (o.writing || o.err != nil || len(s.state.out[to].items) == 0) {
 			s.changed.Wait()
 		}
+		s.writeOwed(to)
 		s.mu.Unlock()
 		if s.ctx.Err() != nil {
 			return
 		}
-		s.flush(to)
 	}
 }
 
@@ -157,13 +156,22 @@ func (w *waiting) through(v gate.Verdict) *owed {
 	if w.result {
 		line = w.announced(line)
 	}
-	return &owed{to: other(w.side), line: append(line[:len(line):len(line)], '\n'), seq: w.seq}
+	return &owed{to: other(w.side), line: w.terminated(line), seq: w.seq}
+}
+
+// terminated returns line with its line end, which is written behind the line that w is where
+// the two are one: nobody else has that memory.
+func (w *waiting) terminated(line []byte) []byte {
+	if len(line) > 0 && len(line) == len(w.line) && &line[0] == &w.line[0] {
+		return append(w.line, '\n')
+	}
+	return terminated(line)
 }
 
 // consequences are what a verdict on a held line leads to. s.mu is held.
 func (s *Session) consequences(w *waiting, v gate.Verdict) []event {
 	ours := func(to wire.Side, line []byte) event {
-		return &owed{to: to, line: append(line[:len(line):len(line)], '\n'), reply: to == w.side}
+		return &owed{to: to, line: terminated(line), reply: to == w.side}
 	}
 	switch {
 	case w.result && v.Move != gate.Forward:

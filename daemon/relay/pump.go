@@ -112,15 +112,15 @@ func (in *input) Fill() error {
 	}
 }
 
-// wait notes whether the pump waits for more. Before it may, what is still to be
-// written of this memory has to be.
+// wait notes whether the pump waits for more. Before it may, what was gathered is written, and
+// what is still to be written of this memory has to be.
 func (in *input) wait(idle bool) {
 	s := in.session
-	if idle {
-		s.flush(other(in.side)) // the pump has not, where only blank lines came behind the last message
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if idle {
+		s.writeOwed(other(in.side))
+	}
 	in.idle = idle
 	if !idle {
 		return
@@ -143,11 +143,10 @@ func (in *input) Shrink() {}
 func (in *input) Release() {}
 
 // inPlace implements [source]. What stands there without a line end of one byte
-// behind it does not do. What an agent has written is never taken from there a second
-// time: whoever can reach the memory could change it after it was judged.
+// behind it does not do, nor does a copy of what stands there, as of an agent's lines.
 func (in *input) inPlace(line []byte, to wire.Side) event {
 	n := uint64(len(line)) + 1
-	if in.side == fromAgent || in.at < n {
+	if in.at < n {
 		return nil
 	}
 	all, ok := in.Bytes(in.at-n, n)
@@ -173,10 +172,7 @@ func (s *Session) pump(side wire.Side) error {
 		if err != nil {
 			return err
 		}
-		if !reader.More() || s.owes(other(side)) >= maxGathered {
-			s.flush(other(side))
-		}
-		s.waitForReader(side)
+		s.makeRoom(side)
 	}
 }
 
@@ -200,20 +196,20 @@ func (s *Session) begin(f func()) {
 // maxGathered is how many bytes of lines are gathered to be written at once.
 const maxGathered = 64 << 10
 
-// owes is how many bytes a side is owed.
-func (s *Session) owes(to wire.Side) uint64 {
+// makeRoom writes what was gathered of the lines of side, where that is much, and waits while
+// side leaves more of our answers unread than may wait: who makes us answer, and does not read
+// the answers, is read no more. What the other side sends it does not count: it may have to
+// write before it can read that.
+func (s *Session) makeRoom(side wire.Side) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.out[to].size()
-}
-
-// waitForReader waits while side leaves more of our answers unread than may wait: who makes us
-// answer, and does not read the answers, is read no more. What the other side sends it
-// does not count: it may have to write before it can read that.
-func (s *Session) waitForReader(side wire.Side) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.state.out[side].replies > maxOwed && s.outputs[side].err == nil && s.ctx.Err() == nil {
+	unread := func() bool {
+		return s.state.out[side].replies > maxOwed && s.outputs[side].err == nil && s.ctx.Err() == nil
+	}
+	if s.state.out[other(side)].size() >= maxGathered || unread() {
+		s.writeOwed(other(side))
+	}
+	for unread() {
 		s.changed.Wait()
 	}
 }

@@ -54,3 +54,6 @@ func (q *queue) refers() bool {
 	}
 	return false
 }
+
+// terminated returns a copy of line with its line end.
+func terminated(line []byte) []byte { return append(line[:len(line):len(line)], '\n') }

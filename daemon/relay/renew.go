@@ -106,7 +106,7 @@ func (s *Session) renew(m *Shared) {
 		for key, r := range s.state.open[fromAgent] {
 			if r.method == "initialize" && r.sentLine != nil {
 				spared[key] = true
-				events = append(events, &owed{to: fromServer, line: append(r.sentLine[:len(r.sentLine):len(r.sentLine)], '\n')})
+				events = append(events, &owed{to: fromServer, line: terminated(r.sentLine)})
 			}
 		}
 	} else {
@@ -173,7 +173,7 @@ func (s *Session) againEvents() []event {
 	}
 	if r := again("logging/setLevel", a.level); r != nil && a.level != nil && s.state.open[fromAgent][r.key] == nil {
 		r.sent = now()
-		events = append(events, &opened{*r}, &owed{to: fromServer, line: append(r.sentLine[:len(r.sentLine):len(r.sentLine)], '\n')})
+		events = append(events, &opened{*r}, &owed{to: fromServer, line: terminated(r.sentLine)})
 	}
 	seq := s.state.nextSeq(fromAgent)
 	for _, uri := range slices.Sorted(maps.Keys(a.subscribed)) {

@@ -19,9 +19,10 @@ type turn struct {
 	side      wire.Side
 	events    []event
 	after     []func()
-	judged    bool   // settled is to be called
-	answers   *which // the request that the line answers; nil for none
-	abandoned bool   // the session ended while the line was judged: nothing of it has happened
+	envelope  *wire.Envelope // of an agent's line; else nil
+	judged    bool           // settled is to be called
+	answers   *which         // the request that the line answers; nil for none
+	abandoned bool           // the session ended while the line was judged: nothing of it has happened
 }
 
 // shared reports whether the server is one that the next daemon has not.
@@ -40,20 +41,41 @@ func (t *turn) owe(to wire.Side, line []byte) {
 // oweJudged writes what the verdict on w lets through to the other side.
 func (t *turn) oweJudged(w *waiting, v gate.Verdict) { t.add(w.through(v)) }
 
-// forward writes the line on to the other side as it stands in the input.
+// keep returns line as what outlasts the turn.
+func (t *turn) keep(line []byte) []byte {
+	if t.side == fromAgent { // message has copied it
+		return line
+	}
+	return withRoom(line)
+}
+
+// withRoom returns a copy of line with room for a line end.
+func withRoom(line []byte) []byte { return append(make([]byte, 0, len(line)+1), line...) }
+
+// forward writes the line on to the other side, as it stands in the input where that may be.
 func (t *turn) forward(line []byte) {
 	if e := t.inputs[t.side].inPlace(line, other(t.side)); e != nil {
 		t.add(e)
 		return
 	}
-	t.owe(other(t.side), append(make([]byte, 0, len(line)+1), line...))
+	t.owe(other(t.side), t.keep(line))
 }
 
-// message handles one line that its reader has let through.
+// message handles one line that its reader has let through. An agent's is copied before it is
+// read, once for all that is done with it: whoever can reach the memory that it stands in
+// could change it after it was judged.
 func (t *turn) message(l *wire.Line) {
 	line := l.Data
 	var e wire.Envelope
-	if err := l.Read(t.side, &e); err != nil {
+	var err error
+	if t.side == fromAgent {
+		line = withRoom(line)
+		err = wire.Read(line, t.side, &e)
+		t.envelope = &e
+	} else {
+		err = l.Read(t.side, &e)
+	}
+	if err != nil {
 		t.unread(line, err)
 		return
 	}
@@ -109,7 +131,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 		}
 	}
 	if t.shared() && t.side == fromAgent && binds(r.method) {
-		r.sentLine = bytes.Clone(line)
+		r.sentLine = line
 	}
 	switch rule.Treatment {
 	case mcp.Judge:
@@ -130,7 +152,7 @@ func (t *turn) request(line []byte, e *wire.Envelope) {
 // judgeRequest has a request judged, and does what the verdict says.
 func (t *turn) judgeRequest(r *request, line []byte) {
 	r.seq = r.number
-	w := &waiting{seq: r.seq, side: t.side, line: bytes.Clone(line), key: r.key, id: r.id, modern: r.modern}
+	w := &waiting{seq: r.seq, side: t.side, line: t.keep(line), envelope: t.envelope, key: r.key, id: r.id, modern: r.modern}
 	v := t.judgeLine(w)
 	switch v.Move {
 	case gate.Forward:
@@ -220,7 +242,7 @@ func (t *turn) notification(line []byte, e *wire.Envelope) {
 }
 
 func (t *turn) judgeNotification(line []byte, e *wire.Envelope) {
-	w := &waiting{seq: t.state.nextSeq(t.side), side: t.side, line: bytes.Clone(line)}
+	w := &waiting{seq: t.state.nextSeq(t.side), side: t.side, line: t.keep(line), envelope: t.envelope}
 	if id := taskOf(e, line); t.side == fromServer && id != "" {
 		call, known := t.state.tasks.of(id)
 		if !known {

@@ -254,10 +254,14 @@ func (in *inbox) Fill() error {
 	return nil
 }
 
+// wait notes whether the pump waits for more. Before it may, what was gathered is written.
 func (in *inbox) wait(idle bool) {
 	s := in.shared.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if idle {
+		s.writeOwed(fromAgent)
+	}
 	in.idle = idle
 	if idle && s.ending.begun {
 		s.changed.Broadcast()

@@ -50,11 +50,11 @@ type request struct {
 type waiting struct {
 	seq       uint64
 	side      wire.Side // that wrote it
-	line      []byte
-	key       string // of the request that it is, or answers; empty for a notification
-	id        []byte // of that request, as written
-	result    bool   // it answers a request, which is closed
-	answers   string // then: the method of that request
+	line      []byte    // nobody changes it
+	key       string    // of the request that it is, or answers; empty for a notification
+	id        []byte    // of that request, as written
+	result    bool      // it answers a request, which is closed
+	answers   string    // then: the method of that request
 	modern    bool
 	call      uint64 // then: the seq of that request, 0 when it was not judged
 	about     uint64 // the seq of the call that it came of, where extensions want to see that
@@ -62,7 +62,8 @@ type waiting struct {
 	notice    string // what the agent is told before its content
 	reminders uint64 // how often the agent was told that it is held
 
-	withdrawn bool // whoever asked has taken it back while it was judged, before it was held
+	envelope  *wire.Envelope // of line, where it was read from these very bytes; else nil
+	withdrawn bool           // whoever asked has taken it back while it was judged, before it was held
 }
 
 const (

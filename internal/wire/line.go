@@ -224,10 +224,6 @@ func withoutCR(line []byte) []byte {
 	return line
 }
 
-// More reports whether the next line has been read already, so that Next won't
-// wait for the source.
-func (r *Reader) More() bool { return bytes.IndexByte(r.window.Unread(), '\n') >= 0 }
-
 const (
 	smallBuffer = 16 << 10 // what a reader starts with and goes back to
 	keptBuffer  = 64 << 10 // what a reader keeps between messages

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -314,27 +313,5 @@ func BenchmarkReader(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// More says what is at hand without waiting for the source.
-func TestReaderMore(t *testing.T) {
-	source, w := io.Pipe()
-	defer source.Close()
-	go func() {
-		_, _ = io.WriteString(w, "{}\n[]\n{")
-		_, _ = io.WriteString(w, "}\n")
-	}()
-	r := NewReader(source, MaxMessage)
-	var got []bool
-	for range 3 {
-		var l Line
-		if err := r.Next(&l); err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, r.More())
-	}
-	if want := []bool{true, false, false}; !slices.Equal(got, want) {
-		t.Errorf("more: %v, want %v", got, want)
 	}
 }

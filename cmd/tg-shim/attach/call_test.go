@@ -125,8 +125,8 @@ func TestAttach(t *testing.T) {
 			return nil, fmt.Errorf("the deadline is %v, %v", left, ok)
 		}
 		return &pb.AttachResponse{
-			Protocol: client.Protocol, Build: "v1", Profile: pb.Profile_PROFILE_DEVELOPMENT, Start: true, Reason: "for a reason", RawStderr: true,
-			Set: []string{"A=b", "C="}, Unset: []string{"X*"}, Reattach: durationpb.New(15*time.Second + 1),
+			Protocol: client.Protocol, Build: "v1", Profile: pb.Profile_PROFILE_DEVELOPMENT, Start: true, RawStderr: true,
+			Reattach: durationpb.New(15*time.Second + 1),
 		}, nil
 	}}
 	path, _ := serve(t, d)
@@ -139,7 +139,7 @@ func TestAttach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Welcome{"v1", Development, true, "for a reason", true, []string{"A=b", "C="}, []string{"X*"}, 15*time.Second + 1}); fmt.Sprint(*welcome) != fmt.Sprint(want) {
+	if want := (Welcome{"v1", Development, true, true, 15*time.Second + 1}); fmt.Sprint(*welcome) != fmt.Sprint(want) {
 		t.Errorf("it says %v, want %v", *welcome, want)
 	}
 	if want := (&pb.AttachRequest{
@@ -225,7 +225,7 @@ func TestLargeHeaders(t *testing.T) {
 // the answer be.
 func TestLongMessages(t *testing.T) {
 	d := &daemon{attach: func(_ context.Context, r *pb.AttachRequest) (*pb.AttachResponse, error) {
-		return &pb.AttachResponse{Protocol: client.Protocol, Reason: r.GetCwd()}, nil
+		return &pb.AttachResponse{Protocol: client.Protocol, Build: r.GetCwd()}, nil
 	}}
 	path, _ := serve(t, d, grpc.InitialWindowSize(70_000), grpc.InitialConnWindowSize(80_000))
 	c := Daemon(path)
@@ -234,7 +234,7 @@ func TestLongMessages(t *testing.T) {
 		all.Go(func() {
 			long := strings.Repeat(string(rune('a'+i)), 900_000+i)
 			w, err := c.Attach(limited(t), &Hello{Cwd: long})
-			if err != nil || w.Reason != long {
+			if err != nil || w.Build != long {
 				t.Errorf("%v", err)
 			}
 		})
@@ -244,7 +244,7 @@ func TestLongMessages(t *testing.T) {
 	if _, err := c.Attach(limited(t), &Hello{Cwd: strings.Repeat("x", maxReply+1)}); !errors.As(err, &got) || got.Code != codeInternal {
 		t.Errorf("of an answer that is too long it says %v", err)
 	}
-	if w, err := c.Attach(limited(t), &Hello{Cwd: "short"}); err != nil || w.Reason != "short" {
+	if w, err := c.Attach(limited(t), &Hello{Cwd: "short"}); err != nil || w.Build != "short" {
 		t.Errorf("and then %v", err)
 	}
 }
@@ -414,7 +414,7 @@ func FuzzPeer(f *testing.F) {
 
 func FuzzWelcome(f *testing.F) {
 	for _, m := range []*pb.AttachResponse{
-		{Protocol: client.Protocol, Start: true, Set: []string{"A=b"}, Reattach: durationpb.New(time.Second)}, {Protocol: 2, Reason: "r"},
+		{Protocol: client.Protocol, Start: true, Reattach: durationpb.New(time.Second)}, {Protocol: 2, Build: "r"},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -428,7 +428,7 @@ func FuzzWelcome(f *testing.F) {
 		if proto.Unmarshal(b, &want) != nil || err != nil {
 			return // ours knows less of what is wrong, such as text that is no UTF-8
 		}
-		if got.Reason != want.GetReason() || len(got.Set) != len(want.GetSet()) || got.Build != want.GetBuild() {
+		if got.Start != want.GetStart() || got.RawStderr != want.GetRawStderr() || got.Build != want.GetBuild() {
 			t.Errorf("it reads %v, and it says %v", got, &want)
 		}
 	})

@@ -41,13 +41,11 @@ type Hello struct {
 
 // Welcome is what AttachResponse says.
 type Welcome struct {
-	Build      string
-	Profile    Profile
-	Start      bool
-	Reason     string
-	RawStderr  bool
-	Set, Unset []string
-	Reattach   time.Duration // 0 where it says nothing
+	Build     string
+	Profile   Profile
+	Start     bool
+	RawStderr bool
+	Reattach  time.Duration // 0 where it says nothing
 }
 
 // Attach hands descriptors over, which stay the caller's.
@@ -153,20 +151,14 @@ func decodeWelcome(b []byte) (*Welcome, error) {
 			w.Profile = Profile(n)
 		case 4:
 			w.Start = n != 0
-		case 6:
+		case 5:
 			w.RawStderr = n != 0
 		}
 	}, func(field protowire.Number, b []byte) {
 		switch field {
 		case 2:
 			w.Build = string(b)
-		case 5:
-			w.Reason = string(b)
-		case 7:
-			w.Set = append(w.Set, string(b))
-		case 8:
-			w.Unset = append(w.Unset, string(b))
-		case 9:
+		case 6:
 			w.Reattach, took = decodeDuration(b)
 		}
 	})

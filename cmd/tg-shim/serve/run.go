@@ -13,8 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -143,14 +141,11 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 	s.pipes.closeDaemons()
 	go s.awaitDrained() // ends with the pipe, or with the process where the daemon keeps it
 	if !welcome.Start {
-		if welcome.Reason != "" {
-			fmt.Fprintf(os.Stderr, "tg-shim: %s\n", welcome.Reason)
-		}
 		s.pipes.closeServers()
 		return s.idle(ctx, ""), nil
 	}
 	escape := !welcome.RawStderr && term.IsTerminal(unix.Stderr) // which would obey what the server says there
-	server, err := s.start(welcome, escape)
+	server, err := s.start(escape)
 	s.pipes.closeServers()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "tg-shim: server %q: %v\n", s.Hello.Server, err)
@@ -167,7 +162,7 @@ func (s *shim) run(ctx context.Context) (child.State, error) {
 
 // start starts the server. One that was not found when the daemon was told of it is
 // not looked for again: nobody has looked at what may be there by now.
-func (s *shim) start(w *attach.Welcome, escape bool) (*child.Child, error) {
+func (s *shim) start(escape bool) (*child.Child, error) {
 	command := s.Hello.Command
 	switch {
 	case len(command) == 0:
@@ -175,13 +170,8 @@ func (s *shim) start(w *attach.Welcome, escape bool) (*child.Child, error) {
 	case s.missing != nil:
 		return nil, s.missing
 	}
-	set := map[string]string{}
-	for _, entry := range w.Set {
-		name, value, _ := strings.Cut(entry, "=")
-		set[name] = value
-	}
 	spec := child.Spec{
-		Command: command[0], Args: command[1:], Env: child.ComposeEnv(os.Environ(), set, append(slices.Clone(w.Unset), "THOUGHTGATE_*")),
+		Command: command[0], Args: command[1:], Env: child.ComposeEnv(os.Environ(), nil, []string{"THOUGHTGATE_*"}),
 		Mark:  "THOUGHTGATE_SERVER=" + s.Hello.Attachment,
 		Stdin: s.pipes.input.r, Stdout: s.pipes.output.w, Stderr: os.Stderr,
 	}
