@@ -15,39 +15,39 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/private"
 )
 
-// app is what the verbs need of the world around them.
+// app holds what the commands use of their environment.
 type app struct {
 	in  io.Reader
 	out io.Writer // data
-	err io.Writer // talk
+	err io.Writer // messages to a person
 
 	inTerminal, outTerminal, errTerminal bool
 
-	columns    int // width of out when that is a terminal; 0 when not known
-	errColumns int // width of err likewise
+	columns    int // width of out if it is a terminal; 0 if unknown
+	errColumns int // width of err if it is a terminal; 0 if unknown
 
 	getenv     func(string) string
 	environ    func() []string
 	executable func() (string, error) // path of this program
 	now        func() time.Time
 
-	noCore func() // keeps what this process reads out of core files; may be nil
+	noCore func() // keeps the memory of this process out of core files; may be nil
 
-	hideMemory func() error // keeps other programs from reading this process
+	hideMemory func() error // keeps other programs from reading the memory of this process
 
 	noStart bool // --no-start
 	asJSON  bool // --json
 
-	machine *machine // what doctor looks at; nil: this one
+	machine *machine // what doctor examines; nil means this machine
 
-	interrupts chan os.Signal // nil: nobody waits for one
+	interrupts chan os.Signal // nil unless somebody waits for an interrupt
 
-	skew *skew // between the daemon's version and ours
+	skew *skew // between the versions of the daemon and tgctl
 
-	namedTold bool // it was said, or is not so, that the daemon's configuration is not the one named
+	namedTold bool // the daemon's configuration was compared with the named one, or need not be
 }
 
-// newApp is the app of this process.
+// newApp returns the app of this process.
 func newApp() *app {
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
@@ -60,7 +60,7 @@ func newApp() *app {
 		now:         time.Now,
 		hideMemory:  private.NoReading,
 		skew:        &skew{},
-		noCore:      func() { _ = private.NoCore() }, // at worst a crash leaves a file that only its owner reads
+		noCore:      func() { _ = private.NoCore() }, // on failure, a crash leaves a file that only its owner can read
 	}
 	if a.outTerminal {
 		a.columns, _, _ = term.GetSize(int(os.Stdout.Fd()))
@@ -71,8 +71,8 @@ func newApp() *app {
 	return a
 }
 
-// run runs the verb that args name and returns the exit code. Errors are
-// printed here and nowhere else.
+// run executes the command that args name and returns the exit code. Errors are printed
+// here and nowhere else.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.rootCmd()
 	root.SetArgs(args)
@@ -87,8 +87,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-// width is how many columns a table may take: those of the terminal, or of
-// COLUMNS. 0 stands for any number: what goes into a file or a pipe is not cut.
+// width returns how many columns a table may take: COLUMNS, or the width of the terminal.
+// 0 means no limit: output to a file or a pipe is not cut.
 func (a *app) width() int {
 	if n, err := strconv.Atoi(a.getenv("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -102,7 +102,7 @@ func (a *app) width() int {
 	return 80
 }
 
-// surface is what this program says of where a question was answered.
+// surface returns the surface that answers given through this program are recorded with.
 func (a *app) surface() string {
 	if a.inTerminal && a.errTerminal {
 		return "terminal"
@@ -110,22 +110,21 @@ func (a *app) surface() string {
 	return "script"
 }
 
-// dial connects to the daemon, and starts one when none runs and that is
-// allowed.
+// dial connects to the daemon. If none runs, it starts one, unless --no-start forbids it.
 func (a *app) dial(ctx context.Context) (*client.Client, error) {
 	c, err := a.dialRunning(ctx)
 	if err == nil || !errors.Is(err, client.ErrNotRunning) || a.noStart {
 		return c, err
 	}
-	// What merely needs a daemon starts it with the usual configuration: the folder
-	// that a terminal stands in may have set the variable.
+	// A command that merely needs a daemon starts it with the default configuration: the
+	// directory that the terminal is in may have set the variable.
 	if err := a.startDaemon(ctx, ""); err != nil {
 		return nil, err
 	}
 	return a.dialRunning(ctx)
 }
 
-// onDaemon is what a verb does that speaks to the daemon before all else.
+// onDaemon returns a RunE function that connects to the daemon and calls do.
 func (a *app) onDaemon(do func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.dial(cmd.Context())
@@ -137,7 +136,7 @@ func (a *app) onDaemon(do func(ctx context.Context, c *client.Client, args []str
 	}
 }
 
-// dialRunning connects to the daemon and never starts one.
+// dialRunning connects to the daemon. It never starts one.
 func (a *app) dialRunning(ctx context.Context) (*client.Client, error) {
 	c, err := client.Dial(ctx, client.WithEnv(a.getenv), client.WithBuild(a.skew.hear))
 	if err == nil {

@@ -51,7 +51,8 @@ asked. What is too long is cut, and says so, also with --json; "show" shows all.
 	return cmd
 }
 
-// approvalsTable lists questions, each with what is asked about and why below.
+// approvalsTable lists questions, each followed by its arguments and the reason it is
+// asked.
 func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	t := &display.Table{Columns: []display.Column{
 		{Head: "ID"}, {Head: "AGE", Right: true}, {Head: "LEFT", Right: true},
@@ -84,7 +85,7 @@ func (a *app) approvalsTable(questions []*pb.Approval) *display.Table {
 	return t
 }
 
-// questionLine says in one line what a question is about.
+// questionLine describes in one line what a question is about.
 func questionLine(q *pb.Approval) display.Safe {
 	line := display.Name(q.GetId()) + ": " + callName(q.GetMethod(), q.GetTool()) + " on " + display.Name(q.GetServer())
 	if agent := q.GetAgent(); agent != "" {
@@ -93,8 +94,8 @@ func questionLine(q *pb.Approval) display.Safe {
 	return line
 }
 
-// shownParams is what is shown of the params of a question: of a tool call that has
-// nothing else, the arguments.
+// shownParams returns the part of a question's params to show: the arguments of a tool
+// call that has nothing else, otherwise all params.
 func shownParams(q *pb.Approval) []byte {
 	if arguments := argumentsOf(q.GetMethod(), q.GetArguments()); arguments != nil {
 		return arguments
@@ -102,12 +103,12 @@ func shownParams(q *pb.Approval) []byte {
 	return q.GetArguments()
 }
 
-// stateWord says what became of a question.
+// stateWord returns the state of a question as a word.
 func stateWord(q *pb.Approval) display.Safe { return display.Safe(pbjson.Word(q.GetState())) }
 
 func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPROVAL_STATE_OPEN }
 
-// because says in one line why a person is asked, or what they said.
+// because returns one line: why an open question is asked, or the note of its decision.
 func because(q *pb.Approval) display.Safe {
 	if !isOpen(q) {
 		if q.GetNote() == "" {

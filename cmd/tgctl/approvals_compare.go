@@ -13,7 +13,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// compared says what differs between q and the call that was approved last.
+// compared lays out how q differs from the call that was approved last.
 func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Safe {
 	if p.approved == nil {
 		return display.Wrap("Of this tool no approved call is on record.", columns)
@@ -51,8 +51,8 @@ func (p *past) compared(q *pb.Approval, now time.Time, columns int) []display.Sa
 	return append(lines, diff...)
 }
 
-// comparedPart is what of a question the record keeps of a call: its arguments, or
-// all params where there are none.
+// comparedPart returns the part of a question's params that the record of a call keeps:
+// the arguments, or all params if there are none.
 func comparedPart(q *pb.Approval) []byte {
 	if arguments := argumentsIn(q.GetArguments()); arguments != nil {
 		return arguments
@@ -60,7 +60,7 @@ func comparedPart(q *pb.Approval) []byte {
 	return q.GetArguments()
 }
 
-// argumentsIn returns the arguments in raw params, nil when there are none.
+// argumentsIn returns the arguments in raw params, nil if there are none.
 func argumentsIn(params []byte) []byte {
 	members, _ := rawjson.Members(params)
 	for _, m := range members {
@@ -71,8 +71,8 @@ func argumentsIn(params []byte) []byte {
 	return nil
 }
 
-// differing lays out the lines in which two JSON values differ, with a few
-// around them; none when they are shown alike.
+// differing lays out the lines in which two JSON values differ, with some context. It
+// returns nil if both are displayed alike.
 func differing(was, is []byte, columns int) []display.Safe {
 	text := func(raw []byte) string { return string(display.JSON(raw, behind(2, columns))) + "\n" }
 	unified := udiff.Unified("", "", text(was), text(is))
@@ -83,7 +83,7 @@ func differing(was, is []byte, columns int) []display.Safe {
 	for line := range strings.Lines(unified) {
 		line = strings.TrimSuffix(line, "\n")
 		switch {
-		case len(lines) == 0 && (line == "--- " || line == "+++ "): // no files are compared
+		case len(lines) == 0 && (line == "--- " || line == "+++ "): // the header of a diff names files; here are none
 		case strings.HasPrefix(line, "@@"):
 			lines = append(lines, display.Safe(line))
 		default:

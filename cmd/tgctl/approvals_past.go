@@ -18,33 +18,32 @@ import (
 )
 
 const (
-	// pastCalls is how many earlier calls are shown beside a question, and
-	// pastRecords how many records are read for them: a call that was held has
-	// more than one.
+	// pastCalls is how many previous calls are shown beside a question. pastRecords is
+	// how many records are read to find them: a held call has more than one.
 	pastCalls   = 8
 	pastRecords = 4 * pastCalls
 
-	// pastShort is how much of the arguments of an earlier call is kept.
+	// pastShort limits the arguments kept of a previous call, in columns.
 	pastShort = 200
 
-	// decidedBefore is how many approvals are looked through for the last of a
-	// tool, since the record can be asked for names but not for everything.
+	// decidedBefore is how many approvals are searched for the last one like a question:
+	// a query matches by names, but not by all that must be equal.
 	decidedBefore = 16
 
-	// compareMost is how many bytes two sets of arguments may have together to be
-	// compared line by line.
+	// compareMost limits the total size of two sets of arguments that are compared line
+	// by line, in bytes.
 	compareMost = 256 << 10
 
-	// literalMost is how long a name may be to be asked for.
+	// literalMost limits the length of a name in a query, in bytes.
 	literalMost = 200
 )
 
-// past is what the record says that helps to judge a question: the last call of
-// the same tool that a person let through, and what went before in the session.
+// past is what the audit log has to help judge a question: the last approved call of the
+// same tool, and the previous calls of the session.
 type past struct {
 	approved *pastCall
 	calls    []pastCall // oldest first
-	failed   error      // the record could not be read
+	failed   error      // why the audit log could not be read
 }
 
 // pastCall is one call on record.
@@ -57,21 +56,21 @@ type pastCall struct {
 	verdict  display.Safe
 	what     display.Safe
 	short    display.Safe // its arguments
-	args     []byte       // of the approved one, as recorded; nil when they are not, or not whole
-	params   bool         // args are all of its params, since it said more than its arguments
-	kept     bool         // some of them are on record
+	args     []byte       // of the approved call only, as recorded; nil if not recorded in full
+	params   bool         // args holds all params, because the call has more than arguments
+	kept     bool         // args or a preview of them is on record
 }
 
 // values is the line of values beside a record.
 type values struct {
 	Arguments json.RawMessage `json:"arguments"`
-	Params    json.RawMessage `json:"params"`  // in place of arguments, of a call that said more
-	Preview   string          `json:"preview"` // their beginning, of long ones
+	Params    json.RawMessage `json:"params"`  // instead of arguments, if the call has other params
+	Preview   string          `json:"preview"` // the beginning of long arguments
 	Bytes     int64           `json:"bytes"`
 }
 
-// readPast looks up what went before q. What it could not read is said by its
-// lines: a question is answered without its past too.
+// readPast reads what happened before q. A read error is kept in the result, since a
+// question can be answered without its past.
 func readPast(ctx context.Context, c *client.Client, q *pb.Approval) *past {
 	p := &past{}
 	if p.approved, p.failed = lastApproved(ctx, c, q); p.failed == nil {
@@ -80,8 +79,8 @@ func readPast(ctx context.Context, c *client.Client, q *pb.Approval) *past {
 	return p
 }
 
-// lastApproved finds the last call like q that a person let through, nil when
-// there is none on record.
+// lastApproved finds the last call like q that a person approved. It returns nil if there
+// is none on record.
 func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastCall, error) {
 	var last *record.Record
 	decisions := &pb.AuditQuery{
@@ -128,8 +127,8 @@ func lastApproved(ctx context.Context, c *client.Client, q *pb.Approval) (*pastC
 	return call, nil
 }
 
-// callsBefore finds the last calls of the session of q, or where there is no
-// session, of the attachment, that were judged before q was asked.
+// callsBefore finds the last calls that were judged before q was asked, in the session of
+// q, or in its attachment if it has no session.
 func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastCall, error) {
 	query := &pb.AuditQuery{Kind: string(record.KindCall), Session: q.GetSession(), Last: pastRecords}
 	if q.GetSession() == "" {
@@ -157,7 +156,7 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 		if len(r.GetValues()) > 0 && json.Unmarshal(r.GetValues(), &v) == nil {
 			call.short = clipped(shortValues(&v))
 		}
-		// A held call is on record again once it was let through or refused.
+		// A held call has a second record once it was forwarded or denied.
 		if i := slices.IndexFunc(calls, func(c pastCall) bool { return c.id != "" && c.id == call.id }); i >= 0 {
 			if call.short == "" {
 				call.short = calls[i].short
@@ -169,8 +168,8 @@ func callsBefore(ctx context.Context, c *client.Client, q *pb.Approval) ([]pastC
 	return calls[max(0, len(calls)-pastCalls):], nil
 }
 
-// askedAt returns the seq of the record that says that q was asked, 0 when there is
-// none: clocks can be set, and the order of records can't.
+// askedAt returns the sequence number of the record with which q was asked, 0 if there is
+// none. The order of records is certain, unlike that of times: clocks can be set.
 func askedAt(ctx context.Context, c *client.Client, q *pb.Approval, of *pb.AuditQuery) (uint64, error) {
 	if q.GetCreated() == nil {
 		return 0, nil
@@ -204,8 +203,7 @@ func shortValues(v *values) display.Safe {
 	return ""
 }
 
-// lines lays out what went before q in columns columns; fewer than one means no
-// limit.
+// lines lays out what happened before q. columns below one means no limit.
 func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe {
 	if p.failed != nil {
 		return display.Wrap("What went before is not shown: "+display.Text(p.failed.Error()), columns)
@@ -229,13 +227,13 @@ func (p *past) lines(q *pb.Approval, now time.Time, columns int) []display.Safe 
 	return lines
 }
 
-// clipped is s for keeping: short, and not holding on to what it was cut from.
+// clipped returns a short copy of s that does not retain the memory of s.
 func clipped(s display.Safe) display.Safe {
 	return display.Safe(strings.Clone(string(display.Fit(s, 2*pastShort))))
 }
 
-// literal is name as a pattern that matches it alone. A name that makes no
-// pattern is not asked for: whoever reads the answer compares names anyway.
+// literal returns a pattern that matches only name. If no pattern can, it returns an
+// empty string, which matches every name: callers compare the names of results anyway.
 func literal(name string) string {
 	if len(name) > literalMost || !utf8.ValidString(name) || strings.Contains(name, "{") {
 		return ""

@@ -12,8 +12,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// showLines is how many lines of arguments are printed on a terminal, where
-// more would push what matters off the screen.
+// showLines limits the lines of arguments on a terminal, so that more important lines
+// stay on the screen.
 const showLines = 200
 
 func (a *app) approvalsShowCmd() *cobra.Command {
@@ -62,7 +62,7 @@ func (a *app) showApproval(ctx context.Context, c *client.Client, q *pb.Approval
 	return nil
 }
 
-// questionSheet lists what a person judges a question by, but its params.
+// questionSheet lists what a person needs to judge a question, except its params.
 func (a *app) questionSheet(q *pb.Approval) *sheet {
 	s := &sheet{}
 	s.add("question", display.Name(q.GetId())+", "+a.stateLine(q))
@@ -93,7 +93,7 @@ func (a *app) questionSheet(q *pb.Approval) *sheet {
 	return s
 }
 
-// levelLine says what a yes takes, or took, beyond somebody who says so.
+// levelLine describes the proof that an approval needs or needed.
 func levelLine(q *pb.Approval) display.Safe {
 	switch {
 	case q.GetLevel() != levelPresence:
@@ -104,15 +104,15 @@ func levelLine(q *pb.Approval) display.Safe {
 	return "needed a passphrase or a code (presence)"
 }
 
-// addTraces adds to the sheet of a question by what it is found and known again.
+// addTraces adds the identifiers by which a question can be found again.
 func addTraces(s *sheet, q *pb.Approval) {
 	s.add("in the log", display.Name(q.GetCall()))
 	s.add("launch", display.Name(q.GetLaunch()))
 	s.add("subject", display.Safe(hex.EncodeToString(q.GetSubject())))
 }
 
-// showParams prints raw params in full, or on a terminal their beginning and
-// how much is missing.
+// showParams prints raw params in full. On a terminal it prints the beginning and how
+// many lines are missing.
 func (a *app) showParams(params []byte, whole display.Safe) error {
 	if len(params) == 0 {
 		return nil
@@ -124,8 +124,7 @@ func (a *app) showParams(params []byte, whole display.Safe) error {
 	return a.printLines(lines)
 }
 
-// jsonLines lays raw JSON out in full, below a line that says what it is and how
-// long.
+// jsonLines lays out raw JSON in full, below a line with its title and length.
 func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
 	const indent = "  "
 	lines := display.Wrap(what+", "+plural(len(raw), "byte", "bytes")+":", columns)
@@ -135,7 +134,7 @@ func jsonLines(what display.Safe, raw []byte, columns int) []display.Safe {
 	return lines
 }
 
-// stateLine says how a question stands.
+// stateLine describes the state of a question.
 func (a *app) stateLine(q *pb.Approval) display.Safe {
 	state := stateWord(q)
 	switch {
@@ -147,7 +146,7 @@ func (a *app) stateLine(q *pb.Approval) display.Safe {
 	return state
 }
 
-// repetition says what a call that was parked will find.
+// repetition describes what happens if the agent repeats a parked call.
 func (a *app) repetition(q *pb.Approval) display.Safe {
 	switch {
 	case q.GetGood() != nil && !q.GetSpent() && q.GetGood().AsTime().After(a.now()):
@@ -172,7 +171,7 @@ func agentLine(agent, session string) display.Safe {
 	return line
 }
 
-// claimed names who answered, as a surface says that several people use.
+// claimed names the approver as reported by a surface that several people use.
 func claimed(approver, surface string) display.Safe {
 	if approver == "" {
 		return ""
@@ -180,7 +179,7 @@ func claimed(approver, surface string) display.Safe {
 	return display.Name(approver) + ", as " + display.Name(surface) + " says"
 }
 
-// spaced puts a space before s, if there is an s.
+// spaced puts a space before s, unless s is empty.
 func spaced(s display.Safe) display.Safe {
 	if s == "" {
 		return ""
@@ -188,7 +187,7 @@ func spaced(s display.Safe) display.Safe {
 	return " " + s
 }
 
-// parens puts s into parentheses, if there is an s.
+// parens puts s into parentheses, unless s is empty.
 func parens(s display.Safe) display.Safe {
 	if s == "" {
 		return ""

@@ -53,7 +53,7 @@ counts. With an ID that question is the one chosen at first.`,
 	}
 }
 
-// fullScreen says why this is no place for a full screen, if it isn't.
+// fullScreen returns an error if a full screen can't be shown here.
 func (a *app) fullScreen() error {
 	const hint = "List the questions instead: tgctl approvals"
 	switch term := a.getenv("TERM"); {
@@ -65,37 +65,37 @@ func (a *app) fullScreen() error {
 	return nil
 }
 
-// watchApprovals runs the full-screen queue until it is left or ctx ends. The
-// question of the id first is the one chosen at first, if it is open.
+// watchApprovals runs the full-screen queue until the user quits or ctx ends. The
+// question with the id first is selected at the start, if it is open.
 func (a *app) watchApprovals(ctx context.Context, first string) error {
 	c, err := a.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	live, stop := context.WithCancel(ctx) // what runs beside the screen, also an editor that has it
+	live, stop := context.WithCancel(ctx) // ends goroutines and an editor that has the screen
 	defer stop()
 	m := &watchModel{queue: &queue{app: a, wanted: first}, client: c, ctx: live}
 	program := tea.NewProgram(m, tea.WithInput(a.in), tea.WithOutput(a.out), tea.WithEnvironment(a.environ()), tea.WithoutSignalHandler())
 	m.send = program.Send
-	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that the keys did not make
+	defer context.AfterFunc(ctx, program.Quit)() // SIGTERM, or a SIGINT that does not come from a key
 	_, err = program.Run()
 	return err
 }
 
-// watchModel joins the queue with a terminal and the daemon.
+// watchModel connects the queue with a terminal and the daemon.
 type watchModel struct {
 	queue  *queue
 	client *client.Client
 	ctx    context.Context // ends with the screen
-	send   func(tea.Msg)   // safe for concurrent use, and returns when the screen has ended
+	send   func(tea.Msg)   // safe for concurrent use; returns when the screen has ended
 }
 
-// queueMsg is what became of something that the queue wished. It is called like the
-// queue's other methods, by one goroutine.
+// queueMsg delivers the result of something that the queue asked for. Like the queue's
+// methods, it is called from one goroutine.
 type queueMsg func(q *queue) wish
 
-// secondMsg says that a second has passed: what the screen says of times is another.
+// secondMsg reports that a second has passed, so that displayed times change.
 type secondMsg time.Time
 
 func second() tea.Cmd {
@@ -104,7 +104,7 @@ func second() tea.Cmd {
 
 func (m *watchModel) Init() tea.Cmd { return tea.Batch(second(), m.watch) }
 
-// watch passes on what the daemon says of questions until the screen ends.
+// watch sends the daemon's events about questions to the screen until it ends.
 func (m *watchModel) watch() tea.Msg {
 	for event := range inbox.Watch(m.ctx, m.client) {
 		m.send(event)
@@ -112,7 +112,7 @@ func (m *watchModel) watch() tea.Msg {
 	return nil
 }
 
-// read reads a question for d, and then what went before it.
+// read reads a question for d, and then what happened before it.
 func (m *watchModel) read(d *detail) tea.Msg {
 	ctx, cancel := context.WithTimeout(m.ctx, inbox.Timeout)
 	defer cancel()
@@ -125,7 +125,7 @@ func (m *watchModel) read(d *detail) tea.Msg {
 	return queueMsg(func(q *queue) wish { return q.recalled(d, before) })
 }
 
-// Update tells the queue of msg and begins what it wishes.
+// Update passes msg to the queue and starts what the queue asks for.
 func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	before := m.queue.width
 	w := m.queue.told(msg)
@@ -155,12 +155,12 @@ func (m *watchModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// afresh draws everything once more, on a screen without margins. Bubble Tea scrolls
-// between margins and then sets them to the whole height that it knows of; when
-// the terminal has become higher meanwhile, its lower part would stay outside.
+// afresh redraws the screen after resetting the scroll margins. Bubble Tea scrolls
+// between margins and then sets them to the height it knows of; if the terminal has grown
+// meanwhile, its lower part would stay outside.
 var afresh = tea.Sequence(tea.Raw("\x1b[r"), tea.ClearScreen)
 
-// told passes msg to where it belongs.
+// told handles msg.
 func (q *queue) told(msg tea.Msg) wish {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -178,7 +178,7 @@ func (q *queue) told(msg tea.Msg) wish {
 	return wish{}
 }
 
-// View draws the screen. What stands out is drawn bold, which needs no colour.
+// View draws the screen. It emphasizes with bold, which needs no colour.
 func (m *watchModel) View() tea.View {
 	var b strings.Builder
 	for i, line := range m.queue.screen() {

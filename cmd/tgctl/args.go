@@ -11,10 +11,10 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// completePatience is how long the shell waits for names from the daemon.
+// completePatience is the timeout for completing a word with names from the daemon.
 const completePatience = time.Second
 
-// exactly takes one argument for each name.
+// exactly requires one argument for each name.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {
@@ -27,7 +27,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// atLeastOne takes one argument or more of what name stands for.
+// atLeastOne requires one or more arguments of the kind that name names.
 func atLeastOne(name string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -37,7 +37,7 @@ func atLeastOne(name string) cobra.PositionalArgs {
 	}
 }
 
-// atMostOne takes one argument or none.
+// atMostOne allows at most one argument.
 func atMostOne(_ *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("unexpected argument %q", args[1])
@@ -45,7 +45,7 @@ func atMostOne(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// completeApprovals offers the ids of the open questions to the shell.
+// completeApprovals completes the ids of open questions.
 func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (ids []string, err error) {
 		questions, err := c.ListApprovals(ctx, false)
@@ -57,8 +57,7 @@ func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]
 	})
 }
 
-// listed completes with what the daemon lists: each as word has it, and none that is
-// empty.
+// listed completes with the results of list, converted by word. Empty words are left out.
 func listed[T any](a *app, list func(*client.Client, context.Context) ([]T, error), word func(T) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (words []string, err error) {
@@ -83,12 +82,12 @@ func firstAlone(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// described is a word that the shell completes to, with a description beside it.
+// described returns a completion with a description.
 func described(word string, about display.Safe) string {
 	return cobra.CompletionWithDesc(string(display.Name(word)), string(about))
 }
 
-// completeIDs offers what a running daemon knows, and nothing without one.
+// completeIDs completes with what list returns. It offers nothing if no daemon runs.
 func (a *app) completeIDs(cmd *cobra.Command, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completePatience)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// listLimit is how many records a list has when nobody says.
+// listLimit is the default number of records in a list.
 const listLimit = 100
 
 func (a *app) auditCmd() *cobra.Command {
@@ -30,7 +30,7 @@ the newest records.`
 	return cmd
 }
 
-// auditFilter is what the flags of list and tail select.
+// auditFilter holds the flags that select records.
 type auditFilter struct {
 	since, until                         string
 	server, tool, verdict, session, kind string
@@ -45,13 +45,13 @@ func (f *auditFilter) selectFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kind, "kind", "", "only of `KIND`: call, decision, outcome, session, attach, ...")
 }
 
-// timeFlags bound the records by their time, from since on where nothing else is said.
+// timeFlags adds the flags that select records by time. since is the default of --since.
 func (f *auditFilter) timeFlags(cmd *cobra.Command, since string) {
 	cmd.Flags().StringVar(&f.since, "since", since, "only from `D` on")
 	cmd.Flags().StringVar(&f.until, "until", "", "only up to `D`")
 }
 
-// query is the filter as the daemon takes it.
+// query converts the filter to a query for the daemon.
 func (f *auditFilter) query(now time.Time) (*pb.AuditQuery, error) {
 	q := &pb.AuditQuery{Server: f.server, Tool: f.tool, Verdict: f.verdict, Session: f.session, Kind: f.kind, Last: f.limit}
 	for _, bound := range []struct {
@@ -102,7 +102,7 @@ func (a *app) auditTailCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := a.printAudit(cmd.Context(), f, true)
 			if cmd.Context().Err() != nil {
-				return nil // interrupted: that is how it ends
+				return nil // interrupted: the usual way to end it
 			}
 			return err
 		},
@@ -113,7 +113,7 @@ func (a *app) auditTailCmd() *cobra.Command {
 	return cmd
 }
 
-// printAudit prints what f selects as it comes.
+// printAudit prints the records that f selects as they arrive.
 func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error {
 	q, err := f.query(a.now())
 	if err != nil {
@@ -156,7 +156,7 @@ func (a *app) printAudit(ctx context.Context, f *auditFilter, follow bool) error
 	return nil
 }
 
-// auditRow is one record as a row of a list.
+// auditRow returns a record as a row of a list.
 func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
 	rec, err := record.Parse(r.GetLine())
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *app) auditRow(r *pb.AuditRecord) []display.Safe {
 	}
 }
 
-// whatHappened is what a record is about, and the reason it gives.
+// whatHappened describes what a record is about, with its reason.
 func whatHappened(rec *record.Record) display.Safe {
 	what := join(present(display.Name(rec.Approval), display.Name(rec.Grant), either(isResult(rec), "result of ", "")+callName(rec.Method, rec.Tool)), " ")
 	if what == "" && rec.Server == "" {
@@ -177,7 +177,7 @@ func whatHappened(rec *record.Record) display.Safe {
 	return join(present(what, display.Text(rec.Reason)), ": ")
 }
 
-// verdictWord is the verdict, or what it would have been in production.
+// verdictWord returns the verdict, or what it would have been in production.
 func verdictWord(rec *record.Record) display.Safe {
 	if rec.Would != "" {
 		return display.Name(strings.ToLower(rec.Would))
@@ -185,8 +185,7 @@ func verdictWord(rec *record.Record) display.Safe {
 	return display.Name(rec.Verdict)
 }
 
-// shortTime writes t in eight columns or less: today's by the clock, others by
-// their date.
+// shortTime formats t in eight columns or less: a time if t is today, otherwise a date.
 func shortTime(t, now time.Time) display.Safe {
 	if s := display.Time(t, now); len(s) <= 8 {
 		return s
@@ -194,8 +193,7 @@ func shortTime(t, now time.Time) display.Safe {
 	return display.Safe(t.In(now.Location()).Format("06-01-02"))
 }
 
-// parseWhen reads a point in time: a span back from now, a date, or a date and
-// a time.
+// parseWhen parses a point in time: a span back from now, a date, or a date and a time.
 func parseWhen(text string, now time.Time) (time.Time, error) {
 	if span, err := parseSpan(text); err == nil {
 		return now.Add(-span), nil
@@ -208,7 +206,7 @@ func parseWhen(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is neither a span, as 2h or 7d, nor a date, as 2026-11-20 or \"2026-11-20 14:00\"", text)
 }
 
-// parseSpan reads a span of time, in which days may stand before the rest.
+// parseSpan parses a duration that may begin with a number of days.
 func parseSpan(text string) (time.Duration, error) {
 	days, rest, ok := strings.Cut(text, "d")
 	if !ok {

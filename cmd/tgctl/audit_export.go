@@ -54,7 +54,7 @@ stored.`,
 	return cmd
 }
 
-// export writes what q selects.
+// export writes the records that q selects.
 func (a *app) export(ctx context.Context, q *pb.AuditQuery, w io.Writer, asOCSF, values bool) error {
 	c, err := a.dial(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *app) export(ctx context.Context, q *pb.AuditQuery, w io.Writer, asOCSF,
 	return nil
 }
 
-// logID returns the id of the log, which its first record says.
+// logID returns the id of the log from the newest log record.
 func logID(ctx context.Context, c *client.Client) (string, error) {
 	for r, err := range c.ReadAudit(ctx, &pb.AuditQuery{Kind: string(record.KindLog), Last: 1}) {
 		if err != nil {
@@ -105,8 +105,8 @@ func logID(ctx context.Context, c *client.Client) (string, error) {
 	return "", errors.New("the log does not say which log it is; `tgctl audit verify` says more")
 }
 
-// toFile lets write write to a new file for its owner only, or to standard output when path is empty.
-// What could not be written whole is not left behind.
+// toFile calls write with a new file that only its owner can read, or with standard
+// output if path is empty. It removes the file on error.
 func (a *app) toFile(path string, write func(io.Writer) error) (err error) {
 	if path == "" {
 		out := bufio.NewWriter(a.out)

@@ -46,7 +46,7 @@ calls.`,
 	return cmd
 }
 
-// report writes the page of what q selects.
+// report writes a page about the records that q selects.
 func (a *app) report(ctx context.Context, q *pb.AuditQuery, w io.Writer) error {
 	c, err := a.dial(ctx)
 	if err != nil {

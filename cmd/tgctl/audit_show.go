@@ -74,7 +74,7 @@ func (a *app) showRecord(r *pb.AuditRecord) error {
 	return err
 }
 
-// recordSheet lists what a record says, in the order of its members.
+// recordSheet lists the members of a record in their order.
 func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	s := &sheet{}
 	s.add("record", display.Safe(strconv.FormatUint(rec.Seq, 10))+", "+display.Name(string(rec.Kind)))
@@ -115,8 +115,7 @@ func (a *app) recordSheet(rec *record.Record, sum string) *sheet {
 	return s
 }
 
-// callLine names what was called, and in which direction when it was not the
-// agent who did.
+// callLine names what was called, and the direction unless the agent was the caller.
 func callLine(rec *record.Record) display.Safe {
 	line := display.Name(rec.Method) + spaced(display.Name(rec.Tool))
 	if rec.Direction != "" && rec.Direction != "agent_to_server" {
@@ -125,7 +124,7 @@ func callLine(rec *record.Record) display.Safe {
 	return line
 }
 
-// peerLines lists what the kernel showed of whoever answered or asked.
+// peerLines lists what the kernel reported about the process that answered or asked.
 func peerLines(s *sheet, p *record.Peer) {
 	if p == nil {
 		return

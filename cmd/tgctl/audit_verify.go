@@ -97,7 +97,7 @@ func (a *app) printReport(r *record.Report) error {
 	return nil
 }
 
-// reportNotes is what someone who relies on a good log should know of it.
+// reportNotes lists what a person who relies on a valid log should know about it.
 func reportNotes(r *record.Report) []display.Safe {
 	return present(
 		either(r.Retired > 0, "the log says that it dropped "+plural(r.Retired, "record", "records")+" before these; see --kind dropped", ""),

@@ -32,7 +32,7 @@ the ids of open questions.`,
 	}
 }
 
-// completions write the script of a shell.
+// completions maps the name of a shell to the function that writes its script.
 var completions = map[string]func(root *cobra.Command, w io.Writer) error{
 	"bash": func(root *cobra.Command, w io.Writer) error { return root.GenBashCompletionV2(w, true) },
 	"zsh":  (*cobra.Command).GenZshCompletion,

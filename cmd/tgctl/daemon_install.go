@@ -39,7 +39,7 @@ start it without the service manager then.`,
 	}
 }
 
-// programs are what a definition is to start.
+// programs returns the paths of the programs that a definition starts.
 func (a *app) programs() (service.Programs, error) {
 	daemon, why, err := a.lasting(daemonName)
 	if err != nil {
@@ -66,7 +66,8 @@ func (a *app) install(ctx context.Context) error {
 		return err
 	}
 	if before.PID == 0 && !before.Active {
-		// One that was started without the manager makes room for the manager's.
+		// A daemon that was started without the manager must end before the manager
+		// starts one.
 		if err := a.stopDetached(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) {
 			return err
 		}
@@ -88,7 +89,7 @@ func (a *app) install(ctx context.Context) error {
 	if err := m.Enable(ctx); err != nil {
 		return serviceFailure("install "+daemonName, err)
 	}
-	if before.PID != 0 && len(wrote) > 0 { // it still is what the definition was before
+	if before.PID != 0 && len(wrote) > 0 { // it still runs by the previous definition
 		if err := m.Restart(ctx); err != nil {
 			return serviceFailure("restart "+daemonName, err)
 		}
@@ -96,7 +97,7 @@ func (a *app) install(ctx context.Context) error {
 	return a.sayInstalled(ctx, m, p)
 }
 
-// sayInstalled says what runs now, and what is not as one would expect.
+// sayInstalled reports what runs now and what may be unexpected.
 func (a *app) sayInstalled(ctx context.Context, m service.Manager, p service.Programs) error {
 	st, err := m.State(ctx)
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// keeperPaths are our folders, with the runtime folder of the daemon that this process
-// speaks to. There is the lock of its keeper, which it has unless systemd starts it.
+// keeperPaths returns the default paths with the runtime directory of the daemon that
+// this process talks to. A keeper's lock is in that directory; a daemon started by
+// systemd has no keeper.
 func (a *app) keeperPaths() (sock.Paths, error) {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if named := a.getenv("THOUGHTGATE_CONTROL"); named != "" && filepath.Base(named) == filepath.Base(paths.ControlSocket()) {
@@ -25,8 +26,8 @@ func (a *app) keeperPaths() (sock.Paths, error) {
 	return paths, err
 }
 
-// namedBy is the process of ours that the lock at path names, 0 for one that has ended.
-// It is for looking only: unlike a keeper's, its number may be another's by now.
+// namedBy returns the pid in the lock at path if that process is a daemon, otherwise 0.
+// The result is for display only: unlike a keeper's, the pid may have been reused.
 func namedBy(path string) int {
 	pid, _ := sock.Named(path)
 	if p, err := proc.Look(int32(pid)); pid == 0 || err != nil || p.Name != daemonName {
@@ -35,16 +36,16 @@ func namedBy(path string) int {
 	return pid
 }
 
-// keeper is the process that has started the daemon, 0 for none.
+// keeper returns the pid of the daemon's keeper, 0 if there is none.
 func (a *app) keeper() int {
 	paths, err := a.keeperPaths()
 	if err != nil {
-		return 0 // which other looks at our folders say
+		return 0 // other uses of the paths report the error
 	}
 	return namedBy(paths.KeeperLock())
 }
 
-// addKeeper says who starts the daemon again where no service manager does.
+// addKeeper adds who restarts the daemon if no service manager does.
 func (a *app) addKeeper(out *sheet, runs bool) {
 	switch pid := a.keeper(); {
 	case pid != 0 && runs:
@@ -56,7 +57,7 @@ func (a *app) addKeeper(out *sheet, runs bool) {
 	}
 }
 
-// startedBy reports whether a daemon is the process that we have started, or its child.
+// startedBy reports whether daemon is the process ours or a child of it.
 func startedBy(daemon int32, ours int) bool {
 	if int(daemon) == ours {
 		return true
@@ -65,7 +66,7 @@ func startedBy(daemon int32, ours int) bool {
 	return err == nil && int(p.PPID) == ours
 }
 
-// stopKept ends the daemon by way of its keeper, which ends with it.
+// stopKept ends the daemon through its keeper, which ends with it.
 func (a *app) stopKept(ctx context.Context, paths sock.Paths, keeper int) error {
 	if err := a.mayStop(ctx, service.State{PID: namedBy(paths.LockFile())}); err != nil {
 		return err
@@ -78,8 +79,8 @@ func (a *app) stopKept(ctx context.Context, paths sock.Paths, keeper int) error 
 	return nil
 }
 
-// restartKept has the keeper end the daemon and start the program that is installed
-// now. Sessions go on with it.
+// restartKept has the keeper end the daemon and start the installed program. Sessions
+// continue.
 func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
 	defer cancel()
@@ -98,8 +99,8 @@ func (a *app) restartKept(ctx context.Context, paths sock.Paths, keeper int) err
 	return nil
 }
 
-// restartsSo reports whether a keeper that starts its daemon anew comes to the program,
-// and to sockets that can be reached.
+// restartsSo reports whether a restart by the keeper would start program, with sockets
+// that can be reached.
 func restartsSo(keeper int, paths sock.Paths, program string) bool {
 	for _, path := range []string{paths.ControlSocket(), paths.ShimSocket()} {
 		if _, err := os.Lstat(path); err != nil {
@@ -110,7 +111,7 @@ func restartsSo(keeper int, paths sock.Paths, program string) bool {
 	return len(args) > 0 && (args[0] == program || sameProgram(args[0], program))
 }
 
-// tellOurs sends a signal to the process that holds the lock at path, if that is
+// tellOurs sends a signal to the process that holds the lock at path, if it is
 // thoughtgated.
 func tellOurs(pid int, signal unix.Signal, path string) error {
 	p, err := proc.Look(int32(pid))

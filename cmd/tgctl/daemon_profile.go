@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// watchedFor is how long the daemon is watched where nobody says.
+// watchedFor is how long the daemon is profiled by default.
 const watchedFor = 30 * time.Second
 
-// profileKinds are what can be profiled; of the first three something is seen only
-// while it is watched.
+// profileKinds are the kinds of profiles. The first three cover a period; the others are
+// snapshots.
 var profileKinds = []string{"cpu", "mutex", "block", "heap", "allocs", "goroutine"}
 
 func (a *app) daemonProfileCmd() *cobra.Command {
@@ -48,7 +48,7 @@ is. A profile names functions of thoughtgated and holds nothing of any call.`,
 	return cmd
 }
 
-// profile watches the daemon for that long where there is something to watch.
+// profile writes a profile. watch is the period of the kinds that cover one.
 func (a *app) profile(ctx context.Context, kind string, watch time.Duration, w io.Writer) error {
 	c, err := a.dialRunning(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *app) profile(ctx context.Context, kind string, watch time.Duration, w i
 	}
 	stop := time.AfterFunc(watch, func() { close(enough) })
 	defer stop.Stop()
-	// Ctrl-C ends the watching and not the call: what was seen is what is wanted.
+	// Ctrl-C ends the period, not the call: what was seen so far is still written.
 	watched, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {

@@ -10,8 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// restartDaemon ends the daemon, if one runs, and starts the one that is
-// installed.
+// restartDaemon ends the daemon, if one runs, and starts the installed one.
 func (a *app) restartDaemon(ctx context.Context) error {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
@@ -38,15 +37,15 @@ func (a *app) restartDaemon(ctx context.Context) error {
 	return a.restartManaged(ctx, m, st, paths)
 }
 
-// restartDetached starts the daemon anew where no service manager does, with the
-// configuration that the environment names, else the one before. Its keeper does it where
-// that comes to the same program and configuration.
+// restartDetached restarts a daemon that no service manager starts, with the
+// configuration that the environment names, or the previous one. The keeper does it if it
+// would start the same program with the same configuration.
 func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
 	named, err := a.namedConfig()
 	if err != nil {
 		return err
 	}
-	a.namedTold = named != "" // it is about to be so
+	a.namedTold = named != "" // the restart puts it in force
 	before := a.inForceApart(ctx, service.State{PID: namedBy(paths.LockFile())}, paths)
 	config := cmp.Or(named, before)
 	program, err := a.sibling(daemonName)
@@ -69,11 +68,11 @@ func (a *app) restartDetached(ctx context.Context, paths sock.Paths) error {
 	return a.startDaemon(ctx, config)
 }
 
-// inForceApart is the configuration that the daemon uses if it is not the one in its
-// usual place. One that does not run, or does not answer, has none.
+// inForceApart returns the configuration that the daemon uses if it is not the default
+// file. It returns an empty string if the daemon does not run or does not answer.
 func (a *app) inForceApart(ctx context.Context, st service.State, paths sock.Paths) string {
 	if st.PID == 0 {
-		return "" // to ask would start it
+		return "" // a request would start it
 	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -84,8 +83,8 @@ func (a *app) inForceApart(ctx context.Context, st service.State, paths sock.Pat
 	return ""
 }
 
-// wouldStart reports what would keep the daemon from starting: that its program is
-// not there, or refuses its configuration.
+// wouldStart returns an error if the daemon could not start: its program is missing or
+// rejects the configuration.
 func (a *app) wouldStart(ctx context.Context, program, config string) error {
 	found, err := checkWith(ctx, program, config, daemonEnv(a.environ()))
 	if err != nil {
@@ -100,8 +99,7 @@ func (a *app) wouldStart(ctx context.Context, program, config string) error {
 	return nil
 }
 
-// restartManaged has the service manager start the daemon anew, and says what
-// runs then.
+// restartManaged has the service manager restart the daemon and reports what runs then.
 func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.State, paths sock.Paths) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience+startPatience)
 	defer cancel()
@@ -109,7 +107,7 @@ func (a *app) restartManaged(ctx context.Context, m service.Manager, st service.
 		return err
 	}
 	old := st.PID
-	if old != 0 { // launchd's is the daemon's keeper
+	if old != 0 { // launchd knows the pid of the keeper, not of the daemon
 		old = cmp.Or(namedBy(paths.LockFile()), old)
 	}
 	if err := m.Restart(ctx); err != nil {

@@ -18,8 +18,8 @@ type daemonJSON struct {
 	Running bool   `json:"running"`
 	Version string `json:"version"`
 	Tgctl   string `json:"tgctl"` // version of this program
-	PID     int32  `json:"pid"`   // of the daemon that answers
-	Why     string `json:"why"`   // no manager can be used
+	PID     int32  `json:"pid"`   // of the daemon that answered
+	Why     string `json:"why"`   // why no service manager can be used
 	service.State
 }
 
@@ -50,8 +50,8 @@ by "tgctl status". Never starts the daemon; exits 3 when none runs.`,
 	}, daemonJSON{})
 }
 
-// statusUnlessAsleep asks the daemon, unless that would start it: the service
-// manager may hold its sockets without it.
+// statusUnlessAsleep requests the daemon's status, unless that would start it: the
+// service manager may hold its sockets while it does not run.
 func (a *app) statusUnlessAsleep(ctx context.Context, st service.State) (*pb.StatusResponse, error) {
 	if st.Active && st.PID == 0 {
 		return nil, client.ErrNotRunning

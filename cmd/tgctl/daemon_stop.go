@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// stopPatience is how long a daemon that was told to stop may take.
+	// stopPatience is the timeout for a daemon to stop.
 	stopPatience = 30 * time.Second
 
-	// askPatience is how long a daemon may take to say whether we may end it. One
-	// that hangs says nothing, and is the one that people want to end most.
+	// askPatience is the timeout for a daemon to reply whether it may be stopped. A
+	// daemon that hangs does not reply, and is the one that most needs stopping.
 	askPatience = 5 * time.Second
 )
 
@@ -37,7 +37,7 @@ requests. For an update use "tgctl daemon restart", which no call notices. The
 next command that needs the daemon starts it again.`,
 		Example: "  $ tgctl daemon stop",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.skew.told() // it is about to go
+			a.skew.told() // it is about to end
 			return a.stopDaemon(cmd.Context())
 		},
 	}
@@ -54,14 +54,14 @@ stopped unless the program is there and takes the configuration: the one that
 THOUGHTGATE_CONFIG names, else the one that the daemon used.`,
 		Example: "  $ tgctl daemon restart",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.skew.told() // that is what it is for
+			a.skew.told() // the restart is meant to fix it
 			return a.restartDaemon(cmd.Context())
 		},
 	}
 }
 
-// service asks the service manager what it knows of the daemon that this process
-// speaks to. The error is service.ErrNone when none would start that one.
+// service asks the service manager about the daemon that this process talks to. The error
+// is service.ErrNone if no service manager would start that daemon.
 func (a *app) service(ctx context.Context) (service.Manager, service.State, error) {
 	m := service.For(runtime.GOOS, a.getenv)
 	paths, err := sock.DefaultPaths(a.getenv)
@@ -75,8 +75,7 @@ func (a *app) service(ctx context.Context) (service.Manager, service.State, erro
 	return m, st, err
 }
 
-// serviceFailure is what a service manager has failed at, with what it takes to
-// mend that.
+// serviceFailure wraps the error of a service manager, with a hint how to fix it.
 func serviceFailure(what string, err error) error {
 	wrapped := fmt.Errorf("%s: %w", what, err)
 	var failed *service.Error
@@ -86,8 +85,8 @@ func serviceFailure(what string, err error) error {
 	return wrapped
 }
 
-// stopDaemon ends the daemon that runs, through the service manager when that
-// runs it, and returns when it has gone.
+// stopDaemon ends the daemon, through the service manager if that runs it, and returns
+// when the daemon has exited.
 func (a *app) stopDaemon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopPatience)
 	defer cancel()
@@ -108,11 +107,11 @@ func (a *app) stopDaemon(ctx context.Context) error {
 	return nil
 }
 
-// mayStop asks the daemon that the service manager runs whether we may end it:
-// an agent may not. One that does not run, or does not answer, has no say.
+// mayStop asks the daemon that the service manager runs whether this process may stop it:
+// an agent may not. It returns nil if the daemon does not run or does not answer.
 func (a *app) mayStop(ctx context.Context, st service.State) error {
 	if st.PID == 0 {
-		return nil // to ask would start it
+		return nil // a request would start it
 	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -154,7 +153,7 @@ func (a *app) stopDetached(ctx context.Context) error {
 		return err
 	}
 	err = awaitEnd(ctx, int(s.GetPid()), func() error {
-		if err := c.Stop(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) { // it may be gone before its answer is read
+		if err := c.Stop(ctx); err != nil && !errors.Is(err, client.ErrNotRunning) { // it may exit before its answer is read
 			return err
 		}
 		return nil
@@ -166,7 +165,8 @@ func (a *app) stopDetached(ctx context.Context) error {
 	return nil
 }
 
-// awaitEnd tells a process to end, and returns when it has.
+// awaitEnd calls tell, which asks a process to end, and waits until the process has
+// exited.
 func awaitEnd(ctx context.Context, pid int, tell func() error) error {
 	process, err := proc.Open(proc.Process{PID: int32(pid)})
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -182,9 +182,9 @@ func awaitEnd(ctx context.Context, pid int, tell func() error) error {
 	return nil
 }
 
-// endStray ends a daemon of ours that holds the lock and is not the service
-// manager's, by way of its keeper if it has one: its sockets have been replaced by the
-// manager's, so that nobody can reach it, and as long as it runs no other can start.
+// endStray ends a daemon that holds the lock but is not the service manager's, through
+// its keeper if it has one. The manager's sockets have replaced that daemon's, so nobody
+// can reach it, and no other daemon can start while it runs.
 func (a *app) endStray(ctx context.Context, managed int) error {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {

@@ -16,15 +16,15 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// decision is what approve and deny were asked to do.
+// decision holds the arguments of approve and deny.
 type decision struct {
 	answer  pb.Answer
 	note    string
-	subject string // hex, or its beginning: what the answer is meant for
+	subject string // hex, or a prefix of it: the question must have this subject
 	from    string // deny: all open questions of this server
 	edit    bool
 	grant   grantFlags
-	terms   *pb.GrantTerms // of a grant; nil for none
+	terms   *pb.GrantTerms // nil for no grant
 	prover  *prover
 }
 
@@ -96,8 +96,8 @@ made use of yet.`,
 	return cmd
 }
 
-// decide answers the questions that ids name. One that cannot be answered is
-// complained about, and the rest answered all the same.
+// decide answers the questions with the given ids. If one of several can't be answered,
+// it prints why and answers the rest.
 func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []string) error {
 	ids = distinct(ids)
 	if d.subject != "" && len(ids) != 1 {
@@ -132,14 +132,14 @@ func (a *app) decide(ctx context.Context, c *client.Client, d *decision, ids []s
 	return nil
 }
 
-// decideOne reads a question and answers exactly what it read: the subject goes
-// back with the answer, and the daemon refuses when it is another one by then.
+// decideOne reads a question and answers exactly what it read: it sends the subject with
+// the answer, and the daemon refuses if the subject has changed.
 func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id string) error {
 	q, err := c.GetApproval(ctx, id)
 	if err != nil {
 		return err
 	}
-	// A no beats a yes that no call has made use of yet.
+	// A denial beats an approval that no call has used yet.
 	late := d.answer == pb.Answer_ANSWER_DENY && q.GetState() == pb.ApprovalState_APPROVAL_STATE_APPROVED && q.GetGood() != nil && !q.GetSpent()
 	if !isOpen(q) && !late {
 		return fmt.Errorf("%w: %s", client.ErrDecided, a.stateLine(q))
@@ -175,9 +175,9 @@ func (a *app) decideOne(ctx context.Context, c *client.Client, d *decision, id s
 	return a.printDecided(d, q, edit, done)
 }
 
-// printDecided says what was decided, from the question as it was read, and the
-// arguments that were put in place of those that were asked about, nil for none: a
-// decided one no longer carries its arguments.
+// printDecided prints what was decided. It uses q as it was read before, since a decided
+// question no longer carries its arguments. edit holds the arguments that replaced those
+// in q, nil if there are none.
 func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.Decided) error {
 	if a.asJSON {
 		return a.printJSON(done)
@@ -209,7 +209,7 @@ func (a *app) printDecided(d *decision, q *pb.Approval, edit []byte, done *pb.De
 	return a.printLines(folded(then, a.width()))
 }
 
-// denyFrom says no to all open questions of one server.
+// denyFrom denies all open questions of one server.
 func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error {
 	denied, failed, err := c.DenyFrom(ctx, d.from, d.note, a.surface())
 	switch {
@@ -235,7 +235,7 @@ func (a *app) denyFrom(ctx context.Context, c *client.Client, d *decision) error
 	return nil
 }
 
-// approvalFailure says of an error which question it is about, and what to do.
+// approvalFailure adds to an error which question it is about, and what to do.
 func approvalFailure(id string, err error) error {
 	return withHint(about(approvalID(id), err), append([]hint{
 		{client.ErrForbidden, "An agent, and what it starts, cannot answer. Answer from another terminal."},

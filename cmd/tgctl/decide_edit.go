@@ -14,14 +14,13 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// longestEdit bounds what is read back from an editor, in bytes. A message can't
-// be longer.
+// longestEdit limits what is read back from an editor, in bytes. It is the longest
+// possible message.
 const longestEdit = 10 << 20
 
-// editArguments has a person change the arguments of a call in their editor, and
-// returns them on one line. Numbers, strings and the order of members stay as they
-// were written. It fails when nothing was changed: who closes the editor has not
-// said yes. The editor draws on screen.
+// editArguments lets a person change the arguments of a call in an editor that draws on
+// screen, and returns them on one line. Numbers, strings and the order of members stay as
+// written. It fails if nothing was changed: to close the editor is not to approve.
 func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Writer) ([]byte, error) {
 	before := argumentsIn(q.GetArguments())
 	if before == nil {
@@ -34,8 +33,8 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	if editor == "" {
 		return nil, errors.New("no editor is known; set VISUAL or EDITOR")
 	}
-	// What is asked about may be secret: it lies where only its owner gets, and in
-	// memory where there is a runtime folder.
+	// The arguments may be secret: the file is in a directory that only its owner can
+	// read, and in memory if there is a runtime directory.
 	dir, err := os.MkdirTemp(a.getenv("XDG_RUNTIME_DIR"), "tgctl-edit-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the editor: %w", err)
@@ -50,8 +49,8 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	if err := os.WriteFile(path, text.Bytes(), 0o600); err != nil {
 		return nil, err
 	}
-	// The variable may hold flags, as "code --wait": it is the shell's to read, which
-	// has to outlive what interrupts the editor.
+	// The variable may hold flags, as in "code --wait", so a shell parses it. The shell
+	// must survive a signal that interrupts the editor.
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$@"`, "editor", path)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, screen, screen
 	defer a.leaveInterrupts()()
@@ -61,8 +60,8 @@ func (a *app) editArguments(ctx context.Context, q *pb.Approval, screen io.Write
 	return changed(path, before)
 }
 
-// changed reads what an editor has left at path, which must differ from before in
-// more than blanks.
+// changed reads the file at path after an editor has run. It fails if the file does not
+// differ from before in more than white space.
 func changed(path string, before []byte) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

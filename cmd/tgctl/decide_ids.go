@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// approvalID is the id that a person meant: a-17 is A-17.
+// approvalID returns the id that a person meant: a-17 is A-17.
 func approvalID(typed string) string {
 	if letter, number, ok := strings.Cut(typed, "-"); ok && len(letter) == 1 && strings.Trim(number, "0123456789") == "" {
 		return strings.ToUpper(typed)
@@ -14,7 +14,7 @@ func approvalID(typed string) string {
 	return typed
 }
 
-// distinct returns ids as they were meant, each once, in their order.
+// distinct normalizes ids and removes duplicates. It keeps their order.
 func distinct(ids []string) []string {
 	var out []string
 	for _, id := range ids {
@@ -25,7 +25,7 @@ func distinct(ids []string) []string {
 	return out
 }
 
-// about puts id before err, which may name it already.
+// about puts id before err, unless err already names it.
 func about(id string, err error) error {
 	if strings.Contains(err.Error(), id) {
 		return err

@@ -17,9 +17,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// The demo is the main job in small: the real daemon, the real shim and the
-// real wrap, in a home of their own that is gone afterwards. Only the agent and
-// its MCP server are ours, so that it runs without a network.
+// The demo is a small tour with the real daemon, the real tg-shim and the real wrap, in a
+// temporary home. Only the agent and its MCP server are part of tgctl, so that the demo
+// needs no network.
 
 func (a *app) demoCmd() *cobra.Command {
 	cmd := &cobra.Command{
@@ -33,7 +33,7 @@ stdin is not a terminal the demo answers for you, and says so.`,
 		Example: `  $ tgctl demo`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			if !signal.Ignored(syscall.SIGHUP) { // the terminal is closed: nothing is left behind either
+			if !signal.Ignored(syscall.SIGHUP) { // the terminal is closed: clean up in that case, too
 				var stop context.CancelFunc
 				ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
 				defer stop()
@@ -45,7 +45,7 @@ stdin is not a terminal the demo answers for you, and says so.`,
 	return cmd
 }
 
-// demoCalls are what the agent does.
+// demoCalls are the calls that the agent makes.
 var demoCalls = []demo.Call{
 	{Tool: "read_note", Arguments: json.RawMessage(`{"name":"plan"}`)},
 	{Tool: "delete_note", Arguments: json.RawMessage(`{"name":"plan"}`)},
@@ -63,13 +63,13 @@ approval:
   you: {destination: {type: local}, timeout: 10m}
 `
 
-// demoTitles say what each call is about.
+// demoTitles describe the calls.
 var demoTitles = []string{"The agent reads a note.", "It wants to delete one.", "It wants to send a mail."}
 
 // tour is one run of the demo.
 type tour struct {
 	*demoHome
-	out   *app // what the person sees; the embedded app is in the demo's home
+	out   *app // what the person sees; the embedded app runs in the demo's home
 	step  int
 	held  chan *pb.Approval
 	said  string // the person's answer to the question: approved or denied
@@ -169,7 +169,7 @@ func (t *tour) run(ctx context.Context) error {
 	return err
 }
 
-// follow tells what the agent does as it does it, and has questions answered.
+// follow prints what the agent does as it happens, and has questions answered.
 func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*pb.Approval) error) error {
 	for {
 		select {
@@ -193,7 +193,7 @@ func (t *tour) follow(ctx context.Context, lines <-chan demoLine, answer func(*p
 	}
 }
 
-// tell prints a call as it is made, and what came of it.
+// tell prints a call when it is made, and then its outcome.
 func (t *tour) tell(line demoLine) error {
 	switch {
 	case line.Error != "":
@@ -219,8 +219,8 @@ func (t *tour) tell(line demoLine) error {
 	return nil
 }
 
-// outcome says what became of a call, from the server's own account of what it
-// executed, and fails when that isn't what the rules and the person said.
+// outcome describes the outcome of a call according to the server's log of what it
+// executed. It fails if that contradicts the rules and the person's answer.
 func (t *tour) outcome(line demoLine) (string, error) {
 	all, err := demo.Executed(t.serverLog())
 	if err != nil {
@@ -246,7 +246,8 @@ func (t *tour) outcome(line demoLine) (string, error) {
 	return outcome, nil
 }
 
-// verify has the record verified as a person would.
+// verify prints the records and verifies the audit log with the commands that a person
+// would use.
 func (t *tour) verify(ctx context.Context) error {
 	t.print("What is on record:\n")
 	var list, verified strings.Builder
@@ -276,7 +277,7 @@ func (t *tour) conclude() error {
 	return nil
 }
 
-// strong writes text in bold on a terminal that knows bold.
+// strong writes text in bold on a terminal that supports it.
 func (a *app) strong(text string) string {
 	if !a.outTerminal || a.getenv("NO_COLOR") != "" || a.getenv("TERM") == "dumb" {
 		return text

@@ -9,7 +9,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// ask puts the question to the person, or answers it where there is nobody.
+// ask asks the person to answer the question. Without a terminal it approves it itself.
 func (t *tour) ask(ctx context.Context, q *pb.Approval) (answer pb.Answer, word string, err error) {
 	t.print("\n   held: it waits as question %s, because %s", display.Name(q.GetId()), display.Text(q.GetReason()))
 	t.print("   In real work you answer from another terminal:")

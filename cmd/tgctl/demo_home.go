@@ -20,8 +20,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// demoHome is a temporary home with a daemon of its own. The app in it is one
-// whose environment is that home.
+// demoHome is a temporary home with its own daemon. Its app has that home as its
+// environment.
 type demoHome struct {
 	app    *app
 	root   string
@@ -33,7 +33,7 @@ type demoHome struct {
 const (
 	demoGrace   = 10 * time.Second // for a process to end by itself
 	demoDaemon  = "daemon.log"
-	longestTemp = 40 // a longer path leaves no room for that of a socket
+	longestTemp = 40 // bytes; a longer path would make the paths of sockets too long
 )
 
 func (a *app) newDemoHome() (*demoHome, error) {
@@ -56,9 +56,10 @@ func (a *app) newDemoHome() (*demoHome, error) {
 	return h, nil
 }
 
-// furnish writes what is to be in the home.
+// furnish creates the files and directories of the home.
 func (h *demoHome) furnish(a *app) error {
-	// The temporary folder may be behind a link; paths are compared.
+	// Paths are compared, so symbolic links in that of the temporary directory are
+	// resolved.
 	root, err := filepath.EvalSymlinks(h.root)
 	if err != nil {
 		return err
@@ -106,9 +107,9 @@ func (h *demoHome) serverLog() string   { return filepath.Join(h.root, "server.l
 func (h *demoHome) agentConfig() string { return filepath.Join(h.root, "mcp.json") }
 func (h *demoHome) daemonLog() string   { return filepath.Join(h.root, demoDaemon) }
 
-// start starts a program in the home, in a process group of its own so that an
-// interrupt from the keyboard reaches only us: we end things in their order.
-// Where the platform can, it ends when we are killed.
+// start starts a program in the home, in its own process group: an interrupt from the
+// keyboard reaches only this process, which ends the others in order. Where the platform
+// supports it, the program ends when this process is killed.
 func (h *demoHome) start(output *os.File, name string, args ...string) (*child.Child, error) {
 	return child.Start(child.Spec{Command: name, Args: args, Env: h.env, Dir: h.root, Stdout: output, Stderr: output})
 }
@@ -140,8 +141,8 @@ func (h *demoHome) startDaemon(ctx context.Context) error {
 	return err
 }
 
-// startWrap starts the wrapped agent. lines is closed when its output ends;
-// ended waits for it, and first ends it when it is told to.
+// startWrap starts the wrapped agent. lines is closed when its output ends. ended waits
+// for the agent to end; with now it ends the agent first.
 func (h *demoHome) startWrap(ctx context.Context) (lines <-chan demoLine, ended func(now bool) error, err error) {
 	wrap, err := h.start(nil, h.self, "wrap", "--no-start", "--agent-type", "custom", "--config-path", h.agentConfig(), "--",
 		h.self, "demo", "agent", "--config", h.agentConfig())
@@ -151,7 +152,7 @@ func (h *demoHome) startWrap(ctx context.Context) (lines <-chan demoLine, ended 
 	var talk strings.Builder
 	out := make(chan demoLine)
 	stop := make(chan struct{})
-	var reading sync.WaitGroup // until both streams end
+	var reading sync.WaitGroup // done when both streams have ended
 	reading.Go(func() { _ = child.EscapeStderr(&talk, wrap.Stderr()) })
 	reading.Go(func() {
 		defer close(out)
@@ -195,10 +196,10 @@ func (h *demoHome) close() error {
 	return nil
 }
 
-// tellLog prints the end of what the daemon said, for whoever finds out why the
-// demo failed: its log is about to be removed.
+// tellLog prints the end of the daemon's log, which is about to be removed, for a person
+// who wants to know why the demo failed.
 func (h *demoHome) tellLog() {
-	if said, _ := host.Tail(h.daemonLog(), 0, complaintMost); len(said) > 0 { // without one there is nothing to tell
+	if said, _ := host.Tail(h.daemonLog(), 0, complaintMost); len(said) > 0 { // without a log there is nothing to print
 		h.app.say("What thoughtgated said:\n%s", display.Lines(strings.TrimSpace(string(said))))
 	}
 }

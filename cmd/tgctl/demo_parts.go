@@ -8,11 +8,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/demo"
 )
 
-// demoServer is the server in the configuration of the demo's agent.
+// demoServer is the id of the server in the configuration of the demo's agent.
 const demoServer = "notes"
 
-// demoLine is what the demo's agent prints: one line of JSON as it begins a call, and one
-// with what came of it; or one that says why it goes no further.
+// demoLine is a line of JSON that the demo's agent prints: one when it begins a call and
+// one with the result, or one with the error that ends it.
 type demoLine struct {
 	Call   demo.Call    `json:"call"`
 	Result *demo.Result `json:"result"`

@@ -14,7 +14,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// sourceMost is the largest file of which lines are shown, in bytes.
+// sourceMost limits how much of a file is read to show its lines, in bytes.
 const sourceMost = 4 << 20
 
 func severity(d *pb.Diagnostic) string {
@@ -26,7 +26,8 @@ func countErrors(diagnostics []*pb.Diagnostic) int {
 	return len(those(diagnostics, func(d *pb.Diagnostic) bool { return severity(d) != "warning" }))
 }
 
-// diagnosticsOf are those in an error of the daemon about a configuration or a manifest.
+// diagnosticsOf returns the diagnostics in an error of the daemon about a configuration
+// or a manifest.
 func diagnosticsOf(err error) []*pb.Diagnostic {
 	var bad *client.Error
 	if errors.As(err, &bad) {
@@ -35,10 +36,10 @@ func diagnosticsOf(err error) []*pb.Diagnostic {
 	return nil
 }
 
-// sources keeps the lines of files that diagnostics point into.
+// sources caches the lines of files that diagnostics point into.
 type sources map[string][]string
 
-// of returns the lines of a file, none where it can't be read.
+// of returns the lines of a file, none if the file can't be read.
 func (s sources) of(path string) []string {
 	if _, ok := s[path]; !ok {
 		s[path] = readLines(path)
@@ -59,8 +60,8 @@ func readLines(path string) []string {
 	return strings.Split(strings.ReplaceAll(string(content), "\r\n", "\n"), "\n")
 }
 
-// printDiagnostics prints each diagnostic as compilers do: where, what, the
-// line itself with a mark under the place, and what to write instead.
+// printDiagnostics prints each diagnostic like a compiler: the position, the message, the
+// line with a mark below the column, and a hint.
 func printDiagnostics(w io.Writer, diagnostics []*pb.Diagnostic, columns int) error {
 	files := sources{}
 	var b strings.Builder
@@ -84,7 +85,7 @@ func diagnosticText(d *pb.Diagnostic, files sources, columns int) string {
 	if d.GetId() != "" {
 		fmt.Fprintf(&b, " [%s]", display.Name(d.GetId()))
 	}
-	b.WriteByte('\n') // one line as wide as it is, as other programs read it
+	b.WriteByte('\n') // not wrapped: other programs parse this line
 	if n, lines := int(d.GetLine()), files.of(d.GetFile()); 0 < n && n <= len(lines) {
 		b.WriteString(excerpt(lines[n-1], n, int(d.GetColumn()), columns))
 	}
@@ -96,8 +97,8 @@ func diagnosticText(d *pb.Diagnostic, files sources, columns int) string {
 	return b.String()
 }
 
-// excerpt shows a line of a file with a mark under a column of it, and only the
-// part around the mark when the line is wider than the screen.
+// excerpt shows a line of a file with a mark below a column. If the line is wider than
+// the screen, it shows only the part around the mark.
 func excerpt(line string, number, column, columns int) string {
 	margin := fmt.Sprintf("%6d | ", number)
 	runes := []rune(strings.ReplaceAll(line, "\t", " ")) // a tab is one character, and one column here

@@ -15,11 +15,11 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Doctor looks at everything that can be wrong, says what is and how to mend it,
-// and at the end makes a call that has to be refused. It only looks: what the
-// canary leaves on record is all that it changes.
+// Doctor examines everything that can be wrong, reports it with a fix, and finally makes
+// a call that must be denied. It changes nothing but the audit log, which gets the
+// records of that call.
 
-// machine is what doctor asks of the world around it. A test plays it.
+// machine holds what doctor uses of its environment. Tests replace it.
 type machine struct {
 	kernel   func() host.Kernel
 	space    func(path string) (host.Space, error)
@@ -31,7 +31,7 @@ type machine struct {
 	call     func(ctx context.Context, shim, socket string) (song, error)
 }
 
-// lookedAt is the machine that tgctl runs on, or the one that a test plays.
+// lookedAt returns the machine that tgctl runs on, or the one that a test set.
 func (a *app) lookedAt() machine {
 	if a.machine != nil {
 		return *a.machine
@@ -49,11 +49,11 @@ func (a *app) lookedAt() machine {
 type examination struct {
 	*app
 	machine
-	paths   sock.Paths         // where this tgctl would look
-	client  *client.Client     // nil when no daemon answers
-	status  *pb.StatusResponse // likewise; of a nil one everything is empty
+	paths   sock.Paths         // of this tgctl
+	client  *client.Client     // nil if no daemon answers
+	status  *pb.StatusResponse // nil if no daemon answers; its getters then return zero values
 	service service.State
-	shim    string // path of tg-shim, empty when there is none
+	shim    string // path of tg-shim, empty if there is none
 	found   []finding
 }
 
@@ -134,8 +134,8 @@ func (x *examination) examine(ctx context.Context) error {
 	return nil
 }
 
-// connect asks the daemon that runs how it is. That none does, or that it can't
-// be talked to, is a finding and no error.
+// connect requests the daemon's status. A daemon that does not run or can't be reached is
+// a finding, not an error.
 func (x *examination) connect(ctx context.Context) error {
 	c, err := x.dialRunning(ctx)
 	if err == nil {
@@ -160,7 +160,7 @@ func (x *examination) connect(ctx context.Context) error {
 	return nil
 }
 
-// outcome is the exit code.
+// outcome returns the findings as an exit code.
 func (x *examination) outcome() error {
 	switch {
 	case x.has("daemon.stopped"):

@@ -9,7 +9,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// lookAtAgents tells which agents are found, and what of them passes us by.
+// lookAtAgents reports which agents were found and which of their servers are ungoverned.
 func (x *examination) lookAtAgents(w *surroundings) {
 	governed := 0
 	var names []string
@@ -36,14 +36,14 @@ func (x *examination) lookAtAgents(w *surroundings) {
 	x.fine("agents", "%s: %s governed at every start or by a wrap, and none goes past ThoughtGate", strings.Join(names, ", "), plural(uint32(governed), "server is", "servers are"))
 }
 
-// lookAtAgent tells what one agent would start past us, and returns how many of its
-// servers are governed.
+// lookAtAgent reports the ungoverned servers of one agent and returns how many are
+// governed.
 func (x *examination) lookAtAgent(s foundAgent) (governed int) {
 	var past, beyond []string
-	theirs := map[string][]string{} // by the project's file
+	theirs := map[string][]string{} // by the path of the project's file
 	for _, server := range s.Servers {
 		switch {
-		case server.Off != "", server.Governed == agentconf.ByStray: // those are left over
+		case server.Off != "", server.Governed == agentconf.ByStray: // lookAtLeftovers reports the strays
 		case server.Governed != agentconf.NotGoverned:
 			governed++
 		case server.Why != "":
@@ -68,8 +68,7 @@ func (x *examination) lookAtAgent(s foundAgent) (governed int) {
 	return governed
 }
 
-// commandOf is what a person types to start an agent, as far as that is plain from
-// its name.
+// commandOf returns the command that starts an agent, as far as its name tells.
 func commandOf(agent string) string {
 	if agent == "vscode" {
 		return "code"
@@ -77,7 +76,7 @@ func commandOf(agent string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(agent, "-cli"), "-code")
 }
 
-// unique is all in order, each once.
+// unique sorts all and removes duplicates.
 func unique(all []string) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -88,14 +87,13 @@ func rewrote(s *pb.Session, path string) bool {
 	return slices.ContainsFunc(s.GetSpec().GetFiles(), func(f *pb.ConfigFile) bool { return f.GetPath() == path })
 }
 
-// leftoverIDs are the ailments of what earlier runs have left.
+// leftoverIDs are the ids of findings about what previous runs have left.
 var leftoverIDs = map[agentconf.LeftoverKind]string{
 	agentconf.StaleBackup: "leftovers.backup", agentconf.StaleLock: "leftovers.lock",
 	agentconf.StaleTemp: "leftovers.temp", agentconf.Altered: "leftovers.altered", agentconf.AgentsCopy: "leftovers.copy",
 }
 
-// lookAtLeftovers finds what runs that are gone have left in configurations and
-// beside them.
+// lookAtLeftovers finds what previous runs have left in configurations and beside them.
 func (x *examination) lookAtLeftovers(w *surroundings) {
 	for _, session := range w.orphans {
 		for _, f := range session.GetSpec().GetFiles() {

@@ -9,10 +9,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// recoveryAge is for how long a removed secret is told of.
+// recoveryAge is how long the removal of a secret is reported.
 const recoveryAge = 7 * 24 * time.Hour
 
-// lookAtApprover says how far an agent is kept from approving its own calls.
+// lookAtApprover reports how far an agent is kept from approving its own calls.
 func (x *examination) lookAtApprover(ctx context.Context) {
 	if x.status == nil {
 		return
@@ -30,7 +30,7 @@ func (x *examination) lookAtApprover(ctx context.Context) {
 	x.fine("approver", "%s", protection(st))
 }
 
-// wantPresence names the workflows that take a yes only with a proof.
+// wantPresence names the workflows whose questions need presence to be approved.
 func (x *examination) wantPresence(ctx context.Context) (names []string) {
 	set, err := x.client.PolicySet(ctx)
 	if err != nil {
@@ -40,7 +40,7 @@ func (x *examination) wantPresence(ctx context.Context) (names []string) {
 	return each(those(set.GetDetail().GetWorkflows(), wants), (*pb.PolicyWorkflow).GetName)
 }
 
-// protection names the level of protection in force, and its limit.
+// protection describes the level of protection in force and its limit.
 func protection(st *pb.PresenceState) string {
 	const watch = "whatever descends from an agent may not approve"
 	if !st.GetEnrolled() {
@@ -49,7 +49,7 @@ func protection(st *pb.PresenceState) string {
 	return "level presence: " + watch + ", and a yes needs your secret where a workflow says so or the risk is high"
 }
 
-// lookAtKernel says what the kernel does for whoever looks at a peer.
+// lookAtKernel reports which kernel features for identifying a caller are missing.
 func (x *examination) lookAtKernel() {
 	k := x.kernel()
 	if k.Apart {

@@ -14,23 +14,23 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// The canary is one call of a small agent in this process to a server of tgctl's
-// own, through a tg-shim as any agent would start it. The daemon refuses it by a
-// rule that is built in, after all else that a call passes.
+// The canary is one call of a small agent in this process to a server that is part of
+// tgctl, through a tg-shim that is started as for any agent. The daemon denies it by a
+// built-in rule, after every other stage that a call passes.
 
-// canaryPatience is how long the canary may take.
+// canaryPatience is the timeout of the canary.
 const canaryPatience = 30 * time.Second
 
 var canaryCall = demo.Call{Tool: "read_note", Arguments: json.RawMessage(`{"name":"plan"}`)}
 
-// song is what became of the canary's call.
+// song is the result of the canary's call.
 type song struct {
-	Answer   string // what the agent was told
-	Refused  bool   // the answer is a refusal
-	Executed bool   // the server was asked all the same
+	Answer   string // what the agent got
+	Refused  bool   // the answer is a denial
+	Executed bool   // the server got the call all the same
 }
 
-// letSing makes the call, and judges what became of it.
+// letSing makes the call and reports its result.
 func (x *examination) letSing(ctx context.Context) {
 	switch {
 	case x.client == nil:
@@ -61,7 +61,7 @@ func (x *examination) letSing(ctx context.Context) {
 	}
 }
 
-// recordOfCanary finds the record of the refusal that the agent was told of.
+// recordOfCanary finds the record of the denial whose id is in answer.
 func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer string) (record.Record, error) {
 	for m, err := range x.client.ReadAudit(ctx, &pb.AuditQuery{From: before + 1, Server: record.CanaryServer, Kind: string(record.KindCall)}) {
 		if err != nil {
@@ -78,7 +78,7 @@ func (x *examination) recordOfCanary(ctx context.Context, before uint64, answer 
 	return record.Record{}, errors.New("no record has the id that the agent was told")
 }
 
-// callCanary makes the canary's call through the shim at that path.
+// callCanary makes the canary's call through the tg-shim at the path shim.
 func (a *app) callCanary(ctx context.Context, shim, socket string) (s song, err error) {
 	self, err := a.executable()
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *app) callCanary(ctx context.Context, shim, socket string) (s song, err 
 	defer cancel()
 	err = demo.Run(ctx, demo.Server{
 		Command: shim, Env: map[string]string{"THOUGHTGATE_SOCKET": socket}, Dir: dir,
-		// The development profile refuses nothing; a shim may ask for more than that.
+		// The development profile denies nothing; a shim may ask for a stricter profile.
 		Args: []string{"--server-id", record.CanaryServer, "--profile", "production", "--", self, "demo", "server", "--name", "canary", "--log", log},
 	}, nil, []demo.Call{canaryCall}, func(demo.Call) {}, func(_ demo.Call, r demo.Result) { s.Answer, s.Refused = r.Text, r.IsError })
 	executed, logErr := demo.Executed(filepath.Join(dir, log))

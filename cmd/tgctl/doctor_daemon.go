@@ -16,8 +16,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/service"
 )
 
-// lookAtDaemon tells of the daemon itself, and of what it warns of that no other
-// part of doctor finds by itself.
+// lookAtDaemon reports on the daemon itself, and the warnings of the daemon that no other
+// part of doctor finds.
 func (x *examination) lookAtDaemon() {
 	x.lookAtLock()
 	st := x.status
@@ -30,8 +30,8 @@ func (x *examination) lookAtDaemon() {
 	x.fine("daemon", "running since %s, pid %d, %s", display.Moment(st.GetStarted().AsTime(), x.now()), st.GetPid(), st.GetBuild())
 }
 
-// foundElsewhere reports whether a warning of the daemon is one that the looks at
-// the policies or the extensions make anew: they know more of it.
+// foundElsewhere reports whether doctor finds the cause of a warning itself when it looks
+// at the policies or extensions. Those findings have more detail.
 func (x *examination) foundElsewhere(warning string) bool {
 	source := x.status.GetSet().GetSource()
 	switch {
@@ -48,15 +48,15 @@ func (x *examination) foundElsewhere(warning string) bool {
 	return false
 }
 
-// lookAtLock compares who says it is the one daemon with who answers. Where the
-// file is another, a second daemon could begin.
+// lookAtLock compares the pid in the lock with that of the daemon that answers. If they
+// differ, a second daemon could start.
 func (x *examination) lookAtLock() {
 	path := x.paths.LockFile()
 	if at := x.status.GetControlSocket(); at != "" && at != x.paths.ControlSocket() {
-		return // another instance, whose lock lies elsewhere
+		return // another instance, with a lock elsewhere
 	}
 	text, err := os.ReadFile(path)
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // what is no number is nobody's
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(text))) // 0 if it is not a number
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && x.client != nil:
 		x.find("daemon.lock", path, "the lock that says which daemon is the one is gone: a second one could start")
@@ -108,7 +108,7 @@ func (x *examination) lookAtVersions(ctx context.Context) {
 	x.fine("version", "thoughtgated, tg-shim and tgctl are %s", release)
 }
 
-// lookAtService asks who starts the daemon.
+// lookAtService reports who starts the daemon.
 func (x *examination) lookAtService(ctx context.Context) {
 	s, err := x.machine.service(ctx)
 	switch {
@@ -142,10 +142,10 @@ func (x *examination) lookAtService(ctx context.Context) {
 	x.fine("service", "%s starts the daemon, which %s", s.Manager, ends)
 }
 
-// logAge is how far back errors in the daemon's log are of interest.
+// logAge is how far back errors in the daemon's log are reported.
 const logAge = 24 * time.Hour
 
-// lookAtLog counts what the daemon itself calls an error.
+// lookAtLog counts the errors in the daemon's log.
 func (x *examination) lookAtLog(ctx context.Context) {
 	log := host.Log{Service: x.service.Installed() && x.service.Manager == "systemd" && (x.status == nil || x.service.PID == int(x.status.GetPid())), File: x.paths.LogFile(), Since: x.now().Add(-logAge)}
 	command := "less " + word(log.File)

@@ -9,29 +9,29 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// How bad a finding is.
+// Severities of a finding.
 const (
 	gradeOK   = "ok"
-	gradeWarn = "warn" // it weakens the guard, or will need a person
-	gradeFail = "fail" // something is unguarded, or refused that should not be
+	gradeWarn = "warn" // weakens the protection, or will need a person
+	gradeFail = "fail" // something is unprotected, or refused that should not be
 )
 
-// finding is one thing that doctor says, and one object of --json. Its id is that
-// of an ailment, or with severity ok the name of the part that was looked at.
+// finding is one thing that doctor reports, and one object of --json. Its id is that of
+// an ailment or, with severity ok, the name of the part that was examined.
 type finding struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"` // ok, warn, fail
-	About    string `json:"about"`    // the file, folder, agent, server or program, where it is about one
-	What     string `json:"what"`     // in one line
-	Mend     string `json:"mend"`     // in one line; there unless the severity is ok
+	About    string `json:"about"`    // the file, directory, agent, server or program, if any
+	What     string `json:"what"`     // one line
+	Mend     string `json:"mend"`     // how to fix it, in one line; empty only if the severity is ok
 }
 
-// ailment is something that can be wrong. The ids stay as they are: scripts and
-// the documentation name them.
+// ailment is a problem that doctor can find. The ids must not change: scripts and the
+// documentation use them.
 type ailment struct {
 	id       string // part.what
 	severity string
-	mend     string // {} stands for what the finding is about
+	mend     string // the fix; {} stands for what the finding is about
 }
 
 const (
@@ -39,7 +39,7 @@ const (
 	oneRelease = "install all three programs from one release, side by side"
 )
 
-// ailments is everything that doctor knows, in the order in which it looks.
+// ailments lists every problem that doctor can find, in the order in which it looks.
 var ailments = []ailment{
 	{"daemon.stopped", gradeFail, "tgctl daemon start"},
 	{"daemon.unreachable", gradeFail, "see what its log says, and end it by hand if it does not answer; then: tgctl daemon start"},
@@ -122,19 +122,20 @@ var ailments = []ailment{
 	{"canary.unrecorded", gradeFail, "see: tgctl status; and tgctl audit verify"},
 }
 
-// find notes an ailment; about is what it is about.
+// find adds a finding about the thing named by about, which may be empty.
 func (x *examination) find(id, about, format string, args ...any) {
 	x.findMend(id, about, "", format, args...)
 }
 
-// findMend is find where it is known better how to mend it; mend is empty where it isn't.
+// findMend is find with a more specific fix; if mend is empty, that of the ailment is
+// used.
 func (x *examination) findMend(id, about, mend, format string, args ...any) {
 	i := slices.IndexFunc(ailments, func(a ailment) bool { return a.id == id })
 	mend = cmp.Or(mend, strings.ReplaceAll(ailments[i].mend, "{}", word(about)))
 	x.found = append(x.found, finding{ID: id, Severity: ailments[i].severity, About: about, What: oneLine(fmt.Sprintf(format, args...)), Mend: oneLine(mend)})
 }
 
-// fine says that nothing is wrong with a part, unless something is.
+// fine adds a finding of severity ok for a part, unless the part has a finding already.
 func (x *examination) fine(part, format string, args ...any) {
 	if !slices.ContainsFunc(x.found, func(f finding) bool { return partOf(f.ID) == part }) {
 		x.found = append(x.found, finding{ID: part, Severity: gradeOK, What: oneLine(fmt.Sprintf(format, args...))})
@@ -145,27 +146,27 @@ func (x *examination) has(id string) bool {
 	return slices.ContainsFunc(x.found, func(f finding) bool { return f.ID == id })
 }
 
-// count is how many findings are of a severity.
+// count returns the number of findings of a severity.
 func (x *examination) count(severity string) int {
 	return len(those(x.found, func(f finding) bool { return f.Severity == severity }))
 }
 
-// partOf is what was looked at when a finding was made.
+// partOf returns the part that a finding belongs to.
 func partOf(id string) string {
 	part, _, _ := strings.Cut(id, ".")
 	return part
 }
 
-// oneLine is text in one line.
+// oneLine replaces the line breaks in text by spaces.
 func oneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 }
 
-// word is text as a shell wants it to be one word, with what a terminal could act
-// on made visible.
+// word quotes text as one word for a shell, and makes characters visible that a terminal
+// would act on.
 func word(text string) string { return string(shellWord(display.Name(text))) }
 
-// findAdvised is find for an error that may say at its end what to do about it.
+// findAdvised is find for an error whose message may end with what to do about it.
 func (x *examination) findAdvised(id, about, format string, err error) {
 	what, mend := err.Error(), ""
 	if i := strings.LastIndex(what, "; "); i >= 0 {

@@ -8,15 +8,15 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// lookAtExtensions finds those that do not run although they are to. What such a
-// one should see is refused, unless its manifest lets it go on.
+// lookAtExtensions finds extensions that should run and do not. Calls that such an
+// extension should see are denied, unless its manifest lets them go on.
 func (x *examination) lookAtExtensions(ctx context.Context) {
 	if x.client == nil {
 		return
 	}
 	all, err := x.client.ListExtensions(ctx)
 	if errors.Is(err, client.ErrVersion) {
-		return // a daemon from before there were any, which version.daemon tells of
+		return // a daemon too old for extensions, which version.daemon reports
 	}
 	if err != nil {
 		x.find("daemon.unreachable", "", "the daemon does not say which extensions are installed: %v", err)
@@ -44,14 +44,14 @@ func (x *examination) lookAtExtensions(ctx context.Context) {
 	x.fine("extension", "%s, and none has failed", plural(len(all), "is installed", "are installed"))
 }
 
-// lookAtShared finds servers that sessions share and that are not started again.
+// lookAtShared finds shared servers that have failed and are not restarted.
 func (x *examination) lookAtShared(ctx context.Context) {
 	if x.client == nil {
 		return
 	}
 	all, err := x.client.ListProcesses(ctx)
 	if err != nil {
-		return // lookAtVersions has told of it
+		return // lookAtVersions has reported it
 	}
 	shared := those(all, func(p *pb.Process) bool { return p.GetKind() == kindBackend })
 	for _, p := range shared {

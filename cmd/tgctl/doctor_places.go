@@ -13,14 +13,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// Room below which doctor speaks up, in bytes and in files.
+// Free space below which doctor reports a finding, in bytes and in files.
 const (
 	roomToRecord = 64 << 20
 	roomAtEase   = 1 << 30
 	filesAtEase  = 1000
 )
 
-// lookAtFolders finds what others could read or change.
+// lookAtFolders finds files and directories that others could read or change.
 func (x *examination) lookAtFolders() {
 	for _, dir := range []string{x.paths.State, x.paths.Runtime} {
 		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -42,14 +42,15 @@ func (x *examination) lookAtFolders() {
 	x.fine("folders", "yours alone: %s and %s", x.paths.State, x.paths.Runtime)
 }
 
-// unsafe notes what is wrong with a place, if something is.
+// unsafe adds a finding about a file or directory if err is not nil.
 func (x *examination) unsafe(id, path string, err error) {
 	if err != nil {
 		x.findAdvised(id, path, "%s", err)
 	}
 }
 
-// configFiles are the files that say what is in force, and the folders they are in.
+// configFiles returns the files of the configuration in force, with the directory of the
+// main file.
 func (x *examination) configFiles() []string {
 	all := []string{x.paths.Config, x.paths.ConfigFile()}
 	for _, f := range x.status.GetSet().GetFiles() {
@@ -60,7 +61,7 @@ func (x *examination) configFiles() []string {
 	return all
 }
 
-// auditDir is where the record is.
+// auditDir returns the directory of the audit log.
 func (x *examination) auditDir() string {
 	if dir := x.status.GetAuditDir(); dir != "" {
 		return dir
@@ -68,7 +69,7 @@ func (x *examination) auditDir() string {
 	return x.paths.AuditDir()
 }
 
-// lookAtDisk asks for room where the state and the record are.
+// lookAtDisk checks the free space for the state and the audit log.
 func (x *examination) lookAtDisk() {
 	var seen []host.Space
 	least := host.Unlimited
@@ -81,7 +82,7 @@ func (x *examination) lookAtDisk() {
 		}
 		room, err := x.space(dir)
 		if slices.Contains(seen, room) {
-			continue // the same disk
+			continue // the same file system
 		}
 		seen, least = append(seen, room), min(least, room.Free)
 		switch {
@@ -101,11 +102,11 @@ func (x *examination) lookAtDisk() {
 	x.fine("disk", "%d GB are left for the state and the record", least>>30)
 }
 
-// clockSlack is how far two accounts of time may be apart.
+// clockSlack is how much two clocks may differ.
 const clockSlack = time.Minute
 
-// lookAtClock finds a clock that somebody has set. Approvals run out by one that
-// nobody can set; what is recorded bears the other.
+// lookAtClock finds out whether the clock was set. Approvals expire by a clock that
+// nobody can set; records have the time of the other.
 func (x *examination) lookAtClock() {
 	if segment := x.lastSegment(); segment != "" {
 		if info, err := os.Stat(segment); err == nil && info.ModTime().After(x.now().Add(clockSlack)) {
@@ -122,7 +123,7 @@ func (x *examination) lookAtClock() {
 	x.fine("clock", "it agrees with the record and with the daemon")
 }
 
-// lastSegment is the path of the file that the record is written to, empty for
+// lastSegment returns the path of the newest file of the audit log, empty if there is
 // none.
 func (x *examination) lastSegment() string {
 	numbers, err := record.Segments(x.auditDir())
@@ -132,8 +133,8 @@ func (x *examination) lastSegment() string {
 	return filepath.Join(x.auditDir(), record.SegmentName(numbers[len(numbers)-1]))
 }
 
-// lookAtRecord verifies the end of the record, which is where a program that
-// covers its traces would begin.
+// lookAtRecord verifies the end of the audit log, where a program that hides its traces
+// would begin.
 func (x *examination) lookAtRecord() {
 	if failure := x.status.GetAuditFailure(); failure != "" {
 		x.find("record.failing", x.auditDir(), "nothing can be recorded, so what is governed is refused: %s", failure)
@@ -145,7 +146,7 @@ func (x *examination) lookAtRecord() {
 	}
 	segment := x.lastSegment()
 	if segment == "" {
-		segment = dir // which says what is wrong
+		segment = dir // verifying it reports what is wrong
 	}
 	head, err := record.ReadHead(dir)
 	if err != nil {

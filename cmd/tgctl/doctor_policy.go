@@ -8,8 +8,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// lookAtPolicy tells what is wrong with what is in force, and with what is on disk
-// and would be in force next.
+// lookAtPolicy reports problems of the configuration in force and of the one on disk,
+// which would be in force next.
 func (x *examination) lookAtPolicy(ctx context.Context) {
 	set := x.status.GetSet()
 	if failure := x.status.GetReloadFailure(); failure != "" {
@@ -43,7 +43,7 @@ func (x *examination) lookAtPolicy(ctx context.Context) {
 	}
 }
 
-// checkPolicy is `tgctl policy check`.
+// checkPolicy reports what `tgctl policy check` finds.
 func (x *examination) checkPolicy(ctx context.Context) {
 	checked, err := x.checkDisk(ctx)
 	if err != nil {
@@ -63,7 +63,8 @@ func (x *examination) checkPolicy(ctx context.Context) {
 	}
 }
 
-// checkDisk checks what is on disk, without the daemon where that can't be talked to.
+// checkDisk validates the configuration on disk, without the daemon if no daemon can be
+// reached.
 func (x *examination) checkDisk(ctx context.Context) (*pb.ValidateResponse, error) {
 	if x.client != nil {
 		return x.client.Validate(ctx, "")
@@ -75,7 +76,7 @@ func (x *examination) checkDisk(ctx context.Context) (*pb.ValidateResponse, erro
 	return checkWith(ctx, program, "", x.environ())
 }
 
-// place is a diagnostic in one line.
+// place formats a diagnostic as one line.
 func place(d *pb.Diagnostic) string {
 	if d.GetFile() == "" {
 		return d.GetMessage()

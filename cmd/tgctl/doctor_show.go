@@ -8,14 +8,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// Columns of what doctor prints.
+// Column widths of the output of doctor.
 const (
 	severityColumns = 6
 	partColumns     = 11
 )
 
-// print shows the findings: on each line how bad it is and which part it is of,
-// below it how to mend it, and the id.
+// print prints the findings: the severity, the part and the text, and below that the fix
+// and the id.
 func (x *examination) print() error {
 	if x.asJSON {
 		return printAllJSON(x.app, x.found)
@@ -38,7 +38,7 @@ func (x *examination) findingLines(f finding) []display.Safe {
 	add(safe(x.tildeIn(f.What)))
 	if f.Severity != gradeOK {
 		mend := f.Mend
-		if !strings.Contains(mend, "'") { // in quotes a shell would not know what ~ is
+		if !strings.Contains(mend, "'") { // a shell does not expand ~ in quotes
 			mend = x.tildeIn(mend)
 		}
 		add("mend: " + safe(mend))
@@ -47,7 +47,7 @@ func (x *examination) findingLines(f finding) []display.Safe {
 	return lines
 }
 
-// summary counts, so that nobody has to.
+// summary counts the findings.
 func (x *examination) summary() display.Safe {
 	fails, warns := x.count(gradeFail), x.count(gradeWarn)
 	switch {

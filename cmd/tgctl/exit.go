@@ -10,18 +10,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// Exit codes. A wrapped agent's own code is passed on as it is; for wrap 125,
-// 126 and 127 mean what they mean for env(1).
+// Exit codes. wrap exits with the agent's own code; its codes 125, 126 and 127 mean the
+// same as those of env(1).
 const (
 	exitOK         = 0
 	exitFailed     = 1
 	exitUsage      = 2
-	exitNotRunning = 3 // there is no daemon
+	exitNotRunning = 3 // no daemon runs
 	exitCheck      = 4 // a check found errors
 )
 
-// exitError ends the program with a code of its own. Without an error nothing
-// more is said: it has been said already.
+// exitError ends the program with its exit code. If err is nil, nothing is printed: the
+// error was printed before.
 type exitError struct {
 	code int
 	err  error
@@ -36,21 +36,21 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// usageError says that the command line cannot be understood.
+// usageError reports that the command line can't be understood.
 type usageError struct {
 	err  error
-	path string // of the command whose help would help; empty: of the one that is run
+	path string // of the command whose help is useful; empty means the one that runs
 }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// misuse is a usageError of the command that is run.
+// misuse returns a usageError about the command that runs.
 func misuse(format string, args ...any) error {
 	return &usageError{err: fmt.Errorf(format, args...)}
 }
 
-// hintError is an error and what to do about it.
+// hintError is an error with a hint what to do about it.
 type hintError struct {
 	err  error
 	hint string
@@ -59,13 +59,13 @@ type hintError struct {
 func (e *hintError) Error() string { return e.err.Error() }
 func (e *hintError) Unwrap() error { return e.err }
 
-// hint is what to do about an error.
+// hint is a text that says what to do about an error.
 type hint struct {
 	err  error
 	text string
 }
 
-// withHint is err with the first hint that is about it.
+// withHint adds the first hint that matches err.
 func withHint(err error, hints ...hint) error {
 	for _, h := range hints {
 		if errors.Is(err, h.err) {
@@ -75,12 +75,13 @@ func withHint(err error, hints ...hint) error {
 	return err
 }
 
-// ambiguous says that what was typed could be any of several, and how each is named.
+// ambiguous returns an error for a typed name that matches several things, with the names
+// that tell them apart.
 func ambiguous(typed, ofWhat string, names []string) error {
 	return &hintError{fmt.Errorf("%s could be any of %d%s", typed, len(names), ofWhat), "Say which one is meant:\n  " + strings.Join(names, "\n  ")}
 }
 
-// exitCode is the one place where errors become exit codes.
+// exitCode returns the exit code for err. No other place maps errors to exit codes.
 func exitCode(err error) int {
 	var exit *exitError
 	var usage *usageError
@@ -120,7 +121,7 @@ func (a *app) complain(err error) {
 	}
 }
 
-// tellDaemonElsewhere leads to a daemon that runs, but not where it is looked for.
+// tellDaemonElsewhere points to a daemon that runs at another place than expected.
 func (a *app) tellDaemonElsewhere() {
 	if what, hint := a.daemonElsewhere(); what != "" {
 		a.say("%s.", display.Text(what))

@@ -27,7 +27,7 @@ installed.`
 	return cmd
 }
 
-// extensionJSON is an extension as --json shows it.
+// extensionJSON returns an extension as --json shows it.
 func extensionJSON(e *pb.Extension) pbjson.Object {
 	return pbjson.Object{Message: e, More: mended{mendExtension(e)}}
 }
@@ -63,18 +63,18 @@ func (a *app) extTable(all []*pb.Extension) *display.Table {
 	return t
 }
 
-// seesWord says in a word what an extension's hooks see.
+// seesWord lists what an extension's hooks see.
 func seesWord(m *pb.ExtensionManifest) display.Safe {
 	return cmp.Or(join(present(either(m.GetBefore() != nil, "calls", ""), either(m.GetAfter() != nil, "results", "")), ", "), "-")
 }
 
-// offersWord says what an extension offers.
+// offersWord lists what an extension offers.
 func offersWord(e *pb.Extension) display.Safe {
 	return cmp.Or(join(present(some(len(e.GetTools()), "tool", "tools", ""), some(len(e.GetProviders()), "provider", "providers", ""),
 		some(len(e.GetCapabilities()), "capability", "capabilities", "")), ", "), "-")
 }
 
-// mendExtension says what a person can do about an extension that has failed.
+// mendExtension describes how a person can fix an extension that has failed.
 func mendExtension(e *pb.Extension) display.Safe {
 	name := shellWord(display.Name(e.GetManifest().GetName()))
 	switch {
@@ -93,7 +93,7 @@ var extHints = slices.Concat([]hint{
 	{client.ErrChanged, "Look at it again: tgctl ext install DIR"},
 }, loosenHints)
 
-// completeExtensions offers the names of what is installed.
+// completeExtensions completes the names of installed extensions.
 func (a *app) completeExtensions() cobra.CompletionFunc {
 	return firstAlone(listed(a, (*client.Client).ListExtensions, func(e *pb.Extension) string {
 		return described(e.GetManifest().GetName(), display.Text(e.GetManifest().GetDescription()))

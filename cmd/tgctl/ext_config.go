@@ -39,7 +39,7 @@ To set is not for an agent, nor for what an agent starts.`,
 	}, &pb.ExtensionValue{})
 }
 
-// configArgs takes a name, and what to do with it.
+// configArgs requires a name, optionally followed by get or set and their arguments.
 func configArgs(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -70,7 +70,7 @@ func valuesTable(values []*pb.ExtensionValue) *display.Table {
 	return t
 }
 
-// shownValue is a value in one line, where none is seen to be none.
+// shownValue formats a value in one line. An empty value is shown as "".
 func shownValue(value string) display.Safe { return display.Text(cmp.Or(value, `""`)) }
 
 func (a *app) getConfig(ctx context.Context, c *client.Client, name, key string) error {
@@ -114,8 +114,8 @@ func (a *app) setConfig(ctx context.Context, c *client.Client, name, key, value 
 	return fmt.Errorf("set %s of %s: the daemon does not have it now", key, name)
 }
 
-// afterSet tells what may keep a value from having an effect: only the extension
-// knows what its values mean.
+// afterSet reports what may keep a value from taking effect: only the extension knows
+// what its values mean.
 func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) error {
 	e, err := c.GetExtension(ctx, name)
 	if errors.Is(err, client.ErrNotFound) { // removed; its configuration stays
@@ -135,7 +135,7 @@ func (a *app) afterSet(ctx context.Context, c *client.Client, name, key string) 
 	return nil
 }
 
-// completeConfig offers names, then what to do, then keys.
+// completeConfig completes a name, then get or set, then a key.
 func (a *app) completeConfig(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch len(args) {
 	case 0:

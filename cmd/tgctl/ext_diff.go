@@ -8,14 +8,13 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// extChange is something in which a version of an extension differs from the one
-// that is installed.
+// extChange is a difference between a version of an extension and the installed one.
 type extChange struct {
-	Wider bool   `json:"wider"` // it may do or see more, or guards less surely
+	Wider bool   `json:"wider"` // may do or see more, or protects less
 	What  string `json:"what"`  // for a person
 }
 
-// extChanges tells two manifests apart, the wider changes first.
+// extChanges returns the differences between two manifests, the wider ones first.
 func extChanges(was, is *pb.ExtensionManifest) []extChange {
 	d := &extDiff{}
 	d.lists("it may now: ", "it may no longer: ", was.GetPermissions(), is.GetPermissions(), permissionWord)
@@ -41,7 +40,7 @@ func (d *extDiff) add(wider bool, what display.Safe) {
 	}
 }
 
-// lists tells what came and what went.
+// lists adds the elements that were added and removed.
 func (d *extDiff) lists(more, less display.Safe, was, is []string, word func(string) display.Safe) {
 	for _, one := range those(is, func(one string) bool { return !slices.Contains(was, one) }) {
 		d.add(true, more+word(one))
@@ -51,8 +50,8 @@ func (d *extDiff) lists(more, less display.Safe, was, is []string, word func(str
 	}
 }
 
-// hook tells how a hook changed. One that sees fewer calls guards fewer, which is
-// as much worth a look as one that sees more; only the second is wider.
+// hook adds the differences between two versions of a hook. A hook that sees fewer calls
+// protects fewer, which is worth a look as well; only one that sees more is wider.
 func (d *extDiff) hook(what display.Safe, was, is *pb.ExtensionHook) {
 	switch {
 	case was == nil && is == nil:

@@ -23,11 +23,11 @@ type installing struct {
 	yes, dryRun bool
 }
 
-// installJSON is what `ext install --json` prints beside what the daemon has seen.
+// installJSON is what `ext install --json` prints in addition to the daemon's response.
 type installJSON struct {
 	From      string        `json:"from"`
 	Changes   []extChange   `json:"changes"`
-	Extension pbjson.Object `json:"extension"` // as it runs now; null when nothing was installed
+	Extension pbjson.Object `json:"extension"` // as it runs now; null if nothing was installed
 }
 
 func (a *app) extInstallCmd() *cobra.Command {
@@ -119,9 +119,8 @@ func (i *installing) run(ctx context.Context, named string) error {
 	return i.result(look, more, e)
 }
 
-// How long an extension may take to begin before it is told that it has not, and
-// how often it is looked at meanwhile. The daemon gives it 10 s to greet, some
-// times over.
+// How long an extension may take to start before its state is reported as it is, and the
+// interval at which it is polled. The daemon gives it 10 s to greet, several times.
 const (
 	settleFor   = 15 * time.Second
 	settleEvery = 50 * time.Millisecond
@@ -140,7 +139,7 @@ func (i *installing) settled(ctx context.Context, c *client.Client, e *pb.Extens
 		select {
 		case <-time.After(settleEvery):
 		case <-ctx.Done():
-			return e, nil // how it is then is told
+			return e, nil // its state is reported as it is
 		}
 		now, err := c.GetExtension(ctx, e.GetManifest().GetName())
 		if ctx.Err() != nil {
@@ -153,7 +152,7 @@ func (i *installing) settled(ctx context.Context, c *client.Client, e *pb.Extens
 	}
 }
 
-// result tells what was done.
+// result prints what was done.
 func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e *pb.Extension) error {
 	failed := error(nil)
 	if e.GetProcess().GetState() == "failed" {
@@ -176,7 +175,7 @@ func (i *installing) result(look *pb.LookExtensionResponse, more installJSON, e 
 	return errors.Join(err, failed)
 }
 
-// unfit says why a folder can't be installed, as policy check does of a file.
+// unfit reports why a directory can't be installed, in the way of policy check.
 func (i *installing) unfit(dir string, err error) error {
 	problems := diagnosticsOf(err)
 	if len(problems) == 0 {
@@ -192,7 +191,7 @@ func (i *installing) unfit(dir string, err error) error {
 	return &exitError{code: exitCheck, err: fmt.Errorf("%s can't be installed: its manifest has %s", display.Text(dir), plural(countErrors(problems), "error", "errors"))}
 }
 
-// errWidth is how many columns what is told on stderr may take.
+// errWidth returns how many columns text on stderr may take, 0 for no limit.
 func (a *app) errWidth() int {
 	if !a.errTerminal {
 		return 0
@@ -200,7 +199,7 @@ func (a *app) errWidth() int {
 	return a.errColumns
 }
 
-// proposal is what a person agrees to.
+// proposal lists what a person agrees to.
 func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, changes []extChange) *sheet {
 	m, s := look.GetManifest(), &sheet{}
 	s.add("extension", display.Name(m.GetName())+spaced(display.Name(m.GetVersion())))
@@ -224,13 +223,13 @@ func (i *installing) proposal(dir string, look *pb.LookExtensionResponse, change
 	return s
 }
 
-// noTerminal says that there is nobody to ask, and what to do then.
+// noTerminal returns an error for a command that must ask and has no terminal to ask at.
 func noTerminal(verb, hint string) error {
 	return &hintError{fmt.Errorf("%s changes nothing unless you agree, and there is no terminal to ask at", verb), hint}
 }
 
-// askYes asks a question at the terminal. It fails unless the answer is yes, having said
-// that nothing was done.
+// askYes asks a question at the terminal. If the answer is not yes, it prints that
+// nothing was changed and returns an error.
 func (a *app) askYes(ctx context.Context, question string) error {
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	answer, err := a.readTyped(ctx)

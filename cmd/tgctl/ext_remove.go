@@ -15,8 +15,8 @@ import (
 type removedJSON struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Records uint32 `json:"kept_records"` // of its memory
-	Values  uint32 `json:"kept_values"`  // that were set of its configuration
+	Records uint32 `json:"kept_records"` // left in its memory
+	Values  uint32 `json:"kept_values"`  // left of its configuration
 }
 
 func (a *app) extRemoveCmd() *cobra.Command {
@@ -61,7 +61,7 @@ Asks first, unless --yes agrees. Not for an agent, nor for what an agent starts.
 	return cmd
 }
 
-// agreeToRemove says what is lost, and asks.
+// agreeToRemove prints what will be lost and asks.
 func (a *app) agreeToRemove(ctx context.Context, e *pb.Extension, purge bool) error {
 	m := e.GetManifest()
 	if m.GetBefore() != nil {

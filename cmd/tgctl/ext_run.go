@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// exitInterrupted is the code of a program that Ctrl-C has ended.
+// exitInterrupted is the exit code of a program that Ctrl-C has ended.
 const exitInterrupted = 130
 
 func (a *app) extRunCmd() *cobra.Command {
@@ -71,7 +71,7 @@ func (a *app) invoke(ctx context.Context, c *client.Client, req *pb.InvokeReques
 	return errors.New("the daemon did not say how the command ended")
 }
 
-// commandExit makes an exit code of what a command says, which need not be one.
+// commandExit converts a command's exit code, which may be out of range, to an error.
 func commandExit(code int32) error {
 	switch {
 	case code == 0:
@@ -82,7 +82,8 @@ func commandExit(code int32) error {
 	return &exitError{code: int(code)}
 }
 
-// completeCommands offers extensions, and then the commands that one declares.
+// completeCommands completes extensions and then the commands that the extension
+// declares.
 func (a *app) completeCommands(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return a.completeExtensions()(cmd, args, typed)

@@ -9,13 +9,13 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// commandScreen shows what a command says: its text on stdout, byte for byte but
-// on a terminal, and the rest on stderr. Where stderr is a terminal its last line
-// is the progress of the work that is under way.
+// commandScreen shows the output of a command: its text on stdout, byte for byte unless
+// stdout is a terminal, and the rest on stderr. If stderr is a terminal, its last line
+// shows the progress of the current tasks.
 type commandScreen struct {
 	partial
-	tasks []*shownTask // under way, in the order in which they began
-	drawn bool         // the line of progress is there
+	tasks []*shownTask // running, in the order in which they began
+	drawn bool         // the progress line is on the screen
 }
 
 type shownTask struct {
@@ -33,7 +33,7 @@ func (s *commandScreen) show(e *pb.InvokeEvent) error {
 	return nil
 }
 
-// output shows a piece of output. Text may come in pieces of a line.
+// output shows a piece of output. A line of text may come in several pieces.
 func (s *commandScreen) output(o *pb.CommandOutput) error {
 	if err := s.erase(); err != nil {
 		return err
@@ -49,15 +49,14 @@ func (s *commandScreen) output(o *pb.CommandOutput) error {
 		if err := s.text(text); err != nil {
 			return err
 		}
-	default: // system, and what a newer daemon may know
+	default: // system, and kinds that a newer daemon may have
 		s.endLine()
 		s.say("%s", display.Lines(text))
 	}
 	return s.draw()
 }
 
-// task keeps the line of progress right. That something has failed is told
-// anywhere.
+// task updates the progress line. A failure is printed even if stderr is no terminal.
 func (s *commandScreen) task(t *pb.TaskEvent) error {
 	if err := s.erase(); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (s *commandScreen) task(t *pb.TaskEvent) error {
 	return s.draw()
 }
 
-// draw shows the progress of what began last, unless text stands in the line.
+// draw shows the progress of the newest task, unless the line has text.
 func (s *commandScreen) draw() error {
 	if !s.errTerminal || len(s.tasks) == 0 || (s.open && s.outTerminal) {
 		return nil
@@ -99,7 +98,7 @@ func (s *commandScreen) draw() error {
 	return err
 }
 
-// erase takes the line of progress away.
+// erase removes the progress line.
 func (s *commandScreen) erase() error {
 	if !s.drawn {
 		return nil
@@ -109,17 +108,16 @@ func (s *commandScreen) erase() error {
 	return err
 }
 
-// leave leaves a clean line behind.
+// leave removes the progress line and ends an unfinished line.
 func (s *commandScreen) leave() {
-	_ = s.erase() // there is nobody else to tell
+	_ = s.erase() // there is no other place to report an error
 	s.endLine()
 }
 
-// barColumns is how wide the bar of a line of progress is.
+// barColumns is the width of the progress bar.
 const barColumns = 24
 
-// progressLine shows how far the work is that began last, and how much else goes
-// on.
+// progressLine shows the progress of the newest task and the number of other tasks.
 func progressLine(tasks []*shownTask, columns int) display.Safe {
 	t := tasks[len(tasks)-1]
 	var tail display.Safe

@@ -12,9 +12,9 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// extensionDir finds the folder that a person means: what has a slash is a path,
-// and a plain name first one of those that come with ThoughtGate, so that no
-// folder that happens to lie here takes its place.
+// extensionDir finds the directory that a person means. A name with a slash is a path. A
+// plain name means an included extension first, so that a directory that happens to be
+// here does not replace it.
 func (a *app) extensionDir(named string) (string, error) {
 	if !strings.ContainsRune(named, filepath.Separator) && named != "." && named != ".." {
 		for _, dir := range a.shippedDirs() {
@@ -28,7 +28,7 @@ func (a *app) extensionDir(named string) (string, error) {
 		return "", err
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return path, nil // that it is no extension the daemon says better
+		return path, nil // if it is no extension, the daemon has the better error
 	}
 	hint := "Name a folder with an extension.yaml."
 	if names := a.shipped(); len(names) > 0 {
@@ -37,9 +37,8 @@ func (a *app) extensionDir(named string) (string, error) {
 	return "", &hintError{fmt.Errorf("%s: there is no such folder, and no extension of that name comes along: %w", named, fs.ErrNotExist), hint}
 }
 
-// shippedDirs are the folders that extensions which come along can lie in: below
-// libexec where they are installed, since some are programs, and beside tgctl where
-// it was only built.
+// shippedDirs returns the directories that included extensions may be in: below libexec
+// if they are installed, since some are programs, and beside tgctl if it was only built.
 func (a *app) shippedDirs() []string {
 	self, err := a.executable()
 	if err != nil {
@@ -56,11 +55,11 @@ func (a *app) shippedDirs() []string {
 	return all
 }
 
-// shipped are the names of the extensions that come along.
+// shipped returns the names of the included extensions.
 func (a *app) shipped() []string {
 	var names []string
 	for _, dir := range a.shippedDirs() {
-		entries, _ := os.ReadDir(dir) // a folder that is not there holds none
+		entries, _ := os.ReadDir(dir) // a missing directory has no entries
 		for _, e := range entries {
 			if isExtension(filepath.Join(dir, e.Name())) {
 				names = append(names, string(display.Name(e.Name())))
@@ -78,7 +77,7 @@ func isExtension(dir string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// completeShipped offers what comes along, and folders.
+// completeShipped completes included extensions and directories.
 func (a *app) completeShipped(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return a.shipped(), cobra.ShellCompDirectiveDefault
 }

@@ -64,13 +64,13 @@ func (a *app) extSheet(e *pb.Extension) *sheet {
 	return s
 }
 
-// toolsEntry adds the entry in an agent's configuration that gives it the tools of
-// an extension.
+// toolsEntry adds the entry that an agent's configuration needs to use the tools of an
+// extension.
 func (a *app) toolsEntry(s *sheet, extension string) {
 	shim, _, err := a.lastingShim()
 	socket := a.shimSocket()
 	if err != nil || socket == "" {
-		return // doctor tells of programs that are missing
+		return // doctor reports missing programs
 	}
 	s.add("for agents", "add this to an agent's MCP servers, and start the agent again:")
 	quoted := func(text string) display.Safe {
@@ -85,7 +85,7 @@ func (a *app) toolsEntry(s *sheet, extension string) {
 	s.add("", `  "env": {"THOUGHTGATE_SOCKET": `+quoted(socket)+`}}`)
 }
 
-// capabilityHead is the kind of a capability as it stands before its name.
+// capabilityHead returns the kind of a capability as the label of its line.
 func capabilityHead(kind string) string {
 	if kind = string(display.Name(kind)); kind != "" && len(kind) <= 12 {
 		return strings.ToLower(kind)
@@ -93,7 +93,7 @@ func capabilityHead(kind string) string {
 	return "capability"
 }
 
-// programLine is the state of a program, and since when.
+// programLine describes the state of a program, and since when.
 func (a *app) programLine(p *pb.Process) display.Safe {
 	line := orDash(p.GetState()) + either(p.GetStateSince() != nil, " for "+a.ago(p.GetStateSince()), "")
 	if p.GetState() == "restarting" && p.GetNext() != nil {

@@ -9,9 +9,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// What a person is told that an extension may do: its manifest in plain words.
+// This file describes in plain words what the manifest of an extension allows.
 
-// permissionWords say what each permission lets an extension do.
+// permissionWords describe what each permission lets an extension do.
 var permissionWords = map[string]display.Safe{
 	"hooks.before":     "see calls before they are judged, change their arguments, refuse them",
 	"hooks.after":      "see results before the agent does, change them, refuse them",
@@ -24,7 +24,7 @@ var permissionWords = map[string]display.Safe{
 	"config.subscribe": "be told when its configuration changes",
 }
 
-// permissionWord is a permission in plain words.
+// permissionWord describes a permission in plain words.
 func permissionWord(permission string) display.Safe {
 	if words := permissionWords[permission]; words != "" {
 		return words
@@ -32,21 +32,21 @@ func permissionWord(permission string) display.Safe {
 	return display.Name(permission)
 }
 
-// hookWord says which calls a hook sees.
+// hookWord describes which calls a hook sees.
 func hookWord(h *pb.ExtensionHook) display.Safe {
 	return "every " + either(only(h.GetMethods(), "tools/call"), "call", nameList(h.GetMethods())) +
 		either(only(h.GetTools(), "*"), "", " of "+nameList(h.GetTools())) +
 		", on " + either(only(h.GetServers(), "*"), "any server", nameList(h.GetServers()))
 }
 
-// failWord says what becomes of calls that a hook can't be asked about.
+// failWord describes what happens to calls when the hook fails.
 func failWord(h *pb.ExtensionHook, results bool) display.Safe {
 	return "when it fails, they " + either(h.GetOpen(), "GO ON WITHOUT IT", either(results, "are withheld", "are refused"))
 }
 
 func only(globs []string, glob string) bool { return len(globs) == 1 && globs[0] == glob }
 
-// manifestWords adds what a manifest says to a sheet, in plain words.
+// manifestWords adds the contents of a manifest to a sheet, in plain words.
 func manifestWords(s *sheet, m *pb.ExtensionManifest) {
 	s.add("runs", commandLine(m.GetCommand()))
 	s.add("may", cmp.Or(join(each(m.GetPermissions(), permissionWord), "\n"), "nothing beyond being there"))

@@ -9,14 +9,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rawjson"
 )
 
-// shortRoom is how many columns a call's arguments may take in a list that is
-// not on a terminal.
+// shortRoom is how many columns a call's arguments may take in output that is not on a
+// terminal.
 const shortRoom = 1000
 
-// toolCall is the method that needs no mention: what is called is a tool.
+// toolCall is the default method: callName leaves it out.
 const toolCall = "tools/call"
 
-// callName says what is called: a tool by its name, all else by its method too.
+// callName names what is called: a tool by its name, anything else with its method.
 func callName(method, tool string) display.Safe {
 	switch {
 	case method == toolCall && tool != "", method == "":
@@ -27,8 +27,8 @@ func callName(method, tool string) display.Safe {
 	return display.Name(method) + " " + display.Name(tool)
 }
 
-// shortParams shows raw params in at most columns columns. Of a tool call whose
-// params are a name and arguments, as they should be, it shows the arguments.
+// shortParams shows raw params in at most columns columns. If the params of a tool call
+// are only a name and arguments, as they should be, it shows the arguments.
 func shortParams(method string, params []byte, columns int, hint display.Safe) display.Safe {
 	if len(params) == 0 {
 		return ""
@@ -39,8 +39,8 @@ func shortParams(method string, params []byte, columns int, hint display.Safe) d
 	return display.JSONLine(params, columns, hint)
 }
 
-// argumentsOf returns the arguments of a tool call, nil when its params hold
-// anything but them and a name: then all of them must be shown.
+// argumentsOf returns the arguments of a tool call. It returns nil if the params have any
+// members but a name and arguments: then all of them must be shown.
 func argumentsOf(method string, params []byte) []byte {
 	if method != toolCall {
 		return nil
@@ -59,12 +59,12 @@ func argumentsOf(method string, params []byte) []byte {
 	return args
 }
 
-// orDash shows a name, or a dash where there is none.
+// orDash shows a name, or a dash if it is empty.
 func orDash(name string) display.Safe {
 	return display.Name(cmp.Or(name, "-"))
 }
 
-// plural writes a number and what is counted.
+// plural formats a number with the singular or plural noun.
 func plural[N int | uint32 | uint64](n N, one, many display.Safe) display.Safe {
 	if n == 1 {
 		return "1 " + one
@@ -72,12 +72,12 @@ func plural[N int | uint32 | uint64](n N, one, many display.Safe) display.Safe {
 	return display.Count(n) + " " + many
 }
 
-// some is what plural writes with rest behind it, and nothing for none.
+// some formats like plural, followed by rest. It returns an empty string for 0.
 func some[N int | uint32 | uint64](n N, one, many, rest display.Safe) display.Safe {
 	return either(n > 0, plural(n, one, many)+rest, "")
 }
 
-// either is yes where a condition holds, else no.
+// either returns yes if holds is true, otherwise no.
 func either(holds bool, yes, no display.Safe) display.Safe {
 	if holds {
 		return yes
@@ -85,7 +85,7 @@ func either(holds bool, yes, no display.Safe) display.Safe {
 	return no
 }
 
-// each is what f makes of each of all.
+// each returns the results of f for all elements of all.
 func each[T, R any](all []T, f func(T) R) []R {
 	made := make([]R, len(all))
 	for i, one := range all {
@@ -94,25 +94,25 @@ func each[T, R any](all []T, f func(T) R) []R {
 	return made
 }
 
-// present are those texts that are not empty.
+// present returns the texts that are not empty.
 func present(texts ...display.Safe) []display.Safe {
 	return slices.DeleteFunc(texts, func(s display.Safe) bool { return s == "" })
 }
 
-// those are the elements of all that keep reports true of.
+// those returns the elements of all for which keep returns true.
 func those[T any](all []T, keep func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !keep(one) })
 }
 
-// join joins text that may be shown.
+// join joins safe texts.
 func join(parts []display.Safe, by string) display.Safe {
 	return display.Safe(strings.Join(each(parts, func(s display.Safe) string { return string(s) }), by))
 }
 
-// nameList shows names in one line.
+// nameList formats names as a comma-separated list.
 func nameList(names []string) display.Safe { return join(each(names, display.Name), ", ") }
 
-// list is l for a field of a JSON object that is always there.
+// list returns l, or an empty slice if l is nil, so that JSON gets [] instead of null.
 func list[T any](l []T) []T {
 	if l == nil {
 		return []T{}

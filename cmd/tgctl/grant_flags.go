@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// grantFlags are what approve may be told of a grant.
+// grantFlags holds the flags of approve that describe a grant.
 type grantFlags struct {
 	span  string
 	times uint64
@@ -20,7 +20,7 @@ type grantFlags struct {
 	in    string
 }
 
-// usualGrant is how long a grant is in force of which nothing else is said.
+// usualGrant is how long a grant lasts by default.
 const usualGrant = time.Hour
 
 func (f *grantFlags) add(cmd *cobra.Command) {
@@ -31,7 +31,7 @@ func (f *grantFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.in, "in", "", "`WHERE` they are granted: session, project or always")
 }
 
-// terms are those of the grant that the flags ask for, nil for none.
+// terms returns the terms of the grant that the flags ask for, nil for no grant.
 func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 	if f.span == "" && f.times == 0 && len(f.match) == 0 && f.in == "" {
 		return nil, nil
@@ -73,14 +73,14 @@ func (f *grantFlags) terms() (*pb.GrantTerms, error) {
 	return terms, nil
 }
 
-// grantGiven says what was granted, for how long, and how to undo it.
+// grantGiven describes what was granted, for how long, and how to revoke it.
 func grantGiven(g *pb.Grant) display.Safe {
 	id := display.Name(g.GetId())
 	return "Granted as " + id + ": " + grantTerms(g, g.GetExpires().AsTime().Sub(g.GetCreated().AsTime())) +
 		".\nTo undo that: tgctl grants revoke " + id
 }
 
-// grantTerms says what further calls a grant lets through, and for how long.
+// grantTerms describes the calls that a grant approves, and for how long.
 func grantTerms(g *pb.Grant, term time.Duration) display.Safe {
 	return "further " + either(g.GetTimes() > 0, plural(g.GetTimes(), "call", "calls"), "calls") + " with " + grantBounds(g) + ", for " + display.Span(term)
 }

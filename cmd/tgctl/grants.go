@@ -61,7 +61,7 @@ func (a *app) grantsTable(grants []*pb.Grant) *display.Table {
 	return t
 }
 
-// grantBounds says which calls of a tool a grant covers.
+// grantBounds describes which calls of a tool a grant covers.
 func grantBounds(g *pb.Grant) display.Safe {
 	line := display.Safe("the same arguments")
 	switch g.GetMatch() {
@@ -74,7 +74,7 @@ func grantBounds(g *pb.Grant) display.Safe {
 	case pb.GrantScope_GRANT_SCOPE_ALWAYS:
 		line += ", everywhere"
 	case pb.GrantScope_GRANT_SCOPE_PROJECT:
-		if g.GetProject() == "" { // one that is not given yet
+		if g.GetProject() == "" { // a grant that was not given yet
 			return line + ", in the project"
 		}
 		line += ", in " + display.Text(g.GetProject())

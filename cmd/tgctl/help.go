@@ -10,11 +10,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// helpColumns is how wide help texts are at most.
+// helpColumns is the maximum width of help texts.
 const helpColumns = 80
 
-// help prints what --help shows: how to call it, what it does, what is below
-// it, its flags, and at the end an example.
+// help prints what --help shows: the usage line, a description, the commands below cmd,
+// the flags and an example.
 func (a *app) help(cmd *cobra.Command, _ []string) {
 	w := a.out
 	fmt.Fprintf(w, "Usage: %s\n", usageLine(cmd))
@@ -43,8 +43,8 @@ func (a *app) help(cmd *cobra.Command, _ []string) {
 	}
 }
 
-// usageLine is one line in which capitals are to be replaced, brackets may be
-// left out, and dots stand for more of the same.
+// usageLine returns the usage of cmd in one line. Words in capitals are placeholders,
+// brackets mark what is optional, and dots mark what may be repeated.
 func usageLine(cmd *cobra.Command) string {
 	line := cmd.CommandPath()
 	if _, args, ok := strings.Cut(cmd.Use, " "); ok {
@@ -87,7 +87,8 @@ func helpVerbs(w io.Writer, cmd *cobra.Command) {
 	list("Commands:", "")
 }
 
-// helpCmd is `tgctl help VERB`. Cobra's own exits 0 for a verb there is not.
+// helpCmd returns the command `tgctl help`. Unlike cobra's own, it fails for an unknown
+// command.
 func (a *app) helpCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND...]",

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// lastingShim returns the path of tg-shim that is written where it is to stay.
-// warning says what is wrong with the path when there is none that stays.
+// lastingShim returns the path of tg-shim to write into configurations. warning is not
+// empty if the path will not last.
 func (a *app) lastingShim() (path, warning string, err error) {
 	path, why, err := a.lasting("tg-shim")
 	if why != "" {
@@ -21,10 +21,9 @@ func (a *app) lastingShim() (path, warning string, err error) {
 	return path, warning, err
 }
 
-// lasting returns the path of one of our programs that is written where it is to
-// stay: links are kept, because an update changes what they lead to, and a path
-// that an update will take away is passed over where there is another. why says
-// that the path will not stay, if it won't.
+// lasting returns the path of one of ThoughtGate's programs to write into other files. It
+// keeps symbolic links, because an update changes their targets, and prefers a path that
+// an update does not remove. why is not empty if the path will not last.
 func (a *app) lasting(name string) (path, why string, err error) {
 	first, err := a.sibling(name)
 	if err != nil {
@@ -37,8 +36,8 @@ func (a *app) lasting(name string) (path, why string, err error) {
 	return path, why, nil
 }
 
-// thatStays returns the first path against which fleeting has nothing to say,
-// and where there is none the last, with what it says of that.
+// thatStays returns the first path for which fleeting returns an empty string. If there
+// is none, it returns the last path and the reason.
 func thatStays(paths []string, fleeting func(string) string) (path, why string) {
 	for _, path = range paths {
 		if why = fleeting(path); why == "" {
@@ -48,8 +47,8 @@ func thatStays(paths []string, fleeting func(string) string) (path, why string) 
 	return path, why
 }
 
-// pathsTo are the paths that lead to the program first, the one that is most
-// likely to stay first.
+// pathsTo returns the paths that lead to the program first. Those most likely to last
+// come first.
 func (a *app) pathsTo(name, first string) []string {
 	var paths []string
 	for _, dir := range a.ownDirs() {
@@ -59,11 +58,11 @@ func (a *app) pathsTo(name, first string) []string {
 	return slices.DeleteFunc(paths, func(at string) bool { return !sameProgram(at, first) })
 }
 
-// keg is a program in the folder of one version of a Homebrew package, for which
-// there is a link that every version keeps.
+// keg matches the directory of one version of a Homebrew package. Homebrew has a link to
+// it that stays the same for every version.
 var keg = regexp.MustCompile(`^(.*)/Cellar/([^/]+)/[^/]+/`)
 
-// ownDirs are the folders in which this program is found by its name.
+// ownDirs returns the directories that have this program under the name tgctl.
 func (a *app) ownDirs() []string {
 	self, err := a.executable()
 	if err != nil {
@@ -87,10 +86,10 @@ func sameProgram(a, b string) bool {
 	return err == nil && os.SameFile(one, two)
 }
 
-// version is a name that belongs to one version of something.
+// version matches a name that belongs to one version of something.
 var version = regexp.MustCompile(`(^|[-_@])v?\d+\.\d+(\.\d+)*([-+~_].*)?$`)
 
-// fleeting says why a path will not stay, empty when nothing speaks against it.
+// fleeting returns why a path will not last, empty if there is no reason.
 func fleeting(path string) string {
 	for _, dir := range []string{os.TempDir(), "/tmp", "/var/tmp", "/dev/shm", "/run", "/private/tmp", "/private/var/folders", "/var/folders"} {
 		if rest, err := filepath.Rel(dir, path); err == nil && !strings.HasPrefix(rest, "..") {
@@ -111,7 +110,7 @@ func fleeting(path string) string {
 	return ""
 }
 
-// ownSource reports whether a go.mod is that of this program.
+// ownSource reports whether the go.mod at path is that of ThoughtGate.
 func ownSource(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 // ended is how an agent ended.
 type ended struct {
 	child.State
-	forced bool // because we were told to end
+	forced bool // this process was told to end and ended the agent
 }
 
-// err is what wrap exits with, which passes it on.
+// err returns an error with the agent's exit code, which wrap exits with.
 func (e ended) err() error {
 	if code := e.ExitStatus(); code != 0 {
 		return &exitError{code: code}
@@ -30,8 +30,7 @@ func (e ended) err() error {
 	return nil
 }
 
-// lookAgent finds the program that is to be run, before anything is changed for
-// its sake.
+// lookAgent finds the program to run, before any file is changed for it.
 func lookAgent(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil || errors.Is(err, exec.ErrDot) {
@@ -40,7 +39,7 @@ func lookAgent(name string) (string, error) {
 	return "", cannotRun(name, err)
 }
 
-// cannotRun says why an agent cannot be started, with the exit code for it.
+// cannotRun returns the error for an agent that can't be started, with its exit code.
 func cannotRun(name string, err error) error {
 	code := exitNotExecutable
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -53,25 +52,25 @@ func cannotRun(name string, err error) error {
 	return &exitError{code, fmt.Errorf("cannot run %s: %w", name, err)}
 }
 
-// agentProcess is the agent, a child of this process. Only one goroutine uses
-// it, and it alone reaps: a pid that is not reaped yet cannot be another
-// process's.
+// agentProcess is the agent, a child of this process. Only one goroutine may use it, and
+// only that goroutine reaps children: the pid of a child that has not been reaped can't
+// be reused.
 type agentProcess struct {
 	pid   int
-	group bool     // it leads a process group of its own
-	tty   *os.File // our terminal, nil when we have none
+	group bool     // it leads its own process group
+	tty   *os.File // the terminal of this process, nil if it has none
 	modes *term.State
-	gone  chan struct{} // closed to let the thread go that started it
+	gone  chan struct{} // closed to end the thread that started it
 }
 
-// startAgent starts the agent on our own input and output. Where there is a
-// terminal it stays in our process group, which the shell moves to and from the
-// foreground; elsewhere it gets one of its own, so that what it starts can be
-// signalled with it.
+// startAgent starts the agent with the input and output of this process. With a terminal
+// the agent stays in this process group, which the shell moves to and from the
+// foreground. Otherwise it gets its own group, so that its children can be signalled with
+// it.
 //
-// If this process is killed, the agent gets a SIGHUP, or a SIGTERM where that is
-// ignored, if the system can do so: it must not run on with a configuration that
-// is governed no longer.
+// If this process is killed, the agent gets SIGHUP, or SIGTERM if SIGHUP is ignored,
+// where the system supports that: it must not continue with a configuration that is no
+// longer governed.
 func startAgent(path string, argv, environ []string, files []*os.File) (*agentProcess, error) {
 	if err := adoptOrphans(); err != nil {
 		return nil, err
@@ -85,8 +84,8 @@ func startAgent(path string, argv, environ []string, files []*os.File) (*agentPr
 	attr := &os.ProcAttr{Env: environ, Files: files, Sys: agentAttributes(p.group)}
 	started := make(chan error, 1)
 	go func() {
-		// The kernel watches the thread that started a child, not the process:
-		// this one must last as long as the agent, and is of no further use.
+		// The kernel watches the thread that started a child, not the process. This
+		// thread must last as long as the agent and does nothing else.
 		runtime.LockOSThread()
 		process, err := os.StartProcess(path, argv, attr)
 		if err == nil {
@@ -103,11 +102,11 @@ func startAgent(path string, argv, environ []string, files []*os.File) (*agentPr
 	return p, nil
 }
 
-// release gives back what was held for the agent, and makes the terminal what it
-// was before, should the agent have left it in another mode.
+// release frees what was held for the agent. It restores the mode of the terminal, which
+// the agent may have changed.
 func (p *agentProcess) release() {
 	if p.tty != nil {
-		if p.modes != nil && p.foreground() { // from the background it would stop us
+		if p.modes != nil && p.foreground() { // in the background this would stop the process
 			_ = term.Restore(int(p.tty.Fd()), p.modes)
 		}
 		p.tty.Close()
@@ -115,8 +114,7 @@ func (p *agentProcess) release() {
 	close(p.gone)
 }
 
-// foreground reports whether our process group is the one that the terminal
-// sends its signals to.
+// foreground reports whether this process group is the foreground group of the terminal.
 func (p *agentProcess) foreground() bool {
 	if p.tty == nil {
 		return false
@@ -125,7 +123,7 @@ func (p *agentProcess) foreground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// signal sends a signal to the agent, and to its group when that is its own.
+// signal sends a signal to the agent, or to its group if it has its own.
 func (p *agentProcess) signal(sig syscall.Signal) {
 	if p.group && unix.Kill(-p.pid, sig) == nil {
 		return
@@ -133,8 +131,8 @@ func (p *agentProcess) signal(sig syscall.Signal) {
 	_ = unix.Kill(p.pid, sig)
 }
 
-// reap collects every child that has ended or stopped: the agent, and what it
-// left behind. It reports whether the agent has ended.
+// reap handles every child that has ended or stopped: the agent, and the orphans that it
+// has left. It reports whether the agent has ended.
 func (p *agentProcess) reap() (child.State, bool) {
 	for {
 		var status unix.WaitStatus
@@ -154,17 +152,17 @@ func (p *agentProcess) reap() (child.State, bool) {
 	}
 }
 
-// stopped is called when the agent was stopped. On a terminal the shell waits for
-// us, not for the agent: so we stop as well, and it can go on with its prompt.
-// What makes us go on goes to our whole group, the agent included.
+// stopped is called when the agent was stopped. On a terminal the shell waits for this
+// process, not for the agent, so this process stops, too, and the shell can show its
+// prompt. SIGCONT then goes to the whole group, including the agent.
 func (p *agentProcess) stopped() {
 	if p.tty != nil {
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
 	}
 }
 
-// agentFiles are our own input, output and talk, for the agent. What is no file,
-// as in a test, is none for the agent either.
+// agentFiles returns the agent's stdin, stdout and stderr: those of this process, or
+// /dev/null for one that is not a file, as in tests.
 func (a *app) agentFiles() ([]*os.File, func(), error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -179,7 +177,8 @@ func (a *app) agentFiles() ([]*os.File, func(), error) {
 	return []*os.File{file(a.in), file(a.out), file(a.err)}, func() { null.Close() }, nil
 }
 
-// agentEnviron is our environment with what tells the agent that it is wrapped.
+// agentEnviron returns the environment with the variables that tell the agent that it is
+// wrapped.
 func agentEnviron(environ []string, session string) []string {
 	out := make([]string, 0, len(environ)+2)
 	for _, entry := range environ {

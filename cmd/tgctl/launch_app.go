@@ -12,42 +12,42 @@ import (
 )
 
 const (
-	// comeWithin is how long a first server or process of an application is waited for
-	// whose command has returned and left nothing.
+	// comeWithin is how long to wait for the first server or process of an application
+	// whose command has returned without leaving one.
 	comeWithin = 2 * time.Minute
 
-	// lookEvery is the pause between two looks at the processes of an application.
+	// lookEvery is the interval at which an application's processes are polled.
 	lookEvery = time.Second
 )
 
-// outlasts reports whether the session goes on after its command has returned, since
-// that only launches the agent.
+// outlasts reports whether the session continues after its command has returned, because
+// the command only launches the agent.
 func (w *wrapping) outlasts() bool {
 	return !w.noWait && (w.wait || agentconf.Launches(w.agent.Name(), w.argv))
 }
 
-// application is what is known of the processes of an agent whose command is only a
-// launcher. They are found in three ways, since none of them does alone:
+// application tracks the processes of an agent whose command is only a launcher. It finds
+// them in three ways, since none is sufficient by itself:
 //
-//   - what the command has left becomes a child of ours where the system can do that,
-//     whatever it has detached itself from. Until the first server has come all of
-//     that counts, and afterwards what runs the same programs: a daemon that somebody
-//     starts in the application is not it;
-//   - the daemon tells which process uses a server of the session;
-//   - applications that are known have known programs.
+//   - Processes that the command has left become children of this process, where the
+//     system supports that, even if they have detached themselves. Until the first
+//     server has attached, all of them count; after that, only those that run the same
+//     programs, since a daemon that somebody starts in the application is not part of it.
+//   - The daemon reports which process uses a server of the session.
+//   - The programs of known applications are known.
 type application struct {
 	self      int32
 	shim      string
-	isProgram func(path string) bool // nil: nothing is known of that
+	isProgram func(path string) bool // nil if the programs are not known
 
-	processes map[proc.Process]bool // that are its
-	programs  map[string]bool       // of what the command has left
-	before    []int32               // instances that ran before
-	ours      map[proc.Process]bool // children that we had before, as a daemon that was started for this
-	found     bool                  // a process of it was there once
+	processes map[proc.Process]bool // that belong to the application
+	programs  map[string]bool       // of processes that the command has left
+	before    []int32               // pids of instances that ran before
+	ours      map[proc.Process]bool // children that existed before, such as a daemon that was started for this run
+	found     bool                  // a process of the application was found once
 }
 
-// newApplication looks at what is there before the command is started.
+// newApplication records which processes exist before the command is started.
 func newApplication(w *wrapping) *application {
 	a := &application{self: int32(os.Getpid()), shim: w.shim, processes: map[proc.Process]bool{}, programs: map[string]bool{}, ours: map[proc.Process]bool{}}
 	if !w.outlasts() {
@@ -74,15 +74,15 @@ func newApplication(w *wrapping) *application {
 	return a
 }
 
-// serves notes the process that uses a server.
+// serves records the process that uses a server.
 func (a *application) serves(shim *pb.ShimEvent) {
 	if shim.GetPid() > 1 {
 		a.processes[proc.Process{PID: shim.GetPid(), Start: shim.GetStart()}], a.found = true, true
 	}
 }
 
-// runs reports whether a process of the application is to be found. served says that
-// a server has come. What can't be looked at is taken to run.
+// runs reports whether a process of the application exists. served reports that a server
+// has attached. If the processes can't be read, runs returns true.
 func (a *application) runs(served bool) bool {
 	for is := range a.processes {
 		if p, err := proc.Look(is.PID); err == nil && p.Process == is {
@@ -94,8 +94,8 @@ func (a *application) runs(served bool) bool {
 	return left || known || err != nil
 }
 
-// look looks for the application among all processes: for what the command has left,
-// and for what runs a program that is known.
+// look searches all processes for the application: left reports a process that the
+// command has left, known a process that runs a known program.
 func (a *application) look(served bool) (left, known bool, err error) {
 	all, err := proc.All()
 	if err != nil {
@@ -120,9 +120,9 @@ func (a *application) look(served bool) (left, known bool, err error) {
 	return left, known, nil
 }
 
-// outlast keeps the session open after its command has returned, until the
-// application has ended and the last server has left, or a person ends it. Where
-// neither was ever to be found it waits for a while.
+// outlast keeps the session open after its command has returned, until the application
+// has ended and the last server has left, or until a signal arrives. If neither was found
+// at all, it waits for w.waitFor.
 func (w *watch) outlast(how ended) {
 	if how.Signal == unix.SIGINT {
 		return // Ctrl-C

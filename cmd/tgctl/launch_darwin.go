@@ -6,19 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// agentAttributes are how the agent is started: see startAgent. This system
-// cannot tell a child that its parent was killed: the agent runs on then, and
-// the daemon drains its shims.
+// agentAttributes returns the attributes that startAgent starts the agent with. This
+// system can't signal a child whose parent was killed: the agent continues, and the
+// daemon drains its shims.
 func agentAttributes(group bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: group}
 }
 
-// adoptsOrphans says that adoptOrphans does something.
+// adoptsOrphans reports whether adoptOrphans has an effect.
 const adoptsOrphans = false
 
-// adoptOrphans does nothing: on this system orphans go to launchd, and a process
-// that detaches itself from the agent is not known to descend from it any more.
+// adoptOrphans does nothing: on this system launchd adopts orphans, so a process that
+// detaches itself from the agent is no longer known to descend from it.
 func adoptOrphans() error { return nil }
 
-// ioctlReadTermios reads the modes of a terminal.
+// ioctlReadTermios is the request that reads the modes of a terminal.
 const ioctlReadTermios = unix.TIOCGETA

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// killAfter is how long an agent that was told to end may take.
+	// killAfter is the grace period of an agent that was told to end.
 	killAfter = 10 * time.Second
 
-	// lingerQuiet is how long servers may outlast the agent without a word: as
-	// it ends, they need a moment to notice.
+	// lingerQuiet is how long servers may outlast the agent before that is reported: they
+	// need a moment to notice that it has ended.
 	lingerQuiet = time.Second
 
-	// lingerSettle is how long no server may be there until a session that
-	// outlasted its launcher is over: an agent may restart one.
+	// lingerSettle is how long no server may be attached until a session that outlasted
+	// its launcher ends: an agent may restart a server.
 	lingerSettle = 2 * time.Second
 )
 
-// signals is what was sent to this process.
+// signals delivers the signals that this process receives.
 type signals struct {
 	caught   chan os.Signal
 	children chan os.Signal
 }
 
-// catchSignals turns the signals that would end this process into events. One
-// that is ignored, as nohup does, stays so.
+// catchSignals catches the signals that would end this process. A signal that is ignored,
+// as by nohup, stays ignored.
 func catchSignals() *signals {
 	s := &signals{caught: make(chan os.Signal, 16), children: make(chan os.Signal, 1)}
 	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
@@ -42,7 +42,8 @@ func catchSignals() *signals {
 			signal.Notify(s.caught, sig)
 		}
 	}
-	// Talk to a terminal that is gone must not end us before the files are back.
+	// A write to a closed terminal must not end this process before the files are
+	// restored.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 	signal.Notify(s.children, unix.SIGCHLD)
 	return s
@@ -53,9 +54,9 @@ func (s *signals) release() {
 	signal.Stop(s.children)
 }
 
-// pending returns an error when a signal came before the agent was started. The
-// same signal ends ctx, by another channel: when that has happened, it is
-// waited for here.
+// pending returns an error if a signal arrived before the agent was started. The same
+// signal ends ctx through another channel. If ctx has ended first, pending waits for the
+// signal.
 func (s *signals) pending(ctx context.Context) error {
 	if ctx.Err() != nil && len(s.caught) == 0 {
 		select {
@@ -72,8 +73,8 @@ func (s *signals) pending(ctx context.Context) error {
 	}
 }
 
-// runAgent starts the agent and returns when it, and for a launcher what it
-// launched, has ended.
+// runAgent starts the agent and returns when it has ended. If the command was a launcher,
+// runAgent returns when the launched agent has ended.
 func (w *wrapping) runAgent(program string) (ended, error) {
 	files, release, err := w.agentFiles()
 	if err != nil {
@@ -110,9 +111,9 @@ type watch struct {
 	process  *agentProcess
 	events   <-chan *pb.SessionEvent
 	lost     <-chan struct{}
-	attached uint32 // servers
-	seen     bool   // there was one
-	claimed  bool   // one came that does not descend from us
+	attached uint32 // number of servers
+	seen     bool   // a server has attached
+	claimed  bool   // a server attached that does not descend from this process
 	app      *application
 }
 
@@ -143,8 +144,8 @@ func (w *watch) agent() ended {
 	}
 }
 
-// pass passes a signal on to the agent, unless the terminal has sent it to both
-// of us, and reports whether it was an order to end.
+// pass forwards a signal to the agent, unless the terminal has sent it to both processes.
+// It reports whether the signal was an order to end.
 func (w *watch) pass(sig syscall.Signal) bool {
 	keyboard := sig == unix.SIGINT || sig == unix.SIGQUIT
 	if keyboard && w.process.typed() {
@@ -155,7 +156,8 @@ func (w *watch) pass(sig syscall.Signal) bool {
 	return true
 }
 
-// note keeps count of the servers.
+// note updates the state of the servers from an event of the daemon. ok is false if there
+// will be no more events.
 func (w *watch) note(ev *pb.SessionEvent, ok bool) {
 	if !ok {
 		w.events = nil
@@ -172,7 +174,7 @@ func (w *watch) note(ev *pb.SessionEvent, ok bool) {
 	}
 }
 
-// catchUp notes what was told already.
+// catchUp handles the events that have arrived.
 func (w *watch) catchUp() {
 	for {
 		select {
@@ -186,8 +188,8 @@ func (w *watch) catchUp() {
 	}
 }
 
-// lose is called when the daemon went away for too long. The shims refuse what
-// they cannot have judged; the agent is the person's to end.
+// lose is called when the session at the daemon is lost. The shims refuse calls that
+// can't be judged; whether to end the agent is up to the person.
 func (w *watch) lose() {
 	w.lost = nil
 	if err := w.session.Err(); err != nil {
@@ -197,9 +199,8 @@ func (w *watch) lose() {
 	w.attached = 0
 }
 
-// linger keeps the session open after an agent that has returned although
-// servers which it started are in use: a launcher, which handed over to
-// something else. Any signal ends that.
+// linger keeps the session open if an agent has returned while its servers are still in
+// use: it was a launcher that handed over to another process. Any signal ends the wait.
 func (w *watch) linger() {
 	began, used, told := time.Now(), time.Now(), false
 	w.until(lingerQuiet/4, func() {}, func() bool {
@@ -219,8 +220,8 @@ func (w *watch) linger() {
 	})
 }
 
-// until follows the servers until the session is over, any signal comes, or the
-// daemon is gone. look is called every now and then.
+// until handles events until over returns true, a signal arrives or the daemon is lost.
+// It calls look at the given interval.
 func (w *watch) until(every time.Duration, look func(), over func() bool) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -245,9 +246,9 @@ func (w *watch) until(every time.Duration, look func(), over func() bool) {
 	}
 }
 
-// typed reports whether the keys that make SIGINT and SIGQUIT do so, and for us:
-// then the agent, which is in our group, got the signal as well. An agent that
-// reads keys by itself has switched that off.
+// typed reports whether the terminal turns keys into SIGINT and SIGQUIT for this process
+// group. Then the agent, which is in the same group, got the signal as well. An agent
+// that reads single keys has switched that off.
 func (p *agentProcess) typed() bool {
 	if !p.foreground() {
 		return false

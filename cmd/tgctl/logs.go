@@ -15,14 +15,14 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// writer is beside a line of standard error who has written it.
+// writer identifies the program that wrote a line of standard error.
 type writer struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	ID   string `json:"id"`
 }
 
-// which is how a person names one program that the daemon keeps.
+// which selects one program that the daemon runs.
 type which struct {
 	name, kind, id string
 }
@@ -51,7 +51,8 @@ that agent's log.`
 	return cmd
 }
 
-// logsOf is a verb that shows the standard error of what w and its argument name.
+// logsOf returns a command that shows the standard error of the program selected by w and
+// its argument.
 func (a *app) logsOf(w *which) *cobra.Command {
 	var follow bool
 	var lines uint32
@@ -78,7 +79,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, w *which, lines uint32
 	for line, err := range c.Logs(ctx, &pb.LogsRequest{Kind: p.GetKind(), Name: p.GetName(), Id: p.GetId(), Last: lines, Follow: follow}) {
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return nil // interrupted: that is how it ends
+			return nil // interrupted: the usual way to end it
 		case err != nil:
 			return logsEnd(p, err)
 		}
@@ -108,7 +109,7 @@ func (a *app) printLog(p *pb.Process, line *pb.LogLine) error {
 	return err
 }
 
-// logsEnd says why there will be no more lines.
+// logsEnd explains why there will be no more lines.
 func logsEnd(p *pb.Process, err error) error {
 	switch {
 	case errors.Is(err, client.ErrNotRunning):
@@ -120,7 +121,7 @@ func logsEnd(p *pb.Process, err error) error {
 	return err
 }
 
-// oneKept finds the program that a person means among those that the daemon keeps.
+// oneKept finds the program that w selects among those that the daemon runs.
 func oneKept(ctx context.Context, c *client.Client, w *which) (*pb.Process, error) {
 	all, err := c.ListProcesses(ctx)
 	if err != nil {
@@ -149,7 +150,8 @@ func oneKept(ctx context.Context, c *client.Client, w *which) (*pb.Process, erro
 	return nil, &hintError{fmt.Errorf("%s: nothing that the daemon keeps has that name: %w", w.name, client.ErrNotFound), "See what there is: tgctl ps"}
 }
 
-// keptFlags are the flags that name p among others of its name, and what it is.
+// keptFlags returns the flags that select p among programs of the same name, and a
+// description.
 func keptFlags(p *pb.Process) string {
 	flags := "--kind " + p.GetKind()
 	if p.GetId() != "" {
@@ -162,7 +164,8 @@ func keptFlags(p *pb.Process) string {
 	return flags + ", " + strings.Join(p.GetCommand(), " ")
 }
 
-// notKept says of a server behind a shim whose it is.
+// notKept returns the error for a server behind tg-shim, whose standard error goes to its
+// agent.
 func notKept(p *pb.Process) error {
 	hint := "What it writes to stderr goes to " + cmp.Or(p.GetAgent(), "its agent") + ", which also starts and ends it."
 	if where := agentLogs[p.GetAgent()]; where != "" {
@@ -171,7 +174,7 @@ func notKept(p *pb.Process) error {
 	return &hintError{fmt.Errorf("%s is a server of its own behind tg-shim, and not the daemon's", p.GetServer()), hint}
 }
 
-// agentLogs says where agents show what their servers write to stderr.
+// agentLogs describes where agents show what their servers write to stderr.
 var agentLogs = map[string]string{
 	"claude-code":    "in what `claude --debug` prints",
 	"claude-desktop": "in the files mcp-server-NAME.log of its folder for logs",
@@ -179,7 +182,7 @@ var agentLogs = map[string]string{
 	"vscode":         "under \"MCP: List Servers\", \"Show Output\"",
 }
 
-// completeKept offers the names of what the daemon keeps.
+// completeKept completes the names of the programs that the daemon runs.
 func (a *app) completeKept() cobra.CompletionFunc {
 	return firstAlone(listed(a, (*client.Client).ListProcesses, func(p *pb.Process) string {
 		if isShim(p) {

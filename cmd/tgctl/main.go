@@ -1,11 +1,9 @@
-// Tgctl is how a person uses ThoughtGate: it wraps an agent, shows the
-// questions that wait and answers them, reads the record, and looks after the
-// daemon.
+// Tgctl is the command line of ThoughtGate: it wraps agents, shows the waiting questions
+// and answers them, reads the audit log, and manages the daemon.
 //
-// Every verb is one function that returns its command, in a file of its name or
-// of its group. What a verb needs of the world is in one value, the app, which a
-// test can make: nothing here reads os.Stdin, os.Stdout or the environment by
-// itself.
+// Every command is a method that returns a cobra command, in a file named after it or
+// after its group. Commands use their environment only through the app type, so that
+// tests can replace it: nothing else reads os.Stdin, os.Stdout or the environment.
 package main
 
 import (
@@ -24,8 +22,8 @@ func main() {
 	os.Exit(code)
 }
 
-// untilInterrupted returns a context that ends with SIGINT or SIGTERM, and what
-// ends it and waits.
+// untilInterrupted returns a context that ends on SIGINT or SIGTERM, and a function that
+// cancels it and releases its resources.
 func (a *app) untilInterrupted() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	terminations := make(chan os.Signal, 1)
@@ -49,8 +47,8 @@ func (a *app) untilInterrupted() (context.Context, func()) {
 	}
 }
 
-// leaveInterrupts leaves each SIGINT that comes until restore is called to the
-// program that has the terminal: it is from a key that was meant for that.
+// leaveInterrupts ignores SIGINT until restore is called. Another program has the
+// terminal meanwhile, and the key was meant for it.
 func (a *app) leaveInterrupts() (restore func()) {
 	theirs := make(chan os.Signal, 1)
 	signal.Notify(theirs, os.Interrupt)
@@ -58,8 +56,8 @@ func (a *app) leaveInterrupts() (restore func()) {
 		signal.Stop(a.interrupts)
 	}
 	return func() {
-		// What came while the program ran may not have been handed out yet. Stop waits
-		// until it was.
+		// A signal that arrived while the program ran may not be delivered yet. Stop
+		// waits for its delivery.
 		last := make(chan os.Signal, 1)
 		signal.Notify(last, os.Interrupt)
 		signal.Stop(last)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manCmd writes the man pages, for packagers.
+// manCmd returns the command that writes the man pages, for packagers.
 func (a *app) manCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man DIR",
@@ -59,7 +59,7 @@ func (a *app) writeManPages(ctx context.Context, root *cobra.Command, dir string
 	return nil
 }
 
-// commandPages adds the pages of cmd and of what is below it, by file name.
+// commandPages adds the pages of cmd and of all commands below it, by file name.
 func commandPages(pages map[string]string, cmd *cobra.Command, date string) {
 	pages[pageName(cmd)+".1"] = commandPage(cmd, date)
 	for _, sub := range cmd.Commands() {
@@ -71,7 +71,7 @@ func commandPages(pages map[string]string, cmd *cobra.Command, date string) {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// commandPage says what --help says.
+// commandPage returns the man page of cmd, with the same contents as --help.
 func commandPage(cmd *cobra.Command, date string) string {
 	p := newRoff(pageName(cmd), "1", date, "User Commands")
 	p.section("NAME")
@@ -104,7 +104,7 @@ func commandPage(cmd *cobra.Command, date string) string {
 	return p.String()
 }
 
-// manVerbs lists the commands below cmd, group by group.
+// manVerbs lists the commands below cmd by group.
 func manVerbs(p *roff, cmd *cobra.Command) {
 	if !cmd.HasAvailableSubCommands() {
 		return
@@ -138,7 +138,7 @@ func manFlags(p *roff, flags *pflag.FlagSet) {
 			head += " " + roffSlant(value)
 		}
 		switch f.DefValue {
-		case "", "0", "0s", "false", "[]": // nothing, which goes without saying
+		case "", "0", "0s", "false", "[]": // a zero value, which is evident
 		default:
 			meaning += fmt.Sprintf(" (default %s)", f.DefValue)
 		}
@@ -146,7 +146,7 @@ func manFlags(p *roff, flags *pflag.FlagSet) {
 	})
 }
 
-// manSentence makes a note a sentence.
+// manSentence makes a sentence of a note.
 func manSentence(note string) string {
 	if note == "" {
 		return ""
@@ -154,7 +154,7 @@ func manSentence(note string) string {
 	return strings.ToUpper(note[:1]) + strings.TrimRight(note[1:], ".") + "."
 }
 
-// relatedPages are the pages around that of cmd.
+// relatedPages returns the names of the pages to see with that of cmd.
 func relatedPages(cmd *cobra.Command) []string {
 	if !cmd.HasParent() {
 		return []string{"tg-shim(1)", "thoughtgate.yaml(5)", "thoughtgated(8)"}
@@ -168,7 +168,7 @@ func relatedPages(cmd *cobra.Command) []string {
 	return pages
 }
 
-// manSurroundings says what holds for all commands.
+// manSurroundings adds the sections that apply to all commands.
 func manSurroundings(p *roff) {
 	p.list("EXIT STATUS", roffBold,
 		strconv.Itoa(exitOK), "Done.",

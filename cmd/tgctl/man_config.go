@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// schemaNode is what thoughtgate.yaml(5) reads of the JSON Schema of the
-// configuration.
+// schemaNode is the part of the configuration's JSON Schema that thoughtgate.yaml(5)
+// needs.
 type schemaNode struct {
 	Type        string                `json:"type"`
 	Title       string                `json:"title"`
@@ -26,8 +26,8 @@ type schemaNode struct {
 	Additional  json.RawMessage       `json:"additionalProperties"` // a schemaNode, or false
 }
 
-// values returns the schema of what stands under names that the file chooses,
-// nil where it chooses none.
+// values returns the schema of values whose names the file chooses, nil if it chooses
+// none.
 func (n *schemaNode) values() *schemaNode {
 	inner := &schemaNode{}
 	if json.Unmarshal(n.Additional, inner) != nil {
@@ -36,7 +36,7 @@ func (n *schemaNode) values() *schemaNode {
 	return inner
 }
 
-// kind says in words what may be written, empty where any text may.
+// kind describes the allowed values, empty if any text is allowed.
 func (n *schemaNode) kind() string {
 	switch {
 	case n.Title != "":
@@ -61,8 +61,8 @@ func (n *schemaNode) kind() string {
 	return ""
 }
 
-// anyKind says what the alternatives come to: a value that may come from the
-// environment is that value, and one that may be a list is one or a list.
+// anyKind describes alternatives: a value or a variable of the environment is described
+// as the value, and a value or a list as both.
 func (n *schemaNode) anyKind() string {
 	if last := n.AnyOf[len(n.AnyOf)-1]; last.Type == "array" {
 		return cmp.Or(n.AnyOf[0].kind(), "one") + ", or a list"
@@ -70,7 +70,7 @@ func (n *schemaNode) anyKind() string {
 	return n.AnyOf[0].kind()
 }
 
-// configPage is thoughtgate.yaml(5), made from the schema of the file.
+// configPage returns thoughtgate.yaml(5), generated from the schema.
 func configPage(schema []byte, date string) (string, error) {
 	var root schemaNode
 	if err := json.Unmarshal(schema, &root); err != nil {
@@ -96,13 +96,13 @@ func configPage(schema []byte, date string) (string, error) {
 	return p.String(), nil
 }
 
-// nested reports whether n holds keys of its own.
+// nested reports whether n has keys below it.
 func (n *schemaNode) nested() bool {
 	return n.Properties != nil || n.Items != nil && n.Items.nested() || n.values() != nil && n.Type == "object"
 }
 
-// keys adds an entry for each key below path, those first that hold no others.
-// At the top, where path is empty, each of the rest has a heading.
+// keys adds an entry for each key below path. Keys that have no keys below them come
+// first. At the top level, where path is empty, each of the others gets a heading.
 func (p *roff) keys(path string, n *schemaNode) {
 	if n.Items != nil {
 		p.keys(path+"[]", n.Items)
@@ -133,8 +133,8 @@ func (p *roff) keys(path string, n *schemaNode) {
 	}
 }
 
-// key adds the entry of one key: what it means, and in brackets what may be
-// written unless that has said it, and what holds otherwise.
+// key adds the entry of one key: its description and, in brackets, the allowed values
+// unless the description names them, and the default.
 func (p *roff) key(path string, n *schemaNode, required bool) {
 	says := n.Description
 	var notes []string

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// roff is a man page as it grows, in the macros of man(7). What is handed to it
-// is plain text: it escapes.
+// roff builds a man page with the macros of man(7). Its methods take plain text and
+// escape it, unless they say otherwise.
 type roff struct{ strings.Builder }
 
-// newRoff begins a page. Lines are neither filled up with blanks nor broken
-// within words, so that what a reader copies from them is what was written.
+// newRoff begins a page. It switches justification and hyphenation off, so that text
+// copied from the page is unchanged.
 func newRoff(name, section, date, manual string) *roff {
 	p := &roff{}
 	fmt.Fprintf(p, ".TH %q %q %q %q %q\n", strings.ToUpper(name), section, date, "ThoughtGate "+release, manual)
@@ -18,8 +18,7 @@ func newRoff(name, section, date, manual string) *roff {
 	return p
 }
 
-// unroff makes a text mean itself: a hyphen stays one that can be copied, and
-// quotes do not curl.
+// unroff escapes text for roff: a hyphen can be copied as one, and quotes stay straight.
 var unroff = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
 
 func roffPlain(text string) string { return unroff.Replace(text) }
@@ -29,8 +28,8 @@ func roffSlant(text string) string { return `\fI` + roffPlain(text) + `\fR` }
 func (p *roff) section(title string)    { fmt.Fprintf(p, ".SH %s\n", roffPlain(title)) }
 func (p *roff) subsection(title string) { fmt.Fprintf(p, ".SS %s\n", roffPlain(title)) }
 
-// line adds a line that is escaped already. One that begins with a dot would be
-// taken for a macro.
+// line adds a line that must be escaped already. It keeps a leading dot from being read
+// as a macro.
 func (p *roff) line(text string) {
 	if strings.HasPrefix(text, ".") {
 		text = `\&` + text
@@ -38,14 +37,15 @@ func (p *roff) line(text string) {
 	p.WriteString(text + "\n")
 }
 
-// item adds an entry of a list: a head, escaped already, and what it means.
+// item adds an entry of a list. head must be escaped already.
 func (p *roff) item(head, meaning string) {
 	p.WriteString(".TP\n")
 	p.line(head)
 	p.line(roffPlain(meaning))
 }
 
-// list adds a section of entries: in turn a head, which style escapes, and what it means.
+// list adds a section of entries. entries alternates between heads, which style escapes,
+// and their meanings.
 func (p *roff) list(title string, style func(string) string, entries ...string) {
 	p.section(title)
 	for i := 0; i < len(entries); i += 2 {
@@ -53,8 +53,8 @@ func (p *roff) list(title string, style func(string) string, entries ...string) 
 	}
 }
 
-// prose adds paragraphs as help texts have them: parted by empty lines, filled,
-// but as they stand where lines are indented.
+// prose adds paragraphs of a help text, separated by empty lines. It fills them, except
+// for indented lines.
 func (p *roff) prose(text string) {
 	for _, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
 		// An indented block may follow its paragraph without an empty line.
@@ -86,7 +86,7 @@ func (p *roff) asItStands(lines []string) {
 	p.WriteString(".fi\n")
 }
 
-// seeAlso adds the last section; pages are named as tgctl(1).
+// seeAlso adds the last section. Pages are named like tgctl(1).
 func (p *roff) seeAlso(pages []string) {
 	p.section("SEE ALSO")
 	for i, page := range pages {

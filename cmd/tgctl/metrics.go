@@ -32,7 +32,7 @@ metric means.`,
 			if err != nil {
 				return err
 			}
-			// The daemon has escaped what was a stranger's.
+			// The daemon has escaped all text that comes from others.
 			_, err = bytes.NewReader(text).WriteTo(a.out)
 			return err
 		}),

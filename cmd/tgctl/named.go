@@ -10,19 +10,19 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// configVar names the configuration, see daemon/config. A daemon that was started
-// without it has never heard of it: where the two differ, it is said.
+// configVar is the variable that names the configuration; see daemon/config. A daemon
+// that was started without it does not know its value, so tgctl reports a difference.
 const configVar = "THOUGHTGATE_CONFIG"
 
-// namedConfig is the configuration that the environment names, as an absolute path;
-// empty where it names none.
+// namedConfig returns the configuration that the environment names as an absolute path,
+// empty if it names none.
 func (a *app) namedConfig() (string, error) {
 	return absolute(a.getenv(configVar))
 }
 
-// elsewhere says that the daemon goes by another configuration than the environment
-// names; empty where it does not. inForce is what it goes by, empty for the built-in
-// default.
+// elsewhere returns a message if the daemon uses another configuration than the
+// environment names, otherwise an empty string. inForce is the one it uses, empty for the
+// built-in default.
 func (a *app) elsewhere(inForce string) string {
 	named := a.getenv(configVar)
 	if named == "" {
@@ -34,7 +34,7 @@ func (a *app) elsewhere(inForce string) string {
 			return ""
 		}
 	}
-	// One that cannot be looked at may be the same by its name, and gone.
+	// A file that can't be read may have been removed; then the names decide.
 	if path, err := filepath.Abs(named); err == nil && path == inForce {
 		return ""
 	}
@@ -44,14 +44,14 @@ func (a *app) elsewhere(inForce string) string {
 	return fmt.Sprintf("%s names %s, but the daemon that runs uses %s", configVar, named, inForce)
 }
 
-// tellElsewhere says so once in the life of this process.
+// tellElsewhere prints the message of elsewhere, once per process.
 func (a *app) tellElsewhere(ctx context.Context, c *client.Client) {
 	if a.namedTold || a.getenv(configVar) == "" {
 		return
 	}
 	st, err := c.Status(ctx)
 	if err != nil {
-		return // what the caller asks next fails alike, and says why
+		return // the caller's next request fails in the same way and reports why
 	}
 	a.namedTold = true
 	if what := a.elsewhere(st.GetSet().GetSource()); what != "" {
@@ -59,13 +59,13 @@ func (a *app) tellElsewhere(ctx context.Context, c *client.Client) {
 	}
 }
 
-// tellNotInForce says that what is on disk is not what the daemon judges by. What
-// cannot be asked is not told: what the caller asks next fails alike, and says why.
+// tellNotInForce prints a note if the configuration on disk is not in force. It ignores
+// errors: the caller's next request fails in the same way and reports why.
 func (a *app) tellNotInForce(ctx context.Context, c *client.Client) {
 	st, err := c.Status(ctx)
 	set := st.GetSet()
 	if err != nil || set == nil {
-		return // no daemon: what is on disk is read for this
+		return // no daemon: the configuration on disk is used
 	}
 	found, err := c.Validate(ctx, "")
 	if err != nil {

@@ -65,7 +65,7 @@ func (a *app) notify(ctx context.Context) error {
 	return nil
 }
 
-// logger writes what happens, as text on a terminal and else as JSON.
+// logger returns a logger that writes text to a terminal, otherwise JSON.
 func (a *app) logger() *slog.Logger {
 	if a.errTerminal {
 		return slog.New(slog.NewTextHandler(a.err, nil))
@@ -73,7 +73,7 @@ func (a *app) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(a.err, nil))
 }
 
-// busAddress is where the session bus listens. None is started: one of our own
+// busAddress returns the address of the session bus. It starts none: a bus started here
 // would have no desktop on it.
 func (a *app) busAddress() (string, error) {
 	if address := a.getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
@@ -91,7 +91,7 @@ func (a *app) busAddress() (string, error) {
 	}
 }
 
-// dialWaiting connects to the daemon. One that may not be started is waited for.
+// dialWaiting connects to the daemon. If it may not start one, it waits for one.
 func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client, error) {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		c, err := a.dial(ctx)
@@ -109,9 +109,9 @@ func (a *app) dialWaiting(ctx context.Context, log *slog.Logger) (*client.Client
 	}
 }
 
-// run shows questions until ctx ends. All that it knows is touched here alone:
-// the daemon, the desktop and the clock are heard one after the other, and after
-// each of them what is shown is brought in line with what is asked.
+// run shows questions until ctx ends. Only this goroutine uses the notifier's state: it
+// handles events of the daemon, the desktop and the clock one by one, and after each it
+// updates what is shown.
 func (n *notifier) run(ctx context.Context) {
 	defer n.work.Wait()
 	n.work.Go(func() {
@@ -148,7 +148,7 @@ func (n *notifier) run(ctx context.Context) {
 	}
 }
 
-// later has f called by run, unless ctx ends before. It is for other goroutines.
+// later has run call f, unless ctx ends first. It may be called from other goroutines.
 func (n *notifier) later(ctx context.Context, f func()) {
 	select {
 	case n.todo <- f:
@@ -156,7 +156,7 @@ func (n *notifier) later(ctx context.Context, f func()) {
 	}
 }
 
-// asked takes what the inbox says.
+// asked handles an event of the inbox.
 func (n *notifier) asked(ctx context.Context, e inbox.Event) {
 	q := n.find(e.Question.GetId())
 	switch {
@@ -165,7 +165,7 @@ func (n *notifier) asked(ctx context.Context, e inbox.Event) {
 			n.log.Info("the daemon is there again")
 		}
 		n.offline = false
-	case e.Kind == inbox.Lost: // what is shown stays: the daemon keeps its questions
+	case e.Kind == inbox.Lost: // notifications stay: the daemon keeps its questions
 		n.log.Warn("the daemon has gone; waiting for it", "err", e.Err)
 		n.offline = true
 	case e.Kind == inbox.Open && q != nil:

@@ -20,48 +20,46 @@ const (
 
 	notificationsPath = dbus.ObjectPath("/org/freedesktop/Notifications")
 
-	// busPatience is how long the bus or the notification daemon may take to
-	// answer.
+	// busPatience is the timeout for a reply of the bus or of the notification daemon.
 	busPatience = 5 * time.Second
 )
 
-// desktop is a connection to a session bus, and what is known of the
-// notification daemon on it.
+// desktop is a connection to a session bus, with the state of its notification daemon.
 //
-// Every program on the bus can send a signal that says a button was pressed. The
-// bus puts the true sender's unique name on it, and that alone is believed: a
-// signal counts when it comes from the connection that owns the name of the
-// notification daemon. Calls go to that connection too and not to the name, so
-// what is shown by one daemon is never taken for what is pressed at another.
+// Every program on the bus can send a signal that says a button was pressed. Only the
+// sender's unique name, which the bus adds, can be trusted: a signal counts only if it
+// comes from the connection that owns the name of the notification daemon. Calls go to
+// that connection and not to the name, so that what one daemon shows is never confused
+// with what is pressed at another.
 type desktop struct {
 	conn *dbus.Conn
 	end  context.CancelFunc
 
-	events  chan deskEvent // of the notification daemon
-	forged  chan deskEvent // a press that came from elsewhere
-	unheard atomic.Int64   // more of these, while one waited to be heard
-	changed chan struct{}  // there is another notification daemon, or none
+	events  chan deskEvent // from the notification daemon
+	forged  chan deskEvent // presses that came from elsewhere
+	unheard atomic.Int64   // number of forged presses dropped because forged was full
+	changed chan struct{}  // the notification daemon was replaced or has ended
 
 	mu    sync.Mutex
-	owner string // unique name of the notification daemon; empty for none
+	owner string // unique name of the notification daemon; empty if there is none
 	can   []string
-	heir  *string // who the bus said last owns its name; nil: it said nothing yet
+	heir  *string // new owner according to the last signal of the bus; nil if there was none
 }
 
-// deskEvent is what a signal says happened to a notification.
+// deskEvent is a signal about a notification.
 type deskEvent struct {
 	sender string
 	id     uint32
-	key    string // of the action that was invoked; empty: it was closed
+	key    string // of the invoked action; empty if the notification was closed
 }
 
-// openDesktop connects to the session bus at address. The connection stands
-// until it is closed or lost, whatever becomes of ctx.
+// openDesktop connects to the session bus at address. ctx bounds only the connection
+// setup; the connection lasts until it is closed or lost.
 func openDesktop(ctx context.Context, address string) (*desktop, error) {
 	d := &desktop{events: make(chan deskEvent, 64), forged: make(chan deskEvent, 1), changed: make(chan struct{}, 1)}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	d.end = end
-	// Nothing bounds the talk with which a connection begins but its end.
+	// The connection setup has no timeout of its own; only its context can end it.
 	patience := time.AfterFunc(busPatience, end)
 	defer patience.Stop()
 	defer context.AfterFunc(ctx, end)()
@@ -71,8 +69,8 @@ func openDesktop(ctx context.Context, address string) (*desktop, error) {
 		return nil, fmt.Errorf("connect to the session bus: %w", err)
 	}
 	d.conn = conn
-	// The rule for presses names no sender, so that a forged one is not only
-	// refused but seen. One that is addressed to us would pass any rule.
+	// The rule for presses names no sender, so that forged ones arrive and can be
+	// reported. A signal addressed to this connection would pass any rule.
 	for _, rule := range [][]dbus.MatchOption{
 		{dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName), dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(0, notifications)},
 		{dbus.WithMatchInterface(notifications), dbus.WithMatchMember("ActionInvoked")},
@@ -86,17 +84,17 @@ func openDesktop(ctx context.Context, address string) (*desktop, error) {
 	return d, nil
 }
 
-// close ends the connection.
+// close closes the connection.
 func (d *desktop) close() {
 	d.end()
 	d.conn.Close()
 }
 
-// lost is closed when the connection has ended.
+// lost returns a channel that is closed when the connection has ended.
 func (d *desktop) lost() <-chan struct{} { return d.conn.Context().Done() }
 
-// DeliverSignal takes a signal that came from the bus. It is called by the one
-// goroutine that reads from the connection, and must not wait.
+// DeliverSignal handles a signal from the bus. It is called from the one goroutine that
+// reads from the connection, and must not block.
 func (d *desktop) DeliverSignal(iface, member string, s *dbus.Signal) {
 	if iface == busName && member == "NameOwnerChanged" && s.Sender == busName {
 		d.ownerChanged(s.Body)
@@ -121,11 +119,11 @@ func (d *desktop) DeliverSignal(iface, member string, s *dbus.Signal) {
 	}
 	owner := d.server()
 	switch {
-	case owner == "": // nothing is shown that this could be about
+	case owner == "": // nothing is shown
 	case owner == s.Sender:
 		select {
 		case d.events <- e:
-		default: // a press that is not heard decides nothing
+		default: // dropped: without the press nothing is decided
 		}
 	case e.key != "":
 		select {
@@ -136,8 +134,8 @@ func (d *desktop) DeliverSignal(iface, member string, s *dbus.Signal) {
 	}
 }
 
-// ownerChanged takes what the bus says of the owner of a name: the name, who owned
-// it and who does.
+// ownerChanged handles the bus's signal that the owner of a name has changed. body holds
+// the name, the previous owner and the new one.
 func (d *desktop) ownerChanged(body []any) {
 	if len(body) != 3 || body[0] != notifications {
 		return
@@ -152,25 +150,25 @@ func (d *desktop) ownerChanged(body []any) {
 	}
 }
 
-// server is the unique name of the notification daemon, empty for none.
+// server returns the unique name of the notification daemon, empty if there is none.
 func (d *desktop) server() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.owner
 }
 
-// able reports whether the notification daemon says that it can do what.
+// able reports whether the notification daemon has the capability what.
 func (d *desktop) able(what string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Contains(d.can, what)
 }
 
-// errNoServer says that nobody shows notifications on this bus.
+// errNoServer reports that no notification daemon is on the bus.
 var errNoServer = errors.New("nobody shows notifications")
 
-// find looks for the notification daemon, has the bus start one if there is none
-// and one can be started, and says what it is.
+// find looks for the notification daemon and returns its name and version. If there is
+// none, it has the bus start one.
 func (d *desktop) find(ctx context.Context) (display.Safe, error) {
 	ctx, cancel := context.WithTimeout(ctx, busPatience)
 	defer cancel()
@@ -206,15 +204,15 @@ func (d *desktop) find(ctx context.Context) (display.Safe, error) {
 	return display.Name(name) + spaced(display.Name(version)), nil
 }
 
-// isDBusError reports whether err is what the bus calls by name.
+// isDBusError reports whether err is the bus's error with the given name.
 func isDBusError(err error, name string) bool {
 	var e dbus.Error
 	return errors.As(err, &e) && e.Name == busName+".Error."+name
 }
 
-// show shows n in the place of the notification replaced, 0 for none, and
-// returns its number. What is shown must be known to be, to be taken away again:
-// it does not end with ctx, only with patience.
+// show shows n in place of the notification replaced, 0 for none, and returns its id. It
+// ignores the cancellation of ctx, so that it always learns the id, which is needed to
+// withdraw the notification. Only busPatience bounds it.
 func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, error) {
 	actions := []string{}
 	if d.able("actions") {
@@ -237,7 +235,7 @@ func (d *desktop) show(ctx context.Context, n *note, replaced uint32) (uint32, e
 	return id, nil
 }
 
-// withdraw takes a notification away.
+// withdraw closes a notification.
 func (d *desktop) withdraw(ctx context.Context, id uint32) error {
 	return d.call(ctx, "CloseNotification", id).Err
 }
@@ -253,7 +251,7 @@ func (d *desktop) call(ctx context.Context, method string, args ...any) *dbus.Ca
 	return d.conn.Object(owner, notificationsPath).CallWithContext(ctx, notifications+"."+method, 0, args...)
 }
 
-// pidOf is the process at the other end of a connection to the bus.
+// pidOf returns the pid of the process behind a connection to the bus.
 func (d *desktop) pidOf(ctx context.Context, name string) (pid uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, busPatience)
 	defer cancel()

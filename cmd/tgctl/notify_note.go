@@ -13,18 +13,17 @@ const (
 	urgencyCritical byte = 2
 )
 
-// note is a notification as it is to be shown.
+// note is the content of a notification.
 type note struct {
 	title   display.Safe
 	body    []line
-	actions []string // of each button its key, which nobody but us and the notification daemon knows, and its label
+	actions []string // key and label of each button; only this process and the notification daemon know the keys
 	urgency byte
-	stays   bool // until it is withdrawn; else as long as the desktop likes
+	stays   bool // shown until it is withdrawn; otherwise the desktop decides
 }
 
-// bodyText is the body of n as the notification daemon wants it: as markup, if
-// it says that it reads markup, and then with nothing in it that n did not mean
-// as such.
+// bodyText returns the body of n in the form that the notification daemon supports: as
+// markup, with all text escaped, or as plain text.
 func (d *desktop) bodyText(n *note) string {
 	if !d.able("body") {
 		return ""

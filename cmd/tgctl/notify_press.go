@@ -16,34 +16,32 @@ import (
 )
 
 const (
-	// tooSoon is for how long Approve does nothing after it has come up: nobody
-	// reads and presses in less, but a click meant for what was there before may
-	// be on its way.
+	// tooSoon is how long Approve does nothing after it has appeared. Nobody reads and
+	// presses that fast, but a click meant for something else may be on its way.
 	tooSoon = 300 * time.Millisecond
 
-	// quiet is how long after a forged press was told of no other is.
+	// quiet is how long after the report of a forged press no other is reported.
 	quiet = 10 * time.Second
 )
 
-// desktopSurface is what this program says of where a question was answered.
+// desktopSurface is the surface of answers from this program.
 const desktopSurface = "desktop"
 
-// What the buttons do. Each key on the bus is one of these, a colon, and the
-// nonce of the notification.
+// Actions of the buttons. A key on the bus is one of these, a colon, and the nonce of the
+// notification.
 const (
 	pressApprove = "approve"
 	pressDeny    = "deny"
 	pressShow    = "show"
 )
 
-// event takes what the notification daemon says of a notification, ours or that
-// of another program.
+// event handles an event of the notification daemon about any program's notification.
 func (n *notifier) event(ctx context.Context, e deskEvent) {
 	if e.sender != n.desk.server() {
-		return // of a notification daemon that has gone since
+		return // from a previous notification daemon
 	}
 	verb, nonce, _ := strings.Cut(e.key, ":")
-	// genuine reports whether a press is of a button that we have put there.
+	// genuine reports whether the pressed button is one that this process has added.
 	genuine := func(s *shown) bool {
 		if nonce == s.nonce {
 			return true
@@ -68,8 +66,7 @@ func (n *notifier) event(ctx context.Context, e deskEvent) {
 	}
 }
 
-// putAway tells that the notification of many was closed: those in it are not
-// shown again.
+// putAway handles that the summary was closed: its questions are not shown again.
 func (n *notifier) putAway() {
 	for _, id := range n.summary.of {
 		if q := n.find(id); q != nil {
@@ -79,7 +76,7 @@ func (n *notifier) putAway() {
 	n.summary = nil
 }
 
-// press does what a button of a question says.
+// press handles a press of a question's button.
 func (n *notifier) press(ctx context.Context, q *question, verb string) {
 	switch verb {
 	case pressShow:
@@ -99,16 +96,16 @@ func (n *notifier) press(ctx context.Context, q *question, verb string) {
 	}
 }
 
-// decide answers a question with what its notification showed.
+// decide answers a question as its notification showed it.
 func (n *notifier) decide(ctx context.Context, q *question, verb string, answer pb.Answer) {
-	// An answer that is on its way is waited for, also when we are told to stop.
+	// An answer on its way is waited for, even if this process is told to stop.
 	_, err := inbox.Decide(context.WithoutCancel(ctx), n.client,
 		&pb.Decision{Id: q.row.id, Subject: q.row.subject, Answer: answer, Surface: desktopSurface})
 	switch {
 	case err == nil:
 		n.log.Info("answered", "question", q.row.id, "answer", verb)
 		n.retire(ctx, q, "")
-		q.ended = true // the daemon is about to say so
+		q.ended = true // the daemon will report it
 	case errors.Is(err, client.ErrDecided):
 		how := failureLine(q.row.id, err)
 		n.retire(ctx, q, how)
@@ -116,40 +113,40 @@ func (n *notifier) decide(ctx context.Context, q *question, verb string, answer 
 		n.tooLate(ctx, q.row.id, verb, how)
 	default:
 		n.log.Warn("an answer was not taken", "question", q.row.id, "answer", verb, "err", err)
-		n.retire(ctx, q, "") // and shown again
+		n.retire(ctx, q, "") // it is shown again
 		n.tell(ctx, display.Name(q.row.id)+": nothing was decided", failureLine(q.row.id, err))
 	}
 }
 
-// tooLate tells a person that a question had ended before they answered it.
+// tooLate shows that a question had ended before it was answered.
 func (n *notifier) tooLate(ctx context.Context, id, verb string, how display.Safe) {
 	if how == "" {
-		return // by the same person, here
+		return // answered here by the same person
 	}
 	n.log.Info("an answer came too late", "question", id, "answer", verb)
 	n.tell(ctx, "Too late to "+display.Safe(verb)+" "+display.Name(id), how)
 }
 
-// terminalOpened is how long a terminal must last to be taken for one that was
-// opened, whatever it says at its end.
+// terminalOpened is how long a terminal must last to count as opened, whatever its exit
+// code is.
 const terminalOpened = 2 * time.Second
 
-// openTerminal shows questions in a terminal, beside everything else.
+// openTerminal shows questions in a terminal. It does not wait for the terminal.
 func (n *notifier) openTerminal(ctx context.Context, ids []string, args ...string) {
 	n.work.Go(func() {
 		began := time.Now()
 		err := n.app.runTerminal(ctx, args...)
 		if err != nil && time.Since(began) > terminalOpened {
-			n.log.Debug("a terminal ended", "err", err) // it was there, and what it says is of no interest
+			n.log.Debug("a terminal ended", "err", err) // it was opened, so its exit code does not matter
 			err = nil
 		}
 		n.later(ctx, func() { n.terminalEnded(ctx, ids, "tgctl "+strings.Join(args, " "), err) })
 	})
 }
 
-// terminalEnded has those of its questions that are still open shown again, if
-// their notification went when its button was pressed. err says why none was opened
-// that runs command.
+// terminalEnded lets the questions that are still open be shown again, if pressing the
+// button has closed their notification. err is not nil if no terminal could be opened to
+// run command.
 func (n *notifier) terminalEnded(ctx context.Context, ids []string, command string, err error) {
 	for _, id := range ids {
 		if q := n.find(id); q != nil {
@@ -165,7 +162,7 @@ func (n *notifier) terminalEnded(ctx context.Context, ids []string, command stri
 	}
 }
 
-// forgery tells of a press that did not come from the notification daemon.
+// forgery reports a press that did not come from the notification daemon.
 func (n *notifier) forgery(ctx context.Context, e deskEvent) {
 	verb, _, _ := strings.Cut(e.key, ":")
 	args := append([]any{"notification", e.id, "key", string(display.Name(verb)), "sender", e.sender}, n.processOf(ctx, e.sender)...)
@@ -177,10 +174,10 @@ func (n *notifier) forgery(ctx context.Context, e deskEvent) {
 	n.report(ctx, e, fmt.Sprintln(append([]any{"a button was pressed by another than the notification daemon,"}, args...)...))
 }
 
-// longestReport is how much of a report the daemon takes, in bytes.
+// longestReport limits the length of a report, in bytes. The daemon takes no more.
 const longestReport = 512
 
-// report has a press that was refused recorded by the daemon.
+// report has the daemon record a refused press.
 func (n *notifier) report(ctx context.Context, e deskEvent, why string) {
 	r := &pb.ReportRequest{Surface: desktopSurface, Reason: strings.ToValidUTF8(strings.TrimSpace(why[:min(len(why), longestReport)]), "")}
 	if i := slices.IndexFunc(n.questions, func(q *question) bool { return q.note != nil && q.note.id == e.id }); i >= 0 {
@@ -193,7 +190,7 @@ func (n *notifier) report(ctx context.Context, e deskEvent, why string) {
 	}
 }
 
-// processOf says for the log who is at the other end of a connection to the bus.
+// processOf returns log attributes of the process behind a connection to the bus.
 func (n *notifier) processOf(ctx context.Context, name string) []any {
 	pid, err := n.desk.pidOf(ctx, name)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// arrange does what is due: it connects to the desktop, and brings what is shown
-// there in line with the questions that are open.
+// arrange connects to the desktop if that is due, and updates the notifications to show
+// the open questions.
 func (n *notifier) arrange(ctx context.Context) {
 	n.wake = time.Time{}
-	n.due(n.quietUntil) // then a forged press is heard
+	n.due(n.quietUntil) // forged presses are handled again after that
 	if !n.reach(ctx) || n.offline {
-		return // what is open is named again when the daemon is back
+		return // the daemon lists the open questions when it is back
 	}
 	waiting := n.waiting()
 	if len(waiting) == 0 {
@@ -35,7 +35,7 @@ func (n *notifier) arrange(ctx context.Context) {
 		n.log.Warn("ask the daemon for its workflows; nothing can be approved from here meanwhile", "err", err)
 	}
 	waiting = slices.DeleteFunc(waiting, func(q *question) bool {
-		q.away = workflows[q.row.workflow].GetAsks() == "slack" // and not here
+		q.away = workflows[q.row.workflow].GetAsks() == "slack" // those are not shown here
 		return q.away
 	})
 	if err = n.showAll(ctx, waiting, workflows); err != nil {
@@ -45,8 +45,8 @@ func (n *notifier) arrange(ctx context.Context) {
 	}
 }
 
-// reach reports whether there is a notification daemon to show things, and looks
-// for one when that is due.
+// reach reports whether there is a notification daemon. If it is time to, it looks for
+// one.
 func (n *notifier) reach(ctx context.Context) bool {
 	if n.desk == nil {
 		if !n.due(n.busAt) {
@@ -76,9 +76,9 @@ func (n *notifier) reach(ctx context.Context) bool {
 	return false
 }
 
-// findServer looks for a notification daemon, and reports whether there is one.
+// findServer looks for a notification daemon and reports whether there is one.
 func (n *notifier) findServer(ctx context.Context) bool {
-	n.forgetServer() // it may be missed before word comes that it has gone
+	n.forgetServer() // its loss may be noticed before the bus reports it
 	what, err := n.desk.find(ctx)
 	switch {
 	case errors.Is(err, errNoServer):
@@ -93,8 +93,8 @@ func (n *notifier) findServer(ctx context.Context) bool {
 	return err == nil
 }
 
-// forgetServer forgets a notification daemon that has gone. Whoever takes its place
-// is told of, whatever that one is called.
+// forgetServer forgets a notification daemon that has ended. The next one will be logged,
+// even if it has the same name.
 func (n *notifier) forgetServer() {
 	if n.server != "" {
 		n.said = ""
@@ -102,8 +102,8 @@ func (n *notifier) forgetServer() {
 	n.forgetShown()
 }
 
-// waiting are the questions that are to be shown and have no notification of
-// their own, oldest first.
+// waiting returns the questions that should be shown and have no notification of their
+// own, oldest first.
 func (n *notifier) waiting() []*question {
 	var all []*question
 	for _, q := range n.questions {
@@ -114,8 +114,8 @@ func (n *notifier) waiting() []*question {
 	return all
 }
 
-// showAll shows each of waiting by itself, or when they are too many, or come too
-// fast, all in one notification.
+// showAll shows each waiting question by itself, or all in one notification if they are
+// too many or arrive too fast.
 func (n *notifier) showAll(ctx context.Context, waiting []*question, workflows map[string]*pb.PolicyWorkflow) error {
 	n.popups = slices.DeleteFunc(n.popups, func(t time.Time) bool { return n.now().Sub(t) >= popupsIn })
 	room := min(shownMost-n.shownAlone(), popupsMost-len(n.popups))
@@ -139,7 +139,7 @@ func (n *notifier) showAll(ctx context.Context, waiting []*question, workflows m
 	return nil
 }
 
-// shownAlone counts the questions with a notification of their own.
+// shownAlone counts the questions with their own notification.
 func (n *notifier) shownAlone() int {
 	count := 0
 	for _, q := range n.questions {
@@ -150,7 +150,7 @@ func (n *notifier) shownAlone() int {
 	return count
 }
 
-// summarise shows waiting in one notification.
+// summarise shows the waiting questions in one notification.
 func (n *notifier) summarise(ctx context.Context, waiting []*question) error {
 	ids := each(waiting, func(q *question) string { return q.row.id })
 	s := summary{shown: shown{nonce: rand.Text(), at: n.now()}, of: ids}
@@ -169,7 +169,7 @@ func (n *notifier) summarise(ctx context.Context, waiting []*question) error {
 	return nil
 }
 
-// dropSummary takes the notification of many away.
+// dropSummary withdraws the summary.
 func (n *notifier) dropSummary(ctx context.Context) {
 	if n.summary != nil {
 		n.withdraw(ctx, n.summary.id)

@@ -12,36 +12,36 @@ import (
 )
 
 const (
-	// gathering is how long a question waits for others before it is shown, so
-	// that a burst is known to be one, and what is taken back at once is not seen.
+	// gathering is how long a question waits for others before it is shown, so that a
+	// burst can be summarised and a question that is withdrawn at once is never shown.
 	gathering = 250 * time.Millisecond
 
-	// shownMost is how many questions are shown at a time, each by itself. If
-	// more are to be, those that are not shown yet become one notification.
+	// shownMost is how many questions are shown by themselves at a time. If there are
+	// more, those that are not shown yet share one notification.
 	shownMost = 3
 
-	// popupsMost is how many notifications of questions may come up in popupsIn.
+	// popupsMost is how many notifications of questions may appear within popupsIn.
 	popupsMost = 20
 	popupsIn   = time.Minute
 
-	// summaryPause is how long the notification of many stays as it is.
+	// summaryPause is the minimum time between two versions of the summary.
 	summaryPause = 2 * time.Second
 
-	// retry is how long after a failure the desktop is tried again.
+	// retry is the delay after a failure of the desktop before the next attempt.
 	retry = 30 * time.Second
 
-	// How long after the session bus or the daemon has gone it is looked for, at
-	// first and at most.
+	// The backoff while the session bus or the daemon is lost: its first delay and its
+	// maximum.
 	firstLook = 100 * time.Millisecond
 	lastLook  = 2 * time.Second
 
-	// endedRemembered is how many notifications are remembered after their
-	// question has ended, for a press that was on its way.
+	// endedRemembered is how many notifications are remembered after their question has
+	// ended, for a press that is on its way.
 	endedRemembered = 64
 )
 
-// notifier keeps the notifications on the desktop in line with the questions
-// that are open. It is used by one goroutine.
+// notifier keeps the notifications on the desktop up to date with the open questions. Its
+// state is used by one goroutine only.
 type notifier struct {
 	app     *app
 	client  *client.Client
@@ -49,50 +49,50 @@ type notifier struct {
 	address string // of the session bus
 	now     func() time.Time
 
-	todo chan func()    // for run to call
-	work sync.WaitGroup // what runs beside it: the inbox, and terminals
+	todo chan func()    // functions for run to call
+	work sync.WaitGroup // other goroutines: the inbox and terminals
 
-	desk     *desktop // nil: there is no session bus
+	desk     *desktop // nil if there is no session bus
 	busPause time.Duration
-	busAt    time.Time // when the bus is tried again
-	findAt   time.Time // when the notification daemon is looked for again
-	server   string    // unique name of the notification daemon that shows what is shown
-	said     string    // what was logged last of bus and notification daemon
-	showAt   time.Time // not before then, since showing has failed
+	busAt    time.Time // time of the next attempt to connect to the bus
+	findAt   time.Time // time of the next search for the notification daemon
+	server   string    // unique name of the notification daemon that has the notifications
+	said     string    // last logged state of the bus and the notification daemon
+	showAt   time.Time // showing has failed; not again before this time
 
 	questions []*question // open, oldest first
-	offline   bool        // the daemon has gone
-	summary   *summary    // nil: none is shown
+	offline   bool        // the connection to the daemon is lost
+	summary   *summary    // nil if there is none
 	popups    []time.Time
 	late      []retired // newest last
 
-	quietUntil time.Time // before then no forged press is told of
+	quietUntil time.Time // forged presses are not reported before this time
 	timer      *time.Timer
-	wake       time.Time // when there is something to do next; zero for never
+	wake       time.Time // time of the next call of arrange; zero for none
 }
 
 // question is an open question.
 type question struct {
 	row  *openRow
 	came time.Time
-	note *shown // nil: none is shown
-	away bool   // not to be shown: it was put away, or is not for here
+	note *shown // nil if there is none
+	away bool   // not to be shown: it was closed, or belongs elsewhere
 
-	ended bool // it was answered from here, or could not be any more
+	ended bool // it was answered from here, or too late
 }
 
 // shown is a notification of a question.
 type shown struct {
 	id      uint32
-	nonce   string // in the keys of its buttons
+	nonce   string // part of the keys of its buttons
 	at      time.Time
-	approve bool // it offers that
+	approve bool // it has an Approve button
 }
 
-// summary is a notification of many questions.
+// summary is a notification of several questions.
 type summary struct {
 	shown
-	of []string // their ids
+	of []string // ids of the questions
 }
 
 // retired is a notification whose question has ended.
@@ -106,7 +106,7 @@ func newNotifier(a *app, c *client.Client, log *slog.Logger, address string) *no
 	return &notifier{app: a, client: c, log: log, address: address, now: a.now, todo: make(chan func()), timer: time.NewTimer(0), busPause: firstLook}
 }
 
-// due reports whether t has come, and otherwise has arrange called again then.
+// due reports whether t has passed. If not, it has arrange called at t.
 func (n *notifier) due(t time.Time) bool {
 	if n.now().Before(t) {
 		n.wakeAt(t)
@@ -115,14 +115,15 @@ func (n *notifier) due(t time.Time) bool {
 	return true
 }
 
-// wakeAt has arrange called again at a time, if not before.
+// wakeAt has arrange called at t at the latest.
 func (n *notifier) wakeAt(t time.Time) {
 	if n.wake.IsZero() || t.Before(n.wake) {
 		n.wake = t
 	}
 }
 
-// alarm is when the next thing is to be done.
+// alarm returns a channel that fires when arrange is to be called, nil if there is no
+// such time.
 func (n *notifier) alarm() <-chan time.Time {
 	if n.wake.IsZero() {
 		return nil
@@ -131,7 +132,7 @@ func (n *notifier) alarm() <-chan time.Time {
 	return n.timer.C
 }
 
-// find returns an open question, nil when there is none of that id.
+// find returns the open question with the id, nil if there is none.
 func (n *notifier) find(id string) *question {
 	i := slices.IndexFunc(n.questions, func(q *question) bool { return q.row.id == id })
 	if i < 0 {
@@ -140,8 +141,8 @@ func (n *notifier) find(id string) *question {
 	return n.questions[i]
 }
 
-// retire takes away the notification of a question, and remembers why for a
-// press that is on its way.
+// retire withdraws the notification of a question. It remembers how the question ended,
+// for a press that is on its way.
 func (n *notifier) retire(ctx context.Context, q *question, how display.Safe) {
 	if q.note == nil {
 		return
@@ -152,25 +153,25 @@ func (n *notifier) retire(ctx context.Context, q *question, how display.Safe) {
 	q.note = nil
 }
 
-// withdraw takes a notification away. One that has gone by itself is no error
-// worth telling.
+// withdraw closes a notification. An error is only logged: the notification may have been
+// closed already.
 func (n *notifier) withdraw(ctx context.Context, id uint32) {
 	if err := n.desk.withdraw(ctx, id); err != nil {
 		n.log.Debug("withdraw a notification", "err", err)
 	}
 }
 
-// serverChanged tells that the notification daemon is another one, or none: what
-// was shown has gone with the old one.
+// serverChanged handles that the notification daemon was replaced or has ended. Its
+// notifications are gone.
 func (n *notifier) serverChanged() {
 	if n.server != "" && n.desk.server() == n.server {
-		return // it was found after it had changed
+		return // the change was before it was found
 	}
 	n.forgetServer()
 	n.findAt, n.showAt = n.now(), time.Time{}
 }
 
-// busLost tells that the session bus has gone.
+// busLost handles the loss of the session bus.
 func (n *notifier) busLost() {
 	n.forgetShown()
 	n.desk.close()
@@ -186,7 +187,7 @@ func (n *notifier) forgetShown() {
 	n.summary, n.late, n.server = nil, nil, ""
 }
 
-// state logs how bus and notification daemon are, once.
+// state logs the state of the bus and the notification daemon, unless it was logged last.
 func (n *notifier) state(level slog.Level, text string, args ...any) {
 	if n.said != text {
 		n.said = text
@@ -194,7 +195,7 @@ func (n *notifier) state(level slog.Level, text string, args ...any) {
 	}
 }
 
-// leave takes every notification away and closes what is open.
+// leave withdraws all notifications and closes the connection.
 func (n *notifier) leave(ctx context.Context) {
 	n.timer.Stop()
 	if n.desk == nil {

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// terminalGrace is how long a terminal has to end when it is told to.
+// terminalGrace is the grace period of a terminal that is told to end.
 const terminalGrace = 2 * time.Second
 
-// terminals are the programs that open a terminal, the user's own choice first,
-// each with the words that stand before a command.
+// terminals lists programs that open a terminal, those that the user configures first.
+// before holds the arguments that precede the command.
 var terminals = []struct {
 	name   string
 	before []string
@@ -33,7 +33,7 @@ var terminals = []struct {
 	{"xterm", []string{"-e"}},
 }
 
-// terminalCommand is the command that opens a terminal and runs command in it.
+// terminalCommand returns the command line that opens a terminal and runs command in it.
 func (a *app) terminalCommand(command []string) ([]string, error) {
 	if own := a.getenv("TERMINAL"); own != "" {
 		before := []string{"-e"}
@@ -56,8 +56,8 @@ func (a *app) terminalCommand(command []string) ([]string, error) {
 	return nil, errors.New("no terminal was found; set TERMINAL to the one you use")
 }
 
-// runTerminal opens a terminal that runs tgctl with args, and returns when it has
-// been closed. When ctx ends, it is.
+// runTerminal opens a terminal that runs tgctl with args, and returns when it has been
+// closed. It ends the terminal when ctx ends.
 func (a *app) runTerminal(ctx context.Context, args ...string) error {
 	self, err := a.executable()
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *app) runTerminal(ctx context.Context, args ...string) error {
 	}
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = a.environ()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a ^C at notify's own terminal is not for this one
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C at the terminal of notify is not meant for this one
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = terminalGrace
 	if err := cmd.Run(); err != nil && ctx.Err() == nil {

@@ -8,8 +8,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// How much a notification says, in columns. Desktops cut what is too long for
-// them, and do not say so: it should be little enough for all of them.
+// Limits of the texts in a notification, in columns. Desktops cut long texts without a
+// mark, so these are short enough for all of them.
 const (
 	noteTitle  = 72
 	noteParams = 200
@@ -19,9 +19,9 @@ const (
 	noteParamsLines = 6
 )
 
-// questionNote is the notification of an open question under its workflow, which
-// is nil when none is known. Approve is offered only where a yes from the desktop
-// counts and everything that it is for can be read; s is told whether it is.
+// questionNote returns the notification of an open question. w is the workflow of the
+// question, nil if unknown. Approve is offered only if an approval from the desktop
+// counts and all of the call can be read; s.approve is then set.
 func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *note {
 	id := display.Name(r.id)
 	show := "tgctl approvals show " + id
@@ -65,8 +65,8 @@ func (n *notifier) questionNote(r *openRow, w *pb.PolicyWorkflow, s *shown) *not
 	return &all
 }
 
-// noteParamsText shows the params of a question whole if they are short, else
-// their beginning and where the rest is to be seen.
+// noteParamsText shows the params of a question in full if they are short. Otherwise it
+// shows the beginning and where to see the rest.
 func noteParamsText(r *openRow, show display.Safe) display.Safe {
 	switch {
 	case r.size == 0:
@@ -78,7 +78,7 @@ func noteParamsText(r *openRow, show display.Safe) display.Safe {
 	if !wasCut(short) {
 		return short
 	}
-	// A line cuts long strings. On several, one may be shown whole.
+	// JSONLine cuts long strings. Spread over several lines, they may fit in full.
 	full := display.JSON(r.params, 0)
 	if strings.Count(string(full), "\n") < noteParamsLines && display.Width(display.Safe(strings.ReplaceAll(string(full), "\n", " "))) <= noteParams && !wasCut(full) {
 		return full
@@ -86,12 +86,12 @@ func noteParamsText(r *openRow, show display.Safe) display.Safe {
 	return short
 }
 
-// wasCut reports whether something of what s shows is missing. The mark of a cut
-// can't be forged: in what comes from outside it is written out.
+// wasCut reports whether s is only a part. The mark of a cut can't be forged: in text
+// from outside it is escaped.
 func wasCut(s display.Safe) bool { return strings.Contains(string(s), "…") }
 
-// summaryNote is the notification of many questions, more than those of which
-// each is shown by itself.
+// summaryNote returns one notification for all waiting questions. others is how many
+// questions are shown by themselves.
 func summaryNote(waiting []*question, others int, nonce string) *note {
 	counts := map[display.Safe]int{}
 	var servers []display.Safe
@@ -120,11 +120,11 @@ func summaryNote(waiting []*question, others int, nonce string) *note {
 	return all
 }
 
-// graveFacts are facts for which a notification may come through where others
-// are held back.
+// graveFacts are the facts that make a notification critical, so that it is shown even if
+// others are held back.
 var graveFacts = []string{"ours", "secret", "secret-place", "planted", "prompted", "acts", "changed", "smelly"}
 
-// isGrave reports whether any of the facts of a question is grave.
+// isGrave reports whether any fact of a question is grave.
 func isGrave(facts []string) bool {
 	return slices.ContainsFunc(facts, func(fact string) bool {
 		name, _, _ := strings.Cut(fact, ":")

@@ -11,17 +11,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// The Open Cybersecurity Schema Framework, 1.5.0: what records become for systems
-// that collect events of many products. Each is an event of the class API Activity
-// with the profile security_control; a test holds them against what the class asks
-// for.
+// Records are exported for systems that collect the events of many products as events of
+// the Open Cybersecurity Schema Framework 1.5.0, class API Activity, profile
+// security_control. A test compares them with the requirements of that class.
 const (
 	ocsfVersion  = "1.5.0"
 	ocsfCategory = 6    // Application Activity
 	ocsfClass    = 6003 // API Activity
 )
 
-// Values of enumerations of the schema, as far as records have them.
+// Values of the schema's enumerations that occur in records.
 const (
 	ocsfRead  = 2  // activity_id
 	ocsfOther = 99 // of any
@@ -35,7 +34,7 @@ const (
 	ocsfLetThrough, ocsfBlocked, ocsfApproved, ocsfDelayed, ocsfLogged, ocsfRejected = 1, 2, 8, 14, 17, 25 // disposition_id
 )
 
-// ocsfEvent is one event. Members that a record says nothing of are left out.
+// ocsfEvent is one event. Members without a value in the record are left out.
 type ocsfEvent struct {
 	ActivityID    int         `json:"activity_id"`
 	ActivityName  string      `json:"activity_name"`
@@ -44,7 +43,7 @@ type ocsfEvent struct {
 	ClassUID      int         `json:"class_uid"`
 	ClassName     string      `json:"class_name"`
 	TypeUID       int         `json:"type_uid"`
-	Time          int64       `json:"time"` // milliseconds of the Unix epoch
+	Time          int64       `json:"time"` // Unix time in milliseconds
 	SeverityID    int         `json:"severity_id"`
 	StatusID      int         `json:"status_id,omitempty"`
 	Status        string      `json:"status,omitempty"`
@@ -63,10 +62,10 @@ type ocsfEvent struct {
 	Unmapped      ocsfThing   `json:"unmapped,omitempty"`
 }
 
-// ocsfThing is an object in an event, by member.
+// ocsfThing is an object in an event.
 type ocsfThing map[string]any
 
-// filled is o without members that have no value.
+// filled removes the members that have no value from o and returns o.
 func (o ocsfThing) filled() ocsfThing {
 	maps.DeleteFunc(o, func(_ string, value any) bool {
 		switch value := value.(type) {
@@ -82,8 +81,8 @@ func (o ocsfThing) filled() ocsfThing {
 	return o
 }
 
-// ocsf turns a record into an event; line is the record as it is stored, log the
-// id of its log, and build the version of this program.
+// ocsf converts a record to an event. line is the record as it is stored, log the id of
+// its log, and build the version of this program.
 func ocsf(r *record.Record, line []byte, log, build string) ([]byte, error) {
 	e := ocsfEvent{
 		CategoryUID: ocsfCategory, CategoryName: "Application Activity", ClassUID: ocsfClass, ClassName: "API Activity",
@@ -97,7 +96,7 @@ func ocsf(r *record.Record, line []byte, log, build string) ([]byte, error) {
 		Actor: ocsfThing{
 			"app_name": cmp.Or(r.Agent, "thoughtgated"), "session": ocsfThing{"uid": r.Session}.filled(), "invoked_by": r.Decider,
 		}.filled(),
-		// What the schema has no place for.
+		// Members that the schema has no place for.
 		Unmapped: ocsfThing{
 			"attachment": r.Attachment, "launch": r.Launch, "would": r.Would, "gate": r.Gate, "profile": r.Profile,
 			"approval": r.Approval, "surface": r.Surface, "approver": r.Approver, "level": r.Level, "digest": r.Digest, "rule": r.Rule, "prev": r.Prev,
@@ -112,7 +111,7 @@ func ocsf(r *record.Record, line []byte, log, build string) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// does says what was done by whom to whom.
+// does sets what was done, by whom, and to whom.
 func (e *ocsfEvent) does(r *record.Record) {
 	e.ActivityID, e.ActivityName = ocsfOther, cmp.Or(r.Method, string(r.Kind))
 	if strings.HasSuffix(r.Method, "/read") || strings.HasSuffix(r.Method, "/list") || strings.HasSuffix(r.Method, "/get") {
@@ -135,7 +134,7 @@ func (e *ocsfEvent) does(r *record.Record) {
 	}
 }
 
-// judged says what was decided, and how grave that is.
+// judged sets the verdict and the severity.
 func (e *ocsfEvent) judged(r *record.Record) {
 	e.SeverityID, e.Status = ocsfInformational, r.Verdict
 	set := func(status, action, disposition, severity int) {
@@ -163,7 +162,7 @@ func (e *ocsfEvent) judged(r *record.Record) {
 	if r.Kind == record.KindPresence && (r.Verdict == "wrong" || r.Verdict == "locked") {
 		set(ocsfFailure, ocsfDenied, ocsfBlocked, ocsfMedium)
 	}
-	if r.Would != "" { // it was let through, and would not have been
+	if r.Would != "" { // forwarded, but production would not have
 		e.ActionID, e.DispositionID, e.SeverityID = ocsfObserved, ocsfLogged, ocsfLow
 	}
 }
