@@ -11,8 +11,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// before are the records of a session in which write_file was held, approved
-// and forwarded once; what stands beside the held call is its values.
+// before returns the records of a session in which write_file was held, approved and
+// forwarded once. values is the line of values beside the held call.
 func before(values string) []*pb.AuditRecord {
 	call := func(ago time.Duration, id, tool, verdict string) record.Record {
 		return record.Record{Kind: record.KindCall, Agent: "claude-code", Session: "s-5d41", Server: "filesystem", Launch: strings.Repeat("ab", 32),
@@ -110,8 +110,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// A call that was judged after the question was asked did not go before it, whatever
-// the clock said then.
+// A call that was judged after the question was asked is not shown as previous, whatever
+// its time.
 func TestCallsAfterTheQuestion(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	call := func(ago time.Duration, id, tool string) record.Record {
@@ -134,8 +134,8 @@ func TestCallsAfterTheQuestion(t *testing.T) {
 	}
 }
 
-// A call that was held and then forwarded is one call, and the question itself
-// did not go before itself.
+// A call that was held and then forwarded counts as one call, and the question's own call
+// is not shown as previous.
 func TestCallsBefore(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.records = before("")

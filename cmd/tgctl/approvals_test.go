@@ -16,7 +16,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// questions are three open ones, one of them hostile, and a decided one.
+// questions returns three open questions, one of them hostile, and a decided one.
 func questions() []*pb.Approval {
 	open := func(id, server, tool, params, reason, rule string, age time.Duration) *pb.Approval {
 		return &pb.Approval{
@@ -70,7 +70,7 @@ func TestApprovalsOnATerminal(t *testing.T) {
 	}
 }
 
-// What goes into a pipe is not cut, and is as safe.
+// Output to a pipe is not cut and has no control characters either.
 func TestApprovalsInAPipe(t *testing.T) {
 	_, c := consoleWithQuestions(t)
 	if code := c.pipe().run(t, "approvals"); code != 0 {
@@ -97,7 +97,7 @@ func TestApprovalsJSON(t *testing.T) {
 	}
 }
 
-// On a terminal JSON is the same value, with nothing in it that the terminal obeys.
+// On a terminal, JSON has the same value without any control characters.
 func TestApprovalsJSONOnATerminal(t *testing.T) {
 	_, c := consoleWithQuestions(t)
 	c.run(t, "approvals", "--json")
@@ -129,8 +129,7 @@ func TestNoQuestions(t *testing.T) {
 	}
 }
 
-// The answer goes back with the subject that was read, the note, and where it
-// was given.
+// An answer carries the subject that was read, the note and the surface.
 func TestDecisionsNameWhatWasShown(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -224,8 +223,7 @@ func TestSubjectMustBeginAsShown(t *testing.T) {
 	}
 }
 
-// A terminal keeps what matters on the screen and says what is missing; a pipe
-// gets everything.
+// A terminal shows the beginning and says how much is missing. A pipe gets everything.
 func TestShowOfVeryLongArguments(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.approvals[1].Arguments = []byte(`{"name":"write_file","arguments":{"content":"` + strings.Repeat(`line\n`, 5000) + `","mode":"end"}}`)
@@ -246,7 +244,7 @@ func TestArgumentsOf(t *testing.T) {
 	for _, test := range []struct{ method, params, want string }{
 		{"tools/call", `{"name":"x","arguments":{"a":1}}`, `{"a":1}`},
 		{"tools/call", `{"name":"x"}`, ``},
-		{"tools/call", `{"name":"x","arguments":{"a":1},"task":{}}`, ``}, // more than a call: all of it is shown
+		{"tools/call", `{"name":"x","arguments":{"a":1},"task":{}}`, ``}, // more than name and arguments: all is shown
 		{"tools/call", `{"name":"x","arguments":{"a":1}} {}`, ``},
 		{"tools/call", `[1]`, ``},
 		{"tools/call", `{"name":`, ``},
@@ -258,7 +256,7 @@ func TestArgumentsOf(t *testing.T) {
 	}
 }
 
-// mustFit fails if a line is wider than columns, or holds what a terminal obeys.
+// mustFit fails if a line is wider than columns or has control characters.
 func mustFit(t *testing.T, text string, columns int) {
 	t.Helper()
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
@@ -271,7 +269,7 @@ func mustFit(t *testing.T, text string, columns int) {
 	}
 }
 
-// golden compares got with a file, which -update writes.
+// golden compares got with a golden file, which -update writes.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name+".txt")

@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// tmuxHouse is a home with a daemon's configuration and a terminal in which a
-// shell runs.
+// tmuxHouse is a home with a daemon's configuration and a terminal that runs a shell.
 type tmuxHouse struct {
 	t    *testing.T
 	dir  string
 	env  []string
-	last string // the screen, when it was looked at last
+	last string // last captured screen
 }
 
 // newTmuxHouse starts a terminal of 80 by 24 that runs script.
@@ -47,7 +46,7 @@ func newTmuxHouse(t *testing.T, script string) *tmuxHouse {
 	h.write("script.txt", "call notes read_note {\"name\": \"plan\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship \\u202e it\"}\ncall notes write_note {\"name\": \"plan\", \"text\": \"ship nothing\"}\n")
 	t.Cleanup(func() {
 		h.tmux("kill-server")
-		_ = h.command("tgctl", "daemon", "stop").Run() // it may not run any more
+		_ = h.command("tgctl", "daemon", "stop").Run() // it may have ended already
 		nothingLeft(t, h.dir)
 	})
 	h.must("tmux", "-f", "/dev/null", "-u", "new-session", "-d", "-x", "80", "-y", "24", script)
@@ -85,7 +84,7 @@ func (h *tmuxHouse) must(name string, args ...string) string {
 	return string(out)
 }
 
-// tmux runs a command of tmux that may fail because the terminal has gone.
+// tmux runs a tmux command. It ignores errors, since the terminal may have ended.
 func (h *tmuxHouse) tmux(args ...string) string {
 	out, _ := h.command("tmux", args...).Output()
 	return string(out)
@@ -118,7 +117,7 @@ func (h *tmuxHouse) sees(texts ...string) {
 	}
 }
 
-// changing is what of a screen differs from run to run, and what stands for it.
+// changing lists what differs from run to run on a screen, and what replaces it.
 var changing = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -135,7 +134,7 @@ var changing = []struct {
 	{regexp.MustCompile(`by \S+ \(uid \d+.*?\), terminal`), "by (somebody), terminal"},
 }
 
-// golden compares the screen, as it was seen last, with a file.
+// golden compares the last captured screen with a golden file.
 func (h *tmuxHouse) golden(name string) {
 	h.t.Helper()
 	screen := h.last
@@ -145,7 +144,7 @@ func (h *tmuxHouse) golden(name string) {
 	golden(h.t, "tmux-"+name, screen)
 }
 
-// daemonPid is the process of the daemon.
+// daemonPid returns the pid of the daemon.
 func (h *tmuxHouse) daemonPid() int {
 	h.t.Helper()
 	var status struct {
@@ -159,9 +158,8 @@ func (h *tmuxHouse) daemonPid() int {
 
 const watchScript = `stty -g >before; tgctl approvals watch; echo "exit $?"; stty -g >after; cmp before after && echo as before; exec cat`
 
-// The queue in a real terminal, on a real daemon: it is there when nobody asks
-// anything and when the daemon is killed, shows a question when it is asked, and
-// answers it.
+// The queue in a real terminal with a real daemon: it works without a question and when
+// the daemon is killed, shows a question when it is asked, and answers it.
 func TestWatchInATerminal(t *testing.T) {
 	h := newTmuxHouse(t, watchScript)
 	h.sees("No question is open", "q quit")
@@ -191,13 +189,13 @@ func TestWatchInATerminal(t *testing.T) {
 	h.must("tmux", "resize-window", "-x", "40", "-y", "12")
 	h.sees("a yes  d no")
 	h.golden("small")
-	h.press("Down", "a") // a key that moves: without it, a would wait for the list to settle
+	h.press("Down", "a") // after a key press, a need not wait for the list to settle
 	h.sees("Approve A-1", "y/N")
 	h.press("y")
 	h.sees("A-1 approved")
 	h.growUnnoticed()
 
-	// The second comes by itself, and differs from the one approved.
+	// The second question is selected by itself and differs from the approved one.
 	h.sees("> A-2 ", "a approve")
 	h.press("Enter")
 	h.sees("compared with the last approved call, A-1")
@@ -225,8 +223,8 @@ func TestWatchInATerminal(t *testing.T) {
 	h.tmux("kill-server")
 }
 
-// growUnnoticed makes the terminal 80 by 24 again, in which the queue sets margins
-// that end where the terminal of 40 by 12 ended: it learns of the new size too late.
+// growUnnoticed resizes the terminal to 80 by 24 so that the queue learns of it too late:
+// the scroll margins still end where those of the 40 by 12 terminal did.
 func (h *tmuxHouse) growUnnoticed() {
 	h.t.Helper()
 	for pid, name := range processesOf(h.dir) {
@@ -243,7 +241,7 @@ func (h *tmuxHouse) growUnnoticed() {
 	}
 }
 
-// A signal ends the queue, and gives the terminal back as it was.
+// A signal ends the queue and restores the terminal.
 func TestWatchGivesTheTerminalBack(t *testing.T) {
 	h := newTmuxHouse(t, watchScript)
 	h.sees("No question is open")
@@ -262,7 +260,7 @@ func TestWatchGivesTheTerminalBack(t *testing.T) {
 	h.sees("exit 0", "as before")
 }
 
-// Where there is nothing to draw on, watch says what to do instead.
+// Without a usable terminal, watch says what to do instead.
 func TestWatchNeedsATerminal(t *testing.T) {
 	for _, test := range []struct {
 		name, term string

@@ -45,8 +45,8 @@ func TestExportLines(t *testing.T) {
 	}
 }
 
-// shapes are the objects of the schema, as far as events have them: what each may
-// hold, and of what type. A name with ! is required.
+// shapes are the objects of the schema that events use, with their members and types. A
+// name with ! is required.
 var shapes = map[string]map[string]string{
 	"event": {
 		"activity_id!": "int", "activity_name": "text", "category_uid!": "int", "category_name": "text", "class_uid!": "int", "class_name": "text",
@@ -66,7 +66,7 @@ var shapes = map[string]map[string]string{
 	"policy":   {"name": "text", "version": "text", "is_applied": "bool"},
 }
 
-// enums are what the members with an enumeration may be, beside 0 and 99.
+// enums are the allowed values of members with an enumeration, except 0 and 99.
 var enums = map[string][]float64{
 	"category_uid": {6}, "class_uid": {6003}, "activity_id": {1, 2, 3, 4}, "severity_id": {1, 2, 3, 4, 5, 6},
 	"status_id": {1, 2}, "action_id": {1, 2, 3, 4}, "disposition_id": {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27},
@@ -135,8 +135,8 @@ func fitsObject(value any, kind string) error {
 	return nil
 }
 
-// Every record becomes an event that is valid against the class API Activity, and
-// holds the record itself.
+// Every record becomes a valid event of the class API Activity that contains the record
+// itself.
 func TestExportEvents(t *testing.T) {
 	f, c := consoleWithRecords(t)
 	if code := c.run(t, "audit", "export", "--format", "ocsf"); code != 0 {

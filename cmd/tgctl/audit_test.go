@@ -17,7 +17,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// recorded is a log as a daemon would have written it.
+// recorded returns a log as a daemon would have written it.
 func recorded() []*pb.AuditRecord {
 	records := []record.Record{
 		{Kind: record.KindLog, Log: "5f3a", Time: noon.Add(-26 * time.Hour)},
@@ -39,7 +39,7 @@ func recorded() []*pb.AuditRecord {
 	return out
 }
 
-// chained is records as a log has them, numbered and chained.
+// chained numbers and chains records as in a log.
 func chained(records []record.Record) []*pb.AuditRecord {
 	var out []*pb.AuditRecord
 	prev := ""
@@ -80,8 +80,7 @@ func TestAuditOnATerminal(t *testing.T) {
 	}
 }
 
-// In a pipe each line is what is stored, to the byte: its hash is that which
-// the next record carries.
+// In a pipe, each line is exactly the stored one: the next record carries its hash.
 func TestAuditJSONIsWhatIsStored(t *testing.T) {
 	f, c := consoleWithRecords(t)
 	if code := c.pipe().run(t, "audit", "list", "--json"); code != 0 {
@@ -148,7 +147,7 @@ func TestAuditShowOfNothing(t *testing.T) {
 	}
 }
 
-// tail prints what is there, waits for more, and ends in peace when interrupted.
+// tail prints the existing records, waits for more, and exits 0 when interrupted.
 func TestAuditTail(t *testing.T) {
 	f, c := consoleWithRecords(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -187,7 +186,7 @@ func writeLog(t *testing.T, dir string, records []*pb.AuditRecord) string {
 	return path
 }
 
-// verify works without a daemon, says what is good, and names what is not.
+// verify works without a daemon. It reports what is valid and names what is not.
 func TestAuditVerify(t *testing.T) {
 	c := newConsole("/nonexistent/control.sock")
 	dir := t.TempDir()
@@ -219,7 +218,7 @@ func TestAuditVerify(t *testing.T) {
 	}
 }
 
-// A head kept elsewhere shows that records at the end are gone.
+// A head that is kept elsewhere shows that records at the end are missing.
 func TestAuditVerifyAgainstAHead(t *testing.T) {
 	c := newConsole("/nonexistent/control.sock")
 	records := recorded()
@@ -237,7 +236,7 @@ func TestAuditVerifyAgainstAHead(t *testing.T) {
 	}
 }
 
-// Without arguments the log of this user is meant.
+// Without arguments verify checks the log of this user.
 func TestAuditVerifyFindsTheLog(t *testing.T) {
 	c := newConsole("/nonexistent/control.sock")
 	state := t.TempDir()

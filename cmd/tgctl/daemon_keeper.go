@@ -27,7 +27,7 @@ func (a *app) keeperPaths() (sock.Paths, error) {
 }
 
 // namedBy returns the pid in the lock at path if that process is a daemon, otherwise 0.
-// The result is for display only: unlike a keeper's, the pid may have been reused.
+// The result is only a hint: unlike a keeper's, the pid may have been reused.
 func namedBy(path string) int {
 	pid, _ := sock.Named(path)
 	if p, err := proc.Look(int32(pid)); pid == 0 || err != nil || p.Name != daemonName {

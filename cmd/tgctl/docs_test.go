@@ -14,24 +14,24 @@ import (
 )
 
 // documented is the page whose commands are run. With -update their outputs are
-// written anew.
+// rewritten.
 const documented = "../../docs/policies.md"
 
-// aDay is what an agent does before a block of the kind `console recorded`.
+// aDay is the script of an agent that runs before a block of the kind `console recorded`.
 const aDay = `call notes write_note {"name": "plan", "text": "ship it"}
 call notes read_note {"name": "plan"}
 call notes delete_note {"name": "plan"}
 call notes write_note {"name": "plan", "text": "ship nothing"}
 `
 
-// dayRules are what is in force then.
+// dayRules are the rules in force for that agent.
 const dayRules = `schema: 1
 governance:
   rules:
     - {match: "delete_*", action: deny}
 `
 
-// varying is what differs from run to run, and what stands in the page for it.
+// varying lists what differs from run to run, and what the page has instead.
 var varying = []struct {
 	is   *regexp.Regexp
 	text string
@@ -41,9 +41,8 @@ var varying = []struct {
 	{regexp.MustCompile(`records \d+ to \d+`), "records 7 to 12"},
 }
 
-// The commands of the documentation print what it says, with the real programs.
-// A block runs in a home of its own, with the last configuration that stands
-// before it, and beside the files that blocks before it are named for.
+// The real programs print what the documentation says. A block runs in its own home, with
+// the last configuration above it and the named files of the blocks above it.
 func TestDocumentedCommands(t *testing.T) {
 	page, err := os.ReadFile(documented)
 	if err != nil {
@@ -90,7 +89,7 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// sandbox is a home in which commands are run.
+// sandbox is a home in which commands run.
 type sandbox struct {
 	home, work, bin string
 }
@@ -104,7 +103,7 @@ func newSandbox(t *testing.T, bin, yaml, cedar string, files map[string]string) 
 		all[filepath.Join(home, ".config/thoughtgate/policies/policies.cedar")] = cedar
 	}
 	for name, text := range files {
-		if !strings.HasPrefix(name, ".") { // a project's file is about the samples around it
+		if !strings.HasPrefix(name, ".") { // a project's file would apply to the samples
 			all[filepath.Join(s.work, name)] = text
 		}
 	}
@@ -140,7 +139,7 @@ func (s *sandbox) run(t *testing.T, line string) string {
 	return out.String()
 }
 
-// session runs the commands of a block and returns the block as it is then.
+// session runs the commands of a block and returns the block with their actual output.
 func (s *sandbox) session(t *testing.T, text string) string {
 	t.Helper()
 	var b strings.Builder
@@ -161,8 +160,8 @@ func (s *sandbox) session(t *testing.T, text string) string {
 	return b.String()
 }
 
-// liveADay has an agent do what is on record then, and leaves the daemon running
-// until the test ends.
+// liveADay runs the agent that produces the records, and leaves the daemon running until
+// the test ends.
 func (s *sandbox) liveADay(t *testing.T) {
 	t.Helper()
 	for name, text := range map[string]string{

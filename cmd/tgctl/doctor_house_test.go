@@ -16,28 +16,28 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// house is where a doctor is called to: a home, a daemon and a machine, all of
-// which are well until a test breaks something.
+// house is a fixture for doctor: a home, a daemon and a machine. All are healthy until a
+// test breaks something.
 type house struct {
 	*agentsHome
 	fake    *fakeDaemon
 	console *console
 	machine machine
 	world   world
-	stop    func() // the daemon, which then does not run
+	stop    func() // stops the daemon
 	stopped bool
 }
 
-// world is what the house's machine says.
+// world is what the machine reports.
 type world struct {
 	kernel  host.Kernel
 	space   host.Space
 	age     time.Duration
 	service service.State
-	remote  string // from where the person is logged in
+	remote  string // value of SSH_CONNECTION
 	errors  []string
-	failure error // of space, errors
-	denied  error // of writable
+	failure error // error of space and errors
+	denied  error // error of writable
 	version string
 	song    song
 	unsung  error
@@ -119,7 +119,7 @@ func (h *house) remove(name string) {
 	}
 }
 
-// log writes the records where the daemon says that they are.
+// log writes the records to the directory that the daemon reports as its audit log.
 func (h *house) log(records ...*pb.AuditRecord) string {
 	h.t.Helper()
 	var text bytes.Buffer
@@ -144,7 +144,7 @@ func (h *house) examine(args ...string) int {
 	return h.console.run(h.t, append([]string{"doctor"}, args...)...)
 }
 
-// findings are what doctor finds in the house.
+// findings returns what doctor finds in the house.
 func (h *house) findings() []finding {
 	h.t.Helper()
 	h.examine("--json")

@@ -18,7 +18,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// brokenHouses are houses with one thing wrong each, by what doctor calls it.
+// brokenHouses maps the id of each ailment to a function that breaks a house in that way.
 var brokenHouses = map[string]func(*house){
 	"daemon.stopped": func(h *house) { h.stop() },
 	"daemon.unreachable": func(h *house) {
@@ -171,20 +171,20 @@ var brokenHouses = map[string]func(*house){
 	"canary.unrecorded": func(h *house) { h.fake.records = nil },
 }
 
-// canarySong is the record of a canary that was refused as it should be.
+// canarySong is the record of a canary that was denied as it should be.
 func canarySong(h *house) []*pb.AuditRecord {
 	all := chained([]record.Record{{Kind: record.KindCall, ID: canaryID, Server: record.CanaryServer, Verdict: "deny", Rule: record.CanaryRule, Time: noon}})
 	all[0].Seq = h.fake.status.GetAuditSeq() + 1
 	return all
 }
 
-// lostProtection is a protection that the daemon has forgotten.
+// lostProtection sets up a protection that the daemon no longer knows.
 func lostProtection(h *house) {
 	h.write(".claude.json", `{"mcpServers":{"clock":{"command":"clock-mcp"}}}`, 0o600)
 	h.protect()
 }
 
-// together are ailments that come with others, since they have one cause.
+// together maps an ailment to others with the same cause, which come with it.
 var together = map[string][]string{
 	"daemon.stopped": {"canary.untried"}, "policy.unchecked": {"daemon.stopped", "canary.untried"},
 	"canary.untried": {"daemon.stopped"}, "daemon.unreachable": {"canary.untried"},
@@ -192,7 +192,7 @@ var together = map[string][]string{
 	"log.unreadable":  {"disk.unknown", "version.no-shim"}, "disk.unknown": {"log.unreadable", "version.no-shim"},
 }
 
-// Each broken house has what is wrong with it found, and nothing else.
+// Doctor finds what is wrong with each broken house, and nothing else.
 func TestDoctorFinds(t *testing.T) {
 	for _, a := range ailments {
 		t.Run(a.id, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestDoctorFinds(t *testing.T) {
 	}
 }
 
-// wantExit looks at what a person sees, and at the exit code.
+// wantExit checks the exit code and the output for a person.
 func wantExit(t *testing.T, h *house, a ailment) {
 	t.Helper()
 	code := h.examine()
@@ -248,8 +248,8 @@ func wantExit(t *testing.T, h *house, a ailment) {
 	}
 }
 
-// A house with nothing wrong is told so, part by part, at a terminal of 80
-// columns; and one with much wrong.
+// The output of doctor on a terminal of 80 columns for a healthy house and for broken
+// ones.
 func TestDoctorOnATerminal(t *testing.T) {
 	for name, breaks := range map[string][]string{
 		"healthy": nil,
@@ -273,8 +273,8 @@ func TestDoctorOnATerminal(t *testing.T) {
 	}
 }
 
-// Every ailment has a line that says how to mend it, by commands that there are,
-// and a line in the documentation.
+// Every ailment has a fix, which uses only existing commands, and a line in the
+// documentation.
 func TestAilmentsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {

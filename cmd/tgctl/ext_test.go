@@ -14,7 +14,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// extensionFolder is a folder with a manifest, which the fake daemon does not read.
+// extensionFolder creates a directory with a manifest. The fake daemon does not read it.
 func extensionFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(shortDir(t), "scrubber")
@@ -31,7 +31,7 @@ func lookAtScrubber() *pb.LookExtensionResponse {
 	return &pb.LookExtensionResponse{Manifest: scrubberManifest(), Digest: strings.Repeat("1f2e", 16), Files: 3, Bytes: 8_100_000, Program: "/x/scrubber"}
 }
 
-// anOlderOne is a version that may less.
+// anOlderOne is a version that may do less.
 func anOlderOne() *pb.Extension {
 	old := scrubber()
 	m := old.GetManifest()
@@ -94,7 +94,8 @@ func TestExtensionsOnATerminal(t *testing.T) {
 	}
 }
 
-// An install asks, and does nothing without a yes, nor where nobody can be asked.
+// An install asks. It does nothing unless the answer is yes, nor without a terminal to
+// ask at.
 func TestInstallAsks(t *testing.T) {
 	dir := extensionFolder(t)
 	for answer, installs := range map[string]int{"y\n": 1, "YES\n": 1, "n\n": 0, "\n": 0, "": 0, "yes, do\n": 0} {
@@ -123,7 +124,7 @@ func TestInstallAsks(t *testing.T) {
 	}
 }
 
-// A removal tells what is lost, and asks.
+// A removal says what will be lost, and asks.
 func TestRemoveAsks(t *testing.T) {
 	for answer, removals := range map[string]int{"y\n": 1, "n\n": 0} {
 		f := startFake(t)
@@ -138,7 +139,7 @@ func TestRemoveAsks(t *testing.T) {
 	}
 }
 
-// What is refused says what to do, and a manifest with errors where they are.
+// Errors come with a hint. Errors in a manifest come with their positions.
 func TestExtensionFailures(t *testing.T) {
 	dir := extensionFolder(t)
 	for _, test := range []struct {
@@ -178,8 +179,8 @@ func TestExtensionFailures(t *testing.T) {
 	}
 }
 
-// A plain name is one that comes along, and a folder that lies here takes its place
-// in no case; anything with a slash is a path.
+// A plain name is an included extension, which a directory of that name here never
+// replaces. A name with a slash is a path.
 func TestExtensionDir(t *testing.T) {
 	prefix := shortDir(t)
 	shipped := filepath.Join(prefix, "libexec", "thoughtgate", "extensions", "scrubber")
@@ -209,7 +210,7 @@ func TestExtensionDir(t *testing.T) {
 	}
 }
 
-// What differs between two versions, and which of it is more.
+// The differences between two versions, and which of them are wider.
 func TestExtChanges(t *testing.T) {
 	hook := func(change func(*pb.ExtensionHook)) func(*pb.ExtensionManifest) {
 		return func(m *pb.ExtensionManifest) { change(m.After) }
@@ -292,7 +293,7 @@ func end(code int32) *pb.InvokeEvent {
 	return &pb.InvokeEvent{Event: &pb.InvokeEvent_End{End: &pb.CommandEnd{ExitCode: code}}}
 }
 
-// download is a command with output, progress, and a failure on the way.
+// download returns the events of a command with output, progress, and a failure.
 func download() []*pb.InvokeEvent {
 	return []*pb.InvokeEvent{
 		output("text", "one\ntw"), output("text", "o\x1b[2J\n"), output("system", "working"),
@@ -306,7 +307,7 @@ func download() []*pb.InvokeEvent {
 	}
 }
 
-// In a pipe the text is as it came, and of the work only what failed is told.
+// In a pipe the text is unchanged, and only failed tasks are reported.
 func TestExtRunInAPipe(t *testing.T) {
 	f := startFake(t)
 	f.ext.events = download()
@@ -333,8 +334,8 @@ func TestExtRunInAPipe(t *testing.T) {
 	}
 }
 
-// On a terminal there is a line of progress, which is gone when something else is
-// said, and nothing is left of it at the end.
+// On a terminal there is a progress line. It is removed before other output and at the
+// end.
 func TestExtRunOnATerminal(t *testing.T) {
 	f := startFake(t)
 	f.ext.events = download()

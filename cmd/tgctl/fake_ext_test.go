@@ -13,15 +13,16 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// fakeExt is what a test has put into a fake daemon of what it keeps.
+// fakeExt holds what a test has put into a fake daemon about programs that the daemon
+// runs.
 type fakeExt struct {
 	installed []*pb.Extension
 	look      *pb.LookExtensionResponse
-	err       error // of what changes something
+	err       error // of requests that change something
 	events    []*pb.InvokeEvent
-	hang      bool // a command does not end by itself
+	hang      bool // commands do not end by themselves
 	logs      []*pb.LogLine
-	failure   string // why a restart does not help
+	failure   string // error of a program after a restart
 
 	looked    []string
 	installs  []*pb.InstallExtensionRequest
@@ -30,9 +31,9 @@ type fakeExt struct {
 	set       []*pb.SetExtensionConfigRequest
 	restarts  []*pb.RestartProcessRequest
 	logged    []*pb.LogsRequest
-	cancelled chan struct{} // closed when a command that hangs was cancelled
-	following chan struct{} // closed when a follower has all there is
-	gone      error         // what ends a follower once ended is closed
+	cancelled chan struct{} // closed when a hanging command was cancelled
+	following chan struct{} // closed when a follower has got all lines
+	gone      error         // returned to a follower when ended is closed
 	ended     chan struct{}
 }
 
@@ -168,7 +169,7 @@ func (f fakeExtensions) SetConfig(_ context.Context, req *pb.SetExtensionConfigR
 	return &pb.ExtensionConfig{Values: e.GetConfig()}, nil
 }
 
-// scrubberManifest is one with much to show.
+// scrubberManifest is a manifest with many members.
 func scrubberManifest() *pb.ExtensionManifest {
 	return &pb.ExtensionManifest{
 		Name: "scrubber", Version: "1.1.0", Description: "takes secrets out of what servers answer", Wire: "json",
@@ -190,7 +191,7 @@ func scrubber() *pb.Extension {
 	}
 }
 
-// installedExtensions are one that is well, and three that are not.
+// installedExtensions returns a healthy extension and three that are not.
 func installedExtensions() []*pb.Extension {
 	guard := &pb.Extension{
 		Manifest: &pb.ExtensionManifest{Name: "pathguard", Version: "0.3.0", Command: []string{"python3", "pathguard.py"}, Permissions: []string{"hooks.before"},

@@ -23,15 +23,15 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// noon is when these tests happen, in a zone that is not UTC.
+// noon is the time of the tests, in a zone other than UTC.
 var noon = time.Date(2026, time.November, 20, 12, 0, 0, 0, time.FixedZone("", 3600))
 
-// fakeDaemon serves the control socket from what a test put into it.
+// fakeDaemon serves the control socket with what a test has put into it.
 type fakeDaemon struct {
 	pb.UnimplementedDaemonServer
 	pb.UnimplementedProcessesServer
 	socket string
-	build  string // said with each answer; empty: a daemon from before that was said
+	build  string // sent with each response; an old daemon sends none
 
 	status    *pb.StatusResponse
 	set       *pb.PolicySet
@@ -82,7 +82,7 @@ func startFake(t *testing.T) *fakeDaemon {
 	return f
 }
 
-// serve serves f at its socket until the function that it returns is called.
+// serve serves f at its socket until stop is called.
 func (f *fakeDaemon) serve(t *testing.T) (stop func()) {
 	t.Helper()
 	l, err := net.Listen("unix", f.socket)
@@ -112,7 +112,7 @@ func (f *fakeDaemon) serve(t *testing.T) (stop func()) {
 	})
 }
 
-// shortDir is a private folder whose path leaves room for a socket's name.
+// shortDir returns a private directory with a path short enough for a socket in it.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir := tempdir.New(t, "", "tgctl")
@@ -127,7 +127,7 @@ func (f *fakeDaemon) Reload(context.Context, *pb.ReloadRequest) (*pb.ReloadRespo
 	return f.reload, f.reloadErr
 }
 
-// Metrics tells as little as shows each form.
+// Metrics returns one metric in each form.
 func (f *fakeDaemon) Metrics(_ context.Context, req *pb.MetricsRequest) (*pb.MetricsResponse, error) {
 	if !req.GetSamples() {
 		return &pb.MetricsResponse{Text: []byte("# TYPE thoughtgate_sessions gauge\nthoughtgate_sessions 2\n")}, nil
@@ -177,7 +177,7 @@ func (f fakeApprovals) Get(_ context.Context, req *pb.GetApprovalRequest) (*pb.A
 	return nil, client.NewError(client.ReasonNotFound, "there is no question "+req.GetId())
 }
 
-// Watch looks for changes now and then.
+// Watch polls for changes.
 func (f fakeApprovals) Watch(_ *pb.WatchApprovalsRequest, stream grpc.ServerStreamingServer[pb.ApprovalEvent]) error {
 	told := map[string]*pb.Approval{}
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -452,14 +452,14 @@ func (f fakeServers) ForgetStart(_ context.Context, req *pb.ForgetStartRequest) 
 	return &pb.ForgetStartResponse{}, f.acceptErr
 }
 
-// console runs tgctl as a person would, with what it printed kept.
+// console runs tgctl and keeps its output.
 type console struct {
 	app      *app
 	out, err bytes.Buffer
 	env      map[string]string
 }
 
-// newConsole is a terminal of 80 columns whose tgctl talks to the socket.
+// newConsole returns a terminal of 80 columns whose tgctl connects to socket.
 func newConsole(socket string) *console {
 	c := &console{env: map[string]string{"THOUGHTGATE_CONTROL": socket}}
 	c.app = &app{
@@ -474,7 +474,7 @@ func newConsole(socket string) *console {
 	return c
 }
 
-// pipe makes the console one whose output goes into a pipe.
+// pipe replaces the terminal by pipes.
 func (c *console) pipe() *console {
 	c.app.inTerminal, c.app.outTerminal, c.app.errTerminal, c.app.columns = false, false, false, 0
 	return c
@@ -488,5 +488,5 @@ func (c *console) run(t *testing.T, args ...string) int {
 	return c.app.run(t.Context(), args)
 }
 
-// at is a time before or after noon.
+// at returns the time d after noon.
 func at(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(noon.Add(d)) }

@@ -23,8 +23,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// mortalDaemon is what the test binary is called to play the real daemon, which
-// can be made to kill itself while it puts a file back.
+// mortalDaemon is the name under which the test binary runs the real daemon, which can
+// kill itself while it restores a file.
 const mortalDaemon = "mortal-thoughtgated"
 
 func playMortalDaemon() int {
@@ -67,9 +67,9 @@ func playMortalDaemon() int {
 	return 0
 }
 
-// dieAfter returns what is told of steps. After the last, a number, it kills the
-// processes that TGCTL_TEST_VICTIMS names: by number, or this one by "self".
-// Steps are written down in the file steps of the home.
+// dieAfter returns a callback for steps. After the step with the number last it kills the
+// processes that TGCTL_TEST_VICTIMS lists, each a pid or "self". It appends each step to
+// the file steps in the home.
 func dieAfter(last string) func(string) {
 	at, _ := strconv.Atoi(last)
 	var mu sync.Mutex
@@ -103,7 +103,7 @@ func dieAfter(last string) func(string) {
 	}
 }
 
-// running reports whether a process that another one waits for has not ended.
+// running reports whether pid runs. A process that has ended but was not reaped does not.
 func running(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -112,7 +112,7 @@ func running(pid int) bool {
 	return !strings.Contains(string(text[strings.LastIndexByte(string(text), ')'):]), " Z ")
 }
 
-// mortalHouse is a home with one agent's configuration, and a real daemon.
+// mortalHouse is a home with the configuration of one agent and a real daemon.
 type mortalHouse struct {
 	t      *testing.T
 	dir    string
@@ -125,12 +125,12 @@ const (
 	mortalConfig = "{" + mortalRest
 	mortalEdited = "{ // edited" + mortalRest
 
-	// The agent saves the file, as an editor does, with a remark of its own.
+	// The agent saves the file in the way of an editor, with a comment added.
 	mortalAgent = `sed '1s/$/ \/\/ edited/' agent.json > new && mv new agent.json && echo edited > edited`
 )
 
-// newState is the state of a daemon to which nothing has happened. To make it is most
-// of what a daemon computes when it starts in a new house.
+// newState returns the state of a new daemon. Creating it is most of the work when a
+// daemon starts in a new home.
 var newState = sync.OnceValues(func() ([]byte, error) {
 	dir, remove, err := tempdir.Make("", "state")
 	if err != nil {
@@ -171,7 +171,7 @@ func newMortalHouse(t *testing.T) *mortalHouse {
 	return h
 }
 
-// command is a program that the test binary plays.
+// command returns a command that runs the test binary as the named program.
 func (h *mortalHouse) command(name string, vars ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Args[0] = name
@@ -182,8 +182,8 @@ func (h *mortalHouse) command(name string, vars ...string) *exec.Cmd {
 	return cmd
 }
 
-// startDaemon starts a daemon that dies after a step, or not if that is 0, and
-// returns when it answers or has died.
+// startDaemon starts a daemon that dies after the step with the number last, 0 for never.
+// It returns when the daemon answers or has died.
 func (h *mortalHouse) startDaemon(last int) {
 	h.t.Helper()
 	h.daemon = h.command(mortalDaemon, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS=self")
@@ -210,15 +210,15 @@ func (h *mortalHouse) endDaemon() {
 	}
 }
 
-// wrap runs a wrap that kills the victims after a step, and returns what it said.
+// wrap runs a wrap that kills the victims after a step, and returns its output.
 func (h *mortalHouse) wrap(last int, victims string) string {
 	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir, "TGCTL_TEST_CONFIG="+h.config, "TGCTL_TEST_AT="+strconv.Itoa(last), "TGCTL_TEST_VICTIMS="+victims)
 	cmd.Args = append(cmd.Args, "sh", "-c", mortalAgent)
-	out, _ := cmd.CombinedOutput() // how it ends is not what this is about
+	out, _ := cmd.CombinedOutput() // its exit code does not matter here
 	return string(out)
 }
 
-// steps are those that were taken by whoever was to die.
+// steps returns the steps taken by the process that was to die.
 func (h *mortalHouse) steps() []string {
 	text, err := os.ReadFile(filepath.Join(h.dir, "steps"))
 	if err != nil {
@@ -227,9 +227,9 @@ func (h *mortalHouse) steps() []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// isBack reports whether the configuration is what its owner would want it to be:
-// with the agent's remark in it, if the agent came so far, and nothing of ours in
-// it or beside it.
+// isBack reports whether the configuration is restored: with the agent's comment if the
+// agent has saved it, without any of ThoughtGate's lines, and with no files left beside
+// it.
 func (h *mortalHouse) isBack() bool {
 	got, err := os.ReadFile(h.config)
 	if err != nil {
@@ -246,7 +246,7 @@ func (h *mortalHouse) look() string {
 	return fmt.Sprintf("%q\n%s", left, text)
 }
 
-// stride is from how many steps one is tried.
+// stride returns the interval between the steps that are tested.
 func stride() int {
 	if testing.Short() {
 		return 5
@@ -254,10 +254,9 @@ func stride() int {
 	return 1
 }
 
-// Whoever is killed, tgctl, the daemon or both, after any step of wrapping and
-// putting back: the configuration is back, by itself where one of them is left
-// that knows of it, and otherwise by one command or the next daemon; and what the
-// agent saved meanwhile is in it.
+// tgctl, the daemon or both are killed after any step of wrapping and restoring. The
+// configuration is restored, with what the agent has saved meanwhile: by the survivor if
+// it knows of the change, otherwise by one command or by the next daemon.
 func TestKillAfterAnyStep(t *testing.T) {
 	for _, who := range []string{"tgctl", "daemon", "both, then unwrap", "both, then a daemon"} {
 		t.Run(who, func(t *testing.T) {
@@ -283,7 +282,7 @@ func TestKillAfterAnyStep(t *testing.T) {
 				seen[step] = true
 				opened := strings.Contains(strings.Join(steps[:last], " "), "opened")
 				switch {
-				case who == "daemon": // tgctl lives, and does it
+				case who == "daemon": // tgctl survives and restores it
 				case who == "both, then a daemon" && opened:
 					h.endDaemon()
 					h.startDaemon(0)
@@ -291,7 +290,7 @@ func TestKillAfterAnyStep(t *testing.T) {
 				case who == "tgctl" && opened:
 					for over := time.Now().Add(time.Minute); !h.isBack() && time.Now().Before(over); time.Sleep(2 * time.Millisecond) {
 					}
-				default: // nobody is left who knows
+				default: // no process is left that knows of the change
 					h.unwrap()
 				}
 				if !h.isBack() {
@@ -309,8 +308,8 @@ func TestKillAfterAnyStep(t *testing.T) {
 	}
 }
 
-// unwrap runs the one command. What the agent has saved since makes the backup
-// another file than the configuration is now; then it stays, and is told of.
+// unwrap runs tgctl unwrap. If the agent has saved the file, the backup differs from the
+// configuration; then the backup stays and is reported.
 func (h *mortalHouse) unwrap() {
 	h.t.Helper()
 	cmd := h.command("tgctl", "TGCTL_TEST_BIN="+h.dir)
@@ -328,8 +327,8 @@ func (h *mortalHouse) unwrap() {
 	}
 }
 
-// A daemon that is killed while it puts back what a killed tgctl left, after any
-// step: the next one goes on, or one command does.
+// A daemon is killed after any step of restoring what a killed tgctl has left. The next
+// daemon continues, or one command restores it.
 func TestKillRestoringDaemon(t *testing.T) {
 	for _, by := range []string{"a daemon", "a person"} {
 		t.Run(by, func(t *testing.T) {

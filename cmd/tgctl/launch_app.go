@@ -34,7 +34,7 @@ func (w *wrapping) outlasts() bool {
 //     server has attached, all of them count; after that, only those that run the same
 //     programs, since a daemon that somebody starts in the application is not part of it.
 //   - The daemon reports which process uses a server of the session.
-//   - The programs of known applications are known.
+//   - The programs of some applications are known.
 type application struct {
 	self      int32
 	shim      string

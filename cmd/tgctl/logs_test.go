@@ -40,8 +40,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// A name that says too little, or is of a server behind a shim, is answered with
-// what to do.
+// An ambiguous name, or that of a server behind a shim, gets an error with a hint.
 func TestLogsOfWhat(t *testing.T) {
 	f := startFake(t)
 	f.processes = append(runningProcesses(), keptProcesses()...)
@@ -68,7 +67,7 @@ func TestLogsOfWhat(t *testing.T) {
 	}
 }
 
-// Who follows is told why there will be no more, and ends well when interrupted.
+// A follower learns why there will be no more lines. An interrupt is no error.
 func TestLogsFollow(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// inForce is a set of rules one file of which has changed on disk.
+// inForce returns a rule set of which one file has changed on disk.
 func inForce() *pb.PolicySet {
 	return &pb.PolicySet{
 		Source: "/home/ana/.config/thoughtgate/thoughtgate.yaml", Digest: strings.Repeat("0f", 32), Profile: "production", Rules: 4, Policies: 3, Checked: 2,
@@ -26,7 +26,7 @@ func inForce() *pb.PolicySet {
 	}
 }
 
-// inDetail is inForce with all that it says.
+// inDetail returns inForce with all details.
 func inDetail() *pb.PolicySet {
 	set := inForce()
 	set.Files[1].Loaded = []byte("permit (principal,\taction, resource);\r\n// \x1b[2J\n")
@@ -93,7 +93,7 @@ func runningProcesses() []*pb.Process {
 	}
 }
 
-// keptProcesses are one of each kind that the daemon keeps, in each state.
+// keptProcesses returns programs of each kind that the daemon runs, in each state.
 func keptProcesses() []*pb.Process {
 	node := []string{"npx", "-y", "@modelcontextprotocol/server-everything"}
 	return []*pb.Process{
@@ -169,7 +169,7 @@ func TestLookOnATerminal(t *testing.T) {
 	}
 }
 
-// Without a daemon status says so, exits 3, and starts none.
+// Without a daemon, status reports that, exits 3 and starts none.
 func TestStatusWithoutADaemon(t *testing.T) {
 	c := newConsole(shortDir(t) + "/control.sock")
 	if code := c.run(t, "status"); code != exitNotRunning || !strings.Contains(c.err.String(), "thoughtgated is not running") || c.out.Len() > 0 {
@@ -197,7 +197,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// What the socket gives is as large as the API allows.
+// A response may be as large as the API allows.
 func TestLargeAnswer(t *testing.T) {
 	f := startFake(t)
 	f.approvals = questions()[:1]

@@ -24,7 +24,7 @@ import (
 // update makes tests write their golden files instead of reading them.
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestMain lets the test binary play another program when it is called so.
+// TestMain runs another program if the test binary was started under its name.
 func TestMain(m *testing.M) {
 	if code, ok := fake.PlayExtension(os.Args[1:]); ok {
 		os.Exit(code)
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	case "fake-typed":
 		os.Exit(fake.TypedAgent(os.Stdin, os.Stdout, os.Stderr))
 	}
-	// What runs beside others waits more than it computes; -parallel says otherwise.
+	// Parallel tests wait more than they compute. -parallel overrides this.
 	if err := flag.Set("test.parallel", fmt.Sprint(2*runtime.GOMAXPROCS(0))); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -63,8 +63,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// playServer is an MCP server. With an argument it keeps a log of what it did
-// in the file of that name.
+// playServer runs an MCP server. With an argument it logs its calls to that file.
 func playServer() int {
 	o := fake.ServerOptions{}
 	if len(os.Args) > 1 {
@@ -76,8 +75,8 @@ func playServer() int {
 	return 0
 }
 
-// playAgent is an agent: it reads the configuration and the script that its
-// arguments name, and prints a line for each result.
+// playAgent runs an agent: it reads the configuration and the script named by its
+// arguments, and prints a line for each result.
 func playAgent() int {
 	script, err := os.ReadFile(os.Args[2])
 	if err != nil {
@@ -99,8 +98,8 @@ func playAgent() int {
 	return 0
 }
 
-// playACP is an agent that speaks the Agent Client Protocol, each argument a word of
-// how it misbehaves; log=FILE keeps what it is told.
+// playACP runs an agent that speaks the Agent Client Protocol. Each argument selects a
+// misbehaviour; log=FILE logs the messages that it gets.
 func playACP() int {
 	o := fake.ACPOptions{}
 	for _, arg := range os.Args[1:] {
@@ -127,8 +126,8 @@ func playACP() int {
 	return fake.ServeACP(os.Stdin, os.Stdout, os.Stderr, o)
 }
 
-// playPolicies finds every configuration good, for whoever is at the other end of standard
-// input, until that leaves.
+// playPolicies accepts every configuration. It serves the connection on standard input
+// until the peer closes it.
 func playPolicies() int {
 	conn, err := net.FileConn(os.Stdin)
 	if err != nil {
@@ -142,7 +141,7 @@ func playPolicies() int {
 	return 0
 }
 
-// oneConn is a listener with one connection, and ends with it.
+// oneConn is a listener with one connection. It closes with the connection.
 type oneConn struct {
 	net.Conn
 	next chan net.Conn
@@ -163,8 +162,9 @@ func (l *oneConn) Close() error {
 	return l.Conn.Close()
 }
 
-// playDaemon is a daemon that says Status and Stop. What it does otherwise is
-// in the file `play` of its state folder: it is given no environment for that.
+// playDaemon runs a daemon that serves Status and Stop. The file play in its state
+// directory can make it misbehave; the environment can't, because tgctl does not pass it
+// on.
 func playDaemon() int {
 	if len(os.Args) > 1 && os.Args[1] == "--policies" {
 		return playPolicies()

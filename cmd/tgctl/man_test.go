@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manPages writes the pages with the real schema, and returns them by file name
-// with the escapes of roff taken back.
+// manPages writes the pages with the real schema. It returns them by file name, without
+// roff escapes.
 func manPages(t *testing.T) (dir string, pages map[string]string) {
 	t.Helper()
 	bin, err := programs()
@@ -43,7 +43,7 @@ func manPages(t *testing.T) (dir string, pages map[string]string) {
 	return dir, pages
 }
 
-// Each command that help lists has a page, which says what its help says.
+// Each command that help lists has a page with the same contents.
 func TestManPages(t *testing.T) {
 	_, pages := manPages(t)
 	count := 0
@@ -71,7 +71,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// thoughtgate.yaml(5) names each key that the schema knows, with its path.
+// thoughtgate.yaml(5) lists each key of the schema with its path.
 func TestConfigPage(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -118,7 +118,7 @@ func TestConfigPage(t *testing.T) {
 	}
 }
 
-// The formatter has nothing to say against any page.
+// The formatter reports no problem in any page.
 func TestManPagesAreFormatted(t *testing.T) {
 	groff, err := exec.LookPath("groff")
 	if err != nil {

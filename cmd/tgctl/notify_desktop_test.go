@@ -15,15 +15,16 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/rig"
 )
 
-// dunstConfig has a click open a menu of the buttons, and choose choose from it.
+// dunstConfig lets a click open a menu of the buttons, and has the program choose select
+// from it.
 const dunstConfig = `[global]
     mouse_left_click = context
     dmenu = %s/choose
     markup = full
 `
 
-// chooser is what dunst takes for its menu: it gets a button a line, and prints
-// the one that the test wants pressed.
+// chooser is the program that dunst runs as its menu: it reads one button a line, and
+// prints the one that the test wants to press.
 const chooser = `#!/bin/sh
 label=$(cat %[1]s/choice)
 cat >%[1]s/menu
@@ -32,8 +33,8 @@ while IFS= read -r line || [ -n "$line" ]; do
 done <%[1]s/menu
 `
 
-// A real notification daemon on a screen of its own, started by the bus when it is
-// needed: what its buttons say is what happens to the calls of an agent.
+// A real notification daemon on its own screen, started by the bus on demand: its buttons
+// decide about the calls of an agent.
 func TestNotifyOnADesktop(t *testing.T) {
 	for program, of := range map[string]string{"Xvfb": "xvfb", "dunst": "dunst", "xdotool": "xdotool", "dbus-daemon": "dbus-daemon"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -76,8 +77,8 @@ func TestNotifyOnADesktop(t *testing.T) {
 	}
 }
 
-// forge says, as any program on the bus can, that Approve was pressed in each
-// notification there may be.
+// forge sends signals, as any program on the bus can, that Approve was pressed in each
+// possible notification.
 func (h *desktopHouse) forge() {
 	h.t.Helper()
 	_, address, _ := strings.Cut(h.env[len(h.env)-1], "=")
@@ -127,8 +128,8 @@ func newDesktop(t *testing.T) *desktopHouse {
 			t.Fatal(err)
 		}
 	}
-	// The screen ends before the bus does, and dunst with it: so there is somebody
-	// to wait for dunst.
+	// The cleanup ends the screen before the bus, and dunst with the screen, so that the
+	// bus is there to reap dunst.
 	bus := startBus(t, h.dir, h.env...)
 	display := ":" + h.screen()
 	h.write("display", display)
@@ -148,15 +149,14 @@ func (h *desktopHouse) screen() string {
 	x.ExtraFiles = []*os.File{w}
 	said := h.begin(x)
 	w.Close()
-	number, err := io.ReadAll(io.LimitReader(r, 16)) // it closes the file when it is ready
+	number, err := io.ReadAll(io.LimitReader(r, 16)) // the server closes the file when it is ready
 	if err != nil || len(number) == 0 {
 		h.t.Fatalf("the screen does not start: %v\n%s", err, said)
 	}
 	return strings.TrimSpace(string(number))
 }
 
-// begin starts a program, which is told to end with the test, and returns what it
-// says.
+// begin starts a program that is ended with the test, and returns its output.
 func (h *desktopHouse) begin(cmd *exec.Cmd) *rig.Buffer {
 	h.t.Helper()
 	said := &rig.Buffer{}
@@ -166,7 +166,7 @@ func (h *desktopHouse) begin(cmd *exec.Cmd) *rig.Buffer {
 	}
 	h.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait() // how it ended is looked at where it matters
+		_ = cmd.Wait() // its exit state is checked where it matters
 		if h.t.Failed() {
 			h.t.Logf("%s said:\n%s", cmd.Path, said)
 		}
@@ -174,13 +174,13 @@ func (h *desktopHouse) begin(cmd *exec.Cmd) *rig.Buffer {
 	return said
 }
 
-// windows are the notifications on the screen.
+// windows returns the windows of the notifications on the screen.
 func (h *desktopHouse) windows() string {
 	out, _ := h.command("xdotool", "search", "--onlyvisible", "--class", "dunst").Output()
 	return strings.TrimSpace(string(out))
 }
 
-// window waits for a notification, and returns the window that it is in.
+// window waits for a notification and returns its window.
 func (h *desktopHouse) window() string {
 	h.t.Helper()
 	var window string
@@ -191,11 +191,11 @@ func (h *desktopHouse) window() string {
 	return window
 }
 
-// click presses the button with a label with the mouse.
+// click presses the button with the given label with the mouse.
 func (h *desktopHouse) click(label string) {
 	h.t.Helper()
 	h.write("choice", label)
 	window := h.window()
-	h.must("sleep", "0.3") // a person is not faster
+	h.must("sleep", "0.3") // at the speed of a person
 	h.must("xdotool", "mousemove", "--window", window, "20", "20", "click", "1")
 }

@@ -20,7 +20,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// busConfig is a session bus at one socket that starts what services name.
+// busConfig configures a session bus with one socket. It starts the services in services/.
 const busConfig = `<busconfig>
   <type>session</type>
   <listen>unix:path=%[1]s/bus</listen>
@@ -34,13 +34,13 @@ const busConfig = `<busconfig>
 </busconfig>
 `
 
-// privateBus is a session bus of a test's own.
+// privateBus is a session bus for one test.
 type privateBus struct {
 	dir, address string
 	cmd          *exec.Cmd
 }
 
-// startBus starts a bus in dir, with env beside what its services need.
+// startBus starts a bus in dir. env is added to the environment of its services.
 func startBus(t *testing.T, dir string, env ...string) *privateBus {
 	t.Helper()
 	program, err := exec.LookPath("dbus-daemon")
@@ -54,7 +54,7 @@ func startBus(t *testing.T, dir string, env ...string) *privateBus {
 	if err := os.MkdirAll(filepath.Join(dir, "services"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	_ = os.Remove(filepath.Join(dir, "bus")) // of one that was killed
+	_ = os.Remove(filepath.Join(dir, "bus")) // left by a bus that was killed
 	b := &privateBus{dir: dir, address: "unix:path=" + filepath.Join(dir, "bus")}
 	b.cmd = exec.Command(program, "--config-file="+config, "--nofork", "--nopidfile", "--nosyslog")
 	b.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "DBUS_SESSION_BUS_ADDRESS=" + b.address}, env...)
@@ -79,15 +79,15 @@ func startBus(t *testing.T, dir string, env ...string) *privateBus {
 	return b
 }
 
-// stop kills the bus and waits for it. It may be called again.
+// stop ends the bus and waits for it. It may be called more than once.
 func (b *privateBus) stop() {
 	if b.cmd.ProcessState == nil {
 		_ = b.cmd.Process.Signal(syscall.SIGTERM)
-		_ = b.cmd.Wait() // it was killed, and says so
+		_ = b.cmd.Wait() // the error only says that a signal ended it
 	}
 }
 
-// connect is another program on the bus.
+// connect returns a connection to the bus for another program.
 func (b *privateBus) connect(t *testing.T) *dbus.Conn {
 	t.Helper()
 	conn, err := dbus.Connect(b.address)
@@ -98,17 +98,17 @@ func (b *privateBus) connect(t *testing.T) *dbus.Conn {
 	return conn
 }
 
-// shownNote is a notification as a notification daemon was told of it.
+// shownNote is a notification as the notification daemon received it.
 type shownNote struct {
 	id, replaced      uint32
 	title, body, icon string
-	actions           []string // keys and labels in turn
+	actions           []string // keys and labels alternate
 	urgency           byte
 	expire            int32
 	sender            dbus.Sender
 }
 
-// labels are the buttons.
+// labels returns the labels of the buttons.
 func (s *shownNote) labels() string {
 	var all []string
 	for i := 1; i < len(s.actions); i += 2 {
@@ -117,7 +117,7 @@ func (s *shownNote) labels() string {
 	return strings.Join(all, " ")
 }
 
-// key is that of the button with a label, empty for none.
+// key returns the key of the button with the given label, empty if there is none.
 func (s *shownNote) key(label string) string {
 	if i := slices.Index(s.actions, label); i > 0 {
 		return s.actions[i-1]
@@ -125,7 +125,7 @@ func (s *shownNote) key(label string) string {
 	return ""
 }
 
-// nonce is what the keys of the buttons end in.
+// nonce returns the nonce in the keys of the buttons.
 func (s *shownNote) nonce() string {
 	_, nonce, _ := strings.Cut(s.key("Show"), ":")
 	return nonce
@@ -138,16 +138,16 @@ type fakeNotifier struct {
 
 	mu   sync.Mutex
 	last uint32
-	ever int  // how many notifications were to be shown
-	full bool // it shows no more
+	ever int  // number of Notify calls
+	full bool // Notify fails
 	on   map[uint32]*shownNote
 }
 
-// fullDesktop is what most notification daemons can do.
+// fullDesktop lists the capabilities of most notification daemons.
 var fullDesktop = []string{"body", "body-markup", "actions", "persistence"}
 
-// startNotifier has a notification daemon own the name on the bus, or take it
-// from who has it.
+// startNotifier starts a notification daemon, which replaces the one that owns the name
+// on the bus.
 func startNotifier(t *testing.T, b *privateBus, can ...string) *fakeNotifier {
 	t.Helper()
 	f := &fakeNotifier{conn: b.connect(t), can: can, on: map[uint32]*shownNote{}, last: 100}
@@ -197,7 +197,7 @@ func (f *fakeNotifier) CloseNotification(id uint32) *dbus.Error {
 	return nil
 }
 
-// titled are the notifications on the screen whose title contains text.
+// titled returns the notifications on the screen whose title contains text.
 func (f *fakeNotifier) titled(text string) []*shownNote {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -227,11 +227,11 @@ func (f *fakeNotifier) gone(t *testing.T, text string) {
 	await(t, "no notification that says "+text, func() bool { return len(f.titled(text)) == 0 })
 }
 
-// press presses the button with a label, as a person would. Like many a
-// notification daemon it then takes the notification away.
+// press presses the button with the given label at the speed of a person. Like many
+// notification daemons it then closes the notification.
 func (f *fakeNotifier) press(t *testing.T, s *shownNote, label string) {
 	t.Helper()
-	time.Sleep(tooSoon) // a person is not faster
+	time.Sleep(tooSoon) // at the speed of a person
 	f.invoke(t, s.id, s.key(label))
 	f.dismiss(t, s.id)
 }
@@ -243,7 +243,7 @@ func (f *fakeNotifier) invoke(t *testing.T, id uint32, key string) {
 	}
 }
 
-// dismiss takes a notification away as a person would.
+// dismiss closes a notification as a person would.
 func (f *fakeNotifier) dismiss(t *testing.T, id uint32) {
 	t.Helper()
 	f.mu.Lock()
@@ -254,19 +254,19 @@ func (f *fakeNotifier) dismiss(t *testing.T, id uint32) {
 	}
 }
 
-// notifyTest is tgctl notify between a fake daemon and a bus of its own.
+// notifyTest runs tgctl notify with a fake daemon and a private bus.
 type notifyTest struct {
 	*testing.T
 	daemon *fakeDaemon
-	stop   func() // the daemon
+	stop   func() // stops the daemon
 	bus    *privateBus
 	app    *app
 	env    map[string]string
 	log    rig.Buffer
 }
 
-// newNotifyTest has a bus without a notification daemon, and a daemon that asks
-// nothing. The test runs beside others: most of it is waiting.
+// newNotifyTest sets up a bus without a notification daemon, and a daemon without
+// questions. The test runs in parallel, since it mostly waits.
 func newNotifyTest(t *testing.T) *notifyTest {
 	t.Helper()
 	t.Parallel()
@@ -286,13 +286,13 @@ func newNotifyTest(t *testing.T) *notifyTest {
 	return n
 }
 
-// serve has the daemon run.
+// serve starts the daemon.
 func (n *notifyTest) serve() {
 	n.stop = n.daemon.serve(n.T)
 	n.Cleanup(n.stop)
 }
 
-// start runs notify until the test ends, or the function it returns is called.
+// start runs notify until the test ends or end is called.
 func (n *notifyTest) start() (end func()) {
 	n.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -313,7 +313,7 @@ func (n *notifyTest) start() (end func()) {
 	return end
 }
 
-// asks files questions like the ones of questions(), with ids of their own.
+// asks adds questions like one of questions(), with the given ids.
 func (n *notifyTest) asks(workflow string, ids ...string) {
 	n.daemon.mu.Lock()
 	defer n.daemon.mu.Unlock()
@@ -324,7 +324,7 @@ func (n *notifyTest) asks(workflow string, ids ...string) {
 	}
 }
 
-// ends ends a question as somebody else would.
+// ends ends a question as if somebody else had decided it.
 func (n *notifyTest) ends(id string, state pb.ApprovalState) {
 	n.daemon.mu.Lock()
 	defer n.daemon.mu.Unlock()
@@ -335,7 +335,7 @@ func (n *notifyTest) ends(id string, state pb.ApprovalState) {
 	}
 }
 
-// decided are the answers that the daemon got.
+// decided returns the answers that the daemon got.
 func (n *notifyTest) decided() []string {
 	n.daemon.mu.Lock()
 	defer n.daemon.mu.Unlock()
@@ -346,13 +346,13 @@ func (n *notifyTest) decided() []string {
 	return all
 }
 
-// decides waits for an answer.
+// decides waits for the answer want.
 func (n *notifyTest) decides(want string) {
 	n.Helper()
 	await(n.T, "the answer "+want, func() bool { return slices.Contains(n.decided(), want) })
 }
 
-// undecided fails if there was any answer.
+// undecided fails if the daemon got an answer.
 func (n *notifyTest) undecided() {
 	n.Helper()
 	if got := n.decided(); len(got) > 0 {
@@ -360,7 +360,7 @@ func (n *notifyTest) undecided() {
 	}
 }
 
-// logs waits until the log has a line with all of texts.
+// logs waits for a line in the log that contains all texts.
 func (n *notifyTest) logs(texts ...string) {
 	n.Helper()
 	await(n.T, fmt.Sprintf("a line in the log with %q", texts), func() bool {
@@ -370,7 +370,7 @@ func (n *notifyTest) logs(texts ...string) {
 	})
 }
 
-// await waits until something holds.
+// await waits until holds returns true.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {

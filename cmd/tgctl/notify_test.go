@@ -18,8 +18,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// A question is shown, a button is pressed, and the daemon gets the answer with
-// the subject of what was shown.
+// When a button is pressed, the daemon gets the answer with the subject of the question
+// that was shown.
 func TestNotifyAnswers(t *testing.T) {
 	for _, test := range []struct{ button, want string }{
 		{"Approve", "ANSWER_APPROVE A-7 the subject of A-7 desktop"},
@@ -45,8 +45,8 @@ func TestNotifyAnswers(t *testing.T) {
 	}
 }
 
-// Approve is only there where a yes from the desktop counts, and a press of a
-// button that is not there is refused even if the notification daemon sends it.
+// Approve is offered only if an approval from the desktop counts. A press of a button
+// that was not offered is refused, even if the notification daemon sends it.
 func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 	for _, test := range []struct {
 		name, workflow string
@@ -90,8 +90,8 @@ func TestNotifyOffersNoMoreThanCounts(t *testing.T) {
 	}
 }
 
-// A press counts when it comes from whoever owns the name of the notification
-// daemon, and names what we put on the screen.
+// A press counts only if it comes from the owner of the notification daemon's name and
+// names a button that notify has added.
 func TestNotifyRefusesForgedPresses(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
@@ -101,7 +101,7 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 	forger := n.bus.connect(t)
 	time.Sleep(tooSoon)
 
-	// By somebody else who knows all there is to know: to everybody, and to us.
+	// By another program that knows everything: broadcast, and addressed to notify.
 	key := shown.key("Approve")
 	if err := forger.Emit(notificationsPath, notifications+".ActionInvoked", shown.id, key); err != nil {
 		t.Fatal(err)
@@ -129,15 +129,15 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 			dbus.FieldDestination: dbus.MakeVariant(string(shown.sender)),
 		}}, nil)
 	}
-	// By the notification daemon, but not of what we put there.
+	// By the notification daemon, but with a key that notify has not sent.
 	desk.invoke(t, shown.id, "approve")
 	desk.invoke(t, shown.id, "approve:wrong")
 	n.logs("refused a press of a button that was not offered", fmt.Sprint(`"notification":`, shown.id))
 	desk.invoke(t, shown.id, "default")
-	desk.invoke(t, shown.id+1, key) // of another program
+	desk.invoke(t, shown.id+1, key) // another program's notification
 	n.undecided()
 
-	// After all that the real one still counts.
+	// The real press still counts after that.
 	desk.press(t, shown, "Approve")
 	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
 	if got := n.decided(); len(got) != 1 {
@@ -148,8 +148,7 @@ func TestNotifyRefusesForgedPresses(t *testing.T) {
 	}
 }
 
-// A flood of forged presses is told of now and then, and keeps nobody from
-// answering.
+// A flood of forged presses is reported only now and then, and does not block answers.
 func TestNotifyFlood(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
@@ -170,10 +169,10 @@ func TestNotifyFlood(t *testing.T) {
 	}
 }
 
-// A click that was meant for what was there before approves nothing.
+// A click that was meant for something else approves nothing.
 func TestNotifyPressedTooSoon(t *testing.T) {
 	n := newNotifyTest(t)
-	var now atomic.Int64 // it stands still, so that nothing here can be too slow
+	var now atomic.Int64 // the clock stands still, so that a slow test can't fail
 	now.Store(time.Now().UnixNano())
 	n.app.now = func() time.Time { return time.Unix(0, now.Load()) }
 	desk := startNotifier(t, n.bus, fullDesktop...)
@@ -196,7 +195,7 @@ func TestNotifyPressedTooSoon(t *testing.T) {
 	n.decides("ANSWER_APPROVE A-7 the subject of A-7 desktop")
 }
 
-// What somebody else has answered goes, and who presses all the same is told.
+// A question that was answered elsewhere disappears. A late press gets a message.
 func TestNotifyEndedElsewhere(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
@@ -228,15 +227,15 @@ func TestNotifyEndedElsewhere(t *testing.T) {
 	n.undecided()
 }
 
-// The daemon may know that a question has ended before its notification is gone,
-// and may refuse an answer: either is said.
+// The daemon may refuse an answer, or know before notify that a question has ended. Both
+// are shown.
 func TestNotifyRefusedByTheDaemon(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		err   error
 		title string
 		says  string
-		again bool // it is shown again, since it is still open
+		again bool // it is shown again because it is still open
 	}{
 		{"decided", client.NewError(client.ReasonDecided, "it was rejected"), "Too late to approve A-7", "it was rejected", false},
 		{"forbidden", client.NewError(client.ReasonForbidden, "a yes from the desktop is refused <i>here</i>"), "A-7: nothing was decided", "refused &lt;i&gt;here", true},
@@ -276,8 +275,8 @@ func TestNotifyClosed(t *testing.T) {
 	n.undecided()
 }
 
-// A burst is one notification, which follows what is open. When few enough are
-// left they are shown by themselves.
+// A burst becomes one notification, which is updated with the open questions. When few
+// enough are left, they are shown by themselves.
 func TestNotifyBurst(t *testing.T) {
 	n := newNotifyTest(t)
 	terminal, ran := fakeTerminal(t)
@@ -311,7 +310,7 @@ func TestNotifyBurst(t *testing.T) {
 	n.undecided()
 }
 
-// Questions that come and go all the time are shown one by one for a while, and
+// If questions come and go all the time, they are shown by themselves for a while, and
 // then together.
 func TestNotifyChurn(t *testing.T) {
 	n := newNotifyTest(t)
@@ -332,13 +331,13 @@ func TestNotifyChurn(t *testing.T) {
 	}
 	desk.sees(t, "1 question waits")
 	ahead.Add(int64(popupsIn))
-	n.asks("ops", "A-100") // whatever happens next has it looked at again
+	n.asks("ops", "A-100") // any event makes notify check again
 	desk.sees(t, "A-100:")
 	desk.sees(t, fmt.Sprint("A-", popupsMost+1, ":"))
 	desk.gone(t, "question waits")
 }
 
-// Without buttons the text says what to run.
+// Without buttons, the text says what to run.
 func TestNotifyWithoutButtons(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, "body")
@@ -350,7 +349,7 @@ func TestNotifyWithoutButtons(t *testing.T) {
 	}
 }
 
-// What asks on Slack is not asked here.
+// A question of a workflow on Slack is not shown here.
 func TestNotifyAsksWhereItShould(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
@@ -363,7 +362,7 @@ func TestNotifyAsksWhereItShould(t *testing.T) {
 	}
 }
 
-// Show opens a terminal with the question, which ends with notify.
+// Show opens a terminal with the question. The terminal ends with notify.
 func TestNotifyShow(t *testing.T) {
 	n := newNotifyTest(t)
 	terminal, ran := fakeTerminal(t)
@@ -387,7 +386,7 @@ func TestNotifyShow(t *testing.T) {
 	}
 	desk.press(t, again, "Show")
 	await(t, "another terminal", func() bool { return strings.Count(ran(), "watch A-7\n") == 2 })
-	end() // waits for the terminal
+	end() // waits for the terminal, too
 	if got := ran(); !strings.HasSuffix(got, "\nended\n") {
 		t.Errorf("the terminal did %q", got)
 	}
@@ -405,13 +404,14 @@ func TestNotifyShowWithoutATerminal(t *testing.T) {
 	}
 }
 
-// fakeTerminal is a program that notes what it is to run and when it is told to
-// end, and what it has noted. It is closed when there is a file close beside it.
+// fakeTerminal returns the path of a program that records its arguments and when it is
+// told to end, and a function that returns the record. The program exits when a file
+// named close is beside it.
 func fakeTerminal(t *testing.T) (path string, ran func() string) {
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "fake-terminal")
-	// Noted at once and whole, and by the shell itself: what it started would outlive it.
+	// The shell itself records it, at once: a child process would outlive it.
 	script := "#!/bin/sh\nshift\ntrap 'echo ended >>" + dir + "/ran; exit 0' TERM\necho \"$@\" >>" + dir + "/ran\nwhile [ ! -e " + dir + "/close ]; do sleep 0.05; done\n"
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
@@ -422,8 +422,8 @@ func fakeTerminal(t *testing.T) (path string, ran func() string) {
 	}
 }
 
-// The daemon goes and comes back: what is open is shown, what has ended is not,
-// and what was pressed meanwhile decided nothing.
+// The daemon restarts: open questions are shown, ended ones are not, and presses in
+// between decide nothing.
 func TestNotifyDaemonRestart(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)
@@ -449,8 +449,8 @@ func TestNotifyDaemonRestart(t *testing.T) {
 	}
 }
 
-// A question comes before a notification daemon does, which is replaced by
-// another and gone for a while: it is always on the screen that there is.
+// A question comes before there is a notification daemon, which is then replaced and gone
+// for a while. The question is always shown by the current one.
 func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	n := newNotifyTest(t)
 	n.asks("ops", "A-7")
@@ -458,7 +458,7 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	n.logs("there is no notification daemon on the session bus; waiting for one")
 	first := startNotifier(t, n.bus, fullDesktop...)
 	old := first.sees(t, "A-7")
-	second := startNotifier(t, n.bus, fullDesktop...) // it gives the same number
+	second := startNotifier(t, n.bus, fullDesktop...) // it assigns the same id
 	shown := second.sees(t, "A-7")
 	if shown.id != old.id {
 		t.Errorf("numbers %d and %d, want equal ones", shown.id, old.id)
@@ -479,7 +479,7 @@ func TestNotifyAnotherNotificationDaemon(t *testing.T) {
 	}
 }
 
-// A notification daemon that shows nothing more is let be for a while.
+// A notification daemon that fails to show more is left alone for a while.
 func TestNotifyNotShown(t *testing.T) {
 	n := newNotifyTest(t)
 	var ahead atomic.Int64
@@ -491,7 +491,7 @@ func TestNotifyNotShown(t *testing.T) {
 	n.asks("ops", "A-7")
 	n.start()
 	n.logs("questions can't be shown; see them with tgctl approvals", "ExcessNotificationGeneration")
-	n.asks("ops", "A-8") // no reason to try again at once
+	n.asks("ops", "A-8") // no reason to retry at once
 	n.ends("A-8", rejected)
 	time.Sleep(2 * gathering)
 	desk.mu.Lock()
@@ -506,7 +506,7 @@ func TestNotifyNotShown(t *testing.T) {
 	desk.sees(t, "A-9")
 }
 
-// The session bus goes and comes back.
+// The session bus restarts.
 func TestNotifyBusRestart(t *testing.T) {
 	n := newNotifyTest(t)
 	startNotifier(t, n.bus, fullDesktop...).conn.Close()
@@ -521,7 +521,7 @@ func TestNotifyBusRestart(t *testing.T) {
 	n.decides("ANSWER_DENY A-7 the subject of A-7 desktop")
 }
 
-// A bus that drops everybody is tried again, with pauses.
+// A bus that closes every connection is retried with a backoff.
 func TestNotifyIsNotBusy(t *testing.T) {
 	dir := shortDir(t)
 	l, err := net.Listen("unix", filepath.Join(dir, "bus"))
@@ -555,7 +555,7 @@ func TestNotifyIsNotBusy(t *testing.T) {
 	}
 }
 
-// It starts before the daemon does, if it may not start it.
+// Notify waits for the daemon if it may not start it.
 func TestNotifyWaitsForTheDaemon(t *testing.T) {
 	n := newNotifyTest(t)
 	n.stop()
@@ -567,7 +567,7 @@ func TestNotifyWaitsForTheDaemon(t *testing.T) {
 	desk.sees(t, "A-7")
 }
 
-// When it is stopped it takes its notifications with it.
+// When it is stopped, notify withdraws its notifications.
 func TestNotifyLeavesNothing(t *testing.T) {
 	n := newNotifyTest(t)
 	desk := startNotifier(t, n.bus, fullDesktop...)

@@ -17,14 +17,14 @@ import (
 
 var desktopWorkflow = &pb.PolicyWorkflow{Name: "ops", Asks: "local", Require: "any", Surfaces: []string{"desktop"}}
 
-// noteOf is the notification of q on a desktop that can do what.
+// noteOf returns the notification of q on a desktop with the capabilities can.
 func noteOf(q *pb.Approval, w *pb.PolicyWorkflow, can ...string) (title, body string, s shown) {
 	n := &notifier{desk: &desktop{can: can}, now: func() time.Time { return noon }}
 	note := n.questionNote(newRow(q), w, &s)
 	return string(note.title), n.desk.bodyText(note), s
 }
 
-// What a person reads, with markup and without.
+// The text for a person, with and without markup.
 func TestNotifyTexts(t *testing.T) {
 	markup := proto.CloneOf(questions()[1])
 	markup.Id, markup.Server, markup.Agent = "A-4", "<b>files</b>", `<a href="https://evil.example">cursor</a>`
@@ -54,7 +54,7 @@ func TestNotifyTexts(t *testing.T) {
 	golden(t, "notify", b.String())
 }
 
-// Where the desktop shows titles alone, nothing is approved from there.
+// If the desktop shows only titles, nothing can be approved there.
 func TestNotifyWithoutABody(t *testing.T) {
 	_, body, s := noteOf(questions()[1], desktopWorkflow, "actions")
 	if body != "" || s.approve {
@@ -83,9 +83,9 @@ func TestNotifyUrgency(t *testing.T) {
 	}
 }
 
-// Whatever is asked, the text is what we meant: markup that is well-formed and
-// ours, without it no more than visible characters. And Approve is not offered
-// for what was cut.
+// Whatever the question contains, the text is safe: with markup it is well-formed and has
+// only elements that notify wrote, without markup it has only visible characters. Approve
+// is not offered if anything was cut.
 func TestNotifyHostileTexts(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringN(30, 400, -1),
 		rapid.SampledFrom([]string{"<b>", "</b>", "&lt;", "]]>", "<!--", "\x00", "\u202e", "…", "&#x202e;", "<a href='x'>", "\xff"}))
@@ -112,8 +112,8 @@ func TestNotifyHostileTexts(t *testing.T) {
 	})
 }
 
-// unmarked reads markup as a notification daemon does, and fails on elements that
-// are not ours.
+// unmarked parses markup as a notification daemon does, and fails on elements that notify
+// does not use.
 func unmarked(markup string) (string, error) {
 	dec := xml.NewDecoder(strings.NewReader("<x>" + markup + "</x>"))
 	var b strings.Builder
