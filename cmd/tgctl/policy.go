@@ -55,7 +55,7 @@ on disk since, it shows how.`,
 	}, pbjson.Object{Message: &pb.PolicySet{}, More: diffsJSON{}})
 }
 
-// addSet says which set is in force, and when its files have changed since.
+// addSet adds which policy set is in force, and which of its files have changed on disk.
 func (a *app) addSet(s *sheet, set *pb.PolicySet) {
 	s.add("config", display.Text(cmp.Or(set.GetSource(), "built-in default; there is no configuration file")))
 	s.add("profile", display.Name(set.GetProfile()))
@@ -66,7 +66,7 @@ func (a *app) addSet(s *sheet, set *pb.PolicySet) {
 	}
 }
 
-// inShort says how much a set holds, and under which profile.
+// inShort summarizes a set: its profile, and how many rules and policies it has.
 func inShort(set *pb.PolicySet) string {
 	return fmt.Sprintf("profile %s, %s, %s", display.Name(set.GetProfile()),
 		plural(set.GetRules(), "rule", "rules"), plural(set.GetPolicies(), "Cedar policy", "Cedar policies"))

@@ -21,9 +21,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// policies connects to whoever answers questions about policies: the daemon, or
-// where none runs the program that would be it, for as long as the client is
-// open. The caller calls done in the end.
+// policies connects to a server for policy queries: the daemon, or, if none is running, a
+// thoughtgated process that lives until done is called. The caller must call done.
 func (a *app) policies(ctx context.Context) (c *client.Client, done func(), err error) {
 	c, err = a.dialRunning(ctx)
 	if err == nil {
@@ -39,8 +38,8 @@ func (a *app) policies(ctx context.Context) (c *client.Client, done func(), err 
 	return policiesOf(ctx, program, a.environ())
 }
 
-// policiesOf starts program, a thoughtgated, with --policies and speaks to it over a socket
-// that nobody else has.
+// policiesOf starts program, a thoughtgated, with --policies and connects to it over a private
+// socket pair.
 func policiesOf(ctx context.Context, program string, env []string) (*client.Client, func(), error) {
 	ours, theirs, err := socketpair()
 	if err != nil {
@@ -56,16 +55,16 @@ func policiesOf(ctx context.Context, program string, env []string) (*client.Clie
 		ours.Close()
 		return nil, nil, fmt.Errorf("start %s: %w", daemonName, err)
 	}
-	theirs.Close() // or its end would never be seen
+	theirs.Close() // otherwise c would not see the program close its end
 	c, err := client.Over(ctx, ours)
 	if err != nil {
-		// It ends with its socket, and what it said is worth more than how it ended.
+		// The program exits with its socket. Its output says more than its exit code.
 		_ = cmd.Wait()
 		return nil, nil, fmt.Errorf("%s --policies: %w: %s", daemonName, err, strings.TrimSpace(said.String()))
 	}
 	return c, func() {
 		c.Close()
-		_ = cmd.Wait() // likewise
+		_ = cmd.Wait() // the exit code says nothing
 	}, nil
 }
 
@@ -88,8 +87,8 @@ func socketpair() (net.Conn, *os.File, error) {
 	return conn, theirs, nil
 }
 
-// absolute makes a path that a person named one that the daemon finds too; no
-// path stays none.
+// absolute makes path absolute, since the daemon has another working directory. An empty path
+// stays empty.
 func absolute(path string) (string, error) {
 	if path == "" {
 		return "", nil
@@ -97,8 +96,7 @@ func absolute(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// badConfig prints what is wrong with a configuration, if that is what err is
-// about, and returns what the verb ends with.
+// badConfig prints the diagnostics in err, if it has any, and returns the error to exit with.
 func (a *app) badConfig(err error) error {
 	if len(diagnosticsOf(err)) == 0 {
 		return err
@@ -109,7 +107,7 @@ func (a *app) badConfig(err error) error {
 	return &exitError{code: exitCheck, err: err}
 }
 
-// completeFrom offers what the calls on record say to the shell.
+// completeFrom returns a completion function that offers values from the recorded calls.
 func (a *app) completeFrom(of func(r *record.Record) string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		q := &pb.AuditQuery{Kind: string(record.KindCall), Last: completeRecords}
@@ -119,13 +117,13 @@ func (a *app) completeFrom(of func(r *record.Record) string) func(*cobra.Command
 		return a.completeIDs(cmd, func(ctx context.Context, c *client.Client) (found []string, _ error) {
 			for r, err := range c.ReadAudit(ctx, q) {
 				if err != nil {
-					break // what was read until here is offered
+					break // offer what was read so far
 				}
 				rec, err := record.Parse(r.GetLine())
 				if err != nil {
 					continue
 				}
-				// A name that would not be shown as it is can't be completed either.
+				// A name that is displayed escaped cannot be completed either.
 				if word := of(&rec); word != "" && string(display.Name(word)) == word && !slices.Contains(found, word) {
 					found = append(found, word)
 				}
@@ -136,12 +134,13 @@ func (a *app) completeFrom(of func(r *record.Record) string) func(*cobra.Command
 	}
 }
 
-// completeRecords is how many of the newest records names are taken from.
+// completeRecords is how many of the newest records are read for completion.
 const completeRecords = 2000
 
 func serverOf(r *record.Record) string { return r.Server }
 
-// subjectOf returns what a record of a method is about.
+// subjectOf returns a function that returns a record's tool, URI or prompt if the record is of
+// the given method.
 func subjectOf(method string) func(*record.Record) string {
 	return func(r *record.Record) string {
 		if r.Method != method {

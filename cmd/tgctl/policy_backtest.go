@@ -14,7 +14,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// backtestSpan is how far back a backtest goes when nobody says.
+// backtestSpan is the default of --since.
 const backtestSpan = "7d"
 
 func (a *app) policyBacktestCmd() *cobra.Command {
@@ -52,7 +52,7 @@ record could matter, the call is unknown, and not counted as the same.`,
 	return cmd
 }
 
-// backtested is what a backtest has told so far.
+// backtested collects the events of a backtest.
 type backtested struct {
 	set     *pb.BacktestSet
 	flips   []*pb.BacktestFlip
@@ -105,15 +105,14 @@ func (a *app) backtest(ctx context.Context, req *pb.BacktestRequest) error {
 	return nil
 }
 
-// progress shows how far something has come, in place of what was shown before;
-// on a terminal only.
+// progress replaces the progress line on stderr, if that is a terminal.
 func (a *app) progress(text display.Safe) {
 	if a.errTerminal {
 		fmt.Fprintf(a.err, "\r%-40s\r%s", "", text)
 	}
 }
 
-// printBacktest shows a backtest to a person.
+// printBacktest prints a backtest for a person.
 func (a *app) printBacktest(b *backtested) error {
 	for _, part := range []struct {
 		title   display.Safe
@@ -146,7 +145,7 @@ func (a *app) printBacktest(b *backtested) error {
 	return a.printLines(display.Wrap(b.total(a.now()), a.width()))
 }
 
-// printGroup prints a table and a blank line, or nothing of an empty one.
+// printGroup prints a table and a blank line, or nothing if the table is empty.
 func (a *app) printGroup(t *display.Table) error {
 	if len(t.Rows) == 0 {
 		return nil
@@ -154,7 +153,7 @@ func (a *app) printGroup(t *display.Table) error {
 	return errors.Join(a.printTable(t), a.printLines([]display.Safe{""}))
 }
 
-// total sums up in a sentence.
+// total returns a summary in one sentence.
 func (b *backtested) total(now time.Time) display.Safe {
 	s := b.summary
 	by := sourceName(b.set.GetSet().GetSource())
@@ -170,7 +169,7 @@ func (b *backtested) total(now time.Time) display.Safe {
 
 func orUnsaid(rule string) display.Safe { return display.Text(cmp.Or(rule, "no rule")) }
 
-// seqs names the first and the last of some records.
+// seqs names the first and the last record of a group.
 func seqs(first, last uint64) display.Safe {
 	return either(first == last, display.Safe(fmt.Sprintf("record %d", first)), display.Safe(fmt.Sprintf("records %d to %d", first, last)))
 }

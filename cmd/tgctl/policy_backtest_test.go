@@ -9,7 +9,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// aBacktest has everything that one can tell.
+// aBacktest returns every kind of event of a backtest.
 func aBacktest() []*pb.BacktestEvent {
 	return []*pb.BacktestEvent{
 		{Event: &pb.BacktestEvent_Set{Set: &pb.BacktestSet{Set: inForce(), Warnings: []*pb.Diagnostic{{Severity: pb.Severity_SEVERITY_WARNING, Message: "a warning"}}}}},
@@ -54,7 +54,7 @@ func TestBacktest(t *testing.T) {
 		t.Errorf("asked %v", q)
 	}
 
-	// What only tightens is no failure.
+	// Tighter verdicts alone are not a failure.
 	f.backtest = append(f.backtest[:2:2], f.backtest[3:]...)
 	f.backtest[len(f.backtest)-1] = &pb.BacktestEvent{Event: &pb.BacktestEvent_Summary{Summary: &pb.BacktestSummary{Calls: 1, Tighter: 1, First: at(0), Last: at(0)}}}
 	if code := c.run(t, "policy", "backtest"); code != 0 || strings.Contains(c.out.String(), "LOOSER") {

@@ -50,8 +50,8 @@ func (a *app) checkAll(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// check has the daemon read a configuration, or where none runs the program that
-// would be it.
+// check has the daemon check the configuration at path, or a thoughtgated process if no daemon
+// is running.
 func (a *app) check(ctx context.Context, path string) (*pb.ValidateResponse, error) {
 	path, err := absolute(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func (a *app) check(ctx context.Context, path string) (*pb.ValidateResponse, err
 	return c.Validate(ctx, path)
 }
 
-// checkWith has program read a configuration as if it were started in env.
+// checkWith has program check the configuration at path as if it were started with env.
 func checkWith(ctx context.Context, program, path string, env []string) (*pb.ValidateResponse, error) {
 	c, done, err := policiesOf(ctx, program, env)
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *app) printChecked(found *pb.ValidateResponse) error {
 	return err
 }
 
-// noFile says where there is no configuration.
+// noFile returns a note that names the missing configuration file.
 func (a *app) noFile() string {
 	path, err := a.configPath()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// maxTold is how many policies and tools of a kind are told of on a page.
+// maxTold is how many waiting policies and refused tools are listed.
 const maxTold = 5
 
-// addChecked says how far the policies of a set have been checked, where that is
-// not to the end, and which tools they don't fit.
+// addChecked adds the policies of a set that are not fully checked yet, and the tools that its
+// policies do not fit.
 func addChecked(s *sheet, set *pb.PolicySet) {
 	s.add("unchecked", some(set.GetPolicies()-set.GetChecked(), "policy", "policies", " about tools that no server has listed yet"))
 	for i, w := range set.GetWaiting() {

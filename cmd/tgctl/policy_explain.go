@@ -15,7 +15,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// explainOptions is what the flags of explain say.
+// explainOptions holds the flags of explain.
 type explainOptions struct {
 	server, tool, uri, prompt, args, agent, config, project string
 }
@@ -74,7 +74,7 @@ and without a verdict.`,
 	return cmd
 }
 
-// request is the question that the flags put.
+// request returns the request that the flags describe.
 func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 	q := &pb.ExplainRequest{Server: o.server, Agent: o.agent}
 	given := 0
@@ -98,7 +98,7 @@ func (o *explainOptions) request() (*pb.ExplainRequest, error) {
 	return q, o.begin(q)
 }
 
-// begin puts into the first question what all are judged by.
+// begin sets the configuration and, if it is not set yet, the project of a request.
 func (o *explainOptions) begin(q *pb.ExplainRequest) (err error) {
 	if q.Config, err = absolute(o.config); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (o *explainOptions) begin(q *pb.ExplainRequest) (err error) {
 	return err
 }
 
-// folder is where the agent works.
+// folder returns the agent's working directory.
 func (o *explainOptions) folder() (string, error) {
 	if o.project == "" {
 		return os.Getwd()
@@ -134,10 +134,10 @@ func (a *app) explain(ctx context.Context, o *explainOptions) error {
 	})
 }
 
-// asker has one question answered.
+// asker sends one request and returns its explanation.
 type asker func(*pb.ExplainRequest) (*pb.Explanation, error)
 
-// explaining has do ask whoever answers questions about policies.
+// explaining calls do with an asker that is connected to a server for policy queries.
 func (a *app) explaining(ctx context.Context, o *explainOptions, do func(asker) error) error {
 	c, done, err := a.policies(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (a *app) explaining(ctx context.Context, o *explainOptions, do func(asker) 
 	return do(asking.Ask)
 }
 
-// explanationSheet shows an explanation to a person.
+// explanationSheet lays out an explanation for a person.
 func explanationSheet(e *pb.Explanation) *sheet {
 	s := &sheet{}
 	s.add("verdict", verdictOf(e))
@@ -192,9 +192,9 @@ func verdictOf(e *pb.Explanation) display.Safe {
 		either(e.GetForwarded(), "; but in the development profile it is only recorded, and goes through", "")
 }
 
-// citation says what was written, what it does, and where it stands.
+// citation says what a rule or policy is, what it does, and where it is defined.
 func citation(c *pb.Citation) display.Safe {
-	line := either(c.GetProject(), "the repository's", display.Text(c.GetName())) // whose pattern is somebody else's words
+	line := either(c.GetProject(), "the repository's", display.Text(c.GetName())) // the repository chose the name, so it is not shown
 	line += either(c.GetDoes() != c.GetKind(), after(display.Name(c.GetDoes())), "")
 	line += either(c.GetSays() != "", ", \""+display.Text(c.GetSays())+"\"", "")
 	if c.GetFile() == "" {

@@ -15,7 +15,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// anExplanation has everything that one can have, some of it hostile.
+// anExplanation has a value in every field, some of them hostile.
 func anExplanation() *pb.Explanation {
 	return &pb.Explanation{
 		Verdict: "ask", Gate: "rule", Rule: `"*" when planted (thoughtgate.yaml:6)`, Profile: "development", Forwarded: true,
@@ -92,7 +92,8 @@ func TestExplainFails(t *testing.T) {
 	}
 }
 
-// Each line has its answer, whatever it holds, and the next one too.
+// TestExplainLines checks that each line gets one answer, and that an invalid line does not
+// affect the next.
 func TestExplainLines(t *testing.T) {
 	f := startFake(t)
 	f.explain = func(q *pb.ExplainRequest) (*pb.Explanation, error) {
@@ -206,8 +207,8 @@ func TestPolicyTest(t *testing.T) {
 	}
 }
 
-// Servers and tools are completed from the record, and a name that is not what
-// it looks like is not.
+// TestCompleteFromTheRecord checks that servers and tools are completed from the record, except
+// names that are displayed escaped.
 func TestCompleteFromTheRecord(t *testing.T) {
 	f := startFake(t)
 	f.records = recorded()

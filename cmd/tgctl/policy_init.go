@@ -53,7 +53,7 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	// Half a configuration would be worse than none.
+	// toFile writes all or nothing: half a configuration is worse than none.
 	if err := a.toFile(path, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
 		return initRefused(path, err)
 	}
@@ -69,7 +69,7 @@ func (a *app) policyInit(ctx context.Context, toStdout bool) error {
 	return err
 }
 
-// configPath is where the daemon would look for its configuration.
+// configPath returns where the daemon looks for its configuration.
 func (a *app) configPath() (string, error) {
 	if named, err := a.namedConfig(); named != "" || err != nil {
 		return named, err
@@ -81,7 +81,7 @@ func (a *app) configPath() (string, error) {
 	return paths.ConfigFile(), nil
 }
 
-// initRefused says why nothing is written to path.
+// initRefused returns why nothing is written to path.
 func initRefused(path string, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err

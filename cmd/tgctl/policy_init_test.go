@@ -13,7 +13,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// called is a record of a call of a tool.
+// called returns a record of a call of a tool.
 func called(seq uint64, server, tool string, facts ...string) *pb.AuditRecord {
 	r := &record.Record{
 		Seq: seq, Time: noon, Kind: record.KindCall, Direction: "agent_to_server", Method: "tools/call",
@@ -22,8 +22,8 @@ func called(seq uint64, server, tool string, facts ...string) *pb.AuditRecord {
 	return &pb.AuditRecord{Seq: seq, Line: r.Append(nil)}
 }
 
-// consoleToInit is a console in a home where Claude Code has servers, and a
-// daemon that has seen calls.
+// consoleToInit returns a console in a home where Claude Code has servers, and a daemon that
+// has recorded calls.
 func consoleToInit(t *testing.T) (*fakeDaemon, *console, string) {
 	t.Helper()
 	f := startFake(t)
@@ -83,7 +83,7 @@ func TestPolicyInit(t *testing.T) {
 		t.Errorf("checked %q", f.validated)
 	}
 
-	// Once there, it is never written over, nor through a link.
+	// An existing file is never overwritten, not even through a link.
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestPolicyInit(t *testing.T) {
 	}
 }
 
-// What is written holds what holds without it, and each comment that is a line
-// of configuration can be made one.
+// TestStarterIsTheDefault checks that the written file has the effect of the built-in default,
+// and that each comment with configuration can be uncommented.
 func TestStarterIsTheDefault(t *testing.T) {
 	_, c, _ := consoleToInit(t)
 	if code := c.run(t, "policy", "init", "--print"); code != 0 {
@@ -165,7 +165,8 @@ func TestStarterIsTheDefault(t *testing.T) {
 	}
 }
 
-// Without anything to see it is a first configuration all the same.
+// TestPolicyInitOfNothing checks that a first configuration is also written if nothing is
+// found.
 func TestPolicyInitOfNothing(t *testing.T) {
 	c := newConsole(filepath.Join(shortDir(t), "control.sock"))
 	home := t.TempDir()

@@ -15,10 +15,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// longestLine is the longest line that explain - reads, in bytes.
+// longestLine is the maximum length in bytes of a line that "explain -" reads.
 const longestLine = 12 << 20
 
-// ignored is beside an explanation which members of the line mean nothing.
+// ignored adds to an explanation which members of the input line have no meaning.
 type ignored struct {
 	Ignored []string `json:"ignored"`
 }
@@ -27,7 +27,7 @@ func explanationJSON(e *pb.Explanation, names []string) pbjson.Object {
 	return pbjson.Object{Message: e, More: ignored{list(names)}}
 }
 
-// explainLines answers each line of standard input with one.
+// explainLines answers each line of standard input with one line.
 func (a *app) explainLines(ctx context.Context, o *explainOptions) error {
 	if o.server+o.tool+o.uri+o.prompt+o.args+o.agent != "" {
 		return misuse("with - the calls are in the lines; of the flags only --config and --project count")
@@ -60,8 +60,8 @@ func (a *app) answerLines(o *explainOptions, ask asker) error {
 	return nil
 }
 
-// answerTo is the answer to one line. What makes no sense is answered with an
-// error, and is not the end.
+// answerTo returns the answer to one line. An invalid line is answered with an error; the lines
+// after it are still read.
 func (o *explainOptions) answerTo(line []byte, ask asker) (pbjson.Object, error) {
 	q, names, err := parseLine(line)
 	if err != nil {
@@ -75,8 +75,7 @@ func (o *explainOptions) answerTo(line []byte, ask asker) (pbjson.Object, error)
 	return explanationJSON(e, names), err
 }
 
-// parseLine reads one line of explain -, and lists the members of it that mean
-// nothing.
+// parseLine parses one line of "explain -". ignored lists the members that have no meaning.
 func parseLine(line []byte) (q *pb.ExplainRequest, ignored []string, err error) {
 	q = &pb.ExplainRequest{}
 	texts := map[string]*string{
@@ -94,7 +93,7 @@ func parseLine(line []byte) (q *pb.ExplainRequest, ignored []string, err error) 
 		}
 		seen[name] = true
 		switch {
-		case value.Kind() == 'n' && (texts[name] != nil || objects[name] != nil || lists[name] != nil): // as if it were not there
+		case value.Kind() == 'n' && (texts[name] != nil || objects[name] != nil || lists[name] != nil): // null is the same as absent
 		case texts[name] != nil:
 			if methods[name] != "" {
 				implied = methods[name]
@@ -122,9 +121,9 @@ func into(name string, value jsontext.Value, to any) error {
 	return nil
 }
 
-// eachMember calls f for each member of the one JSON object that line holds.
+// eachMember calls f for each member of the single JSON object in line.
 func eachMember(line []byte, f func(name string, value jsontext.Value) error) error {
-	// What is within is for the gate's own reader to refuse.
+	// Duplicate names and invalid UTF-8 inside are left for the gate's parser to refuse.
 	dec := jsontext.NewDecoder(bytes.NewReader(line), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
 		return errors.New("the line is not a JSON object")

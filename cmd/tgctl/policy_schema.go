@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// schemaKinds are the files that there are schemas of.
+// schemaKinds lists the files that have a schema.
 var schemaKinds = []string{"config", "project", "test"}
 
 func (a *app) policySchemaCmd() *cobra.Command {
@@ -41,7 +41,7 @@ other. What policy check finds beyond the form of a value it doesn't say.`,
 	}
 }
 
-// schema asks the program that reads the files what it reads.
+// schema asks thoughtgated for a schema, since thoughtgated parses the files.
 func (a *app) schema(ctx context.Context, kind string) ([]byte, error) {
 	program, err := a.sibling(daemonName)
 	if err != nil {

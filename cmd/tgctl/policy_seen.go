@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	initRecords = 100_000 // how many of the newest calls are looked at
+	initRecords = 100_000 // how many of the newest calls are read
 	initServers = 200     // how many servers a starter lists
-	initTools   = 50      // and tools of each
+	initTools   = 50      // how many tools it lists for each
 )
 
-// seen is what is installed and on record.
+// seen holds the servers that are configured and the tools that are on record.
 type seen struct {
 	servers map[string]*seenServer
 	calls   int
 }
 
 type seenServer struct {
-	from  []string // where it is configured, as "claude-code, user"
+	from  []string // where it is configured, such as "claude-code, user"
 	runs  string   // the name of its program
 	tools map[string]*seenTool
 }
@@ -35,8 +35,8 @@ type seenTool struct {
 	facts []string
 }
 
-// look gathers what a first configuration could be about. What can't be looked
-// at is told, and left out.
+// look collects the servers and tools for a first configuration. What cannot be read is
+// reported and left out.
 func (a *app) look(ctx context.Context) *seen {
 	s := &seen{servers: map[string]*seenServer{}}
 	a.lookAtAgents(s)
@@ -58,7 +58,7 @@ func (s *seen) server(id string) *seenServer {
 	return server
 }
 
-// lookAtAgents finds the servers that agents are configured with here.
+// lookAtAgents adds the servers from the agents' configurations.
 func (a *app) lookAtAgents(s *seen) {
 	env, err := a.osEnv()
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *app) lookAtAgents(s *seen) {
 	}
 	for _, name := range agentconf.Names() {
 		if name == "custom" {
-			continue // it has no files of its own
+			continue // has no files of its own
 		}
 		agent, err := agentconf.AgentFor(name, nil)
 		if err != nil {
@@ -86,7 +86,7 @@ func (a *app) lookAtAgents(s *seen) {
 				if from := name + ", " + e.Scope; !slices.Contains(server.from, from) {
 					server.from = append(server.from, from)
 				}
-				// Of the command only the program: arguments can be secret.
+				// Only the program of the command: arguments can hold secrets.
 				if base := filepath.Base(e.Command); e.Command != "" && base != "tg-shim" {
 					server.runs = base
 				}
@@ -95,7 +95,7 @@ func (a *app) lookAtAgents(s *seen) {
 	}
 }
 
-// lookAtRecord finds the tools that have been called.
+// lookAtRecord adds the tools that were called.
 func (a *app) lookAtRecord(ctx context.Context, s *seen) error {
 	c, err := a.dial(ctx)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *app) lookAtRecord(ctx context.Context, s *seen) error {
 	return nil
 }
 
-// tools is how many different tools are on record.
+// tools returns the number of tools on record.
 func (s *seen) tools() int {
 	n := 0
 	for _, server := range s.servers {
@@ -142,7 +142,7 @@ func (s *seen) tools() int {
 	return n
 }
 
-// byCalls are the names of tools, the most used first.
+// byCalls returns the names of tools, the most used first.
 func byCalls(tools map[string]*seenTool) []string {
 	names := slices.Collect(maps.Keys(tools))
 	slices.SortFunc(names, func(x, y string) int {

@@ -13,7 +13,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// diffsJSON is beside a set how its files differ from what is on disk, by path.
+// diffsJSON adds to a set the diffs of its changed files, by path.
 type diffsJSON struct {
 	Diffs map[string]string `json:"diffs"`
 }
@@ -28,8 +28,8 @@ func diffsOf(files []*pb.PolicyFile) diffsJSON {
 	return out
 }
 
-// printDetail prints what a set says: its rules in their order, its policies, who
-// is asked, what is known of servers, and how files differ that have changed.
+// printDetail prints the rules, policies, workflows, servers and files of a set, and the diffs
+// of files that have changed.
 func (a *app) printDetail(set *pb.PolicySet) error {
 	d := set.GetDetail()
 	rules := &display.Table{Columns: []display.Column{{Head: "RULE", Shrink: 16}, {Head: "SERVERS", Shrink: 8}, {Head: "DOES"}, {Head: "AT"}}}
@@ -68,12 +68,12 @@ func (a *app) printDetail(set *pb.PolicySet) error {
 	return a.printDiffs(set.GetFiles())
 }
 
-// doesOf says what an entry does, and who is asked.
+// doesOf says what an entry does and which workflow asks.
 func doesOf(e *pb.PolicyEntry) display.Safe {
 	return display.Name(e.GetCited().GetDoes()) + either(e.GetWorkflow() != "", " by "+display.Name(e.GetWorkflow()), "")
 }
 
-// placeOf names a place in short; the files are listed in full.
+// placeOf names a place by its file's base name; the files are listed in full.
 func placeOf(c *pb.Citation) display.Safe {
 	if c.GetFile() == "" {
 		return "built in"
@@ -85,8 +85,8 @@ func anyOf(words []string) display.Safe {
 	return display.Text(cmp.Or(strings.Join(words, ", "), "any"))
 }
 
-// diffOf is what a file on disk has become since it was loaded, as a unified
-// diff; empty when it is the same, and in words when there is nothing to compare.
+// diffOf returns a unified diff from the loaded text of a file to the text on disk. It is empty
+// if the file has not changed, and a sentence if the loaded text is unknown.
 func diffOf(f *pb.PolicyFile) string {
 	if !f.GetChanged() {
 		return ""
@@ -95,12 +95,12 @@ func diffOf(f *pb.PolicyFile) string {
 		return "its text as loaded was not kept\n"
 	}
 	was := strings.ReplaceAll(string(f.GetLoaded()), "\r\n", "\n")
-	// A file that has gone, or can't be read, has become nothing.
+	// A file that was removed or cannot be read counts as empty.
 	now := strings.Join(readLines(f.GetPath()), "\n")
 	return udiff.Unified(f.GetPath()+" (in force)", f.GetPath()+" (on disk)", was, now)
 }
 
-// printDiffs prints how the files differ that have changed.
+// printDiffs prints the diffs of files that have changed.
 func (a *app) printDiffs(files []*pb.PolicyFile) error {
 	for _, f := range files {
 		diff := diffOf(f)

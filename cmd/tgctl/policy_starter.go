@@ -36,7 +36,7 @@ governance:
   rules:
 `
 
-// starterRules are those of the built-in default; a test compares them.
+// starterRules has the rules of the built-in default; a test compares them.
 const starterRules = `
     # By what a call is, whatever its tool is called:
     - {when: secret, action: approve, description: "the call carries what looks like a key, token or password ({member})"}
@@ -67,7 +67,7 @@ pins: {mode: hold}   # hold | warn | off
 # audit: {retention: 90d, max_size: 2GiB, values: redacted}   # none | redacted | full
 `
 
-// starter is the text of a first configuration.
+// starter returns the text of a first configuration.
 func (s *seen) starter(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, starterHead, now.Format("2006-01-02"))
@@ -80,9 +80,8 @@ func (s *seen) starter(now time.Time) string {
 	return b.String()
 }
 
-// rules writes, as comments, what is known of a server and rules that could be
-// wanted for it. Names are somebody else's: they stand in comments as they are
-// shown, and in rules only when they need no care.
+// rules writes comments with what is known of a server and with rules to consider. Names come
+// from outside: comments show them escaped, and rules contain only names that need no escaping.
 func (s *seenServer) rules(b *strings.Builder, id string) {
 	what := "on record"
 	if len(s.from) > 0 {
@@ -112,10 +111,10 @@ func (s *seenServer) rules(b *strings.Builder, id string) {
 	fmt.Fprintf(b, "    # - {match: \"*\", source: %s, action: approve}\n", source)
 }
 
-// isDeed reports whether a fact is one that a rule for a tool could be about.
+// isDeed reports whether a fact says that a tool does something.
 func isDeed(fact string) bool { return fact == "acts" || fact == "sends" }
 
-// sources writes, as comments, how the servers could be restricted.
+// sources returns comments that show how the servers could be restricted.
 func (s *seen) sources() string {
 	var b strings.Builder
 	b.WriteString("\n# What is known of servers. An allowlist exposes what it lists and nothing else.\n# sources:\n")
@@ -144,8 +143,8 @@ func (s *seen) sources() string {
 	return b.String()
 }
 
-// pattern quotes a name as a pattern that matches only it; false for a name that
-// is not what it looks like, or could not be told from the pattern.
+// pattern quotes a name as a pattern that matches only that name. It returns false if the name
+// would have to be escaped or contains a pattern character.
 func pattern(name string) (string, bool) {
 	if name == "" || len(name) > 200 || string(display.Name(name)) != name || strings.ContainsAny(name, `*?[]{}\"$`) {
 		return "", false

@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// brokenConfig is a file and what is wrong with it.
+// brokenConfig returns the path of a configuration, and what is wrong with it.
 func brokenConfig(t *testing.T) (string, []*pb.Diagnostic) {
 	path := filepath.Join(t.TempDir(), "thoughtgate.yaml")
 	content := "schema: 1\ngovernance:\n  rules:\n    - match: \"délété_*\"\tacton: approve # \x1b[2J " + strings.Repeat("long ", 30) + "\n"
@@ -69,7 +69,7 @@ func TestPolicyCheckOfWhatIsGood(t *testing.T) {
 	}
 }
 
-// A relative path is the caller's, not the daemon's.
+// A relative path is relative to the caller, not to the daemon.
 func TestPolicyCheckOfARelativePath(t *testing.T) {
 	f := startFake(t)
 	f.validate = &pb.ValidateResponse{}
@@ -81,7 +81,7 @@ func TestPolicyCheckOfARelativePath(t *testing.T) {
 	}
 }
 
-// Without a daemon the program beside tgctl reads the file, and has to be thoughtgated.
+// Without a daemon, the thoughtgated beside tgctl checks the file.
 func TestPolicyCheckWithoutADaemon(t *testing.T) {
 	for _, test := range []struct {
 		name, script string
@@ -148,7 +148,7 @@ func TestExcerpt(t *testing.T) {
 		want    string
 	}{
 		{"action: aprove", 9, 80, "     7 | action: aprove\n       |         ^\n"},
-		{"action:", 8, 80, "     7 | action:\n       |        ^\n"}, // behind the end
+		{"action:", 8, 80, "     7 | action:\n       |        ^\n"}, // past the end
 		{"a", 99, 80, "     7 | a\n       |  ^\n"},
 		{"a", 0, 80, "     7 | a\n       | ^\n"},
 		{"日本: x", 5, 80, "     7 | 日本: x\n       |       ^\n"},

@@ -17,10 +17,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// testPattern is what test files are called.
+// testPattern matches the names of test files.
 const testPattern = "*.test.yaml"
 
-// testJSON is beside a test where it stands, and whether nothing is different.
+// testJSON adds to a test result its file, and whether there are no differences.
 type testJSON struct {
 	File string `json:"file"`
 	OK   bool   `json:"ok"`
@@ -82,7 +82,7 @@ func (a *app) policyTest(ctx context.Context, config string, paths []string) err
 	return nil
 }
 
-// testFiles lists the test files beside a configuration.
+// testFiles returns the test files beside a configuration.
 func testFiles(ctx context.Context, c *client.Client, config string) ([]string, error) {
 	if config == "" {
 		checked, err := c.Validate(ctx, "")
@@ -130,8 +130,7 @@ func testFile(ctx context.Context, c *client.Client, config, path string) (*pb.T
 	return out.GetFiles()[0], nil
 }
 
-// printTested prints what came of a file, and reports whether all is as it
-// should be.
+// printTested prints the result of a test file, and reports whether everything is as expected.
 func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 	bad := countErrors(f.GetProblems())
 	different := those(f.GetResults(), func(r *pb.TestResult) bool { return len(r.GetDifferences()) > 0 })
@@ -162,7 +161,7 @@ func (a *app) printTested(f *pb.TestFileResult) (good bool, err error) {
 	return good, err
 }
 
-// differenceText shows where a test differs: what is wanted, and what is.
+// differenceText shows the differences of a test: expected and actual.
 func differenceText(path string, r *pb.TestResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:%d: %s\n", display.Text(path), r.GetLine(), display.Text(r.GetName()))

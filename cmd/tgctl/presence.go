@@ -27,7 +27,7 @@ Without a command, presence says how it stands.`
 	return cmd
 }
 
-// presenceLine says in one line how it stands.
+// presenceLine returns the state of presence in one line.
 func presenceLine(st *pb.PresenceState) display.Safe {
 	switch {
 	case !st.GetEnrolled():
@@ -133,8 +133,8 @@ func (a *app) removePresence(ctx context.Context, c *client.Client, t *secretTer
 	return nil
 }
 
-// atTerminal does what needs a secret: it opens the terminal and hides the memory
-// of this process once the daemon has looked at it.
+// atTerminal runs do, which reads a secret. It opens the terminal, and hides the memory of this
+// process after the daemon has identified it.
 func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.Client, *secretTerminal, *pb.PresenceState) error) error {
 	c, err := a.dial(ctx)
 	if err != nil {
@@ -153,8 +153,7 @@ func (a *app) atTerminal(ctx context.Context, do func(context.Context, *client.C
 	return presenceFailure(do(ctx, c, t, st))
 }
 
-// openHidden opens the terminal, and hides what will be typed there from other
-// programs.
+// openHidden opens the terminal, and hides the memory of this process from other programs.
 func (a *app) openHidden() (*secretTerminal, error) {
 	t, err := openTerminal()
 	if err != nil {
@@ -167,7 +166,7 @@ func (a *app) openHidden() (*secretTerminal, error) {
 	return t, nil
 }
 
-// presenceFailure says what to do about an error.
+// presenceFailure adds a hint to an error.
 func presenceFailure(err error) error {
 	return withHint(err,
 		hint{client.ErrForbidden, "An agent, and what it starts, cannot do that. Use another terminal."},

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	shortestPassphrase = 8  // characters, as the daemon has it
-	codeKeySize        = 20 // bytes, as SHA-1 gives
+	shortestPassphrase = 8  // characters; the same limit as the daemon's
+	codeKeySize        = 20 // the digest size of SHA-1
 )
 
 func (a *app) presenceEnrolCmd() *cobra.Command {
@@ -102,8 +102,8 @@ func (a *app) rotatePresence(ctx context.Context, c *client.Client, t *secretTer
 	return nil
 }
 
-// newSecret asks for a passphrase twice, and has an app enrolled. The caller wipes
-// what it returns, also beside an error.
+// newSecret asks for a passphrase twice and, with totp, enrols an authenticator app. The caller
+// must wipe the result, also if err is not nil.
 func (a *app) newSecret(ctx context.Context, t *secretTerminal, what string, totp bool) (*pb.PresenceSecret, error) {
 	secret := &pb.PresenceSecret{}
 	var err error
@@ -127,8 +127,8 @@ func (a *app) newSecret(ctx context.Context, t *secretTerminal, what string, tot
 	return secret, err
 }
 
-// newCodes makes a key of codes, shows it on the terminal and nowhere else, and
-// asks for a code that an app makes of it.
+// newCodes creates a TOTP key, shows it only on the terminal, and asks for a code that the app
+// made from it.
 func (a *app) newCodes(ctx context.Context, t *secretTerminal, secret *pb.PresenceSecret) error {
 	secret.Key = make([]byte, codeKeySize)
 	if _, err := rand.Read(secret.Key); err != nil {
@@ -153,7 +153,7 @@ func (a *app) newCodes(ctx context.Context, t *secretTerminal, secret *pb.Presen
 	return nil
 }
 
-// account names the key in the app.
+// account returns the name of the key in the authenticator app.
 func account() string {
 	name := "me"
 	if who, err := user.Current(); err == nil && who.Username != "" {

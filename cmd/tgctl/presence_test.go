@@ -27,10 +27,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// playOutsider is a program that no agent started, as systemd-run --user or cron
-// would run it: it reaches the socket and asks the daemon in every way it can for a
-// yes to the question that its argument names. It exits 0 when all of them are
-// refused for want of a proof, and prints what was said.
+// playOutsider is a program that no agent started, like one that systemd-run --user or cron
+// starts. It connects to the daemon and tries in every way to approve the question that its
+// argument names. It prints the errors, and exits 0 if all attempts were refused for lack of a
+// proof.
 func playOutsider() int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -67,7 +67,7 @@ func playOutsider() int {
 			passed++
 		}
 	}
-	// Nor can it change the secret: it has no terminal.
+	// It cannot change the secret either: it has no terminal.
 	for what, err := range map[string]error{
 		"recover": c.RemovePresence(ctx, &pb.RemovePresenceRequest{Recover: true}),
 		"remove":  c.RemovePresence(ctx, &pb.RemovePresenceRequest{Passphrase: []byte("correct horse")}),
@@ -92,7 +92,7 @@ type screen struct {
 	done sync.WaitGroup
 }
 
-// presenceHome is an instance with its programs, and the environment to reach it.
+// presenceHome starts an instance with its programs, and returns the environment to reach it.
 func presenceHome(t *testing.T, config string) (bin string, env []string) {
 	t.Helper()
 	bin, err := programs()
@@ -139,7 +139,7 @@ func atScreen(t *testing.T, bin string, env []string, args ...string) *screen {
 	}
 	defer theirs.Close()
 	s.tty = tty
-	if s.before, err = term.GetState(int(tty.Fd())); err != nil { // the program may change it at once
+	if s.before, err = term.GetState(int(tty.Fd())); err != nil { // before the program can change it
 		t.Fatal(err)
 	}
 	if err := pty.Setsize(tty, &pty.Winsize{Rows: 50, Cols: 80}); err != nil {
@@ -171,7 +171,7 @@ func (s *screen) shown() string {
 	return s.text.String()
 }
 
-// until waits for something to be shown, and returns what its group matched.
+// until waits until the screen matches pattern, and returns what its group matched.
 func (s *screen) until(pattern string) string {
 	s.t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -195,7 +195,7 @@ func (s *screen) types(text string) {
 // ends waits for the program and returns its exit code.
 func (s *screen) ends() int {
 	s.t.Helper()
-	_ = s.cmd.Wait() // its code says more
+	_ = s.cmd.Wait() // the exit code says more
 	state, err := term.GetState(int(s.tty.Fd()))
 	if err != nil || state == nil {
 		s.t.Error(err)
@@ -205,7 +205,7 @@ func (s *screen) ends() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// codeOf is the code of RFC 6238 that is due some steps from now.
+// codeOf returns the RFC 6238 code that is valid some steps from now.
 func codeOf(t *testing.T, key string, steps int64) string {
 	t.Helper()
 	secret, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(key)
@@ -225,8 +225,8 @@ governance: {rules: [{match: "*", action: approve}]}
 approval: {me: {destination: {type: local}, timeout: 5m, require: presence}}
 `
 
-// An app is enrolled by the code that it shows, its codes answer questions, each
-// once, and nothing that is typed is shown.
+// TestCodesAtATerminal enrols an authenticator app. It checks that each code answers a question
+// only once, and that nothing typed is shown.
 func TestCodesAtATerminal(t *testing.T) {
 	bin, env := presenceHome(t, presenceConfig)
 	s := atScreen(t, bin, env, "presence", "enrol", "--totp")
@@ -298,7 +298,7 @@ func TestCodesAtATerminal(t *testing.T) {
 	}
 }
 
-// A prompt gives the terminal back, whatever it ends with.
+// However a prompt ends, it restores the terminal.
 func TestPromptsGiveTheTerminalBack(t *testing.T) {
 	bin, env := presenceHome(t, presenceConfig)
 	for name, test := range map[string]struct {

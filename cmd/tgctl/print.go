@@ -11,11 +11,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// fieldsNote is the annotation of a command that names what --json prints.
+// fieldsNote is the annotation of a command that lists the members of its --json output.
 const fieldsNote = "json-fields"
 
-// jsonFlag gives a verb --json, which prints objects like samples. Its help names
-// their members.
+// jsonFlag adds the flag --json, which prints objects like samples, to a command. The command's
+// help lists their members.
 func jsonFlag(cmd *cobra.Command, to *bool, samples ...any) {
 	cmd.Flags().BoolVar(to, "json", false, "print JSON, one object a line")
 	if cmd.Annotations == nil {
@@ -24,13 +24,13 @@ func jsonFlag(cmd *cobra.Command, to *bool, samples ...any) {
 	cmd.Annotations[fieldsNote] = strings.Join(pbjson.Members(samples...), "\n")
 }
 
-// withJSON gives a verb --json and no other flag, see [jsonFlag].
+// withJSON adds --json to a command without other flags, see [jsonFlag].
 func (a *app) withJSON(cmd *cobra.Command, samples ...any) *cobra.Command {
 	jsonFlag(cmd, &a.asJSON, samples...)
 	return cmd
 }
 
-// fieldsTitle stands above what an annotation names.
+// fieldsTitle returns the title above the members of --json.
 func fieldsTitle(fields string) string {
 	if strings.Contains(fields, "?") {
 		return "Members of --json; one with a ? is left out when it has no value:"
@@ -47,8 +47,8 @@ func (a *app) printJSON(v any) error {
 	return a.printLine(line)
 }
 
-// printList prints what a verb lists: with --json each as line makes it, or as it is
-// where line is nil; else as a table, or none where there is nothing.
+// printList prints a list. With --json it prints one line for each element, converted with line
+// unless that is nil. Otherwise it prints a table, or the text none if the list is empty.
 func printList[T any](a *app, all []T, line func(T) any, none string, table func([]T) *display.Table) error {
 	if a.asJSON && line == nil {
 		return printAllJSON(a, all)
@@ -65,10 +65,10 @@ func printList[T any](a *app, all []T, line func(T) any, none string, table func
 	return nil
 }
 
-// printTable prints a table as wide as the screen.
+// printTable prints a table that fits the screen.
 func (a *app) printTable(t *display.Table) error { return t.Write(a.out, a.width()) }
 
-// printAllJSON prints a line of JSON for each of all.
+// printAllJSON prints a line of JSON for each element of all.
 func printAllJSON[T any](a *app, all []T) error {
 	for _, v := range all {
 		if err := a.printJSON(v); err != nil {
@@ -78,8 +78,8 @@ func printAllJSON[T any](a *app, all []T) error {
 	return nil
 }
 
-// printLine prints one line of JSON. On a terminal what it could act on is
-// escaped in the way of JSON; elsewhere each byte stays.
+// printLine prints one line of JSON. On a terminal, characters that could control it are
+// escaped as JSON escapes; elsewhere the bytes are unchanged.
 func (a *app) printLine(line []byte) error {
 	if a.outTerminal {
 		line = []byte(display.EscapeJSON(line))
@@ -88,19 +88,19 @@ func (a *app) printLine(line []byte) error {
 	return err
 }
 
-// say prints talk: what happened, for a person.
+// say prints a message for a person.
 func (a *app) say(format string, args ...any) {
 	a.talk(fmt.Sprintf(format, args...))
 }
 
-// talk prints text to stderr, broken between words where that is a terminal: a
-// terminal itself breaks anywhere. Elsewhere each line stays one line.
+// talk prints text to stderr. If that is a terminal, lines are wrapped between words; otherwise
+// they stay as they are.
 func (a *app) talk(text string) {
-	_ = writeLines(a.err, folded(display.Safe(text), a.errColumns)) // there is nobody else to tell
+	_ = writeLines(a.err, folded(display.Safe(text), a.errColumns)) // a failure could be reported nowhere
 }
 
-// folded breaks each line of text between words into columns columns; fewer than
-// one means no limit.
+// folded wraps each line of text between words at columns columns. Less than one means no
+// limit.
 func folded(text display.Safe, columns int) []display.Safe {
 	var lines []display.Safe
 	for line := range strings.SplitSeq(string(text), "\n") {
@@ -109,13 +109,13 @@ func folded(text display.Safe, columns int) []display.Safe {
 	return lines
 }
 
-// sheet is a list of names and values, for showing one thing in full.
+// sheet is a list of names and values that shows one thing in full.
 type sheet struct {
 	names  []string
 	values []display.Safe
 }
 
-// add appends values of a name, which may have several lines; an empty one is left out.
+// add appends values under a name. A value may have several lines; empty values are skipped.
 func (s *sheet) add(name string, values ...display.Safe) {
 	for _, value := range values {
 		if value != "" {
@@ -125,9 +125,9 @@ func (s *sheet) add(name string, values ...display.Safe) {
 	}
 }
 
-// lines lays the sheet out in columns columns, the values below one another; long
-// ones go on in the next line, so that nothing in a value can stand where a name
-// does. Fewer than one column means no limit.
+// lines lays the sheet out in columns columns, with the values aligned. Long values continue on
+// the next line in the same column, so text in a value cannot appear as a name. Less than one
+// column means no limit.
 func (s *sheet) lines(columns int) []display.Safe {
 	left := 0
 	for _, name := range s.names {
@@ -150,7 +150,7 @@ func (s *sheet) lines(columns int) []display.Safe {
 	return lines
 }
 
-// printOne prints what a verb shows of one thing: with --json v, else the sheet.
+// printOne prints one thing: v with --json, otherwise the sheet.
 func (a *app) printOne(v any, s *sheet) error {
 	if a.asJSON {
 		return a.printJSON(v)
@@ -163,7 +163,7 @@ func (a *app) printSheet(s *sheet) error { return a.writeSheet(a.out, s) }
 
 func (a *app) writeSheet(to io.Writer, s *sheet) error { return writeLines(to, s.lines(a.width())) }
 
-// printLines prints lines of data.
+// printLines prints lines to stdout.
 func (a *app) printLines(lines []display.Safe) error { return writeLines(a.out, lines) }
 
 func writeLines(to io.Writer, lines []display.Safe) error {
@@ -175,8 +175,8 @@ func writeLines(to io.Writer, lines []display.Safe) error {
 	return err
 }
 
-// behind is how many columns are left behind a margin, enough for a few words; 0 where
-// there is no limit.
+// behind returns how many columns remain after a margin, at least 20. It returns 0 if there is
+// no limit.
 func behind(margin, columns int) int {
 	if columns < 1 {
 		return 0
@@ -184,7 +184,7 @@ func behind(margin, columns int) int {
 	return max(columns-margin, 20)
 }
 
-// hanging breaks a line into columns columns; what goes on is indented.
+// hanging wraps a line at columns columns and indents the continuation lines.
 func hanging(line display.Safe, columns, indent int) []display.Safe {
 	parts := display.Wrap(line, behind(indent, columns))
 	for i := range parts[1:] {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// On a terminal talk breaks between words; in a pipe a line stays a line, for
-// whoever looks for it there.
+// On a terminal messages are wrapped between words. In a pipe a line stays one line, so that it
+// can be searched for.
 func TestTalkFitsTheTerminal(t *testing.T) {
 	long := "thoughtgated is not running: there is no socket at /run/user/1000/thoughtgate/control.sock;\n  start it"
 	for _, test := range []struct {

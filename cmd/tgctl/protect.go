@@ -10,7 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/agentconf"
 )
 
-// protectOptions are the flags of protect.
+// protectOptions holds the flags of protect.
 type protectOptions struct {
 	all       bool
 	config    string
@@ -75,7 +75,7 @@ others. tgctl wrap governs their servers for a run.`,
 	return cmd
 }
 
-// completeAgents offers the types of agents to the shell.
+// completeAgents completes the types of agents.
 func completeAgents(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return agentconf.Names(), cobra.ShellCompDirectiveNoFileComp
 }

@@ -23,18 +23,18 @@ type protecting struct {
 	jobs   []*protectJob
 }
 
-// protectJob is what is to be done for one agent.
+// protectJob is the work for one agent.
 type protectJob struct {
-	is    *agentconf.Protection // as it is to be
+	is    *agentconf.Protection // the protection to establish
 	plan  *agentconf.Plan
 	drift agentconf.Decay
 
-	again   bool // it is protected already
-	changed bool // what was agreed to is to be another
+	again   bool // it is already protected
+	changed bool // its settings change
 }
 
-// osEnv is where an agent is that is started here, as far as that decides which
-// files it reads.
+// osEnv returns the environment of an agent started here, as far as it decides which files the
+// agent reads.
 func (a *app) osEnv() (agentconf.Env, error) {
 	cwd, err := os.Getwd()
 	env := agentconf.Env{Home: a.getenv("HOME"), Cwd: cwd, LookupEnv: a.lookup, Socket: a.shimSocket(), Notes: a.rewrites()}
@@ -44,8 +44,8 @@ func (a *app) osEnv() (agentconf.Env, error) {
 	return env, err
 }
 
-// rewrites is the folder of notes on what is made beside configurations, empty
-// when that can't be told.
+// rewrites returns the directory of notes on files made beside configurations, or "" if it
+// cannot be determined.
 func (a *app) rewrites() string {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
@@ -54,7 +54,8 @@ func (a *app) rewrites() string {
 	return paths.Rewrites()
 }
 
-// shimSocket is where shims find the daemon, empty when that can't be told.
+// shimSocket returns the socket on which shims reach the daemon, or "" if it cannot be
+// determined.
 func (a *app) shimSocket() string {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
@@ -68,7 +69,7 @@ func (a *app) lookup(name string) (string, bool) {
 	return value, value != ""
 }
 
-// lasting asks the daemon what is protected. One that is too old to know has
+// lasting asks the daemon what is protected. A daemon too old to know the request protects
 // nothing.
 func lasting(ctx context.Context, c *client.Client) ([]*agentconf.Protection, error) {
 	all, err := c.ListProtections(ctx, true)
@@ -89,8 +90,8 @@ func lasting(ctx context.Context, c *client.Client) ([]*agentconf.Protection, er
 	return kept, nil
 }
 
-// connect reaches the daemon, which is started if need be, and learns what is
-// protected already. A dry run does without.
+// connect connects to the daemon, starting it if necessary, and asks what is protected already.
+// A dry run works without a daemon.
 func (p *protecting) connect(ctx context.Context) error {
 	dial := p.dial
 	if p.dryRun {
@@ -115,8 +116,8 @@ func (p *protecting) connect(ctx context.Context) error {
 	return err
 }
 
-// prepare works out what is to be done for each agent. An agent that cannot be
-// protected does not keep others from it; its error is returned with those.
+// prepare determines the work for each agent. If an agent cannot be protected, the others still
+// can; all errors are joined.
 func (p *protecting) prepare(names []string) error {
 	env, err := p.osEnv()
 	if err != nil {
@@ -124,7 +125,7 @@ func (p *protecting) prepare(names []string) error {
 	}
 	env.Config = p.config
 	if p.all {
-		env.OwnOnly = true // what two agents read is protected for the one it belongs to
+		env.OwnOnly = true // protect files that two agents read for the one that owns them
 		for _, name := range agentconf.Names() {
 			if agent, err := agentconf.AgentFor(name, nil); err == nil && agentconf.HasOwn(agent, env) {
 				names = append(names, name)
@@ -160,7 +161,7 @@ func (p *protecting) keptOf(agent string) []*agentconf.Protection {
 	return slices.DeleteFunc(slices.Clone(p.kept), func(is *agentconf.Protection) bool { return is.Agent != agent })
 }
 
-// addNamed adds the agent that a person has named.
+// addNamed adds the agent that a person named.
 func (p *protecting) addNamed(agent agentconf.Agent, env agentconf.Env) error {
 	if env.Config == "" && len(agent.Files(env)) == 0 {
 		return fmt.Errorf("the agent type %s needs the file to rewrite: --config-path FILE", agent.Name())
@@ -177,14 +178,13 @@ func (p *protecting) addNamed(agent agentconf.Agent, env agentconf.Env) error {
 	return p.add(is, nil)
 }
 
-// add works out what there is to do to have is in the place of old, which is nil
-// where there was nothing.
+// add determines the work to replace old by is. old is nil if there is no protection yet.
 func (p *protecting) add(is, old *agentconf.Protection) error {
 	next := *is
 	next.Line = agentconf.Line{Shim: p.shim, Socket: p.socket, Session: is.ID}
 	from := *is
 	if p.dryRun {
-		from.Where.Notes = "" // what a killed writer left stays as well
+		from.Where.Notes = "" // a dry run leaves what a killed writer left
 	}
 	plan, err := from.Plan(next.Line, p.lookup, p.kept)
 	var empty *agentconf.EmptyError
@@ -201,7 +201,7 @@ func (p *protecting) add(is, old *agentconf.Protection) error {
 	return nil
 }
 
-// unprotectable adds what to do about an error.
+// unprotectable adds to an error what to do about it.
 func unprotectable(agent string, err error) error {
 	var locked *agentconf.LockedError
 	switch {

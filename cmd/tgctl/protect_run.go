@@ -12,7 +12,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// run shows what would be done, asks, and does it.
+// run shows the changes, asks, and makes them.
 func (p *protecting) run(ctx context.Context, names []string) error {
 	asks := !p.yes && !p.dryRun && !p.repair
 	if asks && !(p.inTerminal && p.errTerminal) {
@@ -69,8 +69,8 @@ func (p *protecting) nothing() string {
 	return "no configuration of an agent that is known was found"
 }
 
-// show says what is governed and what is not, and shows the changes. It returns
-// the jobs in which there is something to do.
+// show prints what is governed and what is not, and prints the changes. It returns the jobs
+// that have work to do.
 func (p *protecting) show() []*protectJob {
 	var todo []*protectJob
 	for _, j := range p.jobs {
@@ -91,12 +91,12 @@ func (p *protecting) show() []*protectJob {
 		if p.outTerminal {
 			diff = string(display.Lines(strings.ReplaceAll(diff, "\t", "    "))) + "\n"
 		}
-		_, _ = io.WriteString(p.out, diff) // that it could not be shown is seen
+		_, _ = io.WriteString(p.out, diff) // the user sees that the diff is missing
 	}
 	return todo
 }
 
-// showServers says of each server of an agent whether it will be governed.
+// showServers prints which servers of an agent will be governed.
 func (p *protecting) showServers(j *protectJob) {
 	for _, warning := range j.plan.Warnings() {
 		p.say("warning: %s", safe(warning))
@@ -121,8 +121,8 @@ func (p *protecting) showServers(j *protectJob) {
 	}
 }
 
-// elsewhere names the servers that the agent would start from here, and that
-// stand in files which are not its own.
+// elsewhere names the servers that the agent would start from here but that are configured in
+// project files.
 func (p *protecting) elsewhere(j *protectJob) []string {
 	env, err := p.osEnv()
 	if err != nil || j.is.Where.Config != "" {
@@ -145,7 +145,7 @@ func (p *protecting) elsewhere(j *protectJob) []string {
 	return left
 }
 
-// agreed asks the person.
+// agreed asks the person whether to make the changes.
 func (p *protecting) agreed(todo []*protectJob) (bool, error) {
 	var paths []string
 	for _, j := range todo {
@@ -169,8 +169,8 @@ func (p *protecting) agreed(todo []*protectJob) (bool, error) {
 	return false, &exitError{code: exitFailed}
 }
 
-// enact does it. An agent that fails does not keep others from it, and is left as
-// it was.
+// enact makes the changes. If one agent fails, it is left as it was and the others are still
+// done.
 func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 	var failed []error
 	for _, j := range todo {
@@ -180,11 +180,11 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 			if err != nil {
 				return err
 			}
-			kept = true // it may be, even when the answer is lost
+			kept = true // perhaps; the reply can be lost
 			return p.client.Protect(ctx, next.ID, text)
 		}
 		next, err := j.plan.Protect(j.is, keep)
-		if err == nil && !kept { // what is in the files is right already
+		if err == nil && !kept { // the files are correct already
 			err = keep(next)
 		}
 		if err != nil {
@@ -209,7 +209,7 @@ func (p *protecting) enact(ctx context.Context, todo []*protectJob) error {
 	return errors.Join(failed...)
 }
 
-// tellStart says what becomes of protected agents after the next login.
+// tellStart warns if nothing starts the daemon after the next login.
 func (p *protecting) tellStart(ctx context.Context) {
 	if s, err := p.client.Status(ctx); err == nil && !s.GetActivated() {
 		p.say("No service manager starts the daemon. Until you start it after a reboot, with\n`tgctl daemon start`, the servers of protected agents answer with an error.")

@@ -10,7 +10,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 )
 
-// protectConsole is a terminal in a home whose Claude Code has three servers.
+// protectConsole returns a terminal in a home whose Claude Code has three servers.
 func protectConsole(t *testing.T, answer string) (*console, *agentsHome, *fakeDaemon) {
 	h := newAgentsHome(t)
 	h.write(".claude.json", someServers, 0o600)
@@ -31,7 +31,7 @@ func (h *agentsHome) claude() string {
 	return string(text)
 }
 
-// Nothing but a y changes anything.
+// Only a y changes anything.
 func TestProtectAsks(t *testing.T) {
 	for answer, agreed := range map[string]bool{"y\n": true, "YES\n": true, "n\n": false, "\n": false, "": false, "yikes\n": false} {
 		c, h, f := protectConsole(t, answer)
@@ -52,12 +52,12 @@ func TestProtectAsks(t *testing.T) {
 	}
 }
 
-// Where nobody can be asked nothing happens, not even a daemon.
+// Without a terminal to ask at, nothing happens, and no daemon is started.
 func TestProtectWithoutATerminal(t *testing.T) {
 	c, h, f := protectConsole(t, "y\n")
 	c.pipe()
 	h.write(".cursor/mcp.json", `{"mcpServers":{}}`, 0o600)
-	h.write("src/shop/.mcp.json", someServers, 0o600) // no agent's own
+	h.write("src/shop/.mcp.json", someServers, 0o600) // belongs to a project, not to an agent
 	if code := c.run(t, "protect", "claude-code"); code != exitFailed || h.claude() != someServers || len(f.protected) > 0 {
 		t.Errorf("exit %d", code)
 	}
@@ -69,7 +69,7 @@ func TestProtectWithoutATerminal(t *testing.T) {
 	}
 }
 
-// The daemon does not take it on: the file is not touched.
+// If the daemon refuses the protection, the file is not changed.
 func TestProtectRefused(t *testing.T) {
 	c, h, f := protectConsole(t, "")
 	f.protectErr = client.NewError(client.ReasonForbidden, "not allowed to an agent")
@@ -81,8 +81,8 @@ func TestProtectRefused(t *testing.T) {
 	}
 }
 
-// A configuration that is no use does not keep others from being protected, and
-// one that is not there is passed over by --all alone.
+// An unusable configuration does not keep others from being protected. Only --all ignores a
+// missing one.
 func TestProtectProblems(t *testing.T) {
 	c, h, f := protectConsole(t, "")
 	for _, test := range []struct {
@@ -105,7 +105,8 @@ func TestProtectProblems(t *testing.T) {
 	}
 }
 
-// What unprotect can't undo with the daemon it tells, and it says what runs on.
+// TestUnprotectTells checks that unprotect reports what it could not undo with the daemon, and
+// which servers still run.
 func TestUnprotectTells(t *testing.T) {
 	c, _, f := protectConsole(t, "")
 	c.run(t, "protect", "--yes", "claude-code")
@@ -135,14 +136,14 @@ func TestLastingShim(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One version of a package, and the links that every version keeps.
+	// One version of a package, and the links that every version has.
 	self, shim := make("Cellar/thoughtgate/0.1.0/bin/tgctl"), make("Cellar/thoughtgate/0.1.0/libexec/thoughtgate/tg-shim")
 	link("opt/thoughtgate", filepath.Join(dir, "Cellar/thoughtgate/0.1.0"))
 	link("bin/tgctl", self)
 	link("libexec/thoughtgate/tg-shim", shim)
 	link("here/tgctl", self)
 	link("here/tg-shim", shim)
-	// The test's own folder is temporary; what lies in it is looked at.
+	// The test's own directory is temporary, so only the part below it is checked.
 	below := func(path string) string { return fleeting(strings.TrimPrefix(path, dir)) }
 	for _, test := range []struct {
 		name, path, want, why string

@@ -10,14 +10,14 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// levelPresence is the level of a question to which a yes needs a proof.
+// levelPresence is the level of a question whose approval needs a proof of presence.
 const levelPresence = "presence"
 
-// needsProof reports whether a yes to q needs a passphrase or code.
+// needsProof reports whether approving q needs a passphrase or code.
 func needsProof(q *pb.Approval) bool { return isOpen(q) && q.GetLevel() == levelPresence }
 
-// prover asks for what proves that a person is there. What was typed is kept for
-// the other questions of one command, unless it was a code, which counts once.
+// prover asks for proof of presence. It keeps a passphrase for the other questions of the same
+// command; a code is valid only once.
 type prover struct {
 	a          *app
 	c          *client.Client
@@ -32,14 +32,13 @@ func (p *prover) close() {
 	}
 }
 
-// forget wipes the passphrase that was typed.
+// forget wipes the passphrase.
 func (p *prover) forget() {
 	clear(p.passphrase)
 	p.passphrase = nil
 }
 
-// proof is one for q, which the person is shown before they are asked. The caller
-// wipes it.
+// proof shows q to the person and returns a proof for it. The caller must wipe the proof.
 func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 	state, err := p.c.PresenceStatus(ctx, true)
 	if err != nil {
@@ -53,7 +52,7 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 	case p.passphrase != nil:
 		return &pb.Proof{Passphrase: append([]byte(nil), p.passphrase...)}, nil
 	}
-	if p.terminal == nil { // the daemon has looked at this process before
+	if p.terminal == nil { // the daemon has identified this process before
 		if p.terminal, err = p.a.openHidden(); err != nil {
 			return nil, err
 		}
@@ -74,7 +73,7 @@ func (p *prover) proof(ctx context.Context, q *pb.Approval) (*pb.Proof, error) {
 	return &pb.Proof{Passphrase: append([]byte(nil), typed...)}, nil
 }
 
-// isCode tells a code from a passphrase, which is longer.
+// isCode reports whether typed is a code: six digits, which is too short for a passphrase.
 func isCode(typed []byte) bool {
 	if len(typed) != 6 {
 		return false
@@ -87,13 +86,13 @@ func isCode(typed []byte) bool {
 	return true
 }
 
-// lockedText says for how long nothing is looked at.
+// lockedText says for how long proofs are not checked.
 func lockedText(state *pb.PresenceState) string {
 	return fmt.Sprintf("locked for %s more, after %d wrong passphrases or codes in a row",
 		display.Span(state.GetLocked().AsDuration()), state.GetFailures())
 }
 
-// aboutToApprove shows in short what a secret is asked for.
+// aboutToApprove summarizes the question that a secret is asked for.
 func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 	line := questionLine(q)
 	short := shortParams(q.GetMethod(), q.GetArguments(), cmp.Or(behind(2, a.width()), shortRoom), "tgctl approvals show "+display.Name(q.GetId()))
@@ -105,7 +104,7 @@ func (a *app) aboutToApprove(q *pb.Approval) display.Safe {
 	return line
 }
 
-// proofHints say what to do about a proof that did not count.
+// proofHints say what to do about a refused proof.
 var proofHints = []hint{
 	{client.ErrNotEnrolled, "Set it up, at a terminal of your own: tgctl presence enrol"},
 	{client.ErrLockedOut, "Wait, or refuse the call: a no needs no passphrase. See: tgctl presence status"},

@@ -17,18 +17,18 @@ import (
 // Kinds of programs.
 const (
 	kindServer    = "server"  // behind a shim of its own
-	kindClient    = "client"  // a shim of a server that is shared
-	kindBackend   = "backend" // shared
+	kindClient    = "client"  // a shim whose server is shared
+	kindBackend   = "backend" // a shared server
 	kindExtension = "extension"
 	kindAgent     = "agent" // a headless run
 )
 
-// mended is beside what may have failed what a person can do about it.
+// mended adds to a process how to fix its failure.
 type mended struct {
 	Mend display.Safe `json:"mend"`
 }
 
-// isShim reports whether p is a shim, with a server of its own or without.
+// isShim reports whether p is a shim, with its own or a shared server.
 func isShim(p *pb.Process) bool { return p.GetKind() == kindServer || p.GetKind() == kindClient }
 
 func (a *app) psCmd() *cobra.Command {
@@ -73,7 +73,7 @@ on record as an orphan.`,
 	return cmd
 }
 
-// processTable fits into 80 columns.
+// processTable returns a table that fits into 80 columns.
 func (a *app) processTable(processes []*pb.Process) *display.Table {
 	t := &display.Table{Columns: []display.Column{
 		{Head: "KIND"}, {Head: "NAME", Shrink: 8}, {Head: "STATE"}, {Head: "AGE", Right: true}, {Head: "MEMORY", Right: true},
@@ -86,7 +86,7 @@ func (a *app) processTable(processes []*pb.Process) *display.Table {
 	return t
 }
 
-// wideProcesses is a table for wide terminals and for pipes, which is not cut.
+// wideProcesses returns a table for wide terminals and for pipes; nothing in it is cut.
 func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 	narrow := a.processTable(nil)
 	t := &display.Table{Columns: append(narrow.Columns, []display.Column{
@@ -105,7 +105,7 @@ func (a *app) wideProcesses(processes []*pb.Process) *display.Table {
 	return t
 }
 
-// processCells are the cells of p, one of all.
+// processCells returns the cells of p, which is one of all.
 func (a *app) processCells(p *pb.Process, all []*pb.Process) []display.Safe {
 	var ofSeveral display.Safe
 	for _, other := range all {
@@ -126,7 +126,7 @@ func whoFor(p *pb.Process) display.Safe {
 	switch n := p.GetClients(); {
 	case p.GetKind() == kindBackend:
 		return plural(n, "client", "clients")
-	case p.GetKind() == kindAgent: // itself
+	case p.GetKind() == kindAgent: // works for itself
 		return "-"
 	case n > 0:
 		return plural(n, "call", "calls")
@@ -134,7 +134,7 @@ func whoFor(p *pb.Process) display.Safe {
 	return orDash(p.GetAgent())
 }
 
-// noteProcess puts below a program what a person should know of it, and do.
+// noteProcess adds notes below a program: its problems, and what to do about them.
 func (a *app) noteProcess(t *display.Table, p *pb.Process) {
 	why := display.Text(p.GetError())
 	switch state := p.GetState(); {
@@ -161,7 +161,7 @@ func after(why display.Safe) display.Safe {
 	return either(why != "", ": "+why, "")
 }
 
-// ago is how long ago t was, or a dash for none.
+// ago returns how long ago t was, or a dash if t is nil.
 func (a *app) ago(t *timestamppb.Timestamp) display.Safe {
 	if t == nil {
 		return "-"
@@ -169,7 +169,7 @@ func (a *app) ago(t *timestamppb.Timestamp) display.Safe {
 	return display.Span(a.now().Sub(t.AsTime()))
 }
 
-// moment is a point in time in full, empty for none.
+// moment formats a point in time in full. It returns "" if t is nil.
 func (a *app) moment(t *timestamppb.Timestamp) display.Safe {
 	if t == nil {
 		return ""
@@ -177,12 +177,12 @@ func (a *app) moment(t *timestamppb.Timestamp) display.Safe {
 	return display.Moment(t.AsTime(), a.now())
 }
 
-// inSeconds is a short wait, rounded up: nothing is about to happen in 0 s.
+// inSeconds formats a short wait. It rounds up, so it never says 0 s.
 func inSeconds(d time.Duration) display.Safe {
 	return display.Count(max(int64((d+time.Second-1)/time.Second), 1)) + " s"
 }
 
-// mendOf says what a person can do about a program that has failed.
+// mendOf says how to fix a program that has failed.
 func mendOf(p *pb.Process) display.Safe {
 	if p.GetState() != "failed" || isShim(p) {
 		return ""
@@ -197,8 +197,7 @@ func mendOf(p *pb.Process) display.Safe {
 	return "see: tgctl logs " + name + "; then: tgctl restart " + name
 }
 
-// commandLine shows a command and its arguments so that each can be told from
-// the next.
+// commandLine formats a command so that its arguments can be told apart.
 func commandLine(command []string) display.Safe {
 	return join(each(command, func(word string) display.Safe {
 		shown := display.Text(word)

@@ -9,22 +9,22 @@ import (
 	"rsc.io/qr"
 )
 
-// keyText is a key of codes as people type it into an app.
+// keyText returns a TOTP key as people type it into an app.
 func keyText(key []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(key)
 }
 
-// keyAddress is what an app reads from a QR code: the key, and what it is for.
+// keyAddress returns the URI in the QR code: the key and its account.
 func keyAddress(key []byte, account string) string {
 	return fmt.Sprintf("otpauth://totp/ThoughtGate:%s?secret=%s&issuer=ThoughtGate", url.PathEscape(account), keyText(key))
 }
 
-// qrQuiet is how many modules around a code stay light.
+// qrQuiet is the width of the light margin in modules.
 const qrQuiet = 2
 
-// qrLines draws a text as a QR code, two modules to a character. Light is drawn
-// and dark left out, so that it can be read where text is light on dark; most
-// readers take it either way.
+// qrLines draws text as a QR code, with two modules per character. It draws the light modules,
+// so that the code is correct on terminals with light text on dark. Most readers also accept it
+// inverted.
 func qrLines(text string) ([]string, error) {
 	code, err := qr.Encode(text, qr.L)
 	if err != nil {

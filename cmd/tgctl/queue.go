@@ -15,43 +15,41 @@ import (
 )
 
 const (
-	// settling is for how long a and d do nothing after the selection has moved
-	// by itself: a key that was meant for another question is on its way by then.
+	// settling is how long the answer keys do nothing after the selection has moved by itself:
+	// such a key was meant for another question.
 	settling = 500 * time.Millisecond
 
-	// rowParams is how many bytes of params a row keeps. A row with more keeps
-	// what of them fits into rowShort columns, so that 256 questions of any size
-	// take little memory.
+	// rowParams is the maximum size in bytes of the params that a row keeps. Of longer params
+	// it keeps only what fits into rowShort columns, so that 256 questions of any size use
+	// little memory.
 	rowParams = 4 << 10
 	rowShort  = 200
 
-	// endedKept is how many questions that have ended are still listed.
+	// endedKept is how many questions that have ended are listed.
 	endedKept = 8
 )
 
-// queue is what the full-screen queue knows: its screen is made of this and of
-// the time alone. It is told of keys and of what the daemon says, and answers
-// with what is to be done; it knows neither a terminal nor a connection. It is
-// used by one goroutine.
+// queue is the state of the full-screen queue. The screen depends only on the queue and the
+// time. Its methods handle keys and the daemon's events, and return a wish: what to do next. A
+// queue knows neither the terminal nor the connection. It is used by one goroutine.
 //
-// Two things hold at any time. An answer names the subject of the question that
-// is on the screen in full, never one that is only listed. And what happens by
-// itself, a question that comes or ends, never makes a key mean something else:
-// a and d pause after the selection has moved by itself, and a question that
-// ends while it is looked at stays on the screen until it is left.
+// Two invariants hold. An answer names the subject of the question that is shown in full, never
+// of one that is only listed. And an event, such as a new question or the end of one, never
+// changes the meaning of a key: the answer keys pause after the selection has moved by itself,
+// and a question that ends while it is shown stays on the screen until the person leaves it.
 type queue struct {
-	app           *app // the clock, and how questions are laid out
+	app           *app // for the clock and the layout of questions
 	width, height int
 
 	rows     []*openRow     // open questions, oldest first
-	ended    []display.Safe // how the last others ended, newest first
-	selected string         // id of a row; empty when there is none
-	wanted   string         // id to select when it comes
-	moved    time.Time      // when the selection moved by itself
-	status   display.Safe   // what happened last
-	offline  bool           // there is no daemon
+	ended    []display.Safe // how the latest questions ended, newest first
+	selected string         // id of a row; empty if there are no rows
+	wanted   string         // id to select when its question arrives
+	moved    time.Time      // when the selection last moved by itself
+	status   display.Safe   // the latest event
+	offline  bool           // not connected to the daemon
 
-	detail *detail // the question that is shown in full; nil: the list is shown
+	detail *detail // the question that is shown in full; nil if the list is shown
 }
 
 // openRow is an open question in the list.
@@ -63,23 +61,23 @@ type openRow struct {
 	agent, server, call, why display.Safe
 
 	workflow string
-	grave    bool // facts say that it should not be overlooked
-	proof    bool // a yes needs a secret
+	grave    bool // its facts mark it as risky
+	proof    bool // approving it needs a secret
 
-	params []byte       // what is shown of the call, if that is not long
-	short  display.Safe // the beginning of longer ones
-	size   int          // bytes of params
+	params []byte       // params of the call, unless they are long
+	short  display.Safe // the beginning of long params
+	size   int          // size of the params in bytes
 }
 
-// wish is what is to be done after the queue was told something.
+// wish is what the queue wants done after an event or key.
 type wish struct {
-	read          *detail // for which its question is to be read
+	read          *detail // read the question of this detail
 	decide        *pb.Decision
-	edit          *pb.Approval // the question whose arguments are to be edited
+	edit          *pb.Approval // let the person edit the arguments of this question
 	quit, suspend bool
 }
 
-// newRow makes the row of an open question. It keeps nothing of q.
+// newRow returns a row for an open question. It does not retain q.
 func newRow(q *pb.Approval) *openRow {
 	r := &openRow{
 		id: q.GetId(), subject: bytes.Clone(q.GetSubject()),
@@ -92,7 +90,7 @@ func newRow(q *pb.Approval) *openRow {
 	r.size = max(len(params), int(min(q.GetArgumentsBytes(), math.MaxInt32)))
 	if r.size <= rowParams && q.GetArgumentsBytes() == 0 {
 		r.params = slices.Clone(params)
-	} else { // or they are the beginnings of longer ones
+	} else { // long, or only the beginning was sent
 		r.short = clipped(display.JSONLine(params, rowShort, ""))
 	}
 	return r
@@ -119,13 +117,13 @@ func endLine(q *pb.Approval) display.Safe {
 	return clipped(line + "; " + callName(q.GetMethod(), q.GetTool()))
 }
 
-// event takes what the inbox says.
+// event handles an event of the inbox.
 func (q *queue) event(e inbox.Event) wish {
 	switch e.Kind {
 	case inbox.Connected:
 		return q.connected()
 	case inbox.Lost:
-		q.offline = true // what is asked stays on the screen
+		q.offline = true // the shown question stays on the screen
 	case inbox.Open:
 		q.came(newRow(e.Question))
 	case inbox.Ended:
@@ -134,7 +132,7 @@ func (q *queue) event(e inbox.Event) wish {
 	return wish{}
 }
 
-// came tells of a question that is open.
+// came adds or replaces the row of an open question.
 func (q *queue) came(r *openRow) {
 	if i := q.find(r.id); i >= 0 {
 		q.rows[i] = r
@@ -149,7 +147,7 @@ func (q *queue) came(r *openRow) {
 	}
 }
 
-// went tells of a question that has ended, and how. It may be told of one again.
+// went handles the end of a question. It may be called more than once for the same end.
 func (q *queue) went(id string, how display.Safe) {
 	q.remove(id)
 	if d := q.detail; d != nil && d.id == id {
@@ -163,7 +161,7 @@ func (q *queue) went(id string, how display.Safe) {
 	q.ended = q.ended[:min(len(q.ended), endedKept)]
 }
 
-// remove takes a row out of the list. The one after it is selected instead.
+// remove removes a row. If it was selected, the next row becomes selected.
 func (q *queue) remove(id string) {
 	i := q.find(id)
 	if i < 0 {
@@ -183,7 +181,7 @@ func (q *queue) find(id string) int {
 	return slices.IndexFunc(q.rows, func(r *openRow) bool { return r.id == id })
 }
 
-// connected tells that the daemon is there.
+// connected handles a new connection to the daemon.
 func (q *queue) connected() wish {
 	if q.offline {
 		q.offline, q.status = false, "connected again"
@@ -194,11 +192,10 @@ func (q *queue) connected() wish {
 	return wish{}
 }
 
-// settled reports whether the selection is what the person at the keyboard sees.
+// settled reports whether the selection has not moved by itself within the last settling.
 func (q *queue) settled() bool { return q.app.now().Sub(q.moved) >= settling }
 
-// open shows the selected question in full, and once that is done asks for an
-// answer, if one is wanted.
+// open shows the selected question in full. Once it is read, the prompt then is shown.
 func (q *queue) open(then prompt) wish {
 	i := q.find(q.selected)
 	if i < 0 {
@@ -208,8 +205,8 @@ func (q *queue) open(then prompt) wish {
 	return wish{read: q.detail}
 }
 
-// answered tells what became of an answer; err is nil when it counts, and done says
-// how.
+// answered handles the result of the decision d. If err is nil, the decision counts and done
+// describes it.
 func (q *queue) answered(d *pb.Decision, done *pb.Decided, err error) wish {
 	shown := q.detail
 	if shown != nil && shown.id != d.GetId() {

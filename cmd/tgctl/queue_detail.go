@@ -10,51 +10,50 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// prompt is what the last lines of the screen ask for.
+// prompt is what the bottom lines of the screen ask for.
 type prompt int
 
 const (
 	askNothing prompt = iota
-	askYes            // y and nothing else approves
-	askNo             // enter denies, with the reason typed
-	askGrant          // a grant is shaped, and y approves and gives it
-	askEdit           // nothing: the arguments are to be edited first
-	askProof          // says where a yes can be given, which needs a secret
+	askYes            // only y approves
+	askNo             // enter denies, with the typed reason
+	askGrant          // the person sets the terms of a grant; y approves with it
+	askEdit           // the arguments are edited first
+	askProof          // says where to approve a question that needs a secret
 )
 
-// detail is one question in full. Everything in it is of the question whose
-// subject it names, and an answer given here names that subject.
+// detail is one question shown in full. An answer given here names its subject.
 type detail struct {
 	id       string
 	title    display.Safe
 	expires  time.Time
-	then     prompt       // to be asked once the question is on the screen
-	question *pb.Approval // nil before it was read
+	then     prompt       // prompt to show once the question is on the screen
+	question *pb.Approval // nil until it is read
 	past     *past
 
-	body    []display.Safe // as laid out for columns columns
+	body    []display.Safe // laid out for columns columns
 	columns int
-	top     int    // the first line of body on the screen
-	seen    []bool // which lines of body were on the screen
+	top     int    // index of the first line of body on the screen
+	seen    []bool // which lines of body have been on the screen
 
-	edit     []byte   // the arguments that are to be sent instead; nil for the agent's
-	inEditor bool     // they are being written
-	grant    *shaping // of askGrant
+	edit     []byte   // arguments to send instead; nil for the agent's
+	inEditor bool     // the person is editing the arguments
+	grant    *shaping // for askGrant
 
 	ask   prompt
-	typed string       // the reason, so far
-	sent  bool         // an answer is on its way
-	ended display.Safe // it can't be answered any more, and why
+	typed string       // the reason typed so far
+	sent  bool         // an answer was sent, and no reply has arrived
+	ended display.Safe // why it can no longer be answered; empty if it can
 }
 
-// end tells that the question can't be answered any more. A prompt stays until
-// it is left: what is being typed into it would mean something else elsewhere.
+// end marks the question as ended. An open prompt stays until the person leaves it, since the
+// keys being typed would have another meaning elsewhere.
 func (d *detail) end(how display.Safe) { d.ended, d.then = how, askNothing }
 
-// loaded tells of the question that was read for d, or why it could not be.
+// loaded handles the question read for d, or the error of reading it.
 func (q *queue) loaded(d *detail, read *pb.Approval, err error) wish {
 	if q.detail != d {
-		return wish{} // it is not looked at any more
+		return wish{} // it is no longer shown
 	}
 	if err != nil {
 		q.status = failureLine(d.id, err)
@@ -78,8 +77,7 @@ func (q *queue) loaded(d *detail, read *pb.Approval, err error) wish {
 	return wish{}
 }
 
-// prompt asks for what is wanted of the question that is shown, if it can be
-// answered.
+// prompt shows the prompt then for the shown question, if the question can be answered.
 func (q *queue) prompt(then prompt) wish {
 	d := q.detail
 	switch {
@@ -87,7 +85,7 @@ func (q *queue) prompt(then prompt) wish {
 	case !q.answerable() && q.offline && d.ended == "":
 		q.status = "not connected: nothing can be answered now"
 	case !q.answerable():
-	case then != askNo && needsProof(d.question): // a secret is not typed where keys mean something
+	case then != askNo && needsProof(d.question): // no secret is typed where keys have a meaning
 		d.ask = askProof
 	case then == askEdit:
 		d.inEditor = true
@@ -102,7 +100,7 @@ func (q *queue) prompt(then prompt) wish {
 	return wish{}
 }
 
-// recalled tells what went before the question that was read for d.
+// recalled handles the history of the question shown in d.
 func (q *queue) recalled(d *detail, p *past) wish {
 	if q.detail == d && d.question != nil {
 		d.past = p
@@ -111,7 +109,7 @@ func (q *queue) recalled(d *detail, p *past) wish {
 	return wish{}
 }
 
-// layout lays out the question that is shown for the width of the screen.
+// layout lays out the shown question for the width of the screen.
 func (q *queue) layout() {
 	d := q.detail
 	if d == nil || d.question == nil {
@@ -125,7 +123,7 @@ func (q *queue) layout() {
 		}
 	}
 	about := q.app.questionSheet(d.question)
-	about.names, about.values = about.names[1:], about.values[1:] // its id and time stand above
+	about.names, about.values = about.names[1:], about.values[1:] // its id and time are in the title
 	add(about.lines(q.width))
 	if d.edit != nil {
 		add([]display.Safe{""})
@@ -143,14 +141,14 @@ func (q *queue) layout() {
 	add([]display.Safe{""})
 	add(traces.lines(q.width))
 	if rewrapped || len(d.body) < len(d.seen) {
-		d.seen = nil // they were other lines
+		d.seen = nil // the lines are not the same any more
 	}
 	d.seen = append(d.seen, make([]bool, len(d.body)-len(d.seen))...)
 	q.scroll(0)
 }
 
-// scroll moves what is shown of the question by lines, as far as there are any,
-// and notes what is on the screen now.
+// scroll scrolls the question by lines, within its bounds, and records which lines are on the
+// screen.
 func (q *queue) scroll(lines int) {
 	d := q.detail
 	room := q.bodyHeight()
@@ -160,11 +158,11 @@ func (q *queue) scroll(lines int) {
 	}
 }
 
-// bodyHeight is how many lines of a question fit on the screen: a title stands
-// above them, two lines below.
+// bodyHeight returns how many lines of a question fit between the title and the two bottom
+// lines.
 func (q *queue) bodyHeight() int { return max(0, q.height-3) }
 
-// answerable reports whether the question that is shown can be answered now.
+// answerable reports whether the shown question can be answered now.
 func (q *queue) answerable() bool {
 	d := q.detail
 	return d != nil && d.question != nil && d.ended == "" && !d.sent && !d.inEditor && !q.offline && !q.tooSmall()

@@ -10,27 +10,27 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// editing runs the editor of a person while the screen is theirs. It is a
+// editing runs the person's editor while the screen is suspended. It implements
 // tea.ExecCommand.
 type editing struct {
 	app   *app
 	ctx   context.Context // ends with the screen
 	asked *pb.Approval
-	edit  []byte // the arguments that were left there
+	edit  []byte // the edited arguments
 }
 
-// Run returns when the editor has ended.
+// Run runs the editor until it exits.
 func (e *editing) Run() (err error) {
 	e.edit, err = e.app.editArguments(e.ctx, e.asked, e.app.out)
 	return err
 }
 
-// The editor has the terminal that the screen is on, which the app knows.
+// The editor uses the app's terminal, so these are ignored.
 func (*editing) SetStdin(io.Reader)  {}
 func (*editing) SetStdout(io.Writer) {}
 func (*editing) SetStderr(io.Writer) {}
 
-// edit gives the terminal to the editor, and tells the queue of what it left.
+// edit gives the terminal to the editor, and passes the result to the queue.
 func (m *watchModel) edit(asked *pb.Approval) tea.Cmd {
 	e := &editing{app: m.queue.app, ctx: m.ctx, asked: asked}
 	return tea.Exec(e, func(err error) tea.Msg {
@@ -38,12 +38,11 @@ func (m *watchModel) edit(asked *pb.Approval) tea.Cmd {
 	})
 }
 
-// edited tells of the arguments that a person wrote in place of those that were
-// asked about, or why there are none.
+// edited handles the arguments that a person wrote instead of asked's, or the editor's error.
 func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) wish {
 	d := q.detail
 	if d == nil || d.question != asked {
-		return wish{} // another question is looked at by now
+		return wish{} // another question is shown now
 	}
 	d.inEditor = false
 	switch {
@@ -56,15 +55,14 @@ func (q *queue) edited(asked *pb.Approval, arguments []byte, err error) wish {
 	return wish{}
 }
 
-// replace makes arguments what would be sent, nil for those of the agent.
+// replace sets the arguments to send; nil restores the agent's.
 func (q *queue) replace(arguments []byte) {
 	d := q.detail
 	d.edit, d.seen, d.top = arguments, nil, 0
 	q.layout()
 }
 
-// editedLines lays out the arguments that a person wrote: they, and how they differ
-// from the agent's.
+// editedLines lays out the edited arguments and how they differ from the agent's.
 func editedLines(asked *pb.Approval, edit []byte, columns int) []display.Safe {
 	lines := jsonLines("what you wrote, to be judged like a call of the agent's", edit, columns)
 	lines = append(lines, "", "what you changed:")

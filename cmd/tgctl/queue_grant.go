@@ -12,41 +12,41 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// shaping is a grant that is being shaped: what approve is told with flags. It says
-// the same as they do, and is read by the same code.
+// shaping is the form for the terms of a grant. Its fields correspond to the flags of approve,
+// and the same code parses them.
 type shaping struct {
 	match, span, times, in *field
-	names                  []*field // of the arguments; rows while match is matchSome
+	names                  []*field // one for each argument; shown while match is matchSome
 
-	at    int  // the row that keys are for
-	sure  bool // it is asked whether to grant that
-	top   int  // the first line of it on the screen, while that is asked
-	below int  // lines of it below the screen, when it was drawn last
-	most  int  // of it those that were on the screen
+	at    int  // index of the row that receives keys
+	sure  bool // asking for confirmation
+	top   int  // first line of the sentence on the screen, while asking for confirmation
+	below int  // lines of the sentence below the screen when it was last drawn
+	most  int  // lines of the sentence that have been on the screen
 	all   int
 }
 
 // field is a row of a shaping.
 type field struct {
 	label   display.Safe
-	value   string                  // a word of the command line
-	usual   []string                // values that arrows go through
-	letters string                  // of what can be typed; empty: nothing can
+	value   string                  // in the syntax of the command line
+	usual   []string                // values that the arrow keys select
+	letters string                  // characters that can be typed; empty: none
 	says    map[string]display.Safe // what values mean
-	other   display.Safe            // what the rest of them mean
+	other   display.Safe            // what all other values mean
 
-	name  string       // of an argument that further calls can be held to; its value is empty, or matchSome
-	shown display.Safe // the argument, in short
+	name  string       // name of an argument that further calls must repeat; the value is "" or matchSome
+	shown display.Safe // the argument's value, shortened
 }
 
 const (
 	matchSome = "arg=NAME"
 
-	// shapedMost is how long what is typed into a row may be, in bytes.
+	// shapedMost is the maximum length in bytes of a typed value.
 	shapedMost = 12
 )
 
-// newShaping begins a grant for calls like q.
+// newShaping returns a form for a grant for calls like q.
 func newShaping(q *pb.Approval) *shaping {
 	s := &shaping{
 		match: &field{label: "match", value: "args", usual: []string{"args", matchSome, "tool"}, says: map[string]display.Safe{
@@ -69,7 +69,7 @@ func newShaping(q *pb.Approval) *shaping {
 	return s
 }
 
-// rows are the fields that are on the screen, from above.
+// rows returns the visible fields from top to bottom.
 func (s *shaping) rows() []*field {
 	rows := []*field{s.match}
 	if s.match.value == matchSome {
@@ -78,7 +78,7 @@ func (s *shaping) rows() []*field {
 	return append(rows, s.span, s.times, s.in)
 }
 
-// terms are those of the grant, or why there can be none.
+// terms returns the terms of the grant, or an error that says what is missing.
 func (s *shaping) terms() (*pb.GrantTerms, error) {
 	f := &grantFlags{span: s.span.value, in: s.in.value, match: []string{s.match.value}}
 	if s.match.value == matchSome {
@@ -102,7 +102,7 @@ func (s *shaping) terms() (*pb.GrantTerms, error) {
 	return f.terms()
 }
 
-// sentence says what would be granted, in the words that say what was.
+// sentence says what would be granted, in the same words as for an existing grant.
 func (s *shaping) sentence(q *pb.Approval) (display.Safe, error) {
 	terms, err := s.terms()
 	if err != nil {
@@ -113,13 +113,12 @@ func (s *shaping) sentence(q *pb.Approval) (display.Safe, error) {
 	}, terms.GetFor().AsDuration()) + ".", nil
 }
 
-// press tells of a key. It reports whether the grant is to be given, or no more
-// wanted.
+// press handles a key. give reports that the grant is confirmed, leave that the form is left.
 func (s *shaping) press(key, text string) (give, leave bool) {
 	if s.sure {
 		switch key {
 		case "y", "Y":
-			return s.most >= s.all, false // what can't be seen is not granted
+			return s.most >= s.all, false // a grant counts only if all of it was shown
 		case "up", "k":
 			s.top--
 		case "down", "j", "space", "pgdown":
@@ -149,8 +148,8 @@ func (s *shaping) press(key, text string) (give, leave bool) {
 	return false, false
 }
 
-// press changes a row: arrows and space choose the next of the usual values, and what
-// may be typed is appended.
+// press changes the field's value. The arrow keys and space select among the usual values;
+// allowed characters are appended.
 func (f *field) press(key, text string) {
 	at, step := slices.Index(f.usual, f.value), map[string]int{"left": -1, "right": 1, "space": 1}[key]
 	switch {
@@ -168,7 +167,7 @@ func (f *field) press(key, text string) {
 	}
 }
 
-// line is a row as it is shown.
+// line formats the field as a line.
 func (f *field) line() display.Safe {
 	value := display.Safe(f.value)
 	switch {
@@ -182,8 +181,8 @@ func (f *field) line() display.Safe {
 	return padded(f.label, 6, false) + padded(value, 9, false) + " " + cmp.Or(f.says[f.value], f.other)
 }
 
-// lines draws the grant in columns columns and room lines, which what is said of it
-// may be more than while it is asked for.
+// lines draws the form in columns columns and room lines. While it asks for confirmation it
+// shows the sentence instead, which can be longer than room and is scrolled.
 func (s *shaping) lines(q *pb.Approval, columns, room int) []line {
 	says, err := s.sentence(q)
 	if err != nil {
@@ -193,7 +192,7 @@ func (s *shaping) lines(q *pb.Approval, columns, room int) []line {
 	if s.sure {
 		s.top = max(0, min(s.top, len(said)-room))
 		last := min(s.top+room, len(said))
-		if s.all != len(said) { // on another screen
+		if s.all != len(said) { // the size of the screen has changed
 			s.most = 0
 		}
 		s.below, s.most, s.all = len(said)-last, max(s.most, last), len(said)
@@ -207,8 +206,8 @@ func (s *shaping) lines(q *pb.Approval, columns, room int) []line {
 		}
 		rows = append(rows, line{text: marker + f.line(), strong: at == s.at})
 	}
-	// What is said of it goes below the rows as far as there is room for at least
-	// a few of them: all of it is on the screen before it is granted.
+	// The sentence goes below the rows if there is room for a few of them too. It need not be
+	// complete here: all of it must be shown before it is granted.
 	fit := max(min(len(rows), room), min(4, room))
 	if below := room - 1 - len(said); below >= min(4, len(rows)) {
 		fit = min(len(rows), below)
@@ -221,7 +220,7 @@ func (s *shaping) lines(q *pb.Approval, columns, room int) []line {
 	return lines[:min(len(lines), room)]
 }
 
-// plain are lines of which none stands out.
+// plain converts texts to lines that are not highlighted.
 func plain(texts []display.Safe) []line {
 	var lines []line
 	for _, text := range texts {

@@ -8,11 +8,11 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// reasonMost is how long a reason may be that is typed here, in bytes.
+// reasonMost is the maximum length in bytes of a typed reason.
 const reasonMost = 1000
 
-// press tells of a key: what it is called, as "a" or "enter" or "ctrl+c", and
-// the text it stands for, if it does.
+// press handles a key. key is its name, such as "a", "enter" or "ctrl+c"; text is the text it
+// produces, if any.
 func (q *queue) press(key, text string) wish {
 	switch {
 	case key == "ctrl+c":
@@ -24,7 +24,7 @@ func (q *queue) press(key, text string) wish {
 	case q.detail == nil:
 		return q.pressList(key)
 	case q.detail.sent, q.detail.inEditor:
-		return wish{} // until the daemon has said whether the answer counts, or the editor what is to be sent
+		return wish{} // until the daemon or the editor has replied
 	case q.detail.ask == askYes:
 		return q.pressYes(key)
 	case q.detail.ask == askProof:
@@ -38,7 +38,7 @@ func (q *queue) press(key, text string) wish {
 	return q.pressDetail(key)
 }
 
-// pasted tells of text that was pasted. It is never taken for keys.
+// pasted handles pasted text. It is never interpreted as keys.
 func (q *queue) pasted(text string) {
 	if d := q.detail; d != nil && d.ask == askNo && !d.sent {
 		d.write(text)
@@ -69,8 +69,8 @@ func (q *queue) pressList(key string) wish {
 	return wish{}
 }
 
-// linesDown is how many of all lines a key moves down, of which a screen has page; 0 for
-// a key that moves nothing.
+// linesDown returns how many lines a key moves down, or 0 if it does not move. page is the
+// number of lines on a screen, all the total.
 func linesDown(key string, page, all int) int {
 	switch key {
 	case "up", "k":
@@ -89,10 +89,10 @@ func linesDown(key string, page, all int) int {
 	return 0
 }
 
-// prompts is what keys ask for.
+// prompts maps keys to the prompts they open.
 var prompts = map[string]prompt{"a": askYes, "d": askNo, "g": askGrant, "e": askEdit}
 
-// move moves the selection by rows, as far as there are any.
+// move moves the selection by rows, within its bounds.
 func (q *queue) move(rows int) {
 	q.wanted = ""
 	if len(q.rows) == 0 {
@@ -100,11 +100,11 @@ func (q *queue) move(rows int) {
 	}
 	i := max(0, min(q.find(q.selected)+rows, len(q.rows)-1))
 	q.selected = q.rows[i].id
-	q.moved = q.app.now().Add(-settling) // by a person
+	q.moved = q.app.now().Add(-settling) // moved by a person, so there is nothing to wait for
 }
 
-// leave goes back to the list. What is selected there may be another question
-// than the one that was looked at.
+// leave returns to the list. If another question is selected there, that counts as a move by
+// itself.
 func (q *queue) leave() {
 	if q.detail.id != q.selected {
 		q.moved = q.app.now()
@@ -132,7 +132,7 @@ func (q *queue) pressDetail(key string) wish {
 	return wish{}
 }
 
-// pressGrant shapes a grant.
+// pressGrant passes a key to the form for a grant.
 func (q *queue) pressGrant(key, text string) wish {
 	d := q.detail
 	give, leave := d.grant.press(key, text)
@@ -142,12 +142,12 @@ func (q *queue) pressGrant(key, text string) wish {
 	case give && q.answerable():
 		return q.answer(pb.Answer_ANSWER_APPROVE, "")
 	default:
-		d.grant.lines(d.question, q.width, q.bodyHeight()) // which notes what is on the screen now
+		d.grant.lines(d.question, q.width, q.bodyHeight()) // records what is on the screen
 	}
 	return wish{}
 }
 
-// pressYes takes y for a yes and every other key for none.
+// pressYes approves on y. Every other key leaves the prompt.
 func (q *queue) pressYes(key string) wish {
 	if (key == "y" || key == "Y") && q.answerable() {
 		return q.answer(pb.Answer_ANSWER_APPROVE, "")
@@ -156,7 +156,7 @@ func (q *queue) pressYes(key string) wish {
 	return wish{}
 }
 
-// pressReason edits the reason for a no.
+// pressReason edits the reason for a denial.
 func (q *queue) pressReason(key, text string) wish {
 	d := q.detail
 	switch key {
@@ -180,7 +180,7 @@ func (q *queue) pressReason(key, text string) wish {
 	return wish{}
 }
 
-// write appends to the reason, on one line and no more than may be.
+// write appends to the reason. Line ends become spaces, and the length is limited.
 func (d *detail) write(text string) {
 	text = strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c == '\n' || c == '\r' }), " ")
 	for _, c := range text {
@@ -191,7 +191,7 @@ func (d *detail) write(text string) {
 	}
 }
 
-// answer answers the question that is shown.
+// answer answers the shown question.
 func (q *queue) answer(answer pb.Answer, note string) wish {
 	d := q.detail
 	decision := &pb.Decision{Id: d.id, Subject: d.question.GetSubject(), Answer: answer, Note: note, Surface: q.app.surface()}

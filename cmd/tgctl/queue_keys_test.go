@@ -21,14 +21,14 @@ const (
 	expired  = pb.ApprovalState_APPROVAL_STATE_EXPIRED
 )
 
-// What keys come to, with A-2, A-3 and A-10 in the list.
+// TestKeys checks what keys do with A-2, A-3 and A-10 in the list.
 func TestKeys(t *testing.T) {
 	yes3, yes2 := "ANSWER_APPROVE A-3 412d3320", "ANSWER_APPROVE A-2 412d3220"
 	for _, test := range []struct {
 		name string
 		play func(*screenTest)
 		want []string // decisions
-		says string   // on the screen, afterwards
+		says string   // on the screen afterwards
 	}{
 		{"approve from the list", func(s *screenTest) { s.keys("down a y") }, []string{yes3}, "asking the daemon"},
 		{"approve what is shown", func(s *screenTest) { s.keys("enter a Y") }, []string{yes2}, "asking the daemon"},
@@ -57,7 +57,7 @@ func TestKeys(t *testing.T) {
 			s.keys("enter")
 		}, []string{"ANSWER_DENY A-2 412d3220 " + strings.Repeat("é", 500)}, ""},
 
-		// What happens by itself does not make a key mean something else.
+		// An event does not change the meaning of a key.
 		{"the selected one ends", func(s *screenTest) {
 			s.end("A-2", rejected, "ana", "")
 			s.keys("a y")
@@ -127,7 +127,7 @@ func TestKeys(t *testing.T) {
 			s.keys("a y")
 		}, nil, "there is no question A-2"},
 
-		// Without a daemon nothing is answered, and with it again all goes on.
+		// Without a daemon nothing can be answered; once it is back everything works again.
 		{"no daemon", func(s *screenTest) {
 			s.say(inbox.Event{Kind: inbox.Lost})
 			s.keys("a y d enter")
@@ -176,7 +176,7 @@ func TestKeys(t *testing.T) {
 			s.keys("y")
 		}, nil, "too small"},
 
-		// A grant is shaped with the words of the command line.
+		// The terms of a grant have the values of the command line.
 		{"a grant", func(s *screenTest) { s.keys("g enter y") }, []string{yes2 + " args 1h0m0s session"}, "asking the daemon"},
 		{"enter is no yes to a grant", func(s *screenTest) { s.keys("g enter enter n esc") }, nil, "esc back"},
 		{"a grant of anything", func(s *screenTest) { s.keys("enter g left down right down right right down left enter Y") }, []string{yes2 + " tool 8h0m0s 2 always"}, ""},
@@ -208,7 +208,7 @@ func TestKeys(t *testing.T) {
 			s.say(tea.PasteMsg{Content: "y"})
 		}, nil, "and grant that? y/N"},
 
-		// What was written in an editor is looked at before it is approved.
+		// Edited arguments are shown before they are approved.
 		{"other arguments", func(s *screenTest) { s.keys("e a y") }, []string{yes2 + ` {"repo":"mine"}`}, "asking the daemon"},
 		{"written twice", func(s *screenTest) { s.keys("enter e e a y") }, []string{yes2 + ` {"repo":"mine"}`}, ""},
 		{"not approved yet", func(s *screenTest) { s.keys("e y enter") }, nil, ""},
@@ -254,8 +254,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A question that needs a secret is not approved here, from the list or not: the
-// screen says where. A no needs none.
+// TestKeysOfAQuestionThatNeedsPresence checks that a question that needs a secret cannot be
+// approved on the screen, which says where it can be. Denying needs no secret.
 func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 	for _, test := range []struct {
 		keys string
@@ -288,7 +288,7 @@ func TestKeysOfAQuestionThatNeedsPresence(t *testing.T) {
 	}
 }
 
-// What the daemon says to an answer.
+// TestAnswered checks what the screen shows after an answer.
 func TestAnswered(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -310,7 +310,7 @@ func TestAnswered(t *testing.T) {
 					t.Errorf("the screen lacks %q:\n%s", want, s.text())
 				}
 			}
-			s.keys("a y") // at once: whatever is selected now, it was not meant
+			s.keys("a y") // at once, so it is not meant for what is selected now
 			if got := s.decisions(); test.err == nil && len(got) != 1 {
 				t.Errorf("answers %q", got)
 			}
@@ -318,7 +318,7 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// A question that is left before it was read is not shown when it comes.
+// A question that the person left before it was read is not shown when it arrives.
 func TestLateReading(t *testing.T) {
 	s := newScreen(80, 24, openQuestions()...)
 	s.keys("enter")

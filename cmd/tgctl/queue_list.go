@@ -4,18 +4,18 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// listLayout is how the list is laid out on the screen.
+// listLayout describes how the list is laid out on the screen.
 type listLayout struct {
-	narrow bool // there is room for the columns that matter most only
-	heads  bool // there is room for the heads of the columns
-	tall   int  // lines of each question: itself, its arguments, the reason
-	room   int  // lines for questions
-	fit    int  // how many questions that makes, at least one
+	narrow bool // only the most important columns fit
+	heads  bool // the column heads fit
+	tall   int  // lines per question: itself, its arguments, the reason
+	room   int  // lines available for questions
+	fit    int  // how many questions fit, at least one
 }
 
 func (q *queue) listLayout() listLayout {
 	l := listLayout{narrow: q.width < 72, heads: q.height >= 8, tall: 3}
-	l.room = q.height - 3 // a title, and two lines below
+	l.room = q.height - 3 // without a title and two bottom lines
 	if l.heads {
 		l.room--
 	}
@@ -33,7 +33,7 @@ func (q *queue) listLayout() listLayout {
 func (q *queue) listScreen() []line {
 	l := q.listLayout()
 	at := q.find(q.selected)
-	first := max(0, at) / l.fit * l.fit // by pages: what stands still on the screen stays where it is
+	first := max(0, at) / l.fit * l.fit // whole pages, so that rows stay in place on the screen
 	last := min(first+l.fit, len(q.rows))
 	title := plural(len(q.rows), "question waits", "questions wait")
 	if len(q.rows) == 0 {
@@ -101,8 +101,8 @@ func (q *queue) rowLines(l listLayout, r *openRow, selected bool) []line {
 	return lines
 }
 
-// args shows the arguments of a row in at most columns columns, and how much of
-// them is missing.
+// args shows the arguments of a row in at most columns columns. If they are cut, it adds their
+// size.
 func (r *openRow) args(columns int) display.Safe {
 	if r.size == 0 {
 		return ""
@@ -114,8 +114,7 @@ func (r *openRow) args(columns int) display.Safe {
 	return fit(r.short, columns-len(note)) + note
 }
 
-// listFoot draws the two lines below the list: what happened last, and which
-// keys do what.
+// listFoot draws the two lines below the list: the latest event and the keys.
 func (q *queue) listFoot() []line {
 	status := line{text: q.status}
 	if q.offline {

@@ -19,16 +19,16 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// screenTest is a queue without a terminal and without a daemon.
+// screenTest is a queue without a terminal and a daemon.
 type screenTest struct {
 	*queue
 	now    time.Time
-	asked  map[string]*pb.Approval // what the daemon would say
-	wishes []wish                  // all that was wished
+	asked  map[string]*pb.Approval // the daemon's questions
+	wishes []wish                  // all wishes so far
 	editor func(*pb.Approval) ([]byte, error)
 }
 
-// newScreen is a queue of width by height whose daemon asks.
+// newScreen returns a queue of the given size, with the given questions open.
 func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
 	s := &screenTest{now: noon, asked: map[string]*pb.Approval{}}
 	s.editor = func(*pb.Approval) ([]byte, error) { return []byte(`{"repo":"mine"}`), nil }
@@ -46,7 +46,7 @@ func newScreen(width, height int, asked ...*pb.Approval) *screenTest {
 
 func (s *screenTest) later(d time.Duration) { s.now = s.now.Add(d) }
 
-// say tells the queue of msg; a question that it wishes to read is read.
+// say passes msg to the queue. If the queue wants to read a question, it is read.
 func (s *screenTest) say(msg tea.Msg) {
 	w := s.told(msg)
 	s.wishes = append(s.wishes, w)
@@ -64,7 +64,7 @@ func (s *screenTest) say(msg tea.Msg) {
 	}
 }
 
-// load tells the queue of a question that was read for d.
+// load passes a question that was read for d to the queue.
 func (s *screenTest) load(d *detail, read *pb.Approval, err error) {
 	s.say(queueMsg(func(q *queue) wish { return q.loaded(d, read, err) }))
 }
@@ -77,7 +77,7 @@ func (s *screenTest) ask(q *pb.Approval) {
 	s.say(inbox.Event{Kind: inbox.Open, Question: q})
 }
 
-// keys presses keys: each word is one, as "a" or "enter".
+// keys presses keys. Each word is one key, such as "a" or "enter".
 func (s *screenTest) keys(words string) {
 	for key := range strings.FieldsSeq(words) {
 		msg := tea.KeyPressMsg{Code: rune(key[0]), Text: key}
@@ -109,7 +109,7 @@ func (s *screenTest) keys(words string) {
 	}
 }
 
-// end ends a question as somebody else would.
+// end ends a question as if somebody else had decided it.
 func (s *screenTest) end(id string, state pb.ApprovalState, decider, note string) {
 	q := proto.CloneOf(s.asked[id])
 	q.State, q.Decider, q.Surface, q.Note, q.Arguments = state, decider, "", note, nil
@@ -120,7 +120,7 @@ func (s *screenTest) end(id string, state pb.ApprovalState, decider, note string
 	s.say(inbox.Event{Kind: inbox.Ended, Question: q})
 }
 
-// decisions are the answers that were wished.
+// decisions returns the wished decisions as text.
 func (s *screenTest) decisions() []string {
 	var out []string
 	for _, w := range s.wishes {
@@ -135,7 +135,7 @@ func (s *screenTest) decisions() []string {
 	return out
 }
 
-// grantText says what was granted, in short.
+// grantText formats the terms of a grant.
 func grantText(g *pb.GrantTerms) string {
 	if g == nil {
 		return ""
@@ -153,7 +153,7 @@ func grantText(g *pb.GrantTerms) string {
 	return strings.Join(append(words, strings.ToLower(strings.TrimPrefix(g.GetScope().String(), "GRANT_SCOPE_"))), " ")
 }
 
-// text is the screen as a person sees it; what is drawn bold begins with a star.
+// text returns the screen as text. Highlighted lines begin with a star.
 func (s *screenTest) text() string {
 	var b strings.Builder
 	for _, line := range s.screen() {
@@ -166,10 +166,10 @@ func (s *screenTest) text() string {
 	return b.String()
 }
 
-// openQuestions are those of questions that are open.
+// openQuestions returns the open ones of questions.
 func openQuestions() []*pb.Approval { return questions()[:3] }
 
-// hugeQuestion has a megabyte of arguments, full of what a terminal obeys.
+// hugeQuestion has a megabyte of arguments, full of control characters.
 func hugeQuestion() *pb.Approval {
 	q := proto.CloneOf(openQuestions()[1])
 	q.Id, q.Tool = "A-11", "write_"+strings.Repeat("very_", 60)+"long"
@@ -226,8 +226,8 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// mustFitScreen fails if a line is wider than the screen, or holds what a
-// terminal obeys, or if there are more lines than fit.
+// mustFitScreen fails if a line is wider than the screen or contains control characters, or if
+// there are too many lines.
 func mustFitScreen(t interface{ Errorf(string, ...any) }, s *screenTest) {
 	lines := s.screen()
 	if len(lines) != s.height {
@@ -244,7 +244,7 @@ func mustFitScreen(t interface{ Errorf(string, ...any) }, s *screenTest) {
 	}
 }
 
-// Whatever is asked, on whatever screen, no line is wider than it.
+// No line is wider than the screen, whatever the question and the screen.
 func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"क्षि", "日本", "🇩🇪🏳️‍🌈", "\x1b[31m", "\u202e", "a\u0301\u0302", "각", "\x00"}),
 		rapid.StringN(30, 300, -1))
@@ -275,7 +275,7 @@ func TestNoLineIsWiderThanTheScreen(t *testing.T) {
 	})
 }
 
-// jsonText writes s as a JSON string that keeps its characters.
+// jsonText returns s as a JSON string without escaping its characters.
 func jsonText(s string) string {
 	return `"` + strings.Map(func(c rune) rune {
 		if c < ' ' || c == '"' || c == '\\' {
@@ -328,10 +328,10 @@ func TestMemoryOfManyQuestions(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// heap is how many bytes are in use.
+// heap returns how many bytes are in use.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // what the first found in pools
+	runtime.GC() // frees what the first moved out of pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

@@ -12,14 +12,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// The smallest screen on which a question can be answered.
+// leastWidth and leastHeight are the smallest screen on which a question can be answered.
 const (
 	leastWidth  = 24
 	leastHeight = 6
 )
 
-// subjectShown is how many hexadecimal digits of a subject stand beside what is
-// shown; `--subject` of approve and deny takes them.
+// subjectShown is how many hex digits of a subject are shown. The flag --subject of approve and
+// deny accepts them.
 const subjectShown = 8
 
 func shortSubject(subject []byte) display.Safe {
@@ -30,14 +30,14 @@ func shortSubject(subject []byte) display.Safe {
 // line is one line of the screen.
 type line struct {
 	text   display.Safe
-	strong bool // drawn so that it stands out; nothing is said by that alone
+	strong bool // highlighted; never the only sign of something
 }
 
 // tooSmall reports whether the screen has no room for a question.
 func (q *queue) tooSmall() bool { return q.width < leastWidth || q.height < leastHeight }
 
-// screen draws the queue: exactly as many lines as the screen has, none wider
-// than it.
+// screen draws the queue. The result has exactly as many lines as the screen, and no line is
+// wider.
 func (q *queue) screen() []line {
 	var lines []line
 	switch {
@@ -87,8 +87,7 @@ func (q *queue) detailScreen() []line {
 	return append(lines, q.detailFoot()...)
 }
 
-// detailFoot draws the two lines below a question: where in it one is, or what
-// is asked, and which keys do what.
+// detailFoot draws the two lines below a question: the position or the prompt, and the keys.
 func (q *queue) detailFoot() []line {
 	d := q.detail
 	id := display.Name(d.id) + spaced(shortSubject(d.question.GetSubject()))
@@ -146,7 +145,7 @@ func (q *queue) detailFoot() []line {
 	return []line{{text: lines}, q.keysLine("up/down/space scroll   a approve   d deny   g grant   e edit   esc back", "a yes  d no  g grant  e edit  esc back")}
 }
 
-// keysLine says which keys do what, in short where there is no room.
+// keysLine returns long, or short if long is wider than the screen.
 func (q *queue) keysLine(long, short display.Safe) line {
 	if display.Width(long) > q.width {
 		return line{text: short}
@@ -154,7 +153,7 @@ func (q *queue) keysLine(long, short display.Safe) line {
 	return line{text: long}
 }
 
-// offlineLine says that there is no daemon.
+// offlineLine says that the daemon is not reachable.
 func (q *queue) offlineLine() display.Safe {
 	const long, short = "The daemon has gone. It keeps its questions; waiting for it ...", "The daemon has gone; waiting for it"
 	if len(long) > q.width {
@@ -163,9 +162,8 @@ func (q *queue) offlineLine() display.Safe {
 	return long
 }
 
-// broken breaks a line into lines no wider than columns columns, and keeps every
-// character. A line that goes on begins with a bar, so that it can't look like
-// one of its own.
+// broken breaks a line into lines of at most columns columns without losing a character.
+// Continuation lines begin with a bar, so that they cannot be mistaken for lines of their own.
 func broken(s display.Safe, columns int) []display.Safe {
 	const bar = "┊ "
 	if cellsOf(s) <= columns {
@@ -178,7 +176,7 @@ func broken(s display.Safe, columns int) []display.Safe {
 			widest = max(widest, cellsOf(part))
 		}
 		if widest > columns-cellsOf(bar) && room > 1 {
-			continue // where opinions on the width of a letter differ
+			continue // cellsOf can be more than display's width; try with less room
 		}
 		for i := range parts[1:] {
 			parts[i+1] = bar + parts[i+1]
@@ -187,8 +185,8 @@ func broken(s display.Safe, columns int) []display.Safe {
 	}
 }
 
-// fit is display.Fit for a screen on which a letter may be wider than display
-// takes it to be.
+// fit is like display.Fit, but measures with cellsOf, because a terminal may draw a character
+// wider than display assumes.
 func fit(s display.Safe, columns int) display.Safe {
 	short := s
 	for n := columns; cellsOf(short) > columns && n > 0; n-- {
@@ -197,7 +195,7 @@ func fit(s display.Safe, columns int) display.Safe {
 	return short
 }
 
-// lastPart is the end of s as far as it fits into columns columns.
+// lastPart returns as much of the end of s as fits into columns columns.
 func lastPart(s display.Safe, columns int) display.Safe {
 	if cellsOf(s) <= columns {
 		return s
@@ -212,8 +210,7 @@ func lastPart(s display.Safe, columns int) display.Safe {
 	return "…" + end
 }
 
-// countdown writes how much time is left so that one sees it pass: 9:48, or
-// 1:02:33.
+// countdown formats the remaining time with seconds: 9:48 or 1:02:33.
 func countdown(left time.Duration) display.Safe {
 	seconds := int(max(0, left) / time.Second)
 	if hours := seconds / 3600; hours > 0 {
@@ -222,13 +219,13 @@ func countdown(left time.Duration) display.Safe {
 	return display.Safe(fmt.Sprintf("%d:%02d", seconds/60, seconds%60))
 }
 
-// cellsOf is how many columns s takes on a terminal. Terminals disagree on some
-// letters; this is the most that any takes.
+// cellsOf returns how many columns s takes on a terminal. Terminals disagree about some
+// characters, so it returns the largest common width.
 func cellsOf(s display.Safe) int {
 	return max(display.Width(s), ansi.StringWidth(string(s)), ansi.StringWidthWc(string(s)))
 }
 
-// padded is s in exactly columns columns, at the right of them if right.
+// padded returns s in exactly columns columns, right-aligned if right.
 func padded(s display.Safe, columns int, right bool) display.Safe {
 	s = fit(s, columns)
 	blank := display.Safe(strings.Repeat(" ", max(0, columns-cellsOf(s))))

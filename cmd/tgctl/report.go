@@ -19,14 +19,14 @@ import (
 //go:embed report.html
 var reportHTML string
 
-// reportPage turns a page into HTML. What agents and servers have said is made
-// visible by display before it comes here, and escaped by the template.
+// reportPage renders a page as HTML. Text from agents and servers was made visible by package
+// display before; the template escapes it.
 var reportPage = template.Must(template.New("report").Parse(reportHTML))
 
-// page is what the report shows.
+// page is the content of a report.
 type page struct {
 	Title, Made, From, Until string
-	Log, Sum                 string // of the last record
+	Log, Sum                 string // id of the audit log; SHA-256 of the last record
 	First, Last, Records     uint64
 	Facts                    []fact
 	Chart                    chart
@@ -34,15 +34,15 @@ type page struct {
 	Denials, Outcomes        []bar
 	Waits                    []bar
 	Waited                   string
-	Deciders                 table // with yes for forwarded and no for denied
+	Deciders                 table // forwarded counts approvals, denied counts denials
 	Changes                  []reportChange
 	ChangesLeft              uint64
 }
 
-// fact is a number that the page begins with.
+// fact is a number at the top of the page.
 type fact struct{ Value, Name string }
 
-// chart is the verdicts over time, as stacked columns.
+// chart shows the verdicts over time as stacked columns.
 type chart struct {
 	Width, Height int
 	Columns       []column
@@ -64,7 +64,7 @@ type tick struct {
 	Text string
 }
 
-// table is calls by name, in the order of their number.
+// table lists calls by name, the most frequent first.
 type table struct {
 	Rows []row
 	Left int // names that are not shown
@@ -92,7 +92,7 @@ type reportChange struct {
 	At, What, Detail string
 }
 
-// writeReport writes what c counted as a page that needs nothing else.
+// writeReport writes the counts of c as a self-contained page.
 func writeReport(w io.Writer, c *counter, lastLine []byte, log string, now time.Time) error {
 	p := page{
 		Title: "ThoughtGate report", Made: when(now, now), Log: string(display.Name(log)),
@@ -120,7 +120,7 @@ func count(n uint64) string { return string(display.Count(n)) }
 
 func when(t, now time.Time) string { return string(display.Moment(t, now)) }
 
-// changeOf is one thing that changed, in words.
+// changeOf describes one change in words.
 func changeOf(r *record.Record, now time.Time) reportChange {
 	what := string(r.Kind)
 	if r.Verdict != "" {
@@ -187,7 +187,7 @@ func waitBars(waits []time.Duration) []bar {
 	return all
 }
 
-// waited says how long the middle one and the slowest tenth of answers took.
+// waited returns the median and the 90th percentile of the waits in words.
 func waited(waits []time.Duration) string {
 	if len(waits) == 0 {
 		return ""

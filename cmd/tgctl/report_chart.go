@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// The size of the chart in its own units; the page scales it.
+// Size of the chart in its own units; the page scales it.
 const (
 	chartWidth  = 960
 	chartHeight = 220
 	chartLeft   = 48
-	chartBase   = 190 // where columns stand
+	chartBase   = 190 // base line of the columns
 	chartTop    = 12
 )
 
 // maxColumns is how many columns can be told apart.
 const maxColumns = 96
 
-// chartOf draws the calls by hours, or by days, or by more days when there are too
-// many of them.
+// chartOf draws the calls per hour, per day, or per several days, so that there are at most
+// about maxColumns columns.
 func chartOf(c *counter, zone *time.Location) chart {
 	ch := chart{Width: chartWidth, Height: chartHeight}
 	if len(c.hours) == 0 {
@@ -30,7 +30,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 	first, last := time.Unix(hours[0]*3600, 0).In(zone), time.Unix(hours[len(hours)-1]*3600, 0).In(zone)
 	start, step, unit, layout := steps(first, last)
 	ch.Unit = unit
-	var ends []time.Time // of the columns
+	var ends []time.Time // ends of the columns
 	for at := start; !at.After(last); {
 		at = step(at)
 		ends = append(ends, at)
@@ -77,7 +77,7 @@ func chartOf(c *counter, zone *time.Location) chart {
 	return ch
 }
 
-// steps chooses what a column stands for.
+// steps chooses the period of a column.
 func steps(first, last time.Time) (start time.Time, step func(time.Time) time.Time, unit, layout string) {
 	day := time.Date(first.Year(), first.Month(), first.Day(), 0, 0, 0, 0, first.Location())
 	if last.Sub(first) < maxColumns*time.Hour {
@@ -91,7 +91,7 @@ func steps(first, last time.Time) (start time.Time, step func(time.Time) time.Ti
 	return day, func(t time.Time) time.Time { return t.AddDate(0, 0, days) }, unit, "2 Jan"
 }
 
-// niceTop is a round number that is not less than n.
+// niceTop returns a round number that is at least n.
 func niceTop(n uint64) uint64 {
 	for unit := uint64(1); ; unit *= 10 {
 		for _, m := range []uint64{1, 2, 4, 6, 8, 10} {

@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// Verdicts on calls, as the report tells them apart.
+// Verdicts that the report distinguishes.
 const (
 	forwarded = iota
 	held
@@ -22,9 +22,9 @@ type tally [verdicts]uint64
 
 func (t tally) total() uint64 { return t[forwarded] + t[held] + t[denied] }
 
-// counter gathers what a report says. A question about weeks of records is
-// answered in one pass, in memory that does not grow with their number: names past
-// maxNames are counted together, and only what people answered is kept one by one.
+// counter collects the numbers of a report in one pass over the records. Its memory does not
+// grow with their number: names past maxNames are counted together. Only the waiting times of
+// answered questions are kept individually.
 type counter struct {
 	records    uint64
 	calls      tally
@@ -33,10 +33,10 @@ type counter struct {
 	hours      map[int64]*tally // by Unix hour
 	servers    names
 	tools      names
-	reasons    map[string]uint64 // of denials: the rule, policies or gate
+	reasons    map[string]uint64 // of denials: the policy, rule or gate
 	outcomes   map[string]uint64
-	deciders   names           // by surface and who answers
-	waits      []time.Duration // of questions that a person answered
+	deciders   names           // by surface and person
+	waits      []time.Duration // for questions that a person answered
 	questions  map[string]uint64
 	unattended uint64
 	changes    []record.Record // the newest maxChanges
@@ -48,10 +48,10 @@ const (
 	maxChanges = 200
 )
 
-// others is the name of what is not counted by its own.
+// others is the name under which the remaining names are counted.
 const others = "(others)"
 
-// names counts by name.
+// names counts verdicts by name.
 type names map[string]*tally
 
 func (n names) of(name string) *tally {
@@ -73,7 +73,7 @@ func newCounter() *counter {
 	}
 }
 
-// add takes in the next record.
+// add counts the next record.
 func (c *counter) add(r *record.Record) {
 	if c.records == 0 {
 		c.first = *r
@@ -106,7 +106,7 @@ func (c *counter) call(r *record.Record) {
 	case "hold":
 		v = held
 	case "forward":
-		if isResult(r) { // the call that it came of was counted
+		if isResult(r) { // its call is already counted
 			return
 		}
 	}
@@ -120,7 +120,7 @@ func (c *counter) call(r *record.Record) {
 	c.tools.of(r.Server + "\x00" + cmp.Or(r.Tool, r.Method))[v]++
 }
 
-// isResult reports whether r is about what a call of an agent came to.
+// isResult reports whether r is about the result of an agent's call.
 func isResult(r *record.Record) bool {
 	switch r.Method {
 	case toolCall, "resources/read", "prompts/get", "tasks/get", "tasks/result":
@@ -146,8 +146,7 @@ func (c *counter) decision(r *record.Record) {
 	c.deciders.of(r.Surface + "\x00" + cmp.Or(r.Approver, r.Decider, "not said"))[answer]++
 }
 
-// most returns the names with the largest counts, at most n, and how many there
-// are in all.
+// most returns the keys with the largest sizes, at most n, and the total number of keys.
 func most[K comparable, V any](m map[K]V, n int, size func(V) uint64, less func(a, b K) int) ([]K, int) {
 	keys := slices.SortedFunc(maps.Keys(m), func(a, b K) int {
 		return cmp.Or(cmp.Compare(size(m[b]), size(m[a])), less(a, b))

@@ -17,7 +17,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/record"
 )
 
-// counted is what a report is made of.
+// counted returns a counter of records.
 func counted(records ...record.Record) *counter {
 	c := newCounter()
 	for i := range records {
@@ -68,7 +68,8 @@ func TestReportCounts(t *testing.T) {
 	}
 }
 
-// What strangers said stays text, wherever it stands, and the page loads nothing.
+// TestReportIsInert checks that text from outside stays text everywhere, and that the page
+// loads nothing.
 func TestReportIsInert(t *testing.T) {
 	evil := "\"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\u202e\x1b[2J"
 	c := counted(
@@ -91,7 +92,7 @@ func TestReportIsInert(t *testing.T) {
 	}
 }
 
-// However many names and days there are, the page stays one that can be read.
+// The page stays readable with any number of names and days.
 func TestReportIsBounded(t *testing.T) {
 	c := newCounter()
 	for i := range 30_000 {
@@ -116,7 +117,7 @@ func TestReportIsBounded(t *testing.T) {
 	}
 }
 
-// The chart is drawn inside its frame, whatever the numbers.
+// The chart stays inside its frame, whatever the numbers.
 func TestChart(t *testing.T) {
 	for _, n := range []uint64{1, 2, 7, 99, 100, 101, 123_456_789} {
 		if top := niceTop(n); top < n || top > 2*n {
@@ -168,7 +169,7 @@ func TestReportCommand(t *testing.T) {
 	}
 }
 
-// wellFormed reads a page as XML, but for the elements that HTML leaves open.
+// wellFormed parses a page as XML, except for the elements that HTML leaves open.
 func wellFormed(page string) error {
 	page = regexp.MustCompile(`<(meta|link|br)([^>]*)>`).ReplaceAllString(strings.TrimPrefix(page, "<!doctype html>"), "<$1$2/>")
 	dec := xml.NewDecoder(strings.NewReader(page))
@@ -181,8 +182,8 @@ func wellFormed(page string) error {
 	}
 }
 
-// A real browser shows the page: what it has built of it holds the numbers and the
-// chart, and nothing that a server could have smuggled in.
+// TestReportInABrowser renders the page in a real browser. Its DOM has the numbers and the
+// chart, and nothing that a server could have injected.
 func TestReportInABrowser(t *testing.T) {
 	browser, err := exec.LookPath("chromium")
 	if err != nil {
@@ -212,8 +213,8 @@ func TestReportInABrowser(t *testing.T) {
 	}
 }
 
-// A result that extensions have let through is no second call; one that they have
-// withheld is told, with the extension.
+// TestReportOfResults checks that a forwarded result does not count as a second call, and that
+// a withheld one is reported with its extension.
 func TestReportOfResults(t *testing.T) {
 	result := record.Record{Kind: record.KindCall, Verdict: "forward", Server: "fs", Tool: "read", Method: "tools/call", Direction: "server_to_agent"}
 	call, withheld, ask := result, result, result

@@ -9,14 +9,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Groups of verbs in the help of tgctl itself.
+// Groups of commands in the help of tgctl itself.
 const (
 	groupMain   = "main"
 	groupLook   = "look"
 	groupDaemon = "daemon"
 )
 
-// rootCmd builds the tree of verbs.
+// rootCmd builds the tree of commands.
 func (a *app) rootCmd() *cobra.Command {
 	var showVersion bool
 	root := &cobra.Command{
@@ -41,7 +41,7 @@ and spans are numbers of seconds.`,
 		},
 		Args: cobra.ArbitraryArgs,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
-			if a.noCore != nil && cmd.Name() != "wrap" { // an agent keeps the limits it would have had
+			if a.noCore != nil && cmd.Name() != "wrap" { // an agent keeps its own limit on core dumps
 				a.noCore()
 			}
 		},
@@ -72,9 +72,8 @@ and spans are numbers of seconds.`,
 	return root
 }
 
-// prepare gives every command of the tree what cobra leaves out: errors of
-// flags and arguments that are usage errors, and no arguments where none are
-// declared.
+// prepare adds to all commands of the tree what cobra lacks: errors of flags and arguments
+// become usage errors, and commands that declare no arguments accept none.
 func prepare(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{err: err, path: cmd.CommandPath()}
@@ -105,8 +104,8 @@ func prepare(cmd *cobra.Command) {
 	}
 }
 
-// noArgs refuses arguments; where there are verbs below, it takes the first for
-// a misspelt one.
+// noArgs refuses arguments. If cmd has subcommands, the first argument is reported as an
+// unknown one.
 func noArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -117,8 +116,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unexpected argument %q: %q takes none", args[0], cmd.CommandPath())
 }
 
-// unknownVerb is what a group of verbs does when none was named: it says so,
-// and exits as for any other misuse.
+// unknownVerb runs a group of commands without a valid subcommand: it returns a usage error.
 func unknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return &usageError{err: errUnknownVerb(cmd, args[0])}
@@ -127,7 +125,7 @@ func unknownVerb(cmd *cobra.Command, args []string) error {
 	return misuse("%q needs a command: one of %s", cmd.CommandPath(), strings.Join(names, ", "))
 }
 
-// errUnknownVerb says that there is no such verb, and which ones are near.
+// errUnknownVerb returns an error for an unknown subcommand, with similar names.
 func errUnknownVerb(cmd *cobra.Command, name string) error {
 	cmd.SuggestionsMinimumDistance = 2
 	err := fmt.Errorf("unknown command %q for %q", name, cmd.CommandPath())
@@ -137,14 +135,14 @@ func errUnknownVerb(cmd *cobra.Command, name string) error {
 	return err
 }
 
-// group is a command that only holds others.
+// group returns a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, RunE: unknownVerb}
 	cmd.AddCommand(subs...)
 	return cmd
 }
 
-// listGroup is a group of verbs that does what list does when none is named.
+// listGroup returns a group that runs list if no subcommand is named.
 func listGroup(name, short string, list *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	cmd := group(name+" [COMMAND]", short, append(subs, list)...)
 	cmd.Flags().AddFlagSet(list.Flags())

@@ -19,10 +19,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// maxPrompt is how much of standard input is taken for a prompt, in bytes.
+// maxPrompt is the maximum length of a prompt in bytes.
 const maxPrompt = 1 << 20
 
-// runOptions are the flags of run.
+// runOptions holds the flags of run.
 type runOptions struct {
 	timeout string
 	list    bool
@@ -82,7 +82,7 @@ it was cancelled.`,
 	return cmd
 }
 
-// args checks what is named.
+// args validates the arguments.
 func (o *runOptions) args(_ *cobra.Command, args []string) error {
 	switch {
 	case o.list && len(args) > 0:
@@ -97,7 +97,7 @@ func (o *runOptions) args(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// limit is how long the run may take; 0 where that is not said.
+// limit returns how long the run may take; 0 means no --timeout.
 func (o *runOptions) limit() (time.Duration, error) {
 	if o.timeout == "" {
 		return 0, nil
@@ -109,7 +109,7 @@ func (o *runOptions) limit() (time.Duration, error) {
 	return limit, nil
 }
 
-// prompt is what the agent is told: the words, or what is on standard input.
+// prompt returns the prompt: the words, or standard input if they are "-".
 func (a *app) prompt(words []string) (string, error) {
 	text := strings.Join(words, " ")
 	if text == "-" {
@@ -128,14 +128,14 @@ func (a *app) prompt(words []string) (string, error) {
 	return strings.ToValidUTF8(text, "\uFFFD"), nil
 }
 
-// handed are the variables that every headless agent is given.
+// handed lists the variables that every headless agent receives.
 var handed = []string{"PATH", "HOME", "LANG", "TERM", "XDG_RUNTIME_DIR"}
 
-// runHeadless runs an agent. A signal asks it to stop, a second one ends it.
+// runHeadless runs an agent. The first signal cancels the run, the second one ends it.
 func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Duration, name, prompt string) error {
 	signals := catchSignals()
 	defer signals.release()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // which the first signal would end
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the first signal must not end it
 	defer cancel()
 	c, err := a.dial(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *app) runHeadless(ctx context.Context, o runOptions, timeout time.Durati
 	return fmt.Errorf("the daemon did not say how the run of %s ended", name)
 }
 
-// runEnd is the exit of a run.
+// runEnd returns the error that makes tgctl exit as the run did.
 func runEnd(name string, end *pb.RunEnded) error {
 	if end.GetExit() == exitOK {
 		return nil
@@ -193,7 +193,7 @@ func runEnd(name string, end *pb.RunEnded) error {
 	return &exitError{int(end.GetExit()), errors.New(reason)}
 }
 
-// findAgent looks an agent up, to know what it is given.
+// findAgent returns the agent called name. Its Pass lists variables to hand over.
 func findAgent(ctx context.Context, c *client.Client, name string) (*pb.Agent, error) {
 	agents, err := c.ListAgents(ctx)
 	if err != nil {
@@ -206,8 +206,8 @@ func findAgent(ctx context.Context, c *client.Client, name string) (*pb.Agent, e
 		"List those there are with `tgctl run --list`; after a change of thoughtgate.yaml: `tgctl daemon reload`."}
 }
 
-// handedOver is what an agent gets of this environment: where programs and the
-// user's files are, and the variables that its configuration names.
+// handedOver returns the environment variables for an agent: the common ones and those that its
+// configuration names.
 func (a *app) handedOver(pass []string) map[string]string {
 	env := map[string]string{}
 	for _, name := range append(append([]string(nil), handed...), pass...) {
@@ -218,8 +218,8 @@ func (a *app) handedOver(pass []string) map[string]string {
 	return env
 }
 
-// heedSignals has the run cancelled by the first signal, and its stream ended by the
-// second. The returned function ends it.
+// heedSignals cancels the run on the first signal and calls end on the second. The caller must
+// call stop.
 func (a *app) heedSignals(ctx context.Context, c *client.Client, s *signals, started <-chan string, end context.CancelFunc) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -231,7 +231,7 @@ func (a *app) heedSignals(ctx context.Context, c *client.Client, s *signals, sta
 		}
 		a.say("thoughtgate: asking the agent to stop; once more ends it")
 		select {
-		case id := <-started: // at once, or as soon as there is somebody to ask
+		case id := <-started: // at once, or when the run has started
 			if err := c.CancelRun(ctx, id); err != nil && !errors.Is(err, client.ErrNotFound) {
 				end()
 			}

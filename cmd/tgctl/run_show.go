@@ -11,8 +11,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// runPrinter prints the events of a run: the answer to standard output, all else to
-// standard error; or with --json everything as lines.
+// runPrinter returns a printer for the events of a run. The answer goes to standard output,
+// everything else to standard error. With --json all events go to standard output, one per
+// line.
 func (a *app) runPrinter(o runOptions) *runPrinter { return &runPrinter{partial{app: a}, o} }
 
 type runPrinter struct {
@@ -20,11 +21,11 @@ type runPrinter struct {
 	runOptions
 }
 
-// partial prints text that comes in parts of lines to standard output, and talk between
-// them.
+// partial prints text that arrives in parts of lines to standard output, and keeps messages
+// between them.
 type partial struct {
 	*app
-	open bool // the last line has no end yet
+	open bool // the last line has not ended yet
 }
 
 func (p *runPrinter) event(e *pb.RunEvent) error {
@@ -52,8 +53,8 @@ func (p *runPrinter) event(e *pb.RunEvent) error {
 	return nil
 }
 
-// text prints a part: on a terminal with what that would act on made visible, elsewhere as
-// it is.
+// text prints a part. On a terminal control characters are made visible; elsewhere the text is
+// unchanged.
 func (p *partial) text(text string) error {
 	p.open = !strings.HasSuffix(text, "\n")
 	if p.outTerminal {
@@ -63,7 +64,7 @@ func (p *partial) text(text string) error {
 	return err
 }
 
-// visible is text of several lines for a terminal, with its line ends and tabs.
+// visible makes the control characters in text visible, except line ends and tabs.
 func visible(text string) string {
 	var b strings.Builder
 	for piece := range strings.SplitAfterSeq(text, "\n") {
@@ -75,7 +76,7 @@ func visible(text string) string {
 	return b.String()
 }
 
-// asked tells what waits, and what was refused.
+// asked reports a call that is held or denied.
 func (p *runPrinter) asked(m *pb.RunAsked) {
 	tool, reason := display.Name(m.GetTool()), display.Text(m.GetReason())
 	if m.GetDenied() {
@@ -90,23 +91,23 @@ func (p *runPrinter) tell(format string, args ...any) {
 	p.say("thoughtgate: "+format, args...)
 }
 
-// line prints one line of talk that is safe already.
+// line prints one line of text that is safe for terminals.
 func (p *runPrinter) line(text string) {
 	p.endLine()
-	_, _ = io.WriteString(p.err, text+"\n") // there is nobody else to tell
+	_, _ = io.WriteString(p.err, text+"\n") // a failure could be reported nowhere
 }
 
-// endLine keeps talk off the last line where both are on one terminal.
+// endLine ends the current line of output if stdout and stderr are both terminals.
 func (p *partial) endLine() {
 	if p.outTerminal && p.errTerminal {
 		p.close()
 	}
 }
 
-// close ends the last line.
+// close ends the current line.
 func (p *partial) close() {
 	if p.open {
-		_, _ = io.WriteString(p.out, "\n") // there is nobody else to tell
+		_, _ = io.WriteString(p.out, "\n") // a failure could be reported nowhere
 		p.open = false
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/tempdir"
 )
 
-// removeBuilt removes the folder that programs has made, nil before; TestMain calls it.
+// removeBuilt removes the directory that programs created. It is nil before. TestMain calls it.
 var removeBuilt func()
 
-// programs builds what ships, once, as it ships, puts a fake agent and a fake
-// server beside it, and returns the folder.
+// programs builds the programs once as for a release, adds a fake agent and a fake server, and
+// returns the directory.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, remove, err := tempdir.Make("", "programs")
 	if err != nil {
@@ -50,12 +50,11 @@ var programs = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// TestScripts runs the programs as a person would: each script in
-// testdata/script is an instance of its own, with its own home.
+// TestScripts runs the programs like a person does. Each script in testdata/script is an
+// instance of its own, with its own home.
 //
-// Besides the usual commands, `exits CODE PROGRAM...` wants that exit code, and
-// `eventually PATTERN PROGRAM...` runs a program until it exits 0 and its
-// output matches.
+// Besides the usual commands, `exits CODE PROGRAM...` expects that exit code, and `eventually
+// PATTERN PROGRAM...` repeats a program until it exits 0 and its output matches.
 func TestScripts(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -89,7 +88,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptExits runs a program that must end with a given exit code.
+// scriptExits runs a program that must exit with a given code.
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARGUMENT...]")
@@ -108,9 +107,8 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptEventually runs a program until it ends well and prints what it should. The
-// repeating is done by a program of its own, so that only the last time is in the
-// script's log.
+// scriptEventually repeats a program until it exits 0 and its output matches. Another program
+// does the repeating, so that the script's log has only the last run.
 func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: eventually PATTERN PROGRAM [ARGUMENT...]")
@@ -118,7 +116,7 @@ func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Exec("eventually", args...))
 }
 
-// playEventually is the program that does it.
+// playEventually is that other program.
 func playEventually() int {
 	pattern, err := regexp.Compile(os.Args[1])
 	if err != nil {
@@ -144,14 +142,14 @@ func playEventually() int {
 	}
 }
 
-// scriptT bounds what a script that fails prints: how it began, and its end.
+// scriptT limits the output of a failing script to its beginning and its end.
 type scriptT struct{ *testing.T }
 
 func (t scriptT) Run(name string, f func(testscript.T)) {
 	t.T.Run(name, func(t *testing.T) { f(scriptT{t}) })
 }
 
-// Verbose is for -v alone: under -json nobody asked for all that passes either.
+// Verbose reports only -v: with -json, the output of passing scripts is not wanted either.
 func (t scriptT) Verbose() bool { return flag.Lookup("test.v").Value.String() == "true" }
 
 func (t scriptT) Log(args ...any) {
@@ -159,7 +157,7 @@ func (t scriptT) Log(args ...any) {
 	t.T.Log(shortened(fmt.Sprint(args...)))
 }
 
-// shortened is a log without its middle if it is long.
+// shortened cuts the middle out of a long log.
 func shortened(log string) string {
 	const head, tail = 4 << 10, 12 << 10
 	if len(log) <= head+tail {
@@ -180,8 +178,8 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// nothingLeft fails if a process of the instance in dir is left, and ends it.
-// It knows them by their environment.
+// nothingLeft fails if processes of the instance in dir are left, and kills them. It finds them
+// by their environment.
 func nothingLeft(t *testing.T, dir string) {
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -200,9 +198,9 @@ func nothingLeft(t *testing.T, dir string) {
 	}
 }
 
-// processesOf returns the processes whose environment names the runtime folder
-// in dir, and what they are called. The daemon and its keeper, which show their
-// environment to root alone, stand in the locks that they hold.
+// processesOf returns the processes whose environment names the runtime directory in dir, with
+// their names. Only root can read the environment of the daemon and its keeper, so these are
+// found by their lock files.
 func processesOf(dir string) map[int]string {
 	found := map[int]string{}
 	for _, name := range []string{"keeper.lock", "thoughtgated.lock"} {

@@ -12,22 +12,20 @@ import (
 	"golang.org/x/term"
 )
 
-// secretMost is how many bytes are read of a secret; what is typed past them is
-// not taken.
+// secretMost is the maximum length of a secret in bytes. Further input is ignored.
 const secretMost = 1024
 
-// errInterrupted is what a prompt comes to that was left with Ctrl-C.
+// errInterrupted is the error of a prompt that was left with Ctrl-C.
 var errInterrupted = &exitError{code: 130, err: errors.New("interrupted; nothing was changed")}
 
-// secretTerminal is the terminal that a person sits at, whatever standard input is. A
-// secret is typed there and nowhere else: a pipe, a flag and a variable are what
-// others can see. Close gives it back.
+// secretTerminal is the controlling terminal, independent of standard input. Secrets are read
+// only from it, since others could see a pipe, a flag or a variable.
 type secretTerminal struct {
 	tty  *os.File
-	next []byte // read and not used yet
+	next []byte // read but not used yet
 }
 
-// openTerminal opens the terminal of this process.
+// openTerminal opens the controlling terminal of this process.
 func openTerminal() (*secretTerminal, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -41,7 +39,7 @@ func (t *secretTerminal) close() {
 	t.tty.Close()
 }
 
-// control runs f on the descriptor; Fd would make reads of it deaf to deadlines.
+// control runs f on the descriptor. File.Fd would switch off deadlines for reads.
 func (t *secretTerminal) control(f func(fd int) error) error {
 	raw, err := t.tty.SyscallConn()
 	if err != nil {
@@ -52,13 +50,12 @@ func (t *secretTerminal) control(f func(fd int) error) error {
 	return errors.Join(err, inner)
 }
 
-// ask prints a question and reads a line that is not shown. The caller wipes it.
-// The terminal is as it was when ask returns, however it does: with Ctrl-C, which
-// is errInterrupted, when ctx ends, and when the terminal goes away.
+// ask prints a question and reads a line without showing it. The caller must wipe the line. ask
+// always restores the terminal. It returns errInterrupted after Ctrl-C or when ctx ends.
 func (t *secretTerminal) ask(ctx context.Context, question string) (line []byte, err error) {
 	var before *term.State
 	err = t.control(func(fd int) (err error) {
-		before, err = term.MakeRaw(fd) // Ctrl-C comes as a byte then, and nothing is shown
+		before, err = term.MakeRaw(fd) // no echo, and Ctrl-C is read as a byte
 		return err
 	})
 	if err != nil {
@@ -76,7 +73,7 @@ func (t *secretTerminal) ask(ctx context.Context, question string) (line []byte,
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() {
-		_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // where there are none, Ctrl-C is still a byte
+		_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // if deadlines are unsupported, Ctrl-C still works
 	})
 	defer stop()
 	line, err = t.line()
@@ -86,9 +83,9 @@ func (t *secretTerminal) ask(ctx context.Context, question string) (line []byte,
 	return line, err
 }
 
-// line reads up to the end of a line, as a person types it.
+// line reads a line and handles its editing keys.
 func (t *secretTerminal) line() ([]byte, error) {
-	line := make([]byte, 0, secretMost) // it never grows, so that nothing of it is left elsewhere
+	line := make([]byte, 0, secretMost) // never grows, so no copy of it remains elsewhere
 	for {
 		if len(t.next) == 0 {
 			buf := make([]byte, 256)

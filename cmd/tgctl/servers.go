@@ -29,13 +29,13 @@ that changes you are asked again.`
 	return cmd
 }
 
-// startMember is beside a server of a project what running it comes down to; null of
-// others. Such a server has no launch.
+// startMember adds to a project's server what starting it means. It is null for other servers.
+// A project's server has no launch.
 type startMember struct {
 	Start pbjson.Object `json:"start"`
 }
 
-// startSample is like a startMember.
+// startSample is a sample of a startMember for --help.
 var startSample = startMember{pbjson.Object{Message: &pb.ServerStart{}}}
 
 func (a *app) serversListCmd() *cobra.Command {
@@ -146,7 +146,7 @@ to is printed, and holds until any of it changes.`,
 	return cmd
 }
 
-// oneStranger finds the stranger of an id.
+// oneStranger finds the new server under an id.
 func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.Server, error) {
 	servers, err := c.ListServers(ctx)
 	if err != nil {
@@ -169,11 +169,11 @@ func oneStranger(ctx context.Context, c *client.Client, id, launch string) (*pb.
 	return nil, &hintError{err: fmt.Errorf("%s: %w", id, client.ErrNotFound), hint: "See which servers are known: tgctl servers"}
 }
 
-// acceptedJSON is a server that was accepted as --json shows it.
+// acceptedJSON is the JSON of an accepted server.
 type acceptedJSON struct {
 	ID       string `json:"id"`
 	Launch   string `json:"launch"`
-	Accepted uint32 `json:"accepted"` // definitions, with it
+	Accepted uint32 `json:"accepted"` // number of definitions accepted with it
 	startMember
 }
 
@@ -196,7 +196,7 @@ func (a *app) acceptServer(ctx context.Context, c *client.Client, s *pb.Server) 
 	return nil
 }
 
-// completeServers offers the ids of some servers to the shell.
+// completeServers completes the ids of the servers that offered accepts.
 func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFunc {
 	return listed(a, (*client.Client).ListServers, func(s *pb.Server) string {
 		if !offered(s) {
@@ -206,7 +206,7 @@ func (a *app) completeServers(offered func(*pb.Server) bool) cobra.CompletionFun
 	})
 }
 
-// completeStrangers offers the ids of those that can be accepted.
+// completeStrangers completes the ids of servers that can be accepted.
 func (a *app) completeStrangers(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	ids, _ := a.completeServers((*pb.Server).GetStranger)(cmd, args, typed)
 	starts, directive := a.completeStarts(isWithheld)(cmd, args, typed)

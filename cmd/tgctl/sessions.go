@@ -50,7 +50,7 @@ func (a *app) sessionsTable(sessions []*pb.Session) *display.Table {
 	return t
 }
 
-// ungovernedText says of a server that it runs past its session.
+// ungovernedText says that a server bypasses its session.
 func ungovernedText(u *pb.UngovernedServer) display.Safe {
 	return "server " + display.Name(u.GetServer()) + " in " + display.Text(u.GetPath()) +
 		either(u.GetHow() == string(agentconf.Changed), " does not name the shim any more", " was added while the agent runs") + " and is not governed"

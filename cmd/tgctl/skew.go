@@ -6,26 +6,25 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// skew notices a daemon of another release: after an update the programs on disk
-// are new, and the daemon that runs is the old one until it is restarted. It is
-// safe for concurrent use.
+// skew detects a daemon of another release. After an update the programs on disk are new, but
+// the old daemon runs until it is restarted. A skew is safe for concurrent use.
 type skew struct {
 	mu     sync.Mutex
-	build  string // of the daemon that answered last; empty until one has
-	silent bool   // it has been told
+	build  string // build of the daemon that replied last; empty before the first reply
+	silent bool   // the user has been notified
 }
 
-// hear takes note of the build of the daemon that answers.
+// hear records the build of the daemon that replied.
 func (s *skew) hear(build string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.build = build
 }
 
-// told makes sure that nothing is said any more.
+// told suppresses the notice.
 func (s *skew) told() { s.take() }
 
-// take returns the build that was heard of, once.
+// take returns the recorded build the first time, and this program's own afterwards.
 func (s *skew) take() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,8 +35,8 @@ func (s *skew) take() string {
 	return s.build
 }
 
-// versionSkew says that the daemon is of another version than this program, and
-// what to do about it; nothing when it is not.
+// versionSkew says that the daemon's version differs from this program's, and what to do. It
+// returns "" if the versions are equal.
 func versionSkew(build string) display.Safe {
 	if build == "" || build == release {
 		return ""
@@ -45,7 +44,7 @@ func versionSkew(build string) display.Safe {
 	return "thoughtgated is " + display.Name(build) + ", tgctl " + display.Name(release) + ": tgctl daemon restart"
 }
 
-// tellSkew says so when the daemon that answered is of another version, once.
+// tellSkew prints a notice, once, if the daemon has another version.
 func (a *app) tellSkew() {
 	if what := versionSkew(a.skew.take()); what != "" {
 		a.say("%s", what)

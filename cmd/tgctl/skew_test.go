@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/client"
 )
 
-// sayBuild makes the fake daemon say which build it is, as the real one does.
+// sayBuild makes the fake daemon report its build, as the real one does.
 func (f *fakeDaemon) sayBuild() grpc.ServerOption {
 	return grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		if f.build != "" {
@@ -23,8 +23,8 @@ func (f *fakeDaemon) sayBuild() grpc.ServerOption {
 	})
 }
 
-// A daemon of another version is pointed out once, by whatever verb is the
-// first to talk to it, with the command that mends it.
+// TestSkew checks that the first command that reaches a daemon of another version reports that,
+// once, with the command that fixes it.
 func TestSkew(t *testing.T) {
 	const says = `thoughtgated is v0.9\u{1b}[2J, tgctl dev: tgctl daemon restart`
 	for _, line := range []string{"approvals", "ps", "status", "status --json", "tools", "sessions"} {
@@ -42,7 +42,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// One of the same version is no matter.
+// A daemon of the same version is not mentioned.
 func TestNoSkew(t *testing.T) {
 	f := startFake(t)
 	f.build = release

@@ -80,7 +80,7 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	var problem *slack.Problem
 	switch {
 	case ctx.Err() != nil && err != nil:
-		return nil // it was told to stop while it began
+		return nil // stopped while starting
 	case errors.As(err, &problem):
 		err = &hintError{err: err, hint: problem.Hint}
 	}
@@ -90,11 +90,11 @@ func (a *app) slack(ctx context.Context, check bool) error {
 	return err
 }
 
-// onSlack are the rows of a question's sheet that go into its message.
+// onSlack lists the rows of a question's sheet that its message contains.
 var onSlack = []string{"server", "agent", "because", "asked by", "workflow", "fact", "equal calls", "repetition"}
 
-// slackSheet lists what a person judges a question by. Nothing in it depends on the
-// time: a message is sent again when it differs.
+// slackSheet lays out a question for Slack. It must not depend on the time, since a message is
+// updated whenever its content differs.
 func (a *app) slackSheet(q *pb.Approval) slack.Sheet {
 	s := slack.Sheet{Call: callName(q.GetMethod(), q.GetTool()), Values: shownParams(q)}
 	all := a.questionSheet(q)

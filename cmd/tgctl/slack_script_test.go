@@ -12,20 +12,20 @@ import (
 	"github.com/thoughtgate/thoughtgated/cmd/tgctl/slack/fakeslack"
 )
 
-// slacks are the fake Slacks of the scripts that run.
-var slacks sync.Map // *fakeslack.Server by work folder
+// slacks holds the fake Slacks of the running scripts.
+var slacks sync.Map // *fakeslack.Server by working directory
 
-// scriptSlack is a fake Slack in a script:
+// scriptSlack controls a fake Slack in a script:
 //
-//	slack start                     start it, and have tgctl find it
+//	slack start                     start it, and make tgctl use it
 //	slack shows ID PATTERN          wait until the message of a question matches
-//	slack press USER ACTION ID      press a button, and wait until that was acknowledged
+//	slack press USER ACTION ID      press a button, and wait for the acknowledgement
 //	slack insist USER ACTION ID PATTERN
-//	                                press it, and again when nothing came of that, until the message matches
-//	slack submit USER REASON        send the form back that was opened last
-//	slack tells USER PATTERN        wait until a user was told something
-//	slack count N                   want so many messages
-//	slack disconnect                end every connection
+//	                                press it repeatedly until the message matches
+//	slack submit USER REASON        submit the form that was opened last
+//	slack tells USER PATTERN        wait for a message to one user
+//	slack count N                   expect N messages
+//	slack disconnect                close every connection
 func scriptSlack(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: slack COMMAND [ARGUMENT...]")
@@ -105,7 +105,7 @@ func scriptSlack(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// questionOn is the message of a question that matches, nil when there is none.
+// questionOn returns the message of a question if it matches, or nil.
 func questionOn(s *fakeslack.Server, id string, pattern *regexp.Regexp) *fakeslack.Message {
 	for _, m := range s.Messages() {
 		if shown := m.Shown(); strings.HasPrefix(shown, "Question "+id+"\n") && pattern.MatchString(shown) {

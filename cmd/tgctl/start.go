@@ -28,21 +28,21 @@ import (
 const (
 	daemonName = "thoughtgated"
 
-	// startPatience is how long a daemon may take until it answers.
+	// startPatience is the timeout for a daemon to start and reply.
 	startPatience = 15 * time.Second
 
-	// startPoll is the pause between two looks at a daemon that is starting.
+	// startPoll is the interval at which a starting daemon is polled.
 	startPoll = 20 * time.Millisecond
 
-	// complaintMost is how much of what a failed daemon said is repeated, in
-	// bytes from the end.
+	// complaintMost is how many bytes of a failed daemon's output, counted from the end, are
+	// repeated.
 	complaintMost = 16 << 10
 )
 
-// startDaemon starts thoughtgated and returns when it answers: through the
-// service manager when that knows it, else as a process of its own that
-// outlives this one. What a failing daemon said is in the error. config is the
-// configuration to use, empty for the one in its usual place.
+// startDaemon starts thoughtgated and returns when it replies. It uses the service manager if
+// the daemon is installed there, and otherwise starts a process that outlives this one. The
+// error of a daemon that fails to start includes its output. config is the configuration to
+// use, or "" for the default one.
 func (a *app) startDaemon(ctx context.Context, config string) error {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
@@ -71,8 +71,8 @@ func (a *app) startDaemon(ctx context.Context, config string) error {
 	return err
 }
 
-// mayStart refuses where a daemon must not be started, or would not be the one
-// that is wanted.
+// mayStart returns an error if a daemon must not be started, or would not be the one that is
+// wanted.
 func (a *app) mayStart(paths sock.Paths) error {
 	if a.getenv("THOUGHTGATE_ACTIVE") != "" {
 		return &hintError{fmt.Errorf("%w, and what runs below a wrapped agent may not start it", client.ErrNotRunning),
@@ -88,8 +88,8 @@ func (a *app) mayStart(paths sock.Paths) error {
 	return nil
 }
 
-// daemonElsewhere says that a daemon with our state listens at another place than
-// the one where we look for it, and how to speak to that; empty where none does.
+// daemonElsewhere checks whether a daemon with the same state directory listens on another
+// socket than expected. It returns a description and how to connect, or "" if there is none.
 func (a *app) daemonElsewhere() (what, hint string) {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
@@ -104,14 +104,14 @@ func (a *app) daemonElsewhere() (what, hint string) {
 		return "", ""
 	}
 	if p, err := proc.Look(int32(pid)); err != nil || p.Name != daemonName {
-		return "", "" // it has ended
+		return "", "" // the daemon has exited
 	}
 	return fmt.Sprintf("nobody listens at %s; the daemon that has %s, pid %d, listens at %s", looked, paths.State, pid, socket),
 		"XDG_RUNTIME_DIR differs from that of the terminal it was started in. To speak to it: export THOUGHTGATE_CONTROL=" + socket
 }
 
-// startDetached starts the daemon in a session of its own, with nothing of this
-// process's environment but what says where things are.
+// startDetached starts the daemon in a session of its own, with only the variables of
+// daemonEnv.
 func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string) error {
 	path, err := a.sibling(daemonName)
 	if err != nil {
@@ -126,7 +126,8 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	if err != nil {
 		return fmt.Errorf("open the daemon's log: %w", err)
 	}
-	// What runs is the keeper, which starts the daemon; the log is a file that people read.
+	// The process is the keeper, which starts the daemon. The log is a file for people, so its
+	// format is text.
 	args := []string{"--keep", "--log-format", "text"}
 	if config != "" {
 		args = append(args, "--config", config)
@@ -139,7 +140,7 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", daemonName, err)
 	}
-	// It lives on without us; until it answers its end is ours to notice.
+	// The process outlives this one. Until the daemon replies, endOf reaps it if it exits.
 	pid := cmd.Process.Pid
 	defer cmd.Process.Release()
 	s, err := a.awaitDaemon(ctx, 0, func() error { return endOf(pid) })
@@ -150,17 +151,17 @@ func (a *app) startDetached(ctx context.Context, paths sock.Paths, config string
 	case err == nil:
 		return dismiss(ctx, pid)
 	}
-	if said, _ := host.Tail(log.Name(), from, complaintMost); len(said) > 0 { // one that can't be read says nothing
+	if said, _ := host.Tail(log.Name(), from, complaintMost); len(said) > 0 { // a log that cannot be read is left out
 		err = fmt.Errorf("%w; it said:\n%s", err, bytes.TrimSpace(said))
 	}
-	if what := a.folderTrouble(paths.State); what != "" { // then the log says nothing
+	if what := a.folderTrouble(paths.State); what != "" { // in that case the log is empty
 		err = fmt.Errorf("%w: %s", err, what)
 	}
 	return &hintError{err: err, hint: "The log is " + log.Name()}
 }
 
-// awaitDaemon returns when a daemon answers that is not the process old. gone says that
-// the one which was started never will.
+// awaitDaemon returns when a daemon replies whose PID is not old. gone returns an error if the
+// process that was started has exited.
 func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.StatusResponse, error) {
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
@@ -170,13 +171,13 @@ func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.
 		switch {
 		case err == nil && int(s.GetPid()) != old:
 			return s, nil
-		// A daemon may listen before it speaks, and one whose configuration is
-		// refused listens and leaves: only what does not pass ends the wait.
+		// A daemon may listen before it can reply, and a daemon with an invalid configuration
+		// listens and then exits. Only permanent errors end the wait.
 		case errors.Is(err, client.ErrVersion), errors.Is(err, client.ErrForbidden):
 			return nil, err
 		}
-		// A daemon that leaves because another one has the lock has been beaten to
-		// it. That one may not listen yet.
+		// A daemon that exits because another one holds the lock was too slow. The other daemon
+		// may not listen yet.
 		if ended == nil {
 			if ended = gone(); ended != nil {
 				continue
@@ -192,10 +193,10 @@ func (a *app) awaitDaemon(ctx context.Context, old int, gone func() error) (*pb.
 	}
 }
 
-// notEnded is for awaitDaemon where somebody else starts the daemon.
+// notEnded is for awaitDaemon if the service manager starts the daemon.
 func notEnded() error { return nil }
 
-// locked reports whether a process lives that has, or had, the lock of the daemon or of
+// locked reports whether a process is alive that holds, or held, the lock of the daemon or of
 // its keeper.
 func (a *app) locked() bool {
 	paths, err := sock.DefaultPaths(a.getenv)
@@ -210,10 +211,10 @@ func (a *app) locked() bool {
 	return false
 }
 
-// dismiss ends a daemon of ours when another one was faster. It would leave by
-// itself, unless the other one has left before it looks.
+// dismiss stops the daemon that was started here because another one was faster. It usually
+// exits by itself, but not if the other one exits before it checks.
 func dismiss(ctx context.Context, pid int) error {
-	_ = unix.Kill(pid, unix.SIGTERM) // it is our child and not reaped: nobody else has its number
+	_ = unix.Kill(pid, unix.SIGTERM) // an unreaped child, so its PID is not reused
 	tick := time.NewTicker(startPoll)
 	defer tick.Stop()
 	for endOf(pid) == nil {
@@ -226,7 +227,7 @@ func dismiss(ctx context.Context, pid int) error {
 	return nil
 }
 
-// endOf reports how a child of ours ended, nil while it has not.
+// endOf returns how the child pid ended, or nil if it has not.
 func endOf(pid int) error {
 	var status unix.WaitStatus
 	for {
@@ -245,8 +246,8 @@ func endOf(pid int) error {
 	}
 }
 
-// sibling returns the path of another of our programs: beside this one, or
-// where packages put what is not to be called by hand.
+// sibling returns the path of another program of ThoughtGate: beside this one, or in the
+// directory where packages install internal programs.
 func (a *app) sibling(name string) (string, error) {
 	self, err := a.executable()
 	if err != nil {
@@ -255,9 +256,8 @@ func (a *app) sibling(name string) (string, error) {
 	return beside.Find(self, name)
 }
 
-// daemonEnv keeps of an environment what a daemon is to know: who the user is
-// and where their files are. Secrets of the shell it was started from, and
-// variables that change how programs run, stay out.
+// daemonEnv returns the variables of environ that the daemon needs: where the user's files are.
+// It leaves out the shell's secrets and variables that change how programs run.
 func daemonEnv(environ []string) []string {
 	var env []string
 	for _, entry := range environ {
@@ -269,7 +269,7 @@ func daemonEnv(environ []string) []string {
 	return env
 }
 
-// openLog opens the file that a daemon without a service manager writes to.
+// openLog opens the log file of a daemon without a service manager.
 func openLog(paths sock.Paths) (*os.File, error) {
 	if err := paths.Prepare(); err != nil {
 		return nil, fmt.Errorf("make a place for the daemon's log: %w", err)

@@ -21,8 +21,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// instance is a console of its own folders, beside whose tgctl the test binary
-// plays thoughtgated.
+// instance returns a console with its own directories. The test binary plays thoughtgated
+// beside its tgctl.
 func instance(t *testing.T, play string) *console {
 	t.Helper()
 	root := shortDir(t)
@@ -59,12 +59,12 @@ func instance(t *testing.T, play string) *console {
 	return c
 }
 
-// state returns the path of a file in the instance's state folder.
+// state returns the path of a file in the instance's state directory.
 func (c *console) state(name string) string {
 	return filepath.Join(c.env["XDG_STATE_HOME"], "thoughtgate", name)
 }
 
-// noChildLeft fails if a process that was started is left, and ends it.
+// noChildLeft fails if a started process is left, and kills it.
 func noChildLeft(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -117,8 +117,8 @@ func TestDaemonStartAndStop(t *testing.T) {
 	}
 }
 
-// A daemon that tgctl has started makes room for a service manager's with its keeper,
-// which leaves the sockets that others have put in the place of its own.
+// TestStrayIsEnded checks that a daemon that tgctl started and its keeper make room for a
+// service manager's daemon. The keeper does not remove a socket that replaced its own.
 func TestStrayIsEnded(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -160,7 +160,7 @@ func TestStrayIsEnded(t *testing.T) {
 	}
 }
 
-// Verbs that need a daemon start it; those that only look do not.
+// Commands that need a daemon start it; commands that only inspect do not.
 func TestVerbsStartTheDaemon(t *testing.T) {
 	for line, starts := range map[string]bool{
 		"approvals": true, "ps": true, "status": false, "daemon reload": true, "--no-start ps": false, "__complete approvals show ": false,
@@ -175,14 +175,14 @@ func TestVerbsStartTheDaemon(t *testing.T) {
 	}
 }
 
-// A daemon that cannot start is quoted.
+// The error contains the output of a daemon that cannot start.
 func TestDaemonThatFails(t *testing.T) {
 	for play, says := range map[string]string{
 		"fail":  "thoughtgated ended at once, with exit code 1; it said:\nthoughtgate.yaml:3:1: error: unknown key \"x\"\\u{1b}[2J\nThe log is ",
 		"crash": "thoughtgated ended at once, by signal: killed",
 	} {
 		c := instance(t, play)
-		// What an earlier daemon said is not what this one says.
+		// The output of an earlier daemon is not included.
 		if err := os.WriteFile(c.state("thoughtgated.log"), []byte("old news\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestDaemonThatFails(t *testing.T) {
 	}
 }
 
-// Waiting for a daemon that does not answer ends with the context.
+// Waiting for a daemon that does not reply ends with the context.
 func TestDaemonThatHangs(t *testing.T) {
 	c := instance(t, "hang")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -203,7 +203,7 @@ func TestDaemonThatHangs(t *testing.T) {
 	killChildren(t)
 }
 
-// killChildren ends what a test left hanging on purpose.
+// killChildren kills what a test left hanging on purpose.
 func killChildren(t *testing.T) {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/*/children")
@@ -224,7 +224,7 @@ func killChildren(t *testing.T) {
 	}
 }
 
-// Of several that find no daemon and start one, one wins, and all are served.
+// If several processes start a daemon at the same time, one daemon wins and serves all of them.
 func TestRacingStarts(t *testing.T) {
 	first := instance(t, "")
 	var wg sync.WaitGroup
@@ -272,7 +272,7 @@ func TestDaemonIsNotStarted(t *testing.T) {
 	}
 }
 
-// The socket that the environment names explicitly may be the usual one.
+// The environment may name the default socket explicitly.
 func TestDaemonForTheUsualSocketByName(t *testing.T) {
 	c := instance(t, "")
 	c.env["THOUGHTGATE_CONTROL"] = filepath.Join(c.env["XDG_RUNTIME_DIR"], "thoughtgate", "control.sock")
@@ -282,7 +282,7 @@ func TestDaemonForTheUsualSocketByName(t *testing.T) {
 	c.run(t, "daemon", "stop")
 }
 
-// A socket that belongs to nobody we trust is no reason to start a daemon.
+// A socket of an untrusted owner is no reason to start a daemon.
 func TestUntrustedSocketIsNotReplaced(t *testing.T) {
 	c := instance(t, "")
 	dir := filepath.Join(c.env["XDG_RUNTIME_DIR"], "thoughtgate")
@@ -327,7 +327,7 @@ func TestSibling(t *testing.T) {
 	}
 }
 
-// Errors keep their kind on the way to the exit code.
+// TestExitCodes checks that errors determine the exit code, also when wrapped.
 func TestExitCodes(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -15,7 +15,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// startSheet shows all that a person agrees to, and what nobody could look at.
+// startSheet lists everything that a person agrees to, and what could not be checked.
 func startSheet(s *pb.ServerStart) *sheet {
 	out := &sheet{}
 	out.add("server", display.Name(s.GetServer()))
@@ -32,20 +32,20 @@ func startSheet(s *pb.ServerStart) *sheet {
 	return out
 }
 
-// isNamed reports whether a person who typed id meant the server of s.
+// isNamed reports whether id, typed by a person, names the server of s.
 func isNamed(s *pb.ServerStart, id string) bool { return isTyped(s.GetServer(), id) }
 
-// isTyped reports whether a person who typed text meant name: as it is, or as it is shown.
+// isTyped reports whether text, typed by a person, is name or its displayed form.
 func isTyped(name, text string) bool { return name == text || string(display.Name(name)) == text }
 
 func isWithheld(s *pb.ServerStart) bool { return s.GetAccepted() == nil }
 
-// hasDigest reports whether the digest of s begins with the hex digits that were typed.
+// hasDigest reports whether the digest of s begins with the typed hex digits.
 func hasDigest(s *pb.ServerStart, typed string) bool {
 	return strings.HasPrefix(hex.EncodeToString(s.GetDigest()), strings.ToLower(typed))
 }
 
-// startID is how a person names a start: the beginning of its digest.
+// startID returns the short digest by which a person names a start.
 func startID(s *pb.ServerStart) display.Safe { return shortDigest(hex.EncodeToString(s.GetDigest())) }
 
 // startsTable lists servers of projects.
@@ -71,12 +71,13 @@ func (a *app) startsTable(starts []*pb.ServerStart) *display.Table {
 	return t
 }
 
-// agreeCommand is what a person types to agree to a start.
+// agreeCommand returns the command that accepts a start.
 func agreeCommand(s *pb.ServerStart) display.Safe {
 	return "tgctl servers accept " + shellWord(display.Name(s.GetServer())) + " --start " + startID(s)
 }
 
-// withheldStarts returns the starts of an id that wait.
+// withheldStarts returns the withheld starts of the server id whose digests begin with digest.
+// known reports whether there is any start of id.
 func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (found []*pb.ServerStart, known bool, err error) {
 	starts, err := c.ListStarts(ctx)
 	if err != nil {
@@ -86,7 +87,7 @@ func withheldStarts(ctx context.Context, c *client.Client, id, digest string) (f
 	return those(named, func(s *pb.ServerStart) bool { return isWithheld(s) && hasDigest(s, digest) }), len(named) > 0, nil
 }
 
-// completeStarts offers the ids of some servers of projects.
+// completeStarts completes the ids of the projects' servers that offered accepts.
 func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.CompletionFunc {
 	return listed(a, (*client.Client).ListStarts, func(s *pb.ServerStart) string {
 		if !offered(s) {
@@ -96,7 +97,7 @@ func (a *app) completeStarts(offered func(*pb.ServerStart) bool) cobra.Completio
 	})
 }
 
-// acceptStart agrees to a start, and shows what was agreed to.
+// acceptStart accepts a start and prints what was accepted.
 func (a *app) acceptStart(ctx context.Context, c *client.Client, s *pb.ServerStart) error {
 	done, err := a.agree(ctx, c, s)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// Only what was shown is agreed to, and only once it is clear what is meant.
+// Only what was shown is accepted, and only if it is unambiguous.
 func TestAcceptStart(t *testing.T) {
 	f := startFake(t)
 	f.starts = someStarts()
@@ -124,7 +124,7 @@ func TestForgetStart(t *testing.T) {
 	}
 }
 
-// At a terminal wrap shows what a server of the project would run, and asks.
+// At a terminal, wrap shows what a project's server would run, and asks.
 func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
 	bin, err := programs()
 	if err != nil {
@@ -178,11 +178,11 @@ func TestWrapAsksAboutServersOfTheProject(t *testing.T) {
 				asked = true
 				terminal.WriteString(answer + "\n")
 			}
-			if err != nil { // a terminal that nobody has any more
+			if err != nil { // the terminal was closed
 				break
 			}
 		}
-		_ = cmd.Wait() // how it ended is not what is looked at
+		_ = cmd.Wait() // the exit code is not tested here
 		return shown
 	}
 	want := func(shown string, patterns ...string) {

@@ -46,9 +46,8 @@ command that puts it right. Never starts the daemon; exits 3 when none runs.`,
 	}, pbjson.Object{Message: &pb.StatusResponse{}, More: surroundingsSample})
 }
 
-// statusAndAround asks a daemon that runs, and looks around. The error is
-// client.ErrNotRunning when there is none; then what was found is there all the
-// same.
+// statusAndAround asks a running daemon for its status, and inspects the agents. If no daemon
+// is running, the error is client.ErrNotRunning and around is still valid.
 func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, around *surroundings, err error) {
 	c, missing := a.dialRunning(ctx)
 	switch {
@@ -64,7 +63,7 @@ func (a *app) statusAndAround(ctx context.Context) (st *pb.StatusResponse, aroun
 	return st, around, cmp.Or(err, missing)
 }
 
-// status asks a daemon that runs.
+// status asks a running daemon for its status.
 func (a *app) status(ctx context.Context) (*pb.StatusResponse, error) {
 	c, err := a.dialRunning(ctx)
 	if err != nil {
@@ -74,13 +73,13 @@ func (a *app) status(ctx context.Context) (*pb.StatusResponse, error) {
 	return c.Status(ctx)
 }
 
-// addRunning says since when the daemon runs, and in which version; more stands behind it.
+// addRunning adds since when the daemon runs, followed by more, and its version.
 func (a *app) addRunning(s *sheet, st *pb.StatusResponse, more display.Safe) {
 	s.add("daemon", "running since "+a.moment(st.GetStarted())+", pid "+pidOrDash(st.GetPid())+more)
 	s.add("version", display.Name(st.GetBuild()))
 	if what := versionSkew(st.GetBuild()); what != "" {
 		s.add("", what)
-		a.skew.told() // here, and not once more below
+		a.skew.told() // do not repeat it below
 	}
 }
 

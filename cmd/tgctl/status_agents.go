@@ -16,48 +16,46 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// surroundings is beside a daemon's status what is known from here, above all of agents.
+// surroundings holds what tgctl itself finds out for "tgctl status", mainly about agents.
 type surroundings struct {
-	Running     bool            `json:"running"`         // a daemon does; without one its members have no values
-	Folders     []string        `json:"folder_problems"` // a disk that is full, a folder that can't be written
-	Agents      []foundAgent    `json:"agents"`          // that are found from here
-	Protections []pbjson.Object `json:"protections"`     // those of rewrites
+	Running     bool            `json:"running"`         // whether a daemon runs; if not, its members have no values
+	Folders     []string        `json:"folder_problems"` // a full disk, a directory that cannot be written
+	Agents      []foundAgent    `json:"agents"`          // agents found from here
+	Protections []pbjson.Object `json:"protections"`     // from rewrites
 
 	rewrites []lastingRewrite
 	orphans  []*pb.Session
 }
 
-// surroundingsSample has what surroundings may have.
+// surroundingsSample is a sample of surroundings for --help.
 var surroundingsSample = surroundings{Protections: []pbjson.Object{{Message: &pb.Protection{}, More: shimSeen{}}}}
 
 // foundAgent is an agent that was found.
 type foundAgent struct {
 	agentconf.Survey
-	Protected bool            `json:"protected"` // one of its files is
+	Protected bool            `json:"protected"` // at least one of its files is protected
 	Left      []foundLeftover `json:"left_over"`
 }
 
-// foundLeftover is a file of ours that nothing needs.
+// foundLeftover is a file of ThoughtGate that is no longer needed.
 type foundLeftover struct {
 	agentconf.Leftover
-	Mend string `json:"mend"` // the command that puts it right
+	Mend string `json:"mend"` // the command that fixes it
 }
 
-// lastingRewrite is a rewrite that lasts. Its problem is the daemon's, or what is seen
-// from here.
+// lastingRewrite is a protection. Its Problem comes from the daemon or from the check here.
 type lastingRewrite struct {
 	*pb.Protection
 	shimSeen
 }
 
-// shimSeen is what is seen from here of the shim of a protection.
+// shimSeen is the result of checking a protection's tg-shim.
 type shimSeen struct {
 	Version string `json:"shim_version"`
-	Mend    string `json:"mend"` // the command that puts its problem right
+	Mend    string `json:"mend"` // the command that fixes its problem
 }
 
-// surroundings looks at the agents that are known, from here. c is nil when no
-// daemon runs; build is the daemon's.
+// surroundings inspects the known agents. c is nil if no daemon runs; build is the daemon's.
 func (a *app) surroundings(ctx context.Context, c *client.Client, build string) (*surroundings, error) {
 	w := &surroundings{Running: c != nil, Folders: []string{}, Agents: []foundAgent{}, Protections: []pbjson.Object{}}
 	env, err := a.osEnv()
@@ -110,16 +108,16 @@ func (a *app) lookAtProtection(ctx context.Context, m *pb.Protection, build stri
 	case p.Version != build:
 		p.Problem = fmt.Sprintf("%s is %s, and the daemon %s", p.Shim, p.Version, build)
 		if p.Mend = "tgctl daemon restart"; build == release {
-			p.Mend = "tgctl protect --repair " + p.Agent // that of this tgctl fits
+			p.Mend = "tgctl protect --repair " + p.Agent // this tgctl's tg-shim has the right version
 		}
 	}
 	return p
 }
 
-// versionPatience is how long a program may take to say its version.
+// versionPatience is the timeout for a program to print its version.
 const versionPatience = 5 * time.Second
 
-// versionOf asks the shim at path which version it is.
+// versionOf asks the tg-shim at path for its version.
 func versionOf(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionPatience)
 	defer cancel()
@@ -141,8 +139,8 @@ func (w *surroundings) protectedAt(agent, path string) bool {
 	return slices.ContainsFunc(w.rewrites, func(p lastingRewrite) bool { return p.Agent == agent && slices.Contains(p.Paths, path) })
 }
 
-// holdsOurs reports whether lines of ours stand in a file, and nobody is there to
-// say whose.
+// holdsOurs reports whether a file has lines of ThoughtGate that belong to no known wrap or
+// protection.
 func (w *surroundings) holdsOurs(agent, path string) bool {
 	return slices.ContainsFunc(w.Agents, func(s foundAgent) bool {
 		return s.Agent == agent && slices.ContainsFunc(s.Servers, func(server agentconf.Server) bool {
@@ -151,7 +149,7 @@ func (w *surroundings) holdsOurs(agent, path string) bool {
 	})
 }
 
-// remedy is what to do about a leftover.
+// remedy says how to fix a leftover.
 func (w *surroundings) remedy(agent string, l agentconf.Leftover) string {
 	switch {
 	case l.Kind == agentconf.Altered, l.Kind == agentconf.StaleTemp:

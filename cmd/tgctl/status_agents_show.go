@@ -9,8 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// addAgents says of each agent what is governed, what is not and why, and what to
-// do about what is wrong.
+// addAgents adds for each agent what is governed and what is not, and how to fix problems.
 func (a *app) addAgents(s *sheet, w *surroundings) {
 	for _, agent := range w.Agents {
 		s.add("agent", display.Safe(strings.Join(a.agentLines(w, agent), "\n")))
@@ -44,8 +43,7 @@ var leftoverNames = map[agentconf.LeftoverKind]display.Safe{
 	agentconf.Altered:     "the configuration as somebody altered it, which had to give way",
 }
 
-// agentLines says what there is to say of one agent: first how it is governed,
-// then what is not.
+// agentLines describes one agent: first how much of it is governed, then what is not.
 func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 	name := string(display.Name(s.Agent))
 	if s.Problem != "" {
@@ -56,7 +54,7 @@ func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 	for _, server := range s.Servers {
 		switch {
 		case server.Off == agentconf.Disabled, server.Off == agentconf.Shadowed, server.Off == agentconf.Inactive, server.Off == agentconf.Denied:
-			if server.Because != "" { // so that nobody looks for it among what is governed
+			if server.Because != "" { // so that nobody expects it among the governed servers
 				about.add(fmt.Sprintf("not started by %s, %s: %s", name, server.Off, safe(a.tildeIn(server.Because))), string(display.Name(server.ID)))
 			}
 			continue
@@ -88,8 +86,8 @@ func (a *app) agentLines(w *surroundings, s foundAgent) []string {
 	return append([]string{name + ": " + count}, about.lines()...)
 }
 
-// whyNot says why a server is not governed, empty when there is nothing to say
-// but that the agent is not protected.
+// whyNot says why a server is not governed. It returns "" if the only reason is that the agent
+// is not protected.
 func (a *app) whyNot(agent foundAgent, s agentconf.Server) string {
 	path := string(safe(a.tilde(s.Path)))
 	switch {
@@ -105,7 +103,7 @@ func (a *app) whyNot(agent foundAgent, s agentconf.Server) string {
 	return ""
 }
 
-// remarks are things to say, each of one server or more.
+// remarks groups remarks by text. Each is about one or more servers.
 type remarks struct {
 	order   []string
 	servers map[string][]string

@@ -11,12 +11,12 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// agentsHome is a home with agents in several conditions.
+// agentsHome is a home with agents in several states.
 type agentsHome struct {
 	t    *testing.T
 	dir  string
 	shim string
-	here string // where the tests stand, and their golden files
+	here string // the tests' directory, with the golden files
 }
 
 func newAgentsHome(t *testing.T) *agentsHome {
@@ -51,7 +51,7 @@ func (h *agentsHome) write(name, text string, mode os.FileMode) string {
 
 const someServers = `{"mcpServers":{"clock":{"command":"clock-mcp"},"files":{"command":"npx","args":["-y","files"]},"web":{"type":"http","url":"https://example.test"}}}`
 
-// protect makes a protection of Claude Code as the daemon would know it.
+// protect creates a protection of Claude Code like the daemon's.
 func (h *agentsHome) protect() *pb.Protection {
 	h.t.Helper()
 	agent, err := agentconf.AgentFor("claude-code", nil)
@@ -113,7 +113,7 @@ func TestStatusOfAgents(t *testing.T) {
 		},
 		"leftovers": func(h *agentsHome, f *fakeDaemon) {
 			h.write(".claude.json", someServers, 0o600)
-			h.protect() // which the daemon has lost
+			h.protect() // lost by the daemon
 			h.write(".claude.json.thoughtgate-altered", "{}", 0o600)
 			h.write(".claude.json.thoughtgate-lock", "", 0o600)
 			f.sessions = openSessions()[1:]
@@ -155,7 +155,7 @@ func TestStatusOfAgents(t *testing.T) {
 	}
 }
 
-// Without a daemon the agents are told of all the same.
+// The agents are reported without a daemon too.
 func TestStatusOfAgentsWithoutADaemon(t *testing.T) {
 	h := newAgentsHome(t)
 	h.write(".claude.json", someServers, 0o600)

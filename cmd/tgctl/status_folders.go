@@ -10,13 +10,12 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/sock"
 )
 
-// folderTroubles says which of our folders nothing can be kept in, because the disk
-// is full or the folder can't be written, and what to do. auditDir is the daemon's,
-// empty when none runs.
+// folderTroubles says which of ThoughtGate's directories cannot be written or are on a full
+// disk, and how to fix that. auditDir is the daemon's, or "" if no daemon runs.
 func (a *app) folderTroubles(auditDir string) []string {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
-		return nil // whoever needs them has said so
+		return nil // code that needs the paths reports the error
 	}
 	dirs := []string{paths.State, paths.Runtime}
 	if _, err := os.Stat(auditDir); err == nil && auditDir != paths.AuditDir() {
@@ -31,8 +30,8 @@ func (a *app) folderTroubles(auditDir string) []string {
 	return all
 }
 
-// folderTrouble is that of one folder, empty for none. One that is missing would be
-// made in what is there above it.
+// folderTrouble checks one directory, and returns "" if it is fine. For a missing directory it
+// checks the nearest existing parent, where it would be created.
 func (a *app) folderTrouble(dir string) string {
 	m := a.lookedAt()
 	at := dir

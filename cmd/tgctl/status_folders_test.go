@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A disk that is full and a folder that can't be written are said by status, with
-// the folder and what to do, whether a daemon runs or not.
+// TestStatusSaysWhereNothingCanBeKept checks that status reports a full disk and a directory
+// that cannot be written, with the path and the fix, whether or not a daemon runs.
 func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -28,7 +28,7 @@ func TestStatusSaysWhereNothingCanBeKept(t *testing.T) {
 					h.stop()
 				}
 				test.breaks(h)
-				h.examine() // which is what gives the console the machine
+				h.examine() // gives the console the fake machine
 				h.console.run(t, "status", "--json")
 				var got struct {
 					Folders []string `json:"folder_problems"`

@@ -5,8 +5,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// keptKinds are the kinds as a person reads of them: what stands before the line,
-// and one and many of them.
+// keptKinds maps the kinds to their labels, and to their names in singular and plural.
 var keptKinds = map[string]struct {
 	head      string
 	one, many display.Safe
@@ -16,12 +15,12 @@ var keptKinds = map[string]struct {
 	kindAgent:     {"headless", "run of a headless agent", "runs of headless agents"},
 }
 
-// addKept says how many programs the daemon keeps, and whether they are well.
+// addKept adds how many programs the daemon keeps, and whether they are well.
 func addKept(s *sheet, counts []*pb.KindCount) {
 	for _, c := range counts {
 		kind, ok := keptKinds[c.GetKind()]
 		if !ok {
-			continue // of a newer daemon
+			continue // from a newer daemon
 		}
 		s.add(kind.head, plural(c.GetAll(), kind.one, kind.many)+
 			either(c.GetUnwell() > 0, ", "+display.Count(c.GetUnwell())+" not well", "")+

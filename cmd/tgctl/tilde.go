@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// tilde shortens a path below the home, for show.
+// tilde shortens a path in the home directory for display.
 func (a *app) tilde(path string) string {
 	home := a.getenv("HOME")
 	if home == "" {
@@ -17,7 +17,7 @@ func (a *app) tilde(path string) string {
 	return path
 }
 
-// tildeIn is tilde for every path in a text.
+// tildeIn shortens every path in a text like tilde.
 func (a *app) tildeIn(text string) string {
 	if home := a.getenv("HOME"); home != "" {
 		return strings.ReplaceAll(text, filepath.Clean(home)+"/", "~/")

@@ -25,12 +25,12 @@ agents until you have looked at it. Without a command, tools lists them all.`
 	return cmd
 }
 
-// pinKind is what is defined: tool, prompt or template.
+// pinKind returns the kind of a definition: tool, prompt or template.
 func pinKind(p *pb.Pin) string { return pbjson.Word(p.GetRef().GetKind()) }
 
 func waits(p *pb.Pin) bool { return p.GetReason() != pb.PinReason_PIN_REASON_UNSPECIFIED }
 
-// pinName names what is defined, as commands take it.
+// pinName returns the name of a definition, as commands accept it.
 func pinName(p *pb.Pin) display.Safe {
 	return display.Name(p.GetRef().GetServer()) + "/" + display.Name(p.GetRef().GetName())
 }
@@ -52,7 +52,7 @@ which of them wait for you, with the reason.`,
 	jsonFlag(cmd, &a.asJSON, &pb.Pin{})
 	cmd.Flags().StringVar(&server, "server", "", "only those of `SERVER`")
 	cmd.Flags().BoolVar(&waiting, "waiting", false, "only those that wait for you")
-	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers(func(*pb.Server) bool { return true })) // fails for a flag that is not there
+	_ = cmd.RegisterFlagCompletionFunc("server", a.completeServers(func(*pb.Server) bool { return true })) // fails only for an unknown flag
 	return cmd
 }
 
@@ -74,7 +74,7 @@ func (a *app) listTools(ctx context.Context, c *client.Client, server string, wa
 	return printList(a, pins, nil, none, a.toolsTable)
 }
 
-// toolsTable lists pins, each that waits with the reason below.
+// toolsTable lists pins. Below each that waits is the reason.
 func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 	several := severalLaunches(pins)
 	t := &display.Table{Columns: []display.Column{{Head: "SERVER", Shrink: 8}}}
@@ -101,7 +101,7 @@ func (a *app) toolsTable(pins []*pb.Pin) *display.Table {
 	return t
 }
 
-// severalLaunches reports whether pins are of two servers with the same id.
+// severalLaunches reports whether two servers in pins have the same id.
 func severalLaunches(pins []*pb.Pin) bool {
 	launches := map[string]string{}
 	for _, p := range pins {
@@ -114,7 +114,7 @@ func severalLaunches(pins []*pb.Pin) bool {
 	return false
 }
 
-// shortDigest is the beginning of a digest, as much as commands want of it.
+// shortDigest returns the first 8 digits of a digest; commands accept them.
 func shortDigest(hex string) display.Safe { return display.Name(hex[:min(len(hex), 8)]) }
 
 // reasonText says why a definition waits.
@@ -130,18 +130,17 @@ func reasonText(p *pb.Pin) display.Safe {
 	return "look at it before a model does"
 }
 
-// smellText says what is odd about a definition.
+// smellText says what is suspicious about a definition.
 func smellText(s *pb.Smell) display.Safe {
 	return display.Text(s.GetWhat()) + either(s.GetQuote() != "", ": \""+display.Text(s.GetQuote())+"\"", "") +
 		either(s.GetWhere() != "", ", in "+display.Name(s.GetWhere()), "")
 }
 
-// shellName is what names a pin on a command line, quoted where a shell would
-// make something else of it.
+// shellName returns the name of a pin, quoted for a shell if necessary.
 func shellName(p *pb.Pin) display.Safe { return shellWord(pinName(p)) }
 
-// shellWord quotes what a shell would take for more than a word. What cannot be
-// typed, since it is shown by number, can be completed.
+// shellWord quotes s if a shell would not read it as one plain word. A name with escaped
+// characters cannot be typed, but it can be completed.
 func shellWord(s display.Safe) display.Safe {
 	if strings.ContainsFunc(string(s), func(r rune) bool {
 		return !('a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:@%+,", r))
@@ -151,7 +150,7 @@ func shellWord(s display.Safe) display.Safe {
 	return s
 }
 
-// quoted puts s into the quotes of a shell.
+// quoted puts s into single quotes for a shell.
 func quoted(s display.Safe) display.Safe {
 	return "'" + display.Safe(strings.ReplaceAll(string(s), "'", `'\''`)) + "'"
 }

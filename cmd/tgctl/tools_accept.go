@@ -58,7 +58,7 @@ printed. An agent sees the tool when it lists them the next time.`,
 	return cmd
 }
 
-// waitingPins returns what waits of what args name, each once.
+// waitingPins returns the waiting pins that args name, without duplicates.
 func waitingPins(ctx context.Context, c *client.Client, args []string, which *pinChoice) ([]*pb.Pin, error) {
 	all, err := c.ListPins(ctx, "")
 	if err != nil {
@@ -79,7 +79,7 @@ func waitingPins(ctx context.Context, c *client.Client, args []string, which *pi
 	return chosen, nil
 }
 
-// waitingOf returns what waits of a server, or of what SERVER/TOOL names.
+// waitingOf returns the waiting pins of a server, or those that SERVER/TOOL names.
 func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 	var named, server []*pb.Pin
 	known := false
@@ -112,8 +112,8 @@ func waitingOf(all []*pb.Pin, arg string, which *pinChoice) ([]*pb.Pin, error) {
 	return nil, &hintError{fmt.Errorf("%s: %w", arg, client.ErrNotFound), "See what waits: tgctl tools --waiting"}
 }
 
-// acceptTools accepts pins as they were read: the digests go back with the word,
-// and the daemon refuses when something else waits by then.
+// acceptTools accepts pins as they were read. It sends their digests, and the daemon refuses if
+// another definition waits by now.
 func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin) error {
 	req := &pb.AcceptPinsRequest{Surface: a.surface()}
 	short := make([]display.Safe, len(pins))
@@ -148,7 +148,7 @@ func (a *app) acceptTools(ctx context.Context, c *client.Client, pins []*pb.Pin)
 	return nil
 }
 
-// changesInShort says where a definition changed and how much that can do.
+// changesInShort says where a definition changed, and how serious the changes are.
 func changesInShort(d *pb.PinDiff) display.Safe {
 	if len(d.GetChanges()) == 0 {
 		return ""
@@ -169,7 +169,7 @@ func changesInShort(d *pb.PinDiff) display.Safe {
 	return display.Safe(": " + string(grade) + " " + strings.Join(paths, ", "))
 }
 
-// completePins offers some of what was seen to the shell.
+// completePins completes the names of the pins that offered accepts.
 func (a *app) completePins(offered func(*pb.Pin) bool) cobra.CompletionFunc {
 	return listed(a, allPins, func(p *pb.Pin) string {
 		switch {

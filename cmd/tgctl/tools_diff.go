@@ -15,10 +15,10 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// pinChoice says which of several pins of a name is meant.
+// pinChoice selects among several pins of the same name.
 type pinChoice struct {
 	kind   string
-	launch string // hex, or its beginning
+	launch string // a prefix in hex
 }
 
 func (p *pinChoice) flags(cmd *cobra.Command) {
@@ -26,7 +26,7 @@ func (p *pinChoice) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&p.launch, "launch", "", "only of the server whose launch begins with `HEX`")
 }
 
-// matches reports whether a pin is one of those chosen.
+// matches reports whether the choice includes pin.
 func (p *pinChoice) matches(pin *pb.Pin) bool {
 	return (p.kind == "" || p.kind == pinKind(pin)) && strings.HasPrefix(pin.GetRef().GetLaunch(), strings.ToLower(p.launch))
 }
@@ -66,8 +66,8 @@ to people. What a terminal would obey or hide is written out by number.`,
 	return cmd
 }
 
-// onePin finds the pin that SERVER/TOOL means. Where there are several, it is
-// the one that waits.
+// onePin returns the pin named SERVER/TOOL. If there are several, it returns the one that
+// waits.
 func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice) (*pb.Pin, error) {
 	pins, err := pinsNamed(ctx, c, name, which)
 	if err != nil {
@@ -82,8 +82,8 @@ func onePin(ctx context.Context, c *client.Client, name string, which *pinChoice
 	return pins[0], nil
 }
 
-// pinsNamed returns the pins that SERVER/TOOL may mean. A server's id may have
-// slashes of its own.
+// pinsNamed returns the pins that SERVER/TOOL can mean. There can be several, because a
+// server's id may contain slashes.
 func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinChoice) ([]*pb.Pin, error) {
 	pins, err := c.ListPins(ctx, "")
 	if err != nil {
@@ -96,15 +96,15 @@ func pinsNamed(ctx context.Context, c *client.Client, name string, which *pinCho
 	return found, nil
 }
 
-// severalPins says how to name one of several pins.
+// severalPins returns an error that says how to name one of several pins.
 func severalPins(name string, pins []*pb.Pin) error {
 	return ambiguous(name, "", each(pins, func(p *pb.Pin) string {
 		return fmt.Sprintf("--kind %s --launch %s", pinKind(p), shortDigest(p.GetRef().GetLaunch()))
 	}))
 }
 
-// isPinTyped reports whether a person who typed SERVER/TOOL meant p: as it is, or as it is
-// shown.
+// isPinTyped reports whether text, typed by a person, is the SERVER/TOOL of p or its displayed
+// form.
 func isPinTyped(p *pb.Pin, text string) bool {
 	return text == p.GetRef().GetServer()+"/"+p.GetRef().GetName() || text == string(pinName(p))
 }
@@ -134,7 +134,8 @@ func (a *app) showDiff(d *pb.PinDiff) error {
 	return nil
 }
 
-// writeChanges writes what differs, or the whole definition.
+// writeChanges writes the differences, or the whole definition if there is nothing to compare
+// with.
 func (a *app) writeChanges(b *strings.Builder, d *pb.PinDiff) {
 	for _, c := range d.GetChanges() {
 		fmt.Fprintf(b, "\n%-4s  %s%s\n", changeGrade(c), display.Name(c.GetPath()), spaced(parens(display.Text(c.GetNote()))))

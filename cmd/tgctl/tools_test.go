@@ -15,8 +15,7 @@ const launchOne = "ab12cd34"
 
 func digest(c byte) []byte { return bytes.Repeat([]byte{c}, 32) }
 
-// seenPins are some that were accepted, and one that waits for each reason, one
-// of them hostile.
+// seenPins returns pins that are accepted, and one that waits for each reason. One is hostile.
 func seenPins() []*pb.Pin {
 	launch := strings.Repeat(launchOne, 8)
 	pin := func(server, name string, kind pb.PinKind) *pb.Pin {
@@ -138,7 +137,7 @@ func TestNothingSeen(t *testing.T) {
 	}
 }
 
-// What is accepted is what was read: its digest goes back, and where it was said.
+// Accepting sends back the digest that was read, and the surface.
 func TestAcceptNamesWhatWasShown(t *testing.T) {
 	for _, test := range []struct {
 		args []string
@@ -220,7 +219,7 @@ func TestAcceptanceThatFails(t *testing.T) {
 	}
 }
 
-// What a shell asks for behind the scenes.
+// TestToolCompletion runs the commands that a shell runs for completion.
 func TestToolCompletion(t *testing.T) {
 	for _, test := range []struct{ line, want, not string }{
 		{"tools diff", "files/read_file\taccepted\n", "\x1b"},

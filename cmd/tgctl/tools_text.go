@@ -9,7 +9,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// textOf returns the string that raw is, nil when it is another value.
+// textOf decodes raw if it is a JSON string, and returns nil otherwise.
 func textOf(raw []byte) *string {
 	var text string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
@@ -18,11 +18,11 @@ func textOf(raw []byte) *string {
 	return &text
 }
 
-// diffRoom is how many columns there are for text behind a sign.
+// diffRoom returns how many columns remain for text after a sign.
 func (a *app) diffRoom() int { return behind(4, a.width()) }
 
-// writeValue writes a JSON value with a sign before each line, so that nothing
-// in it can pass for a line of ours.
+// writeValue writes a JSON value with a sign before each line, so that no line of the value can
+// be mistaken for tgctl's own.
 func (a *app) writeValue(b *strings.Builder, sign string, raw []byte) {
 	if len(raw) == 0 {
 		return
@@ -44,7 +44,7 @@ func (a *app) writeLines(b *strings.Builder, sign string, lines []string) {
 	}
 }
 
-// writeTexts writes two texts without the lines that both begin or end with.
+// writeTexts writes two texts without their common first and last lines.
 func (a *app) writeTexts(b *strings.Builder, before, after string) {
 	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
 	head, tail := alike(old, now)
@@ -59,7 +59,7 @@ func (a *app) writeTexts(b *strings.Builder, before, after string) {
 	same(b, tail, "line", "lines")
 }
 
-// alike is how many elements two lists begin and end with alike.
+// alike returns how many elements two lists have in common at the beginning and at the end.
 func alike[T comparable](a, b []T) (head, tail int) {
 	for head < len(a) && head < len(b) && a[head] == b[head] {
 		head++
@@ -70,11 +70,11 @@ func alike[T comparable](a, b []T) (head, tail int) {
 	return head, tail
 }
 
-// keptAround is how much of a long line stands around what differs in it.
+// keptAround is how many bytes of a long line are shown on each side of a difference.
 const keptAround = 60
 
-// writeLine writes one line as it was and as it is, without what both begin and
-// end with if that is long.
+// writeLine writes the old and the new line, without long common parts at the beginning and
+// end.
 func (a *app) writeLine(b *strings.Builder, old, now string) {
 	head, tail := alike([]byte(old), []byte(now))
 	head = atWord(old, head-keptAround)
@@ -89,8 +89,8 @@ func (a *app) writeLine(b *strings.Builder, old, now string) {
 	same(b, tail, "byte", "bytes")
 }
 
-// atWord returns the place at, within s, or one shortly before it where a word
-// begins; if there is none, one where no character is cut.
+// atWord returns the beginning of a word at or shortly before at in s. If there is none, it
+// returns a position that does not split a character.
 func atWord(s string, at int) int {
 	at = max(0, min(at, len(s)))
 	for i := at; i > 0 && i > at-keptAround/2; i-- {
@@ -104,7 +104,7 @@ func atWord(s string, at int) int {
 	return at
 }
 
-// same says that there is more, and that it did not change.
+// same writes how much is omitted because it is unchanged.
 func same(b *strings.Builder, n int, one, many display.Safe) {
 	if n > 0 {
 		fmt.Fprintf(b, "    … %s the same\n", plural(n, one, many))

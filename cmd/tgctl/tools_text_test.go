@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// What is left out of a long line is counted, whole characters are shown, and
-// nothing that differs is left out.
+// TestLongLines checks that the omitted part of a long line is counted, that characters are not
+// split, and that differences are never omitted.
 func TestLongLines(t *testing.T) {
 	a := newConsole("").pipe().app
 	words := strings.Repeat("wörter ", 60)

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// readTyped reads a line that a person types. A read from a terminal can't be
-// called back, so when ctx ends it is left to end with the program.
+// readTyped reads a line that a person types. A read from a terminal cannot be interrupted, so
+// when ctx ends, the reading goroutine is left to end with the program.
 func (a *app) readTyped(ctx context.Context) (string, error) {
 	type reply struct {
 		line string

@@ -54,9 +54,8 @@ until their agent starts them anew.`,
 	return cmd
 }
 
-// unprotect puts the files of each agent back. One that can't be put back does
-// not keep it from the others. With all, agents of which there is nothing are
-// passed over in silence.
+// unprotect restores the files of each agent. If one fails, it continues with the others. With
+// all, it does not mention agents that are not protected.
 func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	c, err := a.dial(ctx)
 	if err != nil {
@@ -100,7 +99,7 @@ func (a *app) unprotect(ctx context.Context, agents []string, all bool) error {
 	return nil
 }
 
-// wrapsOf are the wraps that run.
+// wrapsOf returns the running wraps.
 func wrapsOf(ctx context.Context, c *client.Client) ([]*pb.Session, error) {
 	if c == nil {
 		return nil, nil
@@ -109,8 +108,7 @@ func wrapsOf(ctx context.Context, c *client.Client) ([]*pb.Session, error) {
 	return slices.DeleteFunc(sessions, func(s *pb.Session) bool { return s.GetOrphaned() || s.GetProtection() != "" }), err
 }
 
-// unprotectOne puts the files of one agent back, and reports whether there was
-// anything to do.
+// unprotectOne restores the files of one agent, and reports whether there was anything to do.
 func (a *app) unprotectOne(ctx context.Context, c *client.Client, name string, kept []*pb.Protection) (bool, error) {
 	var failed []error
 	for _, p := range kept {
@@ -132,8 +130,8 @@ func (a *app) unprotectOne(ctx context.Context, c *client.Client, name string, k
 	return a.unprotectByText(name)
 }
 
-// unprotectByText takes our lines out of the agent's own files by what they say
-// themselves.
+// unprotectByText removes ThoughtGate's lines from the agent's own files. It recognizes them by
+// their text.
 func (a *app) unprotectByText(name string) (bool, error) {
 	agent, err := agentconf.AgentFor(name, nil)
 	if err != nil {
@@ -143,7 +141,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	env.Cwd = "/" // a project's own files were left alone
+	env.Cwd = "/" // project files were never protected
 	did := false
 	var failed []error
 	for _, path := range agent.Files(env) {
@@ -158,7 +156,7 @@ func (a *app) unprotectByText(name string) (bool, error) {
 	return did, errors.Join(failed...)
 }
 
-// printUnwrapped says what was done to a file.
+// printUnwrapped prints what was done to a file.
 func (a *app) printUnwrapped(path string, r agentconf.Report) {
 	text := unwrapped(r.State)
 	if len(r.Notes) > 0 {
@@ -167,8 +165,8 @@ func (a *app) printUnwrapped(path string, r agentconf.Report) {
 	fmt.Fprintf(a.out, "%s: %s\n", safe(path), safe(text))
 }
 
-// protectedFiles says which files are protected, by agent. It is empty when no
-// daemon runs that knows.
+// protectedFiles maps protected files to their agents. It is empty if no daemon runs that knows
+// of protections.
 func (a *app) protectedFiles(ctx context.Context) map[string]string {
 	c, err := a.dialRunning(ctx)
 	if err != nil {

@@ -51,8 +51,8 @@ stay as they are: see tgctl unprotect.`,
 	return cmd
 }
 
-// knownConfigs are the files that agents started here would read, and that are
-// there, or were, and those that wraps have rewritten and not put back.
+// knownConfigs returns the files that agents started here read, if they exist or have a backup,
+// and the files that a wrap rewrote and did not restore.
 func (a *app) knownConfigs() ([]string, error) {
 	env, err := a.osEnv()
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *app) knownConfigs() ([]string, error) {
 	return paths, nil
 }
 
-// sweepSessions removes the copies that killed sessions left.
+// sweepSessions removes the copies of configurations that killed sessions left.
 func (a *app) sweepSessions() error {
 	paths, err := sock.DefaultPaths(a.getenv)
 	if err != nil {
@@ -79,9 +79,9 @@ func (a *app) sweepSessions() error {
 	return nil
 }
 
-// unwrap puts each file back and says what it did to it. One that cannot be put
-// back does not keep it from the others. known files need not be there, and
-// those that hold nothing of ours are passed over in silence.
+// unwrap restores each file and prints what it did. If one fails, it continues with the others.
+// If known, the paths are candidates: missing files and files without ThoughtGate's lines are
+// skipped silently.
 func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 	failed, touched := 0, 0
 	protected := a.protectedFiles(ctx)
@@ -115,7 +115,7 @@ func (a *app) unwrap(ctx context.Context, paths []string, known bool) error {
 	return nil
 }
 
-// unwrapFile puts a file back by what it says itself, and says what was done. The
+// unwrapFile restores a file by its own text and its backup, and prints what was done. The
 // error does not name the file.
 func (a *app) unwrapFile(path string) error {
 	report, err := agentconf.Unwrap(path, a.rewrites())

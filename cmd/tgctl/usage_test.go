@@ -12,7 +12,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// walk calls visit for each command that people see.
+// walk calls visit for each command that is shown to people.
 func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	if cmd.Hidden {
 		return
@@ -23,7 +23,7 @@ func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// Help texts are golden files, so that their wording is read in review.
+// The help texts are golden files, so that reviews show their wording.
 func TestHelp(t *testing.T) {
 	var names []string
 	walk(newConsole("").app.rootCmd(), func(cmd *cobra.Command) {
@@ -57,7 +57,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Everything that lists or shows has --json.
+// Every command that lists or shows something has --json.
 func TestJSONEverywhere(t *testing.T) {
 	without := []string{"tgctl", "tgctl completion", "tgctl daemon", "tgctl daemon start", "tgctl daemon stop",
 		"tgctl daemon restart", "tgctl daemon profile", "tgctl daemon install", "tgctl daemon uninstall", "tgctl policy",
@@ -68,7 +68,7 @@ func TestJSONEverywhere(t *testing.T) {
 		if has := cmd.Flags().Lookup("json") != nil; has == slices.Contains(without, cmd.CommandPath()) {
 			t.Errorf("%s: has --json: %v", cmd.CommandPath(), has)
 		}
-		// What is added to a message has no name of one of its members.
+		// Members added to a message do not have the name of one of its own members.
 		for line := range strings.SplitSeq(cmd.Annotations[fieldsNote], "\n") {
 			_, names, titled := strings.Cut(line, ": ")
 			if !titled {
@@ -81,8 +81,8 @@ func TestJSONEverywhere(t *testing.T) {
 	})
 }
 
-// A command line that cannot be understood exits 2, does nothing, and says what
-// to read.
+// TestMisuse checks that an invalid command line exits 2, does nothing, and says where to read
+// more.
 func TestMisuse(t *testing.T) {
 	for _, test := range []struct{ line, says string }{
 		{"", "needs a command: one of"},
@@ -144,7 +144,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit %d, %d bytes", shell, code, c.out.Len())
 		}
 	}
-	// What a shell asks for behind the scenes: ids, and never a daemon started.
+	// The commands that a shell runs for completion print ids, and never start a daemon.
 	_, c := consoleWithQuestions(t)
 	c.run(t, "__complete", "approvals", "approve", "")
 	if want := "A-2\tcreate_issue on github\n"; !strings.HasPrefix(c.out.String(), want) {
@@ -159,7 +159,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// A failed write, as to a full disk or a closed pipe, is a failure.
+// A failed write, such as to a full disk or a closed pipe, is an error.
 func TestFailedWrite(t *testing.T) {
 	f, c := consoleWithQuestions(t)
 	f.status, f.set, f.processes, f.sessions, f.records = healthy(), inForce(), runningProcesses(), openSessions(), recorded()

@@ -10,11 +10,11 @@ import (
 // release is set by the build.
 var release = "dev"
 
-// versionJSON is what `tgctl version --json` prints.
+// versionJSON is the output of `tgctl version --json`.
 type versionJSON struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
-	Platform string `json:"platform"` // as linux/amd64
+	Platform string `json:"platform"` // such as linux/amd64
 }
 
 func (a *app) versionCmd() *cobra.Command {

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// An editor that has the terminal says so, reads a line from it, and leaves that as
-// the text of the note.
+// lineEditor is an editor that checks the state of the terminal, reads a line from it, and
+// writes it as the text of the note.
 const lineEditor = `stty -a | grep -q '[^-]icanon.*[^-]echo ' && echo "the terminal is as an editor wants it"
 printf 'new text: '
 read -r line
 printf '{"name": "plan", "text": "%s"}\n' "$line" > "$1"
 `
 
-// The queue in a real terminal: the arguments of a call are edited, with the
-// terminal given to the editor and taken back, and calls are granted ahead.
+// TestWatchEditsAndGrants runs the queue in a real terminal. It edits arguments, which gives
+// the terminal to the editor and takes it back, and approves with a grant.
 func TestWatchEditsAndGrants(t *testing.T) {
 	h := newTmuxHouse(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
 	h.write("editor.sh", lineEditor)
@@ -76,8 +76,8 @@ func TestWatchEditsAndGrants(t *testing.T) {
 	h.tmux("kill-server")
 }
 
-// A SIGINT that a key makes while the editor has the terminal is the editor's: the
-// queue stays, and nothing is answered.
+// A SIGINT typed while the editor has the terminal is for the editor: the queue keeps running,
+// and nothing is answered.
 func TestWatchLeavesInterruptsToTheEditor(t *testing.T) {
 	h := newTmuxHouse(t, "export EDITOR='sh ./editor.sh'; "+watchScript)
 	h.write("editor.sh", "trap 'echo \"the editor was interrupted\"' INT\necho \"the editor is there\"\nread -r line\nread -r line\n")

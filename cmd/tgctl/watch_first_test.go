@@ -6,8 +6,8 @@ import (
 	"github.com/thoughtgate/thoughtgated/client/inbox"
 )
 
-// The question that watch was told to begin with is chosen once it is there, and
-// until then the first.
+// The question that watch should begin with is selected when it arrives. Until then the first
+// one is selected.
 func TestWatchBeginsWith(t *testing.T) {
 	s := newScreen(80, 24)
 	s.wanted = "A-3"
@@ -18,7 +18,7 @@ func TestWatchBeginsWith(t *testing.T) {
 			t.Errorf("chosen is %q after %d questions, want %s", s.selected, i+1, want)
 		}
 	}
-	s.keys("a") // not at once: the list has just moved by itself
+	s.keys("a") // not yet: the selection has just moved by itself
 	if got := s.decisions(); s.detail != nil || len(got) > 0 {
 		t.Errorf("answers %q", got)
 	}

@@ -15,15 +15,14 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/fake"
 )
 
-// windowSocket is where the application that is played listens, in the folder that it
-// was started in.
+// windowSocket is the socket of the fake application, in its working directory.
 const windowSocket = "window.sock"
 
-// playWindow is an application with windows. `open CONFIG SCRIPT` is its launcher: it
-// hands over to the instance that runs, or starts one without our marks in a
-// session of its own, out of a double fork, and returns at once. The instance starts
-// the servers half a second later, from a process of its own, and once more after
-// that has ended. `sh FILE` has it run a shell, and `quit` ends it.
+// playWindow is an application with windows. `open CONFIG SCRIPT` is its launcher: it hands
+// over to the running instance, or starts one by a double fork, in a session of its own and
+// without ThoughtGate's variables, and returns at once. The instance starts the servers half a
+// second later in a child process, and again after that has exited. `sh FILE` makes the
+// instance run a shell script, and `quit` ends it.
 func playWindow() int {
 	err := func() error {
 		switch os.Args[1] {
@@ -42,7 +41,7 @@ func playWindow() int {
 			if err := exec.Command("fake-window", append([]string{"detach"}, os.Args[2:]...)...).Run(); err != nil {
 				return err
 			}
-			return awaitWindow() // or the next launcher would find none
+			return awaitWindow() // otherwise the next launcher would not find it
 		}
 		if err != nil {
 			return err
@@ -51,7 +50,7 @@ func playWindow() int {
 		if _, err := fmt.Fprintln(c, strings.Join(os.Args[1:], " ")); err != nil {
 			return err
 		}
-		_, err = bufio.NewReader(c).ReadString('\n') // it has done so
+		_, err = bufio.NewReader(c).ReadString('\n') // wait until it is done
 		return err
 	}()
 	if err != nil {
@@ -61,7 +60,7 @@ func playWindow() int {
 	return 0
 }
 
-// awaitWindow waits until the instance that was started listens.
+// awaitWindow waits until the started instance listens.
 func awaitWindow() error {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		c, err := net.Dial("unix", windowSocket)
@@ -95,7 +94,7 @@ func runWindow(open []string) error {
 			continue
 		}
 		switch words[0] {
-		case "open": // and the launcher returns
+		case "open": // the launcher returns at once
 			go openWindow(words[1:])
 		case "sh":
 			cmd := exec.Command("sh", words[1:]...)
@@ -106,15 +105,15 @@ func runWindow(open []string) error {
 		fmt.Fprintln(c, "done")
 		c.Close()
 		if words[0] == "quit" {
-			return l.Close() // which removes it
+			return l.Close() // also removes the socket
 		}
 	}
 }
 
-// openWindow starts the servers twice, and says so in the file rounds.
+// openWindow starts the servers twice, and records each round in the file rounds.
 func openWindow(args []string) {
 	for round := 1; round <= 2; round++ {
-		time.Sleep(500 * time.Millisecond) // an editor takes its time
+		time.Sleep(500 * time.Millisecond) // like a real editor
 		if err := exec.Command("fake-window", append([]string{"host"}, args...)...).Run(); err != nil {
 			_ = os.WriteFile("rounds", []byte(err.Error()+"\n"), 0o600)
 			return
@@ -123,8 +122,8 @@ func openWindow(args []string) {
 	}
 }
 
-// hostWindow is the process of the application that uses servers. What came of the
-// script is added to the file results.
+// hostWindow is the application's process that uses servers. It appends the results of the
+// script to the file results.
 func hostWindow(config, script string) error {
 	text, err := os.ReadFile(script)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Exit codes of wrap itself, as of env(1); any other is the agent's.
+// Exit codes of wrap itself, as in env(1). Other codes are the agent's.
 const (
 	exitOurs          = 125
 	exitNotExecutable = 126
 	exitNotFound      = 127
 )
 
-// wrapOptions are the flags of wrap.
+// wrapOptions holds the flags of wrap.
 type wrapOptions struct {
 	agent   string
 	config  string
@@ -30,7 +30,7 @@ type wrapOptions struct {
 	dryRun  bool
 	wait    bool
 	noWait  bool
-	waitFor time.Duration // for a first server or process, once COMMAND has returned
+	waitFor time.Duration // how long to wait for a first server or process after COMMAND has returned
 	adopt   bool
 	verbose bool
 	version bool
@@ -83,7 +83,7 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 			if o.profile != "" && profileNamed(o.profile) == pb.Profile_PROFILE_UNSPECIFIED {
 				return &usageError{fmt.Errorf("--profile is production or development, not %q", o.profile), cmd.CommandPath()}
 			}
-			a.namedTold = true // that is refused, see namedIsInForce
+			a.namedTold = true // namedIsInForce refuses it
 			return a.wrap(cmd, o, args)
 		},
 	}
@@ -92,7 +92,7 @@ failed, 126 when COMMAND cannot be run, 127 when there is none.`,
 	return cmd
 }
 
-// wrap runs an agent wrapped.
+// wrap runs an agent with its servers governed.
 func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
 	if o.waitFor <= 0 {
 		return &usageError{fmt.Errorf("--wait-for is a time to wait, not %v; --no-wait does not wait", o.waitFor), cmd.CommandPath()}
@@ -104,7 +104,7 @@ func (a *app) wrap(cmd *cobra.Command, o wrapOptions, args []string) error {
 	return ours(err)
 }
 
-// flags declares them.
+// flags declares the flags.
 func (o *wrapOptions) flags(flags *pflag.FlagSet) {
 	flags.SetInterspersed(false)
 	flags.StringVar(&o.agent, "agent-type", "", "the agent's `TYPE`, where its command does not tell: "+strings.Join(agentconf.Names(), ", "))
@@ -131,8 +131,8 @@ func profileNamed(name string) pb.Profile {
 	return pb.Profile_PROFILE_UNSPECIFIED
 }
 
-// ours makes an error that has no exit code of its own one of wrap itself, and
-// says what to do about another session.
+// ours gives an error without an exit code the exit code of wrap itself. It adds a hint if
+// another session holds the files.
 func ours(err error) error {
 	var locked *agentconf.LockedError
 	if errors.As(err, &locked) && !locked.Brief() {

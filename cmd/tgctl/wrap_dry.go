@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// dryColumns is how wide the talk of a dry run is where nothing says how wide
-	// it may be.
+	// dryColumns is the width of a dry run's output if the terminal's width is unknown.
 	dryColumns = 80
-	// nameColumns leaves the reasons, which stand beside the names, some room.
+	// nameColumns limits the width of names, so that there is room for the reasons.
 	nameColumns = 32
 )
 
-// listServers tells of each server whether it would be governed, file by file.
+// listServers prints for each server whether it would be governed, file by file.
 func (w *wrapping) listServers() error {
 	var table *display.Table
 	file, governed, left := "", 0, 0

@@ -11,43 +11,43 @@ import (
 )
 
 const (
-	// followEvery is the pause between two looks at the configuration while the
-	// agent runs. A look is a few calls of stat as long as nothing has changed,
-	// which works on every file system and however a file is replaced.
+	// followEvery is the interval at which the configuration is checked while the agent runs. A
+	// check costs a few stat calls if nothing has changed, and works on every file system and
+	// however a file is replaced.
 	followEvery = 500 * time.Millisecond
 
-	// followRetry is the pause between two attempts to govern what could not be.
+	// followRetry is the delay before another attempt to govern servers.
 	followRetry = 5 * time.Second
 
-	// amendPatience is how long the daemon may take to keep a journal. The agent's
-	// own lock may be held meanwhile, which agents take for stale after ten seconds.
+	// amendPatience is the timeout for the daemon to store a journal. The agent's own lock may
+	// be held meanwhile; agents consider it stale after ten seconds.
 	amendPatience = 3 * time.Second
 )
 
-// follower follows the agent's configuration while the agent runs: servers that
-// the agent, an editor or a person adds or changes are reported to the daemon,
-// governed if that is wanted, and told of at the end. The terminal is the agent's
-// until then. Only one goroutine uses it, and the plan, at a time.
+// follower watches the agent's configuration while the agent runs. Servers that are added or
+// changed are reported to the daemon, and governed with --adopt. They are reported to the user
+// only at the end, since the agent has the terminal until then. Only one goroutine may use a
+// follower and its plan at a time.
 type follower struct {
 	w      *wrapping
 	cancel context.CancelFunc
 	gone   sync.WaitGroup
 
-	stamp   string // of the files when they were looked at last
-	unsure  bool   // something could not be told or done: look again, whatever the stamp says
+	stamp   string // state of the files at the last check
+	unsure  bool   // something failed: check again even if the stamp is the same
 	told    []agentconf.Drift
 	seen    []drifted
-	trouble error // why not all could be governed when that was tried last
+	trouble error // why the last attempt could not govern everything
 	retry   time.Time
 }
 
-// drifted is a server that ran past us at some time.
+// drifted is a server that was ungoverned at some time.
 type drifted struct {
 	agentconf.Drift
-	adopted bool // and does not since
+	adopted bool // governed since
 }
 
-// follow begins to follow the files that were just rewritten.
+// follow starts to watch the files that were just rewritten.
 func (w *wrapping) follow(ctx context.Context) *follower {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{w: w, cancel: cancel, unsure: true}
@@ -66,7 +66,7 @@ func (w *wrapping) follow(ctx context.Context) *follower {
 	return f
 }
 
-// stop ends following, with a last look at what came in the meantime.
+// stop stops watching, after a final check.
 func (f *follower) stop() {
 	f.cancel()
 	f.gone.Wait()
@@ -74,8 +74,7 @@ func (f *follower) stop() {
 	f.look(context.Background(), false)
 }
 
-// look reports what has changed since it looked last, and rewrites it if that is
-// wanted.
+// look reports what has changed since the last check and, if adopt, governs it.
 func (f *follower) look(ctx context.Context, adopt bool) {
 	stamp := f.w.plan.Stamp()
 	again := f.unsure || f.trouble != nil && time.Now().After(f.retry)
@@ -84,7 +83,7 @@ func (f *follower) look(ctx context.Context, adopt bool) {
 	}
 	drift, err := f.w.plan.Drift()
 	if f.unsure = err != nil; err != nil {
-		return // somebody is writing; what becomes of it is told when it is restored
+		return // somebody is writing; restoring reports the result
 	}
 	f.stamp = stamp
 	f.note(drift)
@@ -101,7 +100,7 @@ func (f *follower) look(ctx context.Context, adopt bool) {
 	f.told = drift
 }
 
-// note remembers what runs past us, for the end.
+// note remembers the ungoverned servers for the end.
 func (f *follower) note(drift []agentconf.Drift) {
 	for _, d := range drift {
 		i := slices.IndexFunc(f.seen, func(have drifted) bool { return have.Drift == d })
@@ -113,8 +112,7 @@ func (f *follower) note(drift []agentconf.Drift) {
 	}
 }
 
-// takeIn has the servers governed that run past us, and returns those that still
-// do.
+// takeIn governs the ungoverned servers, and returns those that still are ungoverned.
 func (f *follower) takeIn(ctx context.Context, drift []agentconf.Drift) []agentconf.Drift {
 	f.trouble = f.w.plan.Adopt(func(journals []agentconf.Journal) error { return f.amend(ctx, journals, f.told) })
 	f.retry = time.Now().Add(followRetry)
@@ -131,7 +129,7 @@ func (f *follower) takeIn(ctx context.Context, drift []agentconf.Drift) []agentc
 	return left
 }
 
-// amend tells the daemon.
+// amend sends new journals and the ungoverned servers to the daemon.
 func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drift []agentconf.Drift) error {
 	ctx, cancel := context.WithTimeout(ctx, amendPatience)
 	defer cancel()
@@ -146,7 +144,7 @@ func (f *follower) amend(ctx context.Context, journals []agentconf.Journal, drif
 	return f.w.session.Amend(ctx, files, past)
 }
 
-// tell tells of the servers that ran past us.
+// tell reports the servers that were ungoverned.
 func (f *follower) tell() {
 	for _, d := range f.seen {
 		id := safe(d.ID)

@@ -18,7 +18,7 @@ func (h *wrapHouse) Amend(_ context.Context, req *pb.AmendSessionRequest) (*pb.A
 	return &pb.AmendSessionResponse{}, nil
 }
 
-// told is what the daemon was told last of the servers that run past the session.
+// told returns the ungoverned servers that were last reported to the daemon.
 func (h *wrapHouse) told() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -32,8 +32,7 @@ func (h *wrapHouse) told() string {
 	return strings.Join(all, ", ")
 }
 
-// save changes the configuration as an editor does: a new file takes the place of
-// the old one.
+// save changes the configuration like an editor: it replaces the file with a new one.
 func (h *wrapHouse) save(change func(string) string) {
 	h.t.Helper()
 	text, err := os.ReadFile(h.config)
@@ -51,12 +50,12 @@ const (
 	lateLine  = `    "late": {"command":"late-mcp","args":[ ]},` + "\n"
 )
 
-// live starts an agent that lives until go is called.
+// live starts an agent that runs until finish is called.
 func (h *wrapHouse) live(flags ...string) (finish func() result) {
 	h.t.Helper()
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", flags...)
 	_, end := h.started(cmd)
-	h.t.Cleanup(func() { cmd.Process.Kill() }) // should the test give up before
+	h.t.Cleanup(func() { cmd.Process.Kill() }) // if the test fails before
 	return func() result {
 		h.t.Helper()
 		h.write(h.home+"/go", "", 0o600)
@@ -64,8 +63,8 @@ func (h *wrapHouse) live(flags ...string) (finish func() result) {
 	}
 }
 
-// EC-STDIO-039: a server that somebody adds while the agent runs is reported to
-// the daemon while it does, told of at the end, and stays.
+// EC-STDIO-039: a server that is added while the agent runs is reported to the daemon
+// immediately and to the user at the end. It stays in the configuration.
 func TestWrapServerAdded(t *testing.T) {
 	h := newWrapHouse(t)
 	finish := h.live()
@@ -83,7 +82,7 @@ func TestWrapServerAdded(t *testing.T) {
 	h.wantConfig(strings.Replace(wrapConfig, clockLine, lateLine+clockLine, 1))
 }
 
-// With --adopt it is governed, and put back with the others.
+// With --adopt the server is governed, and restored with the others.
 func TestWrapAdopt(t *testing.T) {
 	h := newWrapHouse(t)
 	finish := h.live("--adopt")
@@ -98,7 +97,7 @@ func TestWrapAdopt(t *testing.T) {
 		t.Errorf("the daemon was told %v", h.amended)
 	}
 	h.mu.Unlock()
-	// What somebody changes in a governed server is governed again, as they want it.
+	// A governed server that somebody changes is governed again, with the change.
 	h.save(func(text string) string {
 		at := strings.Index(text, `"clock": {`)
 		end := at + strings.Index(text[at:], "\n")
@@ -120,7 +119,7 @@ func TestWrapAdopt(t *testing.T) {
 	h.wantConfig(strings.Replace(wrapConfig, clockLine, lateLine+`    "clock": {"command":"sundial"},`+"\n", 1))
 }
 
-// Wraps of different files don't stand in each other's way.
+// Wraps of different files do not affect each other.
 func TestWrapTwoFiles(t *testing.T) {
 	h := newWrapHouse(t)
 	finish := h.live()

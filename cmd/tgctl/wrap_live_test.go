@@ -18,7 +18,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// started starts a tgctl and waits until its agent has written its pid.
+// started starts a tgctl and waits until its agent has written its PID.
 func (h *wrapHouse) started(cmd *exec.Cmd) (agent int, end func() result) {
 	h.t.Helper()
 	var out, talk bytes.Buffer
@@ -29,8 +29,8 @@ func (h *wrapHouse) started(cmd *exec.Cmd) (agent int, end func() result) {
 	return pidOf(h.t, h.appears("pid")), func() result { return h.end(cmd, &out, &talk) }
 }
 
-// EC-STDIO-012, EC-STDIO-013: a signal is the agent's to act on, and its end is
-// ours; the configuration is back either way.
+// EC-STDIO-012, EC-STDIO-013: signals are passed to the agent, and tgctl exits when the agent
+// does. The configuration is always restored.
 func TestWrapSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestWrapSignals(t *testing.T) {
 	}
 }
 
-// Before there is an agent a signal ends wrap itself, which leaves no trace.
+// Before the agent starts, a signal ends wrap itself, which leaves nothing behind.
 func TestWrapSignalBeforeAgent(t *testing.T) {
 	h := newWrapHouse(t)
 	h.mu.Lock()
@@ -73,7 +73,7 @@ func TestWrapSignalBeforeAgent(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// What nohup has ignored stays ignored, by the agent too.
+// A signal that nohup ignores stays ignored, also in the agent.
 func TestWrapHangupIgnored(t *testing.T) {
 	h := newWrapHouse(t)
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; exit 9")
@@ -81,7 +81,7 @@ func TestWrapHangupIgnored(t *testing.T) {
 	agent, end := h.started(cmd)
 	cmd.Process.Signal(unix.SIGHUP)
 	unix.Kill(agent, unix.SIGHUP)
-	time.Sleep(50 * time.Millisecond) // nothing is to happen
+	time.Sleep(50 * time.Millisecond) // nothing should happen
 	h.write(filepath.Join(h.home, "go"), "", 0o600)
 	if r := end(); r.code != 9 {
 		t.Errorf("exit %d: %s", r.code, r.err)
@@ -89,7 +89,7 @@ func TestWrapHangupIgnored(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// An agent that does not heed SIGTERM is killed, with what it started.
+// An agent that ignores SIGTERM is killed, with its children.
 func TestWrapKillsStubbornAgent(t *testing.T) {
 	h := newWrapHouse(t)
 	cmd := h.tgctl("sh", "-c", "trap '' TERM; sleep 1000 & echo $! > child; echo $$ > pid; while :; do sleep 0.01; done")
@@ -104,8 +104,8 @@ func TestWrapKillsStubbornAgent(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// If tgctl is killed, whatever it was at, the daemon puts everything back, and
-// the agent does not run on.
+// If tgctl is killed at any step, the daemon restores everything, and the agent does not keep
+// running.
 func TestKillTgctl(t *testing.T) {
 	for _, step := range []string{"locked", "backed up", "opened", "applied", "started", "ended", "closed", "restored"} {
 		t.Run(step, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestKillTgctl(t *testing.T) {
 			if r := h.run(cmd); r.code != -9 {
 				t.Fatalf("exit %d: %s", r.code, r.err)
 			}
-			if step == "locked" || step == "backed up" { // nothing was changed, and nobody was told
+			if step == "locked" || step == "backed up" { // nothing was changed, and the daemon does not know of it
 				if r := h.run(h.tgctl("unwrap", h.config)); r.code != 0 {
 					t.Errorf("unwrap: exit %d: %s", r.code, r.err)
 				}
@@ -134,8 +134,7 @@ func TestKillTgctl(t *testing.T) {
 	}
 }
 
-// An agent that ignores hang-ups, since its wrap was started with nohup, ends
-// with tgctl all the same.
+// An agent that ignores SIGHUP because its wrap was started with nohup still ends with tgctl.
 func TestKillTgctlUnderNohup(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells a child that its parent has died")
@@ -151,21 +150,21 @@ func TestKillTgctlUnderNohup(t *testing.T) {
 	eventually(t, "the agent ends", func() bool { return !alive(agent) })
 }
 
-// nohup has cmd started with hang-ups ignored.
+// nohup makes cmd start with SIGHUP ignored.
 func nohup(cmd *exec.Cmd) {
 	cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`}, append([]string{os.Args[0]}, cmd.Args[1:]...)...)
 	cmd.Path = "/bin/sh"
 }
 
-// A launcher that returns at once leaves the session open until the last server
-// of what it launched has gone.
+// If a launcher returns at once, the session stays open until the last server of the launched
+// program has left.
 func TestWrapLauncher(t *testing.T) {
 	h := newWrapHouse(t)
 	cmd := h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done")
 	agent, end := h.started(cmd)
 	h.attached(1)
 	h.attached(2)
-	time.Sleep(50 * time.Millisecond) // the events are on their way; a launcher is slower than they are
+	time.Sleep(50 * time.Millisecond) // until the events have arrived; a real launcher is slower
 	h.write(filepath.Join(h.home, "go"), "", 0o600)
 	eventually(t, "the launcher ends", func() bool { return !alive(agent) })
 	h.attached(1)
@@ -181,8 +180,8 @@ func TestWrapLauncher(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// What an instance starts that ran before is told of, also when its first server
-// comes before the launcher has returned.
+// Servers of an instance that was already running are reported, also if the first one attaches
+// before the launcher has returned.
 func TestWrapHandsOver(t *testing.T) {
 	h := newWrapHouse(t)
 	agent, end := h.started(h.wrap("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", "--wait"))
@@ -190,7 +189,7 @@ func TestWrapHandsOver(t *testing.T) {
 		h.tell <- &pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{Server: "files", Attached: n, Claimed: true}}}
 	}
 	claimed(1)
-	time.Sleep(50 * time.Millisecond) // as above; if it is late the warning comes all the same
+	time.Sleep(50 * time.Millisecond) // as above; if the event is late, the warning is the same
 	h.write(filepath.Join(h.home, "go"), "", 0o600)
 	eventually(t, "the launcher ends", func() bool { return !alive(agent) })
 	claimed(0)
@@ -206,7 +205,7 @@ func TestWrapWait(t *testing.T) {
 	h := newWrapHouse(t)
 	cmd := h.wrap("echo $$ > pid", "--wait")
 	_, end := h.started(cmd)
-	time.Sleep(200 * time.Millisecond) // what was launched takes its time
+	time.Sleep(200 * time.Millisecond) // the launched program takes its time
 	h.attached(1)
 	h.attached(0)
 	if r := end(); r.code != 0 {
@@ -214,7 +213,7 @@ func TestWrapWait(t *testing.T) {
 	}
 	h.wantAsBefore()
 
-	// Nothing came, and the person has had enough.
+	// Nothing attached, and the person presses Ctrl-C.
 	os.Remove(filepath.Join(h.home, "pid"))
 	cmd = h.wrap("echo $$ > pid", "--wait")
 	_, end = h.started(cmd)
@@ -226,8 +225,7 @@ func TestWrapWait(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// What the agent starts and leaves behind becomes a child of tgctl, and is no
-// zombie when it ends.
+// Processes that the agent leaves behind become children of tgctl, which reaps them.
 func TestWrapReapsOrphans(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
 		t.Skip("needs /proc")
@@ -247,7 +245,7 @@ func TestWrapReapsOrphans(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// parentOf returns the parent of a process, 0 when there is no such process.
+// parentOf returns the parent of a process, or 0 if there is no such process.
 func parentOf(pid string) int {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -267,7 +265,7 @@ func (h *wrapHouse) inTerminal(cmd *exec.Cmd) (*os.File, *exec.Cmd) {
 		h.t.Skipf("no terminal to be had: %v", err)
 	}
 	h.t.Cleanup(func() { terminal.Close() })
-	go func() { // a terminal that nobody reads stops its writers
+	go func() { // an unread terminal blocks its writers
 		buffer := make([]byte, 4096)
 		for {
 			if _, err := terminal.Read(buffer); err != nil {
@@ -283,8 +281,8 @@ func (h *wrapHouse) code(cmd *exec.Cmd) int {
 	return h.end(cmd, &bytes.Buffer{}, &bytes.Buffer{}).code
 }
 
-// On a terminal the agent is in the group that gets what is typed. A Ctrl-C that
-// it lives through is not the end of anything.
+// On a terminal the agent is in the foreground process group. A Ctrl-C that the agent survives
+// does not end anything.
 func TestTerminalInterrupt(t *testing.T) {
 	h := newWrapHouse(t)
 	script := `n=0; trap 'n=$((n+1)); echo $n > got$n' INT; echo $$ > pid; while [ ! -e got2 ]; do sleep 0.01; done; sleep 0.2; echo $n > total; stty raw -echo; exit 5`
@@ -314,8 +312,8 @@ func TestTerminalInterrupt(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// A SIGINT that the keys did not make is passed on, in a terminal too: an agent
-// that reads keys by itself gets none from them.
+// A SIGINT that was not typed is passed to the agent on a terminal too: an agent that reads
+// keys itself gets no SIGINT from them.
 func TestTerminalSentInterrupt(t *testing.T) {
 	h := newWrapHouse(t)
 	_, cmd := h.inTerminal(h.wrap(`stty raw; trap 'exit 6' INT; echo $$ > pid; while :; do sleep 0.01; done`))
@@ -327,8 +325,8 @@ func TestTerminalSentInterrupt(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// An agent that stops itself stops tgctl as well, so that the shell that waits
-// for it can go on; and what wakes the group wakes both.
+// An agent that stops itself also stops tgctl, so that the waiting shell can continue. A
+// SIGCONT to the group continues both.
 func TestTerminalStop(t *testing.T) {
 	h := newWrapHouse(t)
 	_, cmd := h.inTerminal(h.wrap(`echo $$ > pid; kill -STOP $$; exit 4`))

@@ -14,13 +14,13 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// orphanLook is the pause between two looks at what a killed wrap has left.
+// orphanLook is the interval at which the files of a killed wrap are checked.
 const orphanLook = 20 * time.Millisecond
 
-// sessionsFolder is where the folders of sessions lie, in the runtime folder.
+// sessionsFolder is the directory of the sessions' directories, in the runtime directory.
 const sessionsFolder = "sessions"
 
-// makePlan reads what is to be governed, and decides which way.
+// makePlan plans what to govern, and whether to rewrite files.
 func (w *wrapping) makePlan(ctx context.Context) error {
 	plan, err := w.readPlan(ctx)
 	if err != nil {
@@ -47,15 +47,15 @@ func (w *wrapping) makePlan(ctx context.Context) error {
 	return paths.Prepare()
 }
 
-// readPlan reads the agent's files. What a killed wrap has left rewritten is the
-// daemon's to put back, which it may not have had the time for yet.
+// readPlan reads the agent's files. If a killed wrap has left them rewritten, the daemon
+// restores them; readPlan waits for that.
 func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	w.lasting = w.protections(ctx)
 	plan, err := w.look()
 	if w.dryRun || !isLeft(err) {
 		return plan, err
 	}
-	c, failed := w.dial(ctx) // a daemon that is started for this puts it back first
+	c, failed := w.dial(ctx) // a daemon that this starts restores the files first
 	if failed != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	defer tick.Stop()
 	for {
 		sessions, failed := c.ListSessions(ctx)
-		// Asked before the look: when nobody is left to put the files back, what
-		// they hold now is what they will hold.
+		// Ask before reading the files: if no session will restore them, their current content
+		// is final.
 		expected := failed == nil && slices.ContainsFunc(sessions, w.restores)
 		plan, err = w.look()
 		var locked *agentconf.LockedError
@@ -83,8 +83,8 @@ func (w *wrapping) readPlan(ctx context.Context) (*agentconf.Plan, error) {
 	}
 }
 
-// protections is what a daemon that runs knows to be protected: lines of that are
-// no leftovers.
+// protections returns the protections that a running daemon knows. Their lines are not
+// leftovers.
 func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
 	c, err := w.dialRunning(ctx)
 	if err != nil {
@@ -98,28 +98,28 @@ func (w *wrapping) protections(ctx context.Context) []*agentconf.Protection {
 	return kept
 }
 
-// look reads the agent's files, and plans.
+// look reads the agent's files and makes a plan.
 func (w *wrapping) look() (*agentconf.Plan, error) {
 	return agentconf.NewPlan(w.agent, w.env(), w.shim)
 }
 
-// isLeft reports whether err, of look, may be about what a killed wrap has left,
-// which somebody puts back or is about to.
+// isLeft reports whether err, from look, may be about files that a killed wrap left and that
+// are about to be restored.
 func isLeft(err error) bool {
 	var locked *agentconf.LockedError
 	return errors.Is(err, agentconf.ErrWrapped) || errors.As(err, &locked) && locked.Brief()
 }
 
-// restores reports whether the end of a session puts back a file that the agent
-// reads. Its wrap need not be known to be dead: it holds no lock any more.
+// restores reports whether the end of session s restores a file that the agent reads. It need
+// not be known whether its wrap is dead: the wrap no longer holds a lock.
 func (w *wrapping) restores(s *pb.Session) bool {
 	files := w.agent.Files(w.env())
 	return s.GetProblem() == "" && slices.ContainsFunc(s.GetSpec().GetFiles(),
 		func(f *pb.ConfigFile) bool { return slices.Contains(files, f.GetPath()) })
 }
 
-// open makes sure that a daemon runs whose configuration is sound, and has it
-// take the session on: it will put the files back should we not be able to.
+// open connects to a daemon, checks its configuration and opens a session. From then on the
+// daemon restores the files if this process cannot.
 func (w *wrapping) open(ctx context.Context) error {
 	var err error
 	if w.client, err = w.dial(ctx); err != nil {
@@ -140,7 +140,7 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.tellSkew() // while somebody looks, not when the agent has ended
+	w.tellSkew() // now, while somebody reads it, and not after the agent has ended
 	if err := w.plan.Prepare(w.line(status.GetShimSocket())); err != nil {
 		return err
 	}
@@ -172,8 +172,8 @@ func (w *wrapping) openSession(ctx context.Context) error {
 	return nil
 }
 
-// checkConfiguration refuses to begin under rules that are not those that are
-// written down: a file that the daemon could not load, or not any more.
+// checkConfiguration returns an error if a configuration file has errors, since the rules in
+// force would not be those in the file.
 func (w *wrapping) checkConfiguration(ctx context.Context) error {
 	paths := []string{""}
 	named, err := w.namedConfig()
@@ -199,8 +199,8 @@ func (w *wrapping) checkConfiguration(ctx context.Context) error {
 	return nil
 }
 
-// namedIsInForce refuses to begin under other rules than those that the person
-// has named: the daemon has its own environment, and takes no file from ours.
+// namedIsInForce returns an error if the rules in force are not those of the configuration that
+// the person named. The daemon has its own environment and does not take a file from this one.
 func (w *wrapping) namedIsInForce(inForce string) error {
 	what := w.elsewhere(inForce)
 	if what == "" {

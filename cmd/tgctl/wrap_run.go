@@ -15,39 +15,39 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// closePatience is how long the daemon may take to drain a session's shims: ten
-// seconds, and some to say so.
+// closePatience is the timeout for the daemon to drain a session's shims: ten seconds, and some
+// to reply.
 const closePatience = 15 * time.Second
 
-// finishPatience is how long it may take to note that a session is over.
+// finishPatience is the timeout for the daemon to record the end of a session.
 const finishPatience = 3 * time.Second
 
 // wrapping is one run of wrap.
 type wrapping struct {
 	*app
 	wrapOptions
-	argv    []string // of the agent
-	id      string   // of the session
+	argv    []string // command line of the agent
+	id      string   // id of the session
 	cwd     string
 	shim    string
 	agent   agentconf.Agent
 	client  *client.Client
 	session *client.Session
 	plan    agentconf.Governing
-	why     string // why the files are rewritten of an agent that could be told for one start
+	why     string // why files are rewritten although the agent could be configured for one start
 	lasting []*agentconf.Protection
-	profile pb.Profile // in force
+	profile pb.Profile // the profile in force
 	applied bool
 	signals *signals
 
 	governed []string        // ids of the servers that the agent would start
-	came     map[string]bool // those that have come, by their ids
-	taken    bool            // an instance that ran before has taken over
-	started  bool            // the agent was
+	came     map[string]bool // ids of the servers that attached
+	taken    bool            // an already running instance has taken over
+	started  bool            // the agent was started
 
-	follower *follower     // nil until the agent is about to be started
-	grace    time.Duration // how long an agent that was told to end may take
-	step     func(string)  // told of each step that was taken, in tests
+	follower *follower     // nil until the agent is about to start
+	grace    time.Duration // grace period for an agent that was asked to end
+	step     func(string)  // called after each step, in tests
 }
 
 func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
@@ -68,8 +68,8 @@ func newWrapping(a *app, o wrapOptions, argv []string) (*wrapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Links resolved: what an upgrade puts in the place of a link must not be
-	// taken for what this session was begun with.
+	// Resolve links: if an upgrade replaces the link's target, this session must keep its own
+	// tg-shim.
 	if w.shim, err = filepath.EvalSymlinks(shim); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (w *wrapping) env() agentconf.Env {
 	}
 	notes := w.rewrites()
 	if w.dryRun {
-		notes = "" // what a killed writer left stays as well
+		notes = "" // a dry run leaves what a killed writer left
 	}
 	return agentconf.Env{
 		Notes: notes, Home: vars["HOME"], Cwd: w.cwd, Command: w.argv, Config: w.config, Lasting: w.lasting, Socket: w.shimSocket(),
@@ -94,8 +94,7 @@ func (w *wrapping) env() agentconf.Env {
 	}
 }
 
-// run does it all. What it changed is put back before it returns, whatever went
-// wrong.
+// run wraps the agent. Whatever goes wrong, it restores what it changed before it returns.
 func (w *wrapping) run(ctx context.Context) error {
 	program, err := lookAgent(w.argv[0])
 	if err != nil && !w.dryRun {
@@ -107,7 +106,7 @@ func (w *wrapping) run(ctx context.Context) error {
 	if w.dryRun {
 		return w.showDiff()
 	}
-	// From here on a signal is an event: nothing is left half done.
+	// From here on signals are caught, so that nothing is left half done.
 	w.signals = catchSignals()
 	defer w.signals.release()
 	if err := w.plan.Lock(w.id); err != nil {
@@ -127,8 +126,8 @@ func (w *wrapping) run(ctx context.Context) error {
 	return how.err()
 }
 
-// govern does what lies between the lock and putting back. A signal ends ctx, as
-// long as there is no agent to end first.
+// govern does everything between locking and restoring the files. As long as there is no agent
+// to end first, a signal ends ctx.
 func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
 	if err := w.plan.Backup(); err != nil {
 		return ended{}, err
@@ -159,9 +158,8 @@ func (w *wrapping) govern(ctx context.Context, program string) (ended, error) {
 	return w.runAgent(program)
 }
 
-// showDiff prints what would be changed, as a diff, and tells what that means for
-// each server. The daemon need not run for that, so where its socket will be is
-// taken from the environment.
+// showDiff prints the changes as a diff, and whether each server would be governed. It works
+// without a daemon, so it takes the path of the socket from the environment.
 func (w *wrapping) showDiff() error {
 	paths, err := sock.DefaultPaths(w.getenv)
 	if err != nil {
@@ -183,7 +181,7 @@ func (w *wrapping) line(socket string) agentconf.Line {
 	return agentconf.Line{Shim: w.shim, Socket: socket, Session: w.id, Profile: w.wrapOptions.profile}
 }
 
-// drain has the daemon drain what is left of the session.
+// drain makes the daemon drain the session.
 func (w *wrapping) drain(ctx context.Context) {
 	if w.follower != nil {
 		w.follower.tell()
@@ -208,9 +206,9 @@ func (w *wrapping) drain(ctx context.Context) {
 	w.step("closed")
 }
 
-// finish ends the session. restored says that the files are as they should be, so
-// that the daemon need not look at them: the next wrap may have their locks before it
-// could, for as long as that runs.
+// finish ends the session. restored says that the files are correct, so that the daemon need
+// not check them. Otherwise it could be blocked by the next wrap, which may lock the files
+// first and hold the locks as long as it runs.
 func (w *wrapping) finish(ctx context.Context, restored bool) {
 	if w.client == nil {
 		return
@@ -226,7 +224,7 @@ func (w *wrapping) finish(ctx context.Context, restored bool) {
 	}
 }
 
-// putBack restores what was rewritten, and says what a person should know of.
+// putBack restores the rewritten files, and reports what a person should know.
 func (w *wrapping) putBack() error {
 	if w.keep && w.applied {
 		w.tell("left as it is: %s; `tgctl unwrap` puts it back", safe(strings.Join(w.plan.Paths(), ", ")))

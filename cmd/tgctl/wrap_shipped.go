@@ -12,14 +12,14 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// lookAtShipped has the daemon look at the servers that come with the project, and
-// asks the person about those that nobody has agreed to start. Without a terminal
-// nobody is asked, and they are withheld: that is told.
+// lookAtShipped has the daemon check the servers that come with the project, and asks the
+// person about those that are not accepted. Without a terminal it does not ask; the servers are
+// withheld and reported.
 func (w *wrapping) lookAtShipped(ctx context.Context) error {
 	var waiting []*pb.ServerStart
 	for _, s := range w.plan.Shipped() {
 		if s.ID == "" {
-			continue // which the plan has told of; tg-shim starts nothing without a name
+			continue // the plan has reported it; tg-shim starts nothing without a name
 		}
 		if s.Later != "" {
 			w.tell("server %s comes with this project, and what it would run is known only when it is started (%s): it is withheld until you agree then; see `tgctl servers`",
@@ -58,7 +58,7 @@ func (w *wrapping) lookAtShipped(ctx context.Context) error {
 	return nil
 }
 
-// askToStart shows a start and asks whether it may go on.
+// askToStart shows a start and asks whether to accept it.
 func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, error) {
 	if w.surface() != "terminal" {
 		return false, nil
@@ -77,7 +77,7 @@ func (w *wrapping) askToStart(ctx context.Context, s *pb.ServerStart) (bool, err
 		case "y", "yes":
 			_, err := w.agree(ctx, w.client, s)
 			if errors.Is(err, client.ErrDecided) {
-				err = nil // somebody was faster
+				err = nil // somebody else was faster
 			}
 			return err == nil, err
 		case "", "n", "no":

@@ -10,20 +10,20 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// tell says something to the person whose terminal the agent has. Arguments that
-// others chose are made safe by the caller.
+// tell prints a message to the person while the agent has the terminal. The caller must escape
+// arguments from outside.
 func (w *wrapping) tell(format string, args ...any) {
 	w.say("thoughtgate: "+format, args...)
 }
 
-// detail is tell with --verbose only.
+// detail is like tell, but only prints with --verbose.
 func (w *wrapping) detail(format string, args ...any) {
 	if w.verbose {
 		w.tell("%s", safe(fmt.Sprintf(format, args...)))
 	}
 }
 
-// warn passes warnings on.
+// warn prints warnings.
 func (w *wrapping) warn(warnings []string) {
 	for _, warning := range warnings {
 		w.tell("warning: %s", safe(warning))
@@ -32,7 +32,7 @@ func (w *wrapping) warn(warnings []string) {
 
 func safe(text string) display.Safe { return display.Text(text) }
 
-// tellWay says which way is taken with an agent that could be told for one start.
+// tellWay says how the agent is made to start its servers through tg-shim.
 func (w *wrapping) tellWay(tell func(string, ...any)) {
 	if w.why != "" {
 		tell("%s is not told for this start: %s", w.plan.Agent(), safe(w.why))
@@ -42,7 +42,7 @@ func (w *wrapping) tellWay(tell func(string, ...any)) {
 	}
 }
 
-// announce says in one line what is governed, and in another what is not.
+// announce prints one line with the governed servers and one with the others.
 func (w *wrapping) announce() {
 	w.warn(w.plan.Warnings())
 	var governed, left []string
@@ -73,8 +73,8 @@ func (w *wrapping) announce() {
 	w.tellWay(w.detail)
 }
 
-// tellCame tells of servers that should have come and did not, at the end. served
-// says that the daemon knows of one that we may not have heard of.
+// tellCame warns at the end about expected servers that did not attach. served reports whether
+// the daemon knows of a server that this process may have missed.
 func (w *wrapping) tellCame(served bool) {
 	var missing []string
 	for _, id := range w.governed {
@@ -90,8 +90,8 @@ func (w *wrapping) tellCame(served bool) {
 	}
 }
 
-// tellTaken warns once that the command has handed over to an instance that ran
-// before, as far as that is known.
+// tellTaken warns, once, that the command seems to have handed over to an instance that was
+// already running.
 func (w *watch) tellTaken() {
 	if w.taken {
 		return

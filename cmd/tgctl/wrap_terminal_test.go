@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ctrl-Z stops the agent and tgctl, so that the shell has its prompt again; with
-// fg both go on, and the agent has the terminal.
+// Ctrl-Z stops the agent and tgctl, so that the shell shows its prompt. After fg both continue,
+// and the agent has the terminal.
 func TestTerminalSuspend(t *testing.T) {
 	h := newWrapHouse(t)
 	agent := `echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; read line; echo "$line" > line; exit 4`
@@ -41,7 +41,7 @@ func TestTerminalSuspend(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// The agent hears of a terminal that changes its size.
+// The agent is notified when the terminal's size changes.
 func TestTerminalSize(t *testing.T) {
 	h := newWrapHouse(t)
 	terminal, cmd := h.inTerminal(h.wrap(`trap 'stty size > size' WINCH; echo $$ > pid; while [ ! -s size ]; do sleep 0.01; done`))

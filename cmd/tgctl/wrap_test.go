@@ -24,8 +24,8 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// With TGCTL_TEST_BIN set, the test binary is tgctl: wrap reaps whatever child
-// it has, and signals itself, so it wants a process of its own.
+// init turns the test binary into tgctl if TGCTL_TEST_BIN is set. wrap reaps all its children
+// and signals itself, so it needs a process of its own.
 func init() {
 	if bin := os.Getenv("TGCTL_TEST_BIN"); bin != "" {
 		os.Exit(playTgctl(bin))
@@ -33,7 +33,7 @@ func init() {
 }
 
 func playTgctl(bin string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // as main does
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) // like main
 	defer stop()
 	a := newApp()
 	a.executable = func() (string, error) { return filepath.Join(bin, "tgctl"), nil }
@@ -60,7 +60,7 @@ func playTgctl(bin string) int {
 	return exitCode(ours(w.run(ctx)))
 }
 
-// wrapHouse is a home with one agent's configuration and a daemon.
+// wrapHouse is a home with one agent's configuration, and a fake daemon.
 type wrapHouse struct {
 	pb.UnimplementedDaemonServer
 	pb.UnimplementedSessionsServer
@@ -70,17 +70,17 @@ type wrapHouse struct {
 	socket string
 
 	mu       sync.Mutex
-	problem  *pb.Diagnostic // with the configuration
-	inForce  string         // path of the configuration
+	problem  *pb.Diagnostic // of the configuration
+	inForce  string         // path of the configuration in force
 	opened   []*pb.SessionSpec
 	amended  []*pb.AmendSessionRequest
 	closed   int
 	finished int
 	slow     bool // Status hangs
-	orphans  int  // how often List is asked until the first session is restored
+	orphans  int  // calls of List until the first session is restored
 	restored []string
 	unlock   func()                // called before that session is restored
-	tell     chan *pb.SessionEvent // to the session that is open
+	tell     chan *pb.SessionEvent // events for the open session
 	wait     sync.WaitGroup
 }
 
@@ -107,7 +107,7 @@ func newWrapHouse(t *testing.T) *wrapHouse {
 	if err := os.Chmod(h.socket, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.WaitForHandlers(true)) // they begin to restore
+	server := grpc.NewServer(grpc.WaitForHandlers(true)) // handlers start the restoring
 	pb.RegisterDaemonServer(server, h)
 	pb.RegisterSessionsServer(server, h)
 	pb.RegisterPoliciesServer(server, wrapPolicies{h: h})
@@ -161,7 +161,7 @@ func (h *wrapHouse) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.Status
 	return &pb.StatusResponse{ShimSocket: h.shimSocket()}, nil
 }
 
-// Open does what the daemon does: when the stream tears, the files are put back.
+// Open does what the daemon does: when the stream ends, it restores the files.
 func (h *wrapHouse) Open(req *pb.OpenSessionRequest, stream grpc.ServerStreamingServer[pb.SessionEvent]) error {
 	spec := req.GetSpec()
 	h.mu.Lock()
@@ -239,7 +239,7 @@ func (h *wrapHouse) Close(_ context.Context, req *pb.CloseSessionRequest) (*pb.C
 	return &pb.CloseSessionResponse{}, nil
 }
 
-// session is what the first wrap told of itself.
+// session returns the spec of the first wrap.
 func (h *wrapHouse) session() *pb.SessionSpec {
 	h.t.Helper()
 	h.mu.Lock()
@@ -254,7 +254,7 @@ func (h *wrapHouse) attached(n uint32) {
 	h.tell <- &pb.SessionEvent{Event: &pb.SessionEvent_Shim{Shim: &pb.ShimEvent{Server: "files", Attached: n}}}
 }
 
-// tgctl is a command that runs tgctl in the house.
+// tgctl returns a command that runs tgctl in the home.
 func (h *wrapHouse) tgctl(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = h.home
@@ -264,13 +264,13 @@ func (h *wrapHouse) tgctl(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// wrap is a tgctl that wraps a shell script.
+// wrap returns a command that wraps a shell script.
 func (h *wrapHouse) wrap(script string, flags ...string) *exec.Cmd {
 	args := append([]string{"wrap", "--agent-type", "custom", "--config-path", h.config}, flags...)
 	return h.tgctl(append(args, "--", "sh", "-c", script)...)
 }
 
-// result is what a command said and how it ended.
+// result is the output and the exit code of a command.
 type result struct {
 	out, err string
 	code     int
@@ -286,7 +286,7 @@ func (h *wrapHouse) run(cmd *exec.Cmd) result {
 	return h.end(cmd, &out, &talk)
 }
 
-// end waits for a command that was started.
+// end waits for a started command.
 func (h *wrapHouse) end(cmd *exec.Cmd, out, talk *bytes.Buffer) result {
 	h.t.Helper()
 	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
@@ -305,8 +305,8 @@ func (h *wrapHouse) end(cmd *exec.Cmd, out, talk *bytes.Buffer) result {
 	return result{out.String(), talk.String(), code}
 }
 
-// wantAsBefore checks that the configuration is what it was, and that nothing of
-// ours lies about.
+// wantAsBefore checks that the configuration is as before, and that no other files are left
+// beside it.
 func (h *wrapHouse) wantAsBefore() {
 	h.t.Helper()
 	h.wantConfig(wrapConfig)
@@ -315,21 +315,21 @@ func (h *wrapHouse) wantAsBefore() {
 	}
 }
 
-// wantConfig checks that the configuration is what it should be, and that nothing
-// of ours lies about.
+// wantConfig checks the content of the configuration, and that no other files are left beside
+// it.
 func (h *wrapHouse) wantConfig(want string) {
 	h.t.Helper()
 	if got, err := os.ReadFile(h.config); err != nil || string(got) != want {
 		h.t.Errorf("the configuration is\n%s\nwant\n%s\n%v", got, want, err)
 	}
-	// The daemon takes the lock for a moment, to see that nothing is left to do.
+	// The daemon holds the lock for a moment, to check that nothing is left to do.
 	eventually(h.t, "nothing is left beside it", func() bool {
 		left, _ := filepath.Glob(h.config + ".*")
 		return len(left) == 0
 	})
 }
 
-// eventually waits until what holds.
+// eventually waits until holds returns true.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -413,8 +413,8 @@ func TestWrapProfile(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// EC-STDIO-008, EC-STDIO-011: however the agent ends, or fails to begin, the
-// configuration is back and the exit code tells.
+// EC-STDIO-008, EC-STDIO-011: however the agent ends, or fails to start, the configuration is
+// restored and the exit code reports it.
 func TestWrapExitCodes(t *testing.T) {
 	h := newWrapHouse(t)
 	h.write(filepath.Join(h.home, "plain"), "no program", 0o644)
@@ -500,7 +500,7 @@ func TestWrapRefuses(t *testing.T) {
 	}
 }
 
-// A configuration that the person has named is not silently another one.
+// If the person names a configuration, another one is not used silently.
 func TestWrapNamedConfiguration(t *testing.T) {
 	h := newWrapHouse(t)
 	named := filepath.Join(h.home, "mine.yaml")
@@ -525,8 +525,8 @@ func TestWrapNamedConfiguration(t *testing.T) {
 	}
 }
 
-// EC-STDIO-038: a dry run prints a diff, tells of every server what would become
-// of it within 80 columns, and changes nothing.
+// EC-STDIO-038: a dry run prints a diff, says for every server what would happen to it, in at
+// most 80 columns, and changes nothing.
 func TestWrapDryRun(t *testing.T) {
 	h := newWrapHouse(t)
 	os.Remove(h.socket) // no daemon is needed, and none is started
@@ -552,7 +552,7 @@ web     file   no
 	h.wantAsBefore()
 }
 
-// A name and reasons that are too long are cut, and wrapped, to 80 columns.
+// Long names are cut and long reasons wrapped to 80 columns.
 func TestWrapDryRunLong(t *testing.T) {
 	h := newWrapHouse(t)
 	long := strings.Repeat("long-", 30)
@@ -572,7 +572,7 @@ func TestWrapDryRunLong(t *testing.T) {
 	}
 }
 
-// EC-STDIO-005: a second wrap of the same file is told who has it.
+// EC-STDIO-005: a second wrap of the same file is told who holds it.
 func TestWrapTwice(t *testing.T) {
 	h := newWrapHouse(t)
 	var out, talk bytes.Buffer
@@ -603,9 +603,9 @@ func TestWrapTwice(t *testing.T) {
 	h.wantAsBefore()
 }
 
-// What a killed wrap and a killed daemon left is put back by the next daemon, and
-// the next wrap waits for that: while the daemon does not know yet that the wrap
-// is dead, and while it is at the file.
+// If a wrap and a daemon were killed, the next daemon restores the files, and the next wrap
+// waits for that: while the daemon does not know yet that the wrap is dead, and while it
+// restores the file.
 func TestWrapWaitsForOrphans(t *testing.T) {
 	for _, locked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("locked %v", locked), func(t *testing.T) {

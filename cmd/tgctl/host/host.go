@@ -1,9 +1,8 @@
-// Package host tells what the machine is like that ThoughtGate runs on: what its
-// kernel can do for the one who looks at a peer, how full its disks are, whether
-// somebody set the clock, and how the user's service manager runs the daemon.
+// Package host inspects the machine for "tgctl doctor": the kernel's features, free disk space,
+// the age of a process, and the errors in the daemon's log.
 //
-// It only looks. What it can't find out it says as an error or as a zero value,
-// never as a guess: that is for [cmd/tgctl]'s doctor to put into words.
+// It only reads. What it cannot find out it reports as an error or a zero value, never as a
+// guess. Explaining the results is the caller's task.
 package host
 
 import (
@@ -14,29 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnknown is what this platform doesn't tell.
+// ErrUnknown reports that this platform does not provide the information.
 var ErrUnknown = errors.New("this platform does not tell")
 
-// Kernel is what the kernel does for whoever looks at a peer.
+// Kernel describes the kernel features that ThoughtGate uses to identify and isolate processes.
 type Kernel struct {
-	Name      string // as Linux 6.12.0
-	PIDFD     bool   // a process can be held, so that no other takes its number
-	PeerPIDFD bool   // likewise the one behind a socket, from the start
-	Ptrace    int    // how far processes of one user are kept apart: 0 not at all, 1 and more as Yama's ptrace_scope
-	Landlock  int    // version of its interface, 0 for none
-	Apart     bool   // the platform is another one than Linux, and has none of these
+	Name      string // for example "Linux 6.12.0"
+	PIDFD     bool   // pidfds work, so a reused PID is not mistaken for the process
+	PeerPIDFD bool   // SO_PEERPIDFD works, so a socket's peer has a pidfd from the start
+	Ptrace    int    // Yama's ptrace_scope: 0 if processes of one user may trace each other
+	Landlock  int    // ABI version of Landlock; 0 if unsupported
+	Apart     bool   // not Linux: the features above do not exist
 }
 
-// Space is how much room a file system has for this user.
+// Space is the free space of a file system for this user.
 type Space struct {
 	Free  uint64 // bytes
-	Files uint64 // files that can still be made; unlimited where the file system doesn't count them
+	Files uint64 // files that can still be created, or Unlimited
 }
 
-// Unlimited is the number of files that can be made where nobody counts them.
+// Unlimited is the value of Space.Files if the file system does not count files.
 const Unlimited = ^uint64(0)
 
-// SpaceAt asks the file system that path lies on.
+// SpaceAt returns the free space of the file system that holds path.
 func SpaceAt(path string) (Space, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
@@ -49,12 +48,12 @@ func SpaceAt(path string) (Space, error) {
 	return space, nil
 }
 
-// Writable fails where this user can't write to the folder dir.
+// Writable returns an error if this user cannot write to the directory dir.
 func Writable(dir string) error { return unix.Access(dir, unix.W_OK) }
 
-// Log is where a daemon says what goes wrong.
+// Log says where a daemon's log is.
 type Log struct {
-	Service bool      // the journal has it; else
-	File    string    // it is here
-	Since   time.Time // what was said before is not of interest
+	Service bool // the log is in the journal; otherwise in File
+	File    string
+	Since   time.Time // earlier entries are ignored
 }

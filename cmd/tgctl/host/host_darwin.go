@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LookAtKernel says that there is nothing of what Linux has.
+// LookAtKernel returns the name and version of the kernel. Linux's features do not exist here.
 func LookAtKernel() Kernel {
 	k := Kernel{Name: "Darwin", Apart: true}
 	if release, err := unix.Sysctl("kern.osrelease"); err == nil {
@@ -15,5 +15,5 @@ func LookAtKernel() Kernel {
 	return k
 }
 
-// Age is not known: the start of a process is told by the clock that people set.
+// Age returns ErrUnknown: a process's start time uses the wall clock, which can be set.
 func Age(int32) (time.Duration, error) { return 0, ErrUnknown }

@@ -11,7 +11,7 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/proc"
 )
 
-// LookAtKernel tries what the kernel can do.
+// LookAtKernel probes the kernel's features.
 func LookAtKernel() Kernel {
 	k := Kernel{Name: "Linux"}
 	var name unix.Utsname
@@ -24,16 +24,16 @@ func LookAtKernel() Kernel {
 	}
 	k.PeerPIDFD = peerPIDFD()
 	if text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil {
-		k.Ptrace, _ = strconv.Atoi(strings.TrimSpace(string(text))) // what is no number keeps nobody apart
+		k.Ptrace, _ = strconv.Atoi(strings.TrimSpace(string(text))) // text that is not a number counts as 0
 	}
-	const version = 1 // LANDLOCK_CREATE_RULESET_VERSION: nothing is made
+	const version = 1 // LANDLOCK_CREATE_RULESET_VERSION: creates no ruleset
 	if abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version); errno == 0 {
 		k.Landlock = int(abi)
 	}
 	return k
 }
 
-// peerPIDFD asks for the process behind a socket, which is this one.
+// peerPIDFD reports whether SO_PEERPIDFD works, by trying it on a socket pair.
 func peerPIDFD() bool {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -48,12 +48,12 @@ func peerPIDFD() bool {
 	return true
 }
 
-// hertz is the unit of starts of processes: the kernel promises it to programs,
-// whatever it uses itself.
+// hertz is the unit of process start times. The kernel guarantees this value to user space,
+// whatever its own tick rate.
 const hertz = 100
 
-// Age is for how long a process has run, by a clock that nobody sets and that goes
-// on while the machine sleeps.
+// Age returns how long a process has run. It uses a clock that cannot be set and that advances
+// during suspend.
 func Age(pid int32) (time.Duration, error) {
 	p, err := proc.Look(pid)
 	if err != nil {

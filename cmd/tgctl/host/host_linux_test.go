@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What is seen of the machine that the test runs on agrees with what else is known
-// of it.
+// TestThisMachine compares the results for the test's machine with what is known about it
+// otherwise.
 func TestThisMachine(t *testing.T) {
 	if k := LookAtKernel(); !strings.HasPrefix(k.Name, "Linux ") || !k.PIDFD || k.Apart || k.PeerPIDFD && !k.PIDFD {
 		t.Errorf("the kernel is %+v", k)

@@ -16,11 +16,10 @@ import (
 	"time"
 )
 
-// logMost is how much of the end of a log file is read, in bytes.
+// logMost is how many bytes are read from the end of a log file.
 const logMost = 1 << 20
 
-// Errors returns the lines of a log that are errors, oldest first. A file that is
-// not there has none.
+// Errors returns the errors in a log, oldest first. A missing log file has no errors.
 func Errors(ctx context.Context, l Log) ([]string, error) {
 	if l.Service {
 		return journal(ctx, l.Since)
@@ -41,8 +40,7 @@ func Errors(ctx context.Context, l Log) ([]string, error) {
 	return all, nil
 }
 
-// Tail returns what stands in a file from an offset on, or the last most bytes of it when
-// it is more.
+// Tail returns a file's content from offset from to the end, but at most the last most bytes.
 func Tail(path string, from, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -57,11 +55,10 @@ func Tail(path string, from, most int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, from, max(info.Size()-from, 0)))
 }
 
-// journalMost is how many of the newest lines of the journal are looked at.
+// journalMost is how many of the newest journal entries are read.
 const journalMost = "10000"
 
-// journal returns what the journal has of errors, those of systemd about the
-// daemon among them.
+// journal returns the errors about the daemon's unit in the journal, including systemd's own.
 func journal(ctx context.Context, since time.Time) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "journalctl", "--user", "--quiet", "--no-pager", "--output=json", "--output-fields=MESSAGE,PRIORITY",
 		"--lines="+journalMost, "--unit="+unit, "--since=@"+strconv.FormatInt(since.Unix(), 10)).Output()
@@ -71,7 +68,7 @@ func journal(ctx context.Context, since time.Time) ([]string, error) {
 	var all []string
 	for line := range bytes.Lines(out) {
 		var entry struct {
-			Message  any    `json:"MESSAGE"` // a list of numbers where it is no text
+			Message  any    `json:"MESSAGE"` // a list of numbers if the message is not UTF-8
 			Priority string `json:"PRIORITY"`
 		}
 		if err := json.Unmarshal(line, &entry); err != nil {
@@ -87,7 +84,7 @@ func journal(ctx context.Context, since time.Time) ([]string, error) {
 	return all, nil
 }
 
-// saidAsError is what a line of slog's JSON says, empty unless that is an error.
+// saidAsError returns the message of a JSON line of slog, or "" if its level is not error.
 func saidAsError(text string) string {
 	var line struct{ Level, Msg, Err string }
 	if json.Unmarshal([]byte(text), &line) != nil || line.Level != "error" {
@@ -99,11 +96,11 @@ func saidAsError(text string) string {
 	return line.Msg + ": " + line.Err
 }
 
-// unit is what systemd knows the daemon as.
+// unit is the daemon's systemd unit.
 const unit = "thoughtgated.service"
 
-// errorIn is what a line of slog's text says, as the daemon writes it into a file;
-// empty unless it is an error from since on.
+// errorIn returns the text of a log file line if it is an error logged at or after since, and
+// "" otherwise. The line has the format of slog's text handler.
 func errorIn(line string, since time.Time) string {
 	stamp, rest, _ := strings.Cut(strings.TrimPrefix(line, "timestamp="), " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Of a log file only the errors count that are new enough.
+// TestErrors checks that only recent errors of a log file are returned.
 func TestErrors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	const text = `timestamp=2026-11-20T08:00:00.000Z level=error msg=old
@@ -33,8 +33,8 @@ panic: no line of ours
 	}
 }
 
-// Of the journal those lines count that are errors by their priority, or by the
-// daemon's own word where all that it writes has the same.
+// TestJournal checks which journal entries are errors: by their priority, or by the level in
+// the daemon's own entries, which all have the same priority.
 func TestJournal(t *testing.T) {
 	bin := t.TempDir()
 	const program = `#!/bin/sh

@@ -10,13 +10,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// advice is what an error of Slack means and what to do.
+// advice says what an error of Slack means and what to do about it.
 type advice struct {
 	means, then string
-	lasting     bool // of the token: no waiting puts it right
+	lasting     bool // waiting does not help: the token itself is the problem
 }
 
-// The pages on which tokens and scopes are found.
+// appPage is where the app's tokens and scopes are found.
 const appPage = "the app's page at https://api.slack.com/apps"
 
 var advices = map[string]advice{
@@ -35,7 +35,7 @@ var advices = map[string]advice{
 	"user_not_in_channel":    {"who pressed the button is not in the channel", "Invite them to the channel.", false},
 }
 
-// explained is an error of Slack with what it means. doing says what was tried.
+// explained adds to an error of Slack what it means. doing says what was attempted.
 func explained(err error, doing string) error {
 	if err == nil {
 		return nil
@@ -52,8 +52,7 @@ func explained(err error, doing string) error {
 	return &Problem{Err: fmt.Errorf("%s: %s (%w)", doing, means, err), Hint: a.then}
 }
 
-// codeOf is the word by which Slack names an error, empty when it is none of
-// Slack's.
+// codeOf returns Slack's code for err, or "" if err is not from Slack.
 func codeOf(err error) string {
 	var answer api.SlackErrorResponse
 	if errors.As(err, &answer) {
@@ -65,10 +64,10 @@ func codeOf(err error) string {
 	return ""
 }
 
-// lasting reports whether an error is of the token, so that no waiting helps.
+// lasting reports whether err is about the token, so that retrying does not help.
 func lasting(err error) bool { return advices[codeOf(err)].lasting }
 
-// limited reports for how long Slack wants to be left alone.
+// limited reports whether Slack limits the rate, and for how long to wait.
 func limited(err error) (time.Duration, bool) {
 	var wait *api.RateLimitedError
 	switch {
@@ -80,7 +79,7 @@ func limited(err error) (time.Duration, bool) {
 	return 0, false
 }
 
-// hinted is an error on one line, with what to do.
+// hinted formats err on one line, with the hint.
 func hinted(err error) display.Safe {
 	line := display.Text(err.Error())
 	var p *Problem

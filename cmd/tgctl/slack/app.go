@@ -14,26 +14,26 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// app is one Slack app that questions are asked with.
+// app is one Slack app that asks questions.
 type app struct {
 	o      *Options
-	names  names   // of its tokens
-	all    []names // of the tokens of every app that is asked with
-	from   tokens  // where they came from; the tokens themselves are empty
+	names  names   // names of its tokens
+	all    []names // token names of every app in use
+	from   tokens  // where the tokens came from; the tokens themselves are empty
 	slack  *api.Client
 	me     *api.AuthTestResponse
 	memory *memory
 
-	grow chan *lane // lanes that nobody delivers yet
+	grow chan *lane // new lanes for deliver to run
 
-	mu    sync.Mutex // guards what follows, and every card
+	mu    sync.Mutex // guards the fields below and every card
 	cards map[string]*card
 	lanes map[string]*lane // by channel
-	seen  []string         // ids of the envelopes that came last
-	noted chan struct{}    // closed, and made anew, when what was posted is written down
+	seen  []string         // ids of the latest envelopes
+	noted chan struct{}    // closed and replaced whenever a change to a card was recorded
 }
 
-// signIn reads the tokens of a Slack app and has Slack say whose they are.
+// signIn reads an app's tokens and asks Slack whom the bot token belongs to.
 func signIn(ctx context.Context, o *Options, n names) (*app, error) {
 	at, err := address(o.Getenv)
 	if err != nil {
@@ -53,7 +53,7 @@ func signIn(ctx context.Context, o *Options, n names) (*app, error) {
 	return a, nil
 }
 
-// serves names the workflows that ask with this app, and where.
+// serves lists the workflows that ask with this app, with their channels.
 func (a *app) serves(flows map[string]*pb.PolicyWorkflow) display.Safe {
 	var words []string
 	for _, w := range flows {
@@ -65,9 +65,8 @@ func (a *app) serves(flows map[string]*pb.PolicyWorkflow) display.Safe {
 	return display.Safe(strings.Join(words, ", "))
 }
 
-// Check signs in to Slack as Run does, opens Socket Mode's address, and posts a
-// message to each channel, which it takes away again. It says what it did, and
-// returns the first error.
+// Check signs in to Slack like Run, requests a Socket Mode address, and posts a message to each
+// channel and deletes it. It reports its progress with o.Say and returns the first error.
 func Check(ctx context.Context, o Options) error {
 	flows, err := anyWorkflows(ctx, o.Gate)
 	if err != nil {
@@ -90,7 +89,7 @@ func Check(ctx context.Context, o Options) error {
 	return nil
 }
 
-// checkChannels posts to each channel that is asked in with this app.
+// checkChannels posts to each channel that this app asks in.
 func (a *app) checkChannels(ctx context.Context, flows map[string]*pb.PolicyWorkflow) error {
 	for _, name := range slices.Sorted(maps.Keys(flows)) {
 		w, to := flows[name], flows[name].GetSlack()
@@ -116,7 +115,7 @@ func (a *app) checkChannels(ctx context.Context, flows map[string]*pb.PolicyWork
 	return nil
 }
 
-// options are what a message is sent with.
+// options returns the options to send a message with.
 func (p *post) options() []api.MsgOption {
 	return []api.MsgOption{
 		api.MsgOptionText(p.text, false), api.MsgOptionBlocks(p.blocks...), api.MsgOptionParse(false), api.MsgOptionLinkNames(false),
@@ -124,8 +123,7 @@ func (p *post) options() []api.MsgOption {
 	}
 }
 
-// whisper tells one user something that nobody else sees, below the message of c
-// where that stands in a thread.
+// whisper shows text to one user only, in a thread if thread is not empty.
 func (a *app) whisper(ctx context.Context, channel, thread, user, text string) {
 	p := &post{text: text}
 	p.add(section(text))

@@ -15,28 +15,28 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// card is one question: as the daemon knows it, and as Slack shows it. The app's
-// mutex guards it.
+// card is one question: its state in the daemon and its message on Slack. The app's mutex
+// guards it.
 type card struct {
 	message
-	flow *pb.PolicyWorkflow // nil: it does not ask with this app any more
-	q    *pb.Approval       // as the daemon told last; nil before it did
-	gone bool               // the daemon does not know it any more
+	flow *pb.PolicyWorkflow // nil: its workflow no longer asks with this app
+	q    *pb.Approval       // latest state from the daemon; nil before the first
+	gone bool               // the daemon no longer knows it
 
-	dirty  bool // it may be another message by now
-	unsure bool // it may have been posted without our hearing of it
-	plain  bool // Slack did not take its values
-	tries  int  // how often Slack refused to change its message
+	dirty  bool // the message may have to be updated
+	unsure bool // it may have been posted although no reply arrived
+	plain  bool // shown without its values: Slack did not accept them
+	tries  int  // how often Slack refused to update its message
 }
 
-// newCard makes the card of an open question that w asks.
+// newCard returns a card for the question q of the workflow w.
 func newCard(q *pb.Approval, w *pb.PolicyWorkflow) *card {
 	return &card{flow: w, q: q, message: message{
 		ID: q.GetId(), Subject: hex.EncodeToString(q.GetSubject()), Workflow: w.GetName(), Asked: w.GetSlack().GetChannel(),
 	}}
 }
 
-// keyOf is what the card of q is known by, and its buttons name.
+// keyOf returns the key of q's card. The card's buttons carry it as their value.
 func keyOf(q *pb.Approval) string { return q.GetId() + " " + hex.EncodeToString(q.GetSubject()) }
 
 func (c *card) key() string { return c.ID + " " + c.Subject }
@@ -45,21 +45,20 @@ func isOpen(q *pb.Approval) bool { return q.GetState() == pb.ApprovalState_APPRO
 
 func (c *card) open() bool { return !c.gone && isOpen(c.q) }
 
-// presence reports whether a yes needs proof that a person is there, which Slack
-// can't give.
+// presence reports whether an approval needs proof of presence, which Slack cannot give.
 func (c *card) presence() bool {
 	return c.flow.GetRequire() == levelPresence || c.q.GetLevel() == levelPresence
 }
 
 const levelPresence = "presence"
 
-// approvable reports whether a yes may come from Slack. One to values that Slack did
-// not take, or that could not be read, may not.
+// approvable reports whether the question may be approved on Slack. It may not if its values
+// could not be read or Slack did not accept them.
 func (c *card) approvable() bool {
 	return takesYes(c.flow) && !c.presence() && !c.plain && c.q.GetArgumentsBytes() == 0
 }
 
-// settled reports that nothing more will become of it.
+// settled reports whether the question will not change any more.
 func (c *card) settled(now time.Time) bool {
 	switch {
 	case c.gone:
@@ -70,8 +69,8 @@ func (c *card) settled(now time.Time) bool {
 	return c.q.GetGood() == nil || c.q.GetSpent() || now.After(c.q.GetGood().AsTime())
 }
 
-// older reports whether q is from before what the card knows: what is read and what
-// is watched may overtake each other.
+// older reports whether q is older than the state in the card. Reading and watching run
+// concurrently, so states can arrive out of order.
 func (c *card) older(q *pb.Approval) bool {
 	if c.q == nil || c.open() {
 		return false
@@ -79,11 +78,11 @@ func (c *card) older(q *pb.Approval) bool {
 	return q.GetDecided() == nil || q.GetDecided().AsTime().Before(c.q.GetDecided().AsTime()) || c.q.GetSpent() && !q.GetSpent()
 }
 
-// follow takes up what becomes of questions until ctx ends.
+// follow updates the cards from the daemon's questions until ctx ends.
 func (a *app) follow(ctx context.Context) error {
 	var known []*pb.Approval
 	for _, m := range a.memory.kept {
-		subject, _ := hex.DecodeString(m.Subject) // it was written by us
+		subject, _ := hex.DecodeString(m.Subject) // written by this program
 		known = append(known, &pb.Approval{Id: m.ID, Subject: subject})
 	}
 	for e := range inbox.Watch(ctx, a.o.Gate, known...) {
@@ -103,8 +102,8 @@ func (a *app) follow(ctx context.Context) error {
 	return nil
 }
 
-// told takes up how a question stands. An error means that the daemon could not be
-// asked whether it is for Slack.
+// told updates the card of q, or creates it. An error means that the daemon could not be asked
+// whether q goes to Slack.
 func (a *app) told(ctx context.Context, q *pb.Approval) error {
 	a.mu.Lock()
 	c := a.cards[keyOf(q)]
@@ -125,7 +124,7 @@ func (a *app) told(ctx context.Context, q *pb.Approval) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := a.cards[c.key()]; now != nil {
-		c = now // somebody was faster
+		c = now // another goroutine was faster
 	}
 	switch {
 	case q.GetState() == pb.ApprovalState_APPROVAL_STATE_UNSPECIFIED:
@@ -141,9 +140,10 @@ func (a *app) told(ctx context.Context, q *pb.Approval) error {
 	return nil
 }
 
-// fill reads the values of q, which came without them since they are long, unless c
-// has them: those of an open question do not change. An error means that the daemon is
-// away; what can't be read otherwise is said, and takes no yes.
+// fill reads the values of q if they were too long to be sent with it. If c has the values
+// already, they are copied: those of an open question do not change. An error means that the
+// daemon is away. After any other failure q stays without values and cannot be approved on
+// Slack.
 func (a *app) fill(ctx context.Context, c *card, q *pb.Approval) error {
 	if q.GetArgumentsBytes() == 0 {
 		return nil
@@ -160,15 +160,15 @@ func (a *app) fill(ctx context.Context, c *card, q *pb.Approval) error {
 			a.o.Say("%s: its values can't be read, so it takes no yes from Slack: %s", display.Name(q.GetId()), hinted(err))
 			return nil
 		case !isOpen(from) || !bytes.Equal(from.GetSubject(), q.GetSubject()):
-			return nil // it has ended, which is told next
+			return nil // it has ended; the watch reports that next
 		}
 	}
 	q.Arguments, q.ArgumentsBytes = from.GetArguments(), 0
 	return nil
 }
 
-// flow is the workflow of that name by the configuration in force, if it asks with
-// this Slack app.
+// flow returns the named workflow of the configuration in force. ok is whether it asks with
+// this app.
 func (a *app) flow(ctx context.Context, name string) (w *pb.PolicyWorkflow, ok bool, err error) {
 	flows, err := workflows(ctx, a.o.Gate)
 	w, ok = flows[name]
@@ -178,7 +178,7 @@ func (a *app) flow(ctx context.Context, name string) (w *pb.PolicyWorkflow, ok b
 	return w, ok && tokensOf(w) == a.names, err
 }
 
-// recall makes cards of the messages that an earlier process has left, oldest first.
+// recall creates cards for the messages that an earlier process recorded, oldest first.
 func (a *app) recall(flows map[string]*pb.PolicyWorkflow) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -188,7 +188,7 @@ func (a *app) recall(flows map[string]*pb.PolicyWorkflow) {
 			c.flow = w
 		}
 		for _, old := range a.cards {
-			if old.ID == c.ID { // from before the daemon lost its memory
+			if old.ID == c.ID { // left from before the daemon lost its state
 				old.gone, old.dirty = true, true
 			}
 		}
@@ -197,7 +197,7 @@ func (a *app) recall(flows map[string]*pb.PolicyWorkflow) {
 	}
 }
 
-// messages are what there is to remember, oldest first. The caller holds the mutex.
+// messages returns the messages to remember, oldest first. a.mu must be held.
 func (a *app) messages() []message {
 	var all []message
 	for _, c := range a.cards {

@@ -23,20 +23,20 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// patience is how long a test waits for what must come. Nothing takes as long.
+// patience is the timeout for everything that a test waits for.
 const patience = 60 * time.Second
 
-// gate is a daemon that holds questions.
+// gate is a fake daemon that holds questions.
 type gate struct {
 	mu        sync.Mutex
 	flows     []*pb.PolicyWorkflow
 	questions map[string]*pb.Approval
 	watchers  map[chan *pb.Approval]bool
 	decisions []*pb.Decision
-	refused   []string // approvers who are none
+	refused   []string // users who were refused as approvers
 	away      bool
-	slow      chan struct{} // an answer is decided when it is closed
-	unread    error         // what comes of reading a question
+	slow      chan struct{} // if not nil, answers are decided when it is closed
+	unread    error         // error of reading a question
 }
 
 func (g *gate) PolicySet(context.Context) (*pb.PolicySet, error) {
@@ -165,7 +165,7 @@ func (g *gate) approvers(workflow string) []string {
 	return nil
 }
 
-// end tells that q has ended. The caller holds the mutex.
+// end ends q and notifies the watchers. g.mu must be held.
 func (g *gate) end(q *pb.Approval) {
 	q.Decided, q.Arguments = timestamppb.New(time.Date(2026, 11, 20, 11, 5, 0, 0, time.UTC)), nil
 	g.tell(q)
@@ -177,7 +177,7 @@ func (g *gate) tell(q *pb.Approval) {
 	}
 }
 
-// told is q as it is told of: without the values when they are long.
+// told returns q as watchers see it: without the values if they are long.
 func told(q *pb.Approval) *pb.Approval {
 	q = copied(q)
 	if n := len(q.GetArguments()); n > 4<<10 {
@@ -186,7 +186,7 @@ func told(q *pb.Approval) *pb.Approval {
 	return q
 }
 
-// set has the gate ask q, or changes how it stands.
+// set creates the question id, or changes it.
 func (g *gate) set(id string, change func(*pb.Approval)) *pb.Approval {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,7 +206,7 @@ func (g *gate) set(id string, change func(*pb.Approval)) *pb.Approval {
 	return copied(q)
 }
 
-// asked is a question.
+// asked returns an open question.
 func asked(id string) *pb.Approval {
 	subject := sha256.Sum256([]byte(id))
 	return &pb.Approval{
@@ -217,7 +217,7 @@ func asked(id string) *pb.Approval {
 	}
 }
 
-// goAway has the daemon go away, or come back.
+// goAway makes the daemon unreachable, or reachable again.
 func (g *gate) goAway(away bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -230,7 +230,7 @@ func (g *gate) goAway(away bool) {
 	}
 }
 
-// sheet lays a question out as tgctl does, in short.
+// sheet lays out a question like tgctl, but shorter.
 func sheet(q *pb.Approval) Sheet {
 	s := Sheet{Call: display.Name(q.GetTool()), Values: q.GetArguments(), Rows: []Row{
 		{"server", display.Name(q.GetServer())}, {"agent", display.Name(q.GetAgent())}, {"because", display.Text(q.GetReason())}, {"asked by", display.Text(q.GetRule())},
@@ -241,7 +241,7 @@ func sheet(q *pb.Approval) Sheet {
 	return s
 }
 
-// house is a fake Slack, a gate, and what asks.
+// house is a fake Slack, a gate, and a running surface between them.
 type house struct {
 	*testing.T
 	ctx   context.Context
@@ -259,7 +259,7 @@ type house struct {
 }
 
 func newHouse(t *testing.T) *house {
-	ctx, cancel := context.WithTimeout(context.Background(), patience) // it outlives the test, to be ended in order
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // outlives the test, so that the cleanup can stop things in order
 	h := &house{T: t, ctx: ctx, slack: fakeslack.New(), state: filepath.Join(t.TempDir(), "slack"), every: time.Millisecond}
 	h.gate = &gate{questions: map[string]*pb.Approval{}, watchers: map[chan *pb.Approval]bool{}}
 	h.gate.flows = []*pb.PolicyWorkflow{
@@ -299,7 +299,7 @@ func (h *house) lines() []string {
 	return slices.Clone(h.said)
 }
 
-// start runs what asks, and waits for its connection.
+// start runs the surface, and waits for its connection.
 func (h *house) start() {
 	h.Helper()
 	h.startUnconnected()
@@ -313,7 +313,7 @@ func (h *house) startUnconnected() {
 	go func() { done <- Run(ctx, h.options()) }()
 }
 
-// end stops what asks, and waits for it.
+// end stops the surface, and waits for it.
 func (h *house) end() {
 	if h.stop == nil {
 		return
@@ -326,7 +326,7 @@ func (h *house) end() {
 	h.until("no connection", func() bool { return h.slack.Connections() == 0 })
 }
 
-// until waits for something.
+// until waits until done returns true.
 func (h *house) until(what string, done func() bool) {
 	h.Helper()
 	for !done() {
@@ -345,7 +345,7 @@ func (h *house) shown() string {
 	return b.String()
 }
 
-// message waits for the message of a question in which something stands.
+// message waits until the message of a question contains holds.
 func (h *house) message(id, holds string) fakeslack.Message {
 	h.Helper()
 	var found fakeslack.Message
@@ -361,7 +361,7 @@ func (h *house) message(id, holds string) fakeslack.Message {
 	return found
 }
 
-// press presses a button and waits until Slack has heard that it came.
+// press presses a button, and waits until the press is acknowledged.
 func (h *house) press(p fakeslack.Press) fakeslack.Envelope {
 	h.Helper()
 	id := h.slack.Press(p)
@@ -377,7 +377,7 @@ func (h *house) acked(id string) fakeslack.Envelope {
 	return h.slack.Envelope(id)
 }
 
-// whispered waits for a message that one user alone is shown.
+// whispered waits for an ephemeral message to user that contains holds.
 func (h *house) whispered(user, holds string) {
 	h.Helper()
 	h.until("a word to "+user+": "+holds, func() bool {
@@ -398,7 +398,7 @@ func (h *house) states() string {
 
 func subjectOf(id string) string { return hex.EncodeToString(asked(id).Subject) }
 
-// golden compares got with a file, or writes it.
+// golden compares got with a golden file, or writes the file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)

@@ -15,35 +15,34 @@ import (
 )
 
 const (
-	// burst is how many questions may wait to be posted to a channel before they
-	// hang below one message.
+	// burst is how many questions may wait for one channel before they are posted as a thread
+	// below one message.
 	burst = 5
 
-	// lanesMost is how many channels are asked in.
+	// lanesMost is how many new lanes may wait for deliver to run them.
 	lanesMost = 64
 
-	// sendMost is how long a message may take to be sent. It is not cut short when
-	// the program is told to stop: nobody would know whether it was posted.
+	// sendMost is the timeout for sending a message. Stopping the program does not interrupt
+	// it, since then it would be unknown whether the message was posted.
 	sendMost = 20 * time.Second
 
-	// updateTries is how often it is tried to change a message that Slack does not
-	// let be changed.
+	// updateTries is how often an update is tried that Slack refuses.
 	updateTries = 3
 
 	retryFirst = time.Second
 	retryLast  = time.Minute
 )
 
-// lane sends what there is to send to one channel, in its turn.
+// lane sends the messages of one channel, one after the other.
 type lane struct {
 	a       *app
 	channel string        // as the configuration names it
 	wake    chan struct{} // holds a token when there may be something to send
 
-	thread string // of the burst that is being posted; used by the lane alone
+	thread string // head of the current burst; used by run only
 }
 
-// lane returns the lane of a channel. The caller holds the mutex.
+// lane returns the lane of a channel. a.mu must be held.
 func (a *app) lane(channel string) *lane {
 	l := a.lanes[channel]
 	if l == nil {
@@ -65,7 +64,7 @@ func (l *lane) rouse() {
 	}
 }
 
-// deliver runs every lane until ctx ends, or a token is refused.
+// deliver runs every lane until ctx ends or Slack refuses a token.
 func (a *app) deliver(ctx context.Context) error {
 	lanes, ctx := errgroup.WithContext(ctx)
 	for {
@@ -78,7 +77,7 @@ func (a *app) deliver(ctx context.Context) error {
 	}
 }
 
-// run sends until ctx ends. An error is of the token.
+// run sends messages until ctx ends. It returns an error only if Slack refuses the token.
 func (l *lane) run(ctx context.Context) error {
 	retry := retryFirst
 	for ctx.Err() == nil {
@@ -112,9 +111,8 @@ func (l *lane) run(ctx context.Context) error {
 	return nil
 }
 
-// next is the card whose message is to be sent next, with the message; no message
-// when there is none, and no card for the head of a burst. What became of questions
-// goes before new ones.
+// next returns the next card to send and its message. The message is nil if there is none; the
+// card is nil if the message is the head of a burst. Updates are sent before new questions.
 func (l *lane) next() (*card, *post) {
 	a := l.a
 	a.mu.Lock()
@@ -153,8 +151,7 @@ func (l *lane) next() (*card, *post) {
 	return c, c.post(a.o.Sheet(c.q))
 }
 
-// level notes that Slack shows what there is to show of c, and forgets it when
-// nothing more will come. The caller holds the mutex.
+// level marks c as up to date on Slack, and forgets it if it is settled. a.mu must be held.
 func (l *lane) level(c *card) {
 	c.dirty = false
 	if !c.settled(time.Now()) {
@@ -162,11 +159,11 @@ func (l *lane) level(c *card) {
 	}
 	maps.DeleteFunc(l.a.cards, func(_ string, other *card) bool { return other == c })
 	if err := l.a.memory.keep(l.a.messages()); err != nil {
-		l.a.o.Say("%s", hinted(err)) // what is remembered too long is forgotten at the next start
+		l.a.o.Say("%s", hinted(err)) // a message remembered too long is forgotten at the next start
 	}
 }
 
-// send posts the message of c, or brings it up to date.
+// send posts the message of c, or updates it.
 func (l *lane) send(ctx context.Context, c *card, p *post) error {
 	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), sendMost)
 	defer done()
@@ -183,19 +180,20 @@ func (l *lane) send(ctx context.Context, c *card, p *post) error {
 	_, _, _, err := l.a.slack.UpdateMessageContext(ctx, c.Channel, c.TS, p.options()...)
 	switch code := codeOf(err); {
 	case code == "message_not_found" || code == "cant_update_message" || code == "edit_window_closed" || code == "thread_not_found":
-		// Somebody took it away, or it is past changing. What is open is asked anew.
+		// Somebody deleted it, or it can no longer be changed. An open question is posted
+		// again.
 		return l.note(func() { c.TS, c.Channel, c.Shown, c.Thread = "", "", "", "" })
 	case err != nil:
 		if _, wait := limited(err); code != "" && !wait {
-			c.tries++ // of one message; those behind it wait
+			c.tries++ // tries of one message; those behind it wait
 		}
 		return l.refused(c, err)
 	}
 	return l.note(func() { c.Shown, c.tries = p.digest(), 0 })
 }
 
-// post posts the message of c. Before that it is written down that this is tried:
-// should nobody hear whether it was posted, the next one says so.
+// post posts the message of c. It first records the attempt: if no reply arrives, the next
+// message says that it may be a duplicate.
 func (l *lane) post(ctx context.Context, c *card, p *post) error {
 	a := l.a
 	was := c.unsure
@@ -208,7 +206,7 @@ func (l *lane) post(ctx context.Context, c *card, p *post) error {
 	}
 	channel, ts, err := a.slack.PostMessageContext(ctx, l.channel, options...)
 	if err != nil {
-		if _, wait := limited(err); wait || codeOf(err) != "" { // Slack has answered
+		if _, wait := limited(err); wait || codeOf(err) != "" { // Slack has replied
 			a.mu.Lock()
 			c.unsure = was
 			a.mu.Unlock()
@@ -225,15 +223,15 @@ func (l *lane) post(ctx context.Context, c *card, p *post) error {
 	return err
 }
 
-// refused takes up that Slack did not take a message. If that was for what it says,
-// it is sent without the values.
+// refused handles an error that Slack returned for a message. If the content caused it, the
+// message is sent again without the values.
 func (l *lane) refused(c *card, err error) error {
 	switch codeOf(err) {
 	case "invalid_blocks", "invalid_blocks_format", "msg_too_long", "msg_blocks_too_long", "too_many_blocks":
 		l.a.mu.Lock()
 		defer l.a.mu.Unlock()
 		if c.plain {
-			c.dirty = false // it would be refused again; it is answered in a terminal
+			c.dirty = false // Slack would refuse it again; it is answered in a terminal
 			return errors.Join(errors.New("Slack does not take the message of "+c.ID+"; answer in a terminal: tgctl approvals show "+c.ID), err)
 		}
 		c.plain = true
@@ -241,7 +239,7 @@ func (l *lane) refused(c *card, err error) error {
 	return err
 }
 
-// note changes what is known of a card, and writes down what there is to remember.
+// note applies change under a.mu and writes the messages to the memory file.
 func (l *lane) note(change func()) error {
 	l.a.mu.Lock()
 	defer l.a.mu.Unlock()

@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// ackAfter is when an envelope is acknowledged at the latest. Slack shows an
-	// error after 3 s and sends it once more.
+	// ackAfter is when an envelope is acknowledged at the latest. After 3 s without an
+	// acknowledgement, Slack shows an error and sends the envelope again.
 	ackAfter = 2 * time.Second
 
-	// envelopeMost is how large one may be. A modal's or message's own blocks come
-	// along with a press.
+	// envelopeMost is the maximum size of an envelope in bytes. A press carries the blocks of
+	// its message or modal.
 	envelopeMost = 1 << 20
 
-	// pressesMost is how many presses are worked at together.
+	// pressesMost is how many presses are handled at the same time.
 	pressesMost = 32
 
-	// backoffMost is how long a connection is waited for that could not be made.
+	// backoffMost is the longest backoff of the Socket Mode client before it is replaced.
 	backoffMost = 30 * time.Second
 )
 
-// listen keeps a Socket Mode connection until ctx ends. It returns an error when
-// Slack does not accept the token.
+// listen keeps a Socket Mode connection until ctx ends. It returns an error if Slack does not
+// accept the token.
 func (a *app) listen(ctx context.Context) error {
 	p := &presses{a: a, room: make(chan struct{}, pressesMost)}
 	defer p.work.Wait()
@@ -44,17 +44,17 @@ func (a *app) listen(ctx context.Context) error {
 	return nil
 }
 
-// presses works at what comes over Socket Mode.
+// presses handles what arrives over Socket Mode.
 type presses struct {
 	a    *app
-	room chan struct{} // a place for each press that is worked at
+	room chan struct{} // holds an element for each press being handled
 	work sync.WaitGroup
 
-	connected bool // now
+	connected bool // whether the connection is established
 }
 
-// connection makes connections, one after the other, until ctx ends or none could be
-// made for so long that it begins anew. An error is of the token.
+// connection runs a Socket Mode client, which reconnects, until ctx ends or the client's
+// backoff grows too long. It returns an error only if Slack does not accept the token.
 func (p *presses) connection(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -85,7 +85,7 @@ func (p *presses) connection(ctx context.Context) error {
 
 var errAnew = errors.New("begin anew")
 
-// event takes up one event of a connection.
+// event handles one event of a connection.
 func (p *presses) event(ctx context.Context, client *socketmode.Client, e *socketmode.Event) error {
 	switch data := e.Data.(type) {
 	case *socketmode.ConnectedEvent:
@@ -116,23 +116,23 @@ func (p *presses) event(ctx context.Context, client *socketmode.Client, e *socke
 	case api.InteractionCallback:
 		p.press(ctx, client, e.Request.EnvelopeID, &data)
 	default:
-		if e.Request != nil && e.Request.EnvelopeID != "" { // nothing that we asked to be sent
+		if e.Request != nil && e.Request.EnvelopeID != "" { // of a type that this program does not use
 			p.acknowledge(ctx, client, e.Request.EnvelopeID)
 		}
 	}
 	return nil
 }
 
-// acknowledge tells Slack that an envelope has come.
+// acknowledge tells Slack that an envelope arrived.
 func (p *presses) acknowledge(ctx context.Context, client *socketmode.Client, id string) {
 	if err := client.AckCtx(ctx, id, nil); err != nil && ctx.Err() == nil {
 		p.a.o.Say("acknowledge to Slack: %s", display.Text(err.Error()))
 	}
 }
 
-// press works at one press and acknowledges it when that is done, so that Slack
-// sends it again should we be gone before; but not later than it wants. One that
-// comes again is acknowledged and no more.
+// press handles one press and then acknowledges it, so that Slack sends it again if this
+// process exits before. After ackAfter it is acknowledged even if it is still being handled. A
+// repeated press is only acknowledged.
 func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope string, pressed *api.InteractionCallback) {
 	if !p.a.first(envelope) {
 		p.acknowledge(ctx, client, envelope)
@@ -148,7 +148,7 @@ func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope
 	done := make(chan struct{})
 	p.work.Go(func() {
 		defer func() { close(done); <-p.room }()
-		// A stop does not cut short what somebody has pressed.
+		// Stopping the program must not interrupt a press.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendMost)
 		defer cancel()
 		p.a.pressed(ctx, pressed)
@@ -162,10 +162,10 @@ func (p *presses) press(ctx context.Context, client *socketmode.Client, envelope
 	})
 }
 
-// envelopesMost is how many envelopes are remembered, to know one that comes again.
+// envelopesMost is how many envelope ids are remembered to detect repeated ones.
 const envelopesMost = 4096
 
-// first reports whether an envelope comes for the first time.
+// first reports whether an envelope arrives for the first time.
 func (a *app) first(id string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,33 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message is what is remembered of a question's message over a restart.
+// message is what is remembered of a question's message across restarts.
 type message struct {
 	ID       string `json:"id"`
 	Subject  string `json:"subject"` // hex
 	Workflow string `json:"workflow"`
 	Asked    string `json:"asked"`             // the channel as the configuration names it
-	Channel  string `json:"channel,omitempty"` // as Slack does
-	TS       string `json:"ts,omitempty"`      // Slack's name of the message; empty when it was about to be posted
+	Channel  string `json:"channel,omitempty"` // the channel's id on Slack
+	TS       string `json:"ts,omitempty"`      // Slack's id of the message; empty if it was about to be posted
 	Thread   string `json:"thread,omitempty"`
-	Shown    string `json:"shown,omitempty"` // digest of what was sent last
+	Shown    string `json:"shown,omitempty"` // digest of the message sent last
 }
 
-// memory is the file in which messages are remembered, locked for one process.
-// The app's mutex guards it.
+// memory is the file that remembers messages, locked for one process. The app's mutex guards
+// it.
 type memory struct {
 	path string
 	lock *os.File
-	kept []message // as the file was when it was opened
+	kept []message // the file's content when it was opened
 }
 
-// memoryFile is how the file looks.
+// memoryFile is the format of the file.
 type memoryFile struct {
 	V        int       `json:"v"`
 	Messages []message `json:"messages"`
 }
 
-// remember opens the memory of one Slack app in dir, which it makes.
+// remember opens the memory of one Slack app in dir, which it creates.
 func remember(dir, app string) (*memory, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder for what was posted: %w", err)
@@ -80,7 +80,7 @@ func remember(dir, app string) (*memory, error) {
 	return m, nil
 }
 
-// keep writes all messages down. When it returns they outlive a power cut.
+// keep writes all messages to the file. When it returns they survive a power failure.
 func (m *memory) keep(all []message) error {
 	err := m.write(all)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *memory) write(all []message) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// close gives the lock back. It may be called on nil.
+// close releases the lock. A nil memory may be closed.
 func (m *memory) close() {
 	if m != nil {
 		m.lock.Close()

@@ -18,23 +18,23 @@ import (
 
 const (
 	denyView   = "deny"
-	reasonID   = "reason" // of the input, and of its block
+	reasonID   = "reason" // of the input and of its block
 	reasonMost = 500
 )
 
 // answer is what somebody pressed.
 type answer struct {
-	c        card // as it was then
+	c        card // a copy from the time of the press
 	user     string
 	answer   pb.Answer
 	note     string
-	trigger  string // with which a modal can be opened, for 3 s
-	approver bool   // the configuration in force names them
-	unasked  error  // why the daemon could not be asked whether it does
+	trigger  string // opens a modal; valid for 3 s
+	approver bool   // the configuration in force names the user
+	unasked  error  // why the daemon could not be asked for approver; nil if it was
 }
 
-// pressed works at one press: of a button below a question, or of the one that sends
-// the reason of a no.
+// pressed handles one press: of a button below a question, or of the submit button of the form
+// for a reason.
 func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 	ans, why := a.read(ctx, in)
 	if why != "" {
@@ -51,7 +51,7 @@ func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 	case ans.unasked != nil:
 		a.unanswered(ctx, ans, ans.unasked)
 		return
-	case !ans.approver: // the daemon refuses it and writes it down
+	case !ans.approver: // the daemon refuses and records it
 	case yes && !ans.c.approvable():
 		a.o.Say("%s: a yes of %s is not taken from Slack", id, display.Name(ans.user))
 		a.reply(ctx, ans, "A yes to "+code(id, 40)+" is not taken from Slack. In a terminal: "+code("tgctl approvals approve "+id, 100))
@@ -62,7 +62,8 @@ func (a *app) pressed(ctx context.Context, in *api.InteractionCallback) {
 	a.decide(ctx, ans)
 }
 
-// read finds out what was pressed. Otherwise it says why nothing comes of it.
+// read finds out what was pressed. If nothing follows from the press, it returns nil and the
+// reason.
 func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, display.Safe) {
 	ans := &answer{user: in.User.ID, trigger: in.TriggerID, answer: pb.Answer_ANSWER_DENY}
 	var channel, ts, value string
@@ -115,8 +116,8 @@ func (a *app) read(ctx context.Context, in *api.InteractionCallback) (*answer, d
 	return ans, ""
 }
 
-// clip is a reason as the daemon is told it: it may be long, but is not boundless,
-// whatever Slack made of the limit of its input.
+// clip limits the length of a reason. The daemon does not rely on the limit of Slack's input
+// field.
 func clip(s string) string {
 	if r := []rune(s); len(r) > reasonMost {
 		return string(r[:reasonMost]) + " [cut]"
@@ -124,8 +125,8 @@ func clip(s string) string {
 	return s
 }
 
-// cardAt is a copy of the card whose message stands there, nil when none does. A
-// press may come before Slack has said where it put the message: that is waited for.
+// cardAt returns a copy of the card whose message is at channel and ts, or nil. A press can
+// arrive before Slack has replied where it posted the message, so cardAt waits for that.
 func (a *app) cardAt(ctx context.Context, channel, ts, value string) *card {
 	ctx, cancel := context.WithTimeout(ctx, ackAfter/2)
 	defer cancel()
@@ -142,8 +143,8 @@ func (a *app) cardAt(ctx context.Context, channel, ts, value string) *card {
 	}
 }
 
-// look finds the card whose message stands there, and whether that of value is being
-// posted, and what is closed when it was.
+// look finds the card whose message is at channel and ts. underway reports whether the message
+// of value is being posted; noted is closed when that was recorded.
 func (a *app) look(channel, ts, value string) (found *card, underway bool, noted <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -159,8 +160,8 @@ func (a *app) look(channel, ts, value string) (found *card, underway bool, noted
 	return nil, underway, a.noted
 }
 
-// stale says why nothing comes of a press on a message that is not remembered: it is
-// that of a question which has ended, and is brought up to date then, or none of ours.
+// stale returns why a press on a message without a card is ignored. If the message is of a
+// question that has ended, it is scheduled for an update.
 func (a *app) stale(ctx context.Context, channel, ts, value string) display.Safe {
 	id, _, _ := strings.Cut(value, " ")
 	q, err := a.o.Gate.GetApproval(ctx, id)
@@ -178,8 +179,8 @@ func (a *app) stale(ctx context.Context, channel, ts, value string) display.Safe
 	return "it came too late, " + display.Name(id) + " is " + display.Safe(strings.ToLower(stateWord(q)))
 }
 
-// askReason opens a form for the reason of a no, and reports whether it did. Where
-// it can't, the no counts without one.
+// askReason opens a form for the reason of a denial and reports whether it did. If it fails,
+// the question is denied without a reason.
 func (a *app) askReason(ctx context.Context, ans *answer) bool {
 	if !ans.c.open() {
 		return false
@@ -200,20 +201,19 @@ func (a *app) askReason(ctx context.Context, ans *answer) bool {
 	return err == nil
 }
 
-// decide has the daemon decide what was pressed, and tells who pressed it if nothing
-// came of it.
+// decide sends the decision to the daemon, and tells the user if it does not count.
 func (a *app) decide(ctx context.Context, ans *answer) {
 	id := display.Name(ans.c.ID)
 	subject, err := hex.DecodeString(ans.c.Subject)
 	if err != nil {
-		return // it was made by us
+		return // the subject was written by this program
 	}
 	done, err := inbox.Decide(ctx, a.o.Gate, &pb.Decision{
 		Id: ans.c.ID, Subject: subject, Answer: ans.answer, Note: ans.note, Surface: surface, Approver: ans.user,
 	})
 	q := done.GetApproval()
 	if q != nil {
-		_ = a.told(ctx, q) // it is known, so nothing is asked of the daemon
+		_ = a.told(ctx, q) // the card exists, so the daemon is not asked
 	}
 	switch {
 	case err == nil:
@@ -231,7 +231,7 @@ func (a *app) decide(ctx context.Context, ans *answer) {
 	}
 }
 
-// unanswered tells somebody why what was pressed does not count.
+// unanswered tells the user why the answer does not count.
 func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
 	id := display.Name(ans.c.ID)
 	a.o.Say("%s: the answer of %s does not count: %s", id, display.Name(ans.user), display.Text(err.Error()))
@@ -245,7 +245,7 @@ func (a *app) unanswered(ctx context.Context, ans *answer, err error) {
 	}
 }
 
-// reply tells who pressed a button, and nobody else.
+// reply shows text to the user who pressed, and to nobody else.
 func (a *app) reply(ctx context.Context, ans *answer, text string) {
 	a.whisper(ctx, ans.c.Channel, ans.c.Thread, ans.user, text)
 }

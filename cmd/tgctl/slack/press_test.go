@@ -10,7 +10,7 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// reasons are the notes that were decided with.
+// reasons returns the notes of the decisions.
 func (h *house) reasons() []string {
 	h.gate.mu.Lock()
 	defer h.gate.mu.Unlock()
@@ -21,7 +21,7 @@ func (h *house) reasons() []string {
 	return all
 }
 
-// A no asks for a reason, which the agent is told.
+// Denying asks for a reason, which the agent receives.
 func TestDenyWithAReason(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -33,7 +33,7 @@ func TestDenyWithAReason(t *testing.T) {
 		t.Fatalf("%d forms, %s", len(views), h.states())
 	}
 	golden(t, "deny.json", indented(t, views[0].Raw))
-	// Somebody else's form would be no better than their button.
+	// Submitting the form of another user counts no more than pressing a button.
 	h.acked(h.slack.Submit(views[0], "U0EVE", "because"))
 	h.whispered("U0EVE", "none of those who answer")
 	h.acked(h.slack.Submit(views[0], "U0ANN", " use `staging` "+strings.Repeat("x", 900)))
@@ -55,7 +55,7 @@ func indented(t *testing.T, raw json.RawMessage) string {
 	return string(out) + "\n"
 }
 
-// Where no form can be opened the no counts without a reason.
+// If no form can be opened, the question is denied without a reason.
 func TestDenyWithoutAForm(t *testing.T) {
 	h := newHouse(t)
 	h.slack.Fail("views.open", "expired_trigger_id", 1)
@@ -65,8 +65,8 @@ func TestDenyWithoutAForm(t *testing.T) {
 	h.message("A-1", "*Denied* by <@U0BEN>")
 }
 
-// What was pressed by nobody who may, or was never made here, decides nothing; who
-// pressed is told, and Slack is told that it came.
+// Presses by unauthorized users, or of buttons that were not made here, decide nothing. The
+// user is told, and the press is acknowledged.
 func TestPressesThatDoNotCount(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -110,7 +110,7 @@ func TestPressesThatDoNotCount(t *testing.T) {
 	}
 }
 
-// An envelope that comes again, also over another connection, decides once.
+// An envelope that is sent again, also over another connection, decides only once.
 func TestReplays(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -133,7 +133,7 @@ func TestReplays(t *testing.T) {
 	}
 }
 
-// Two who press at once: one counts, the other is told who it was.
+// If two users press at the same time, one press counts, and the other user is told whose.
 func TestTwoAtOnce(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -151,7 +151,7 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// Who looks at a message that is no longer up to date is told what became of it.
+// A user who presses a button of an outdated message is told how the question ended.
 func TestAPressThatComesTooLate(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -163,8 +163,8 @@ func TestAPressThatComesTooLate(t *testing.T) {
 	h.whispered("U0ANN", "too late")
 }
 
-// A question that wants presence, or whose workflow takes no yes from Slack, gets
-// none from there, whatever is pressed; a no it gets.
+// A question that needs presence, or whose workflow accepts no approvals from Slack, cannot be
+// approved there, whatever is pressed. It can be denied.
 func TestNoYesFromSlack(t *testing.T) {
 	for name, change := range map[string]func(*pb.PolicyWorkflow){
 		"presence": func(w *pb.PolicyWorkflow) { w.Require = "presence" },
@@ -191,8 +191,8 @@ func TestNoYesFromSlack(t *testing.T) {
 	}
 }
 
-// Slack ends connections, warns that it will, and sends what nobody here asked for
-// or can read: each envelope is acknowledged, and presses go on counting.
+// Slack closes connections, warns before it does, and sends unexpected or invalid envelopes.
+// Each envelope is acknowledged, and presses still count.
 func TestConnectionsEnd(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -221,8 +221,7 @@ func TestConnectionsEnd(t *testing.T) {
 	h.message("A-1", "*Approved*")
 }
 
-// While Slack can't be reached it is tried again, and what was asked meanwhile is
-// posted.
+// While Slack is unreachable, requests are retried. Questions from that time are posted later.
 func TestSlackIsAway(t *testing.T) {
 	h := newHouse(t)
 	h.slack.Fail("apps.connections.open", "internal_error", 2)
@@ -232,8 +231,7 @@ func TestSlackIsAway(t *testing.T) {
 	h.message("A-1", "[Approve]")
 }
 
-// Slack hears within 3 s that a press has come, however long the daemon takes; and
-// the press counts.
+// A press is acknowledged within 3 s even if the daemon is slow, and it counts.
 func TestASlowDaemon(t *testing.T) {
 	h := newHouse(t)
 	h.gate.slow = make(chan struct{})
@@ -250,7 +248,7 @@ func TestASlowDaemon(t *testing.T) {
 	h.message("A-1", "*Approved*")
 }
 
-// A connection that Slack's answer leads elsewhere in the clear is not made.
+// If Slack's reply names an unencrypted address, no connection is made.
 func TestAPlainConnection(t *testing.T) {
 	h := newHouse(t)
 	h.slack.Lead("ws://192.0.2.1:1/socket")

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// How wide values are laid out, and in how many texts at most.
+	// Width of the values in columns, the maximum number of texts, and the length of each.
 	valuesColumns = 100
 	valuesTexts   = 3
 	valuesMost    = 2800
@@ -25,28 +25,27 @@ const (
 	callMost = 300
 )
 
-// Ids of what is pressed.
+// Ids of the buttons and of their block.
 const (
 	pressApprove = "approve"
 	pressDeny    = "deny"
 	answerBlock  = "answer"
 )
 
-// post is a message as it is sent.
+// post is a message to send.
 type post struct {
-	text   string // where no blocks are shown, as in notifications
+	text   string // shown where blocks are not, as in notifications
 	blocks []api.Block
 }
 
-// digest tells whether two messages are the same.
+// digest identifies the content of a message.
 func (p *post) digest() string {
-	text, _ := json.Marshal(p.blocks) // blocks of our own making are JSON
+	text, _ := json.Marshal(p.blocks) // blocks made here can always be encoded
 	sum := sha256.Sum256(append(text, p.text...))
 	return hex.EncodeToString(sum[:16])
 }
 
-// post lays out a card: the question with its buttons while it is open, and
-// what became of it afterwards.
+// post lays out a card: the question with its buttons while it is open, and its end afterwards.
 func (c *card) post(sheet Sheet) *post {
 	id := display.Name(c.ID)
 	p := &post{text: "ThoughtGate asks " + escaped(id, 40) + ": " + escaped(sheet.Call, callMost)}
@@ -84,7 +83,7 @@ func (c *card) post(sheet Sheet) *post {
 // wasCut reports whether the code span at the end of line was cut.
 func wasCut(line string) bool { return strings.HasSuffix(line, ellipsis+"`") }
 
-// mention adds who is told of what a workflow asks.
+// mention adds the users and groups that a workflow mentions.
 func (p *post) mention(w *pb.PolicyWorkflow) {
 	if who := mentions(w.GetSlack().GetMention()); who != "" && units(who) < textMost {
 		p.add(section(who))
@@ -93,12 +92,12 @@ func (p *post) mention(w *pb.PolicyWorkflow) {
 
 func (p *post) add(b api.Block) { p.blocks = append(p.blocks, b) }
 
-// section is a block of text in which nothing is linked that was not meant to be.
+// section returns a block of text in which Slack links only what is marked up as a link.
 func section(text string) api.Block {
 	return api.NewSectionBlock(api.NewTextBlockObject(api.MarkdownType, text, false, true), nil, nil)
 }
 
-// values adds what the call carries, and reports whether something was cut.
+// values adds the values of the call, and reports whether any were cut.
 func (c *card) values(p *post, raw []byte) bool {
 	if len(raw) == 0 {
 		return false
@@ -130,8 +129,8 @@ func (c *card) values(p *post, raw []byte) bool {
 	return left > 0
 }
 
-// ask adds until when the question is open, and the buttons. cut says that not all
-// of it is shown.
+// ask adds the question's deadline and the buttons. cut says that the message does not show
+// everything.
 func (c *card) ask(p *post, sheet Sheet, cut bool) {
 	id := display.Name(c.ID)
 	lines := []string{"Open until " + moment(c.q.GetExpires().AsTime()) + "."}
@@ -167,7 +166,7 @@ func plain(text string) *api.TextBlockObject {
 	return api.NewTextBlockObject(api.PlainTextType, text, false, false)
 }
 
-// ended says what became of the question.
+// ended returns how the question ended.
 func (c *card) ended() string {
 	q := c.q
 	if c.gone {
@@ -188,7 +187,7 @@ func (c *card) ended() string {
 	return strings.Join(lines, "\n")
 }
 
-// by says who answered, from where and when.
+// by returns who answered, from where and when.
 func (c *card) by() string {
 	q, by := c.q, ""
 	switch {
@@ -206,7 +205,7 @@ func (c *card) by() string {
 	return by
 }
 
-// stateWord names how a question stands.
+// stateWord names the state of a question.
 func stateWord(q *pb.Approval) string { return cmp.Or(stateWords[q.GetState()], "Ended") }
 
 var stateWords = map[pb.ApprovalState]string{
@@ -217,7 +216,7 @@ var stateWords = map[pb.ApprovalState]string{
 	pb.ApprovalState_APPROVAL_STATE_WITHDRAWN: "Withdrawn",
 }
 
-// head is the message that a burst of questions hangs below.
+// head returns the message that a burst of questions hangs below as a thread.
 func head(count int, flow *pb.PolicyWorkflow) *post {
 	text := string(display.Count(count)) + " questions at once. They follow in this thread, one after the other."
 	p := &post{text: "ThoughtGate asks " + text}

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// laid is a card of q, as ops asks it.
+// laid returns a card of q for the workflow ops.
 func laid(q *pb.Approval) *card {
 	flow := &pb.PolicyWorkflow{Name: "ops", Surfaces: []string{"slack"}, Slack: &pb.SlackDestination{
 		Channel: "ops", Mention: []string{"here", "S0OPS", "U0ANN"}, Approvers: []string{"U0ANN"},
@@ -89,8 +89,8 @@ func TestMessages(t *testing.T) {
 	golden(t, "burst.json", readable(t, head(23, laid(asked("A-17")).flow)))
 }
 
-// within holds a message to Slack's limits, and to the rule that nothing in it is
-// obeyed but what was meant to be.
+// within checks that a message keeps Slack's limits, and that Slack interprets only the
+// intended markup.
 func within(t *testing.T, p *post) {
 	t.Helper()
 	if len(p.blocks) > blocksMost {
@@ -141,7 +141,7 @@ func within(t *testing.T, p *post) {
 	}
 }
 
-// obeyed fails when Slack would obey something in text that is not of ours.
+// obeyed fails if Slack would interpret markup in text that the package did not write.
 func obeyed(t *testing.T, text string) {
 	t.Helper()
 	for rest := text; ; {
@@ -170,7 +170,7 @@ func obeyed(t *testing.T, text string) {
 	}
 }
 
-// hostilePieces are what text from outside is made of.
+// hostilePieces are the pieces of hostile text.
 var hostilePieces = []string{
 	"a", " ", "\n", "`", "```", "<", ">", "&", "&amp;", "<!channel>", "<@U0ANN>", "<https://x|y>", "*", "_", "~", "\u202e", "\u200b", "é", "界", "🎉",
 	"…", "\\", "\"", "\x00", "\x1b[2J", ":tada:", "@here", "#ops", "http://evil.example", strings.Repeat("&", 700), strings.Repeat("`", 900), strings.Repeat("界", 800),
@@ -184,7 +184,7 @@ func hostileText(r *rand.Rand, most int) string {
 	return b.String()
 }
 
-// Whatever a question holds, its message keeps to the limits and obeys nobody else.
+// Whatever a question contains, its message keeps the limits and has no foreign markup.
 func TestAnyMessageKeepsToTheLimits(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -201,7 +201,7 @@ func TestAnyMessageKeepsToTheLimits(t *testing.T) {
 		}
 		q.Arguments = raw
 		if r.IntN(8) == 0 {
-			q.Arguments = []byte(hostileText(r, 40)) // no JSON at all
+			q.Arguments = []byte(hostileText(r, 40)) // not JSON
 		}
 		c := laid(q)
 		if r.IntN(4) == 0 {
@@ -224,11 +224,11 @@ func TestEscaped(t *testing.T) {
 		{"plainer", 5, "plai…"},
 		{"<a&b>", 99, "&lt;a&amp;b&gt;"},
 		{"a`b", 99, `a\u{60}b`},
-		{"&&&", 11, "&amp;&amp;…"}, // never half of what stands for a character
-		{"&&", 10, "&amp;&amp;"},   // it fits to the last
+		{"&&&", 11, "&amp;&amp;…"}, // an entity is never cut
+		{"&&", 10, "&amp;&amp;"},   // fits exactly
 		{"a🎉b", 4, "a🎉b"},          // two units
-		{"aa🎉🎉", 5, "aa🎉…"},        // and no half of it
-		{"&lt;", 99, "&amp;lt;"},   // what was escaped is shown as it was
+		{"aa🎉🎉", 5, "aa🎉…"},        // a pair of units is never cut
+		{"&lt;", 99, "&amp;lt;"},   // an entity in the text is shown as written
 		{"", 5, ""},
 	} {
 		if got := escaped(display.Safe(test.in), test.most); got != test.want || units(got) > test.most {

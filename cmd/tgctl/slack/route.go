@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// apiVariable names another address of Slack's API, for a proxy that stands in its
-// place and for tests.
+// apiVariable names an environment variable with another address of Slack's API, for a proxy or
+// for tests.
 const apiVariable = "THOUGHTGATE_SLACK_API"
 
 const slackAPI = "https://slack.com/api/"
 
-// address is where Slack's API is reached.
+// address returns the base address of Slack's API.
 func address(getenv func(string) string) (string, error) {
 	given := getenv(apiVariable)
 	if given == "" {
@@ -34,8 +34,7 @@ func address(getenv func(string) string) (string, error) {
 	return strings.TrimSuffix(u.String(), "/") + "/", nil
 }
 
-// guarded refuses an address to which a token would travel in the clear, unless it
-// stays on this machine.
+// guarded returns an error if a token sent to u would travel unencrypted to another machine.
 func guarded(u *url.URL) error {
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()) {
@@ -44,8 +43,8 @@ func guarded(u *url.URL) error {
 	return fmt.Errorf("%s://%s is not reached over TLS; plain http is only for this machine", u.Scheme, u.Host)
 }
 
-// through says by which proxy a request goes. It is asked for each one, also for
-// the connection whose address Slack has given, so this is where all are guarded.
+// through returns the proxy for a request. It is called for every request and also for the
+// WebSocket, whose address Slack chose, so it guards all connections.
 func through(req *http.Request) (*url.URL, error) {
 	if err := guarded(req.URL); err != nil {
 		return nil, err
@@ -53,11 +52,11 @@ func through(req *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(req)
 }
 
-// requestMost is how long a request to Slack may take.
+// requestMost is the timeout of a request to Slack.
 const requestMost = 30 * time.Second
 
-// newHTTP makes the client for Slack's API. A redirection is not followed: the
-// token would go along.
+// newHTTP returns the HTTP client for Slack's API. It does not follow redirects, which would
+// receive the token.
 func newHTTP() *http.Client {
 	return &http.Client{
 		Timeout: requestMost,
@@ -68,13 +67,13 @@ func newHTTP() *http.Client {
 	}
 }
 
-// pacer keeps a connection that Slack ends again and again from being opened as
-// often: each that lasted less than steady makes the next wait longer.
+// pacer delays requests for a Socket Mode connection. Each connection that was requested less
+// than steady after the previous one increases the delay.
 type pacer struct {
 	base *http.Transport
 
-	mu    sync.Mutex // guards what follows
-	last  time.Time  // when a connection was asked for
+	mu    sync.Mutex // guards the fields below
+	last  time.Time  // when a connection was last requested
 	pause time.Duration
 }
 
@@ -93,10 +92,10 @@ func (p *pacer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return p.base.RoundTrip(req)
 }
 
-// CloseIdleConnections is for http.Client.
+// CloseIdleConnections implements the interface that http.Client looks for.
 func (p *pacer) CloseIdleConnections() { p.base.CloseIdleConnections() }
 
-// wait is how long to wait before a connection is asked for.
+// wait returns how long to wait before the next connection is requested.
 func (p *pacer) wait(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +109,7 @@ func (p *pacer) wait(now time.Time) time.Duration {
 	return p.pause
 }
 
-// sleep waits for d, or until ctx ends, whose cause it returns then.
+// sleep waits for d. If ctx ends before, it returns the cause.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

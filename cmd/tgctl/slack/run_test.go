@@ -20,7 +20,7 @@ import (
 
 func TestAQuestionFromAskedToApproved(t *testing.T) {
 	h := newHouse(t)
-	h.gate.set("A-1", nil) // before anybody watches
+	h.gate.set("A-1", nil) // before the surface watches
 	h.gate.set("A-2", func(q *pb.Approval) { q.Workflow = "local" })
 	h.start()
 	m := h.message("A-1", "[Approve]\n[Deny]")
@@ -41,14 +41,14 @@ func TestAQuestionFromAskedToApproved(t *testing.T) {
 	if n := len(h.slack.Messages()); n != 1 {
 		t.Errorf("%d messages stand there:\n%s", n, h.shown())
 	}
-	// Nothing is kept of what has ended.
+	// An ended question is forgotten.
 	h.until("an empty memory", func() bool {
 		text, err := os.ReadFile(filepath.Join(h.state, fakeslack.Team+"-"+fakeslack.Bot+".json"))
 		return err == nil && !strings.Contains(string(text), "A-1")
 	})
 }
 
-// What became of a question elsewhere stands below it, and it has no buttons then.
+// When a question is decided elsewhere, its message says how it ended and has no buttons.
 func TestEndsElsewhere(t *testing.T) {
 	h := newHouse(t)
 	h.start()
@@ -70,12 +70,12 @@ func TestEndsElsewhere(t *testing.T) {
 			t.Errorf("%s has buttons still:\n%s", test.id, m.Shown())
 		}
 	}
-	// A no takes the yes back that waits; later the message says so.
+	// A denial replaces the approval that waits for the agent; the message is updated.
 	h.gate.set("A-4", func(q *pb.Approval) { q.State, q.Good, q.Decided = rejected, nil, timestamppb.Now() })
 	h.message("A-4", "*Denied*")
 }
 
-// After a restart nothing is posted twice, and what ended meanwhile says so.
+// After a restart nothing is posted twice, and questions that ended meanwhile are updated.
 func TestRestart(t *testing.T) {
 	h := newHouse(t)
 	h.start()
@@ -86,7 +86,7 @@ func TestRestart(t *testing.T) {
 	h.end()
 	h.gate.set("A-2", func(q *pb.Approval) { q.State = expired })
 	h.gate.mu.Lock()
-	delete(h.gate.questions, "A-3") // a daemon without its memory
+	delete(h.gate.questions, "A-3") // a daemon that lost its state
 	h.gate.mu.Unlock()
 	h.gate.set("A-4", nil)
 	h.start()
@@ -104,7 +104,7 @@ func TestRestart(t *testing.T) {
 	h.message("A-1", "*Approved* by <@U0BEN>")
 }
 
-// An id that comes again with another subject is another question.
+// A reused id with another subject is another question.
 func TestAnIDThatComesAgain(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -115,8 +115,8 @@ func TestAnIDThatComesAgain(t *testing.T) {
 	h.message("A-1", subjectOf("another"))
 }
 
-// When nobody heard whether a message was posted, the next one says that it may
-// stand there twice; presses count on what is remembered.
+// If the reply to a post is lost, the next message says that it may be a duplicate. Presses
+// count only on the message that is remembered.
 func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
 	h := newHouse(t)
 	h.slack.Drop("chat.postMessage", 1)
@@ -131,13 +131,13 @@ func TestAnAnswerOfSlackThatIsLost(t *testing.T) {
 	}
 	h.press(fakeslack.Press{User: "U0ANN", Action: "approve", Message: second})
 	h.message("A-1", "*Approved*")
-	// Whoever presses the other one now brings that up to date too.
+	// A press on the other message now updates that too.
 	h.press(fakeslack.Press{User: "U0BEN", Action: "deny", Message: first})
 	h.whispered("U0BEN", "it came too late, A-1 is approved")
 	h.until("no buttons", func() bool { return !strings.Contains(h.shown(), "[") })
 }
 
-// A process that was killed while it posted leaves a note of it.
+// A process that is killed while posting leaves a record of it.
 func TestKilledWhilePosting(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -153,7 +153,7 @@ func TestKilledWhilePosting(t *testing.T) {
 	h.message("A-1", "It may stand here twice")
 }
 
-// A message that somebody took away is posted again, when there is something to say.
+// A deleted message is posted again when it would be updated.
 func TestAMessageTakenAway(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -170,8 +170,8 @@ func TestAMessageTakenAway(t *testing.T) {
 	}
 }
 
-// More questions than a channel should take at once hang below one message, which
-// alone mentions people.
+// If there are many questions at once, they are posted as a thread, and only its head mentions
+// people.
 func TestABurst(t *testing.T) {
 	h := newHouse(t)
 	for i := range 12 {
@@ -179,7 +179,7 @@ func TestABurst(t *testing.T) {
 			q.Created = timestamppb.New(q.Created.AsTime().Add(time.Duration(i) * time.Second))
 		})
 	}
-	// All of them are there before the first is sent.
+	// The first post is delayed until all of them are there.
 	h.slack.Limit("chat.postMessage", 1, 1)
 	h.start()
 	h.until("every question", func() bool { return len(h.slack.Messages()) >= 13 })
@@ -205,8 +205,7 @@ func TestABurst(t *testing.T) {
 	})
 }
 
-// Slack is left alone for as long as it says, and messages to a channel keep their
-// distance.
+// Slack's rate limit is obeyed, and messages to a channel keep the minimum interval.
 func TestPace(t *testing.T) {
 	h := newHouse(t)
 	h.every = 300 * time.Millisecond
@@ -228,8 +227,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A message that Slack does not take for what it holds is sent without the values,
-// and then gets no yes.
+// A message whose content Slack refuses is sent without the values, and then cannot be
+// approved.
 func TestAMessageThatIsNotTaken(t *testing.T) {
 	h := newHouse(t)
 	h.slack.Fail("chat.postMessage", "invalid_blocks", 1)
@@ -255,7 +254,7 @@ func TestErrorsThatPass(t *testing.T) {
 			h.slack.Fail("chat.postMessage", test.code, 1)
 			h.gate.set("A-1", nil)
 			h.start()
-			h.message("A-1", "[Approve]") // when it is put right
+			h.message("A-1", "[Approve]") // once the cause is fixed
 			if !slices.ContainsFunc(h.lines(), func(line string) bool { return strings.Contains(line, test.want) }) {
 				t.Errorf("%q is not said:\n%s", test.want, strings.Join(h.lines(), "\n"))
 			}
@@ -300,7 +299,7 @@ func TestErrorsThatLast(t *testing.T) {
 	}
 }
 
-// Two at once would post everything twice.
+// Two processes would post everything twice.
 func TestOneProcessAnApp(t *testing.T) {
 	h := newHouse(t)
 	h.start()
@@ -341,8 +340,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A workflow that comes with a reload is asked for; who was taken out of it does
-// not answer any more.
+// Workflows added by a reload are asked for. An approver who was removed can no longer answer.
 func TestReload(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -361,7 +359,7 @@ func TestReload(t *testing.T) {
 	h.message("A-2", "[Approve]")
 }
 
-// Stopped while a message is on its way, it is heard whether that arrived.
+// When stopped while posting, it still waits for Slack's reply.
 func TestStoppedWhilePosting(t *testing.T) {
 	h := newHouse(t)
 	h.gate.set("A-1", nil)
@@ -385,7 +383,8 @@ func TestSleepEnds(t *testing.T) {
 	}
 }
 
-// Long values are read before they are shown, and what could not be read takes no yes.
+// Long values are read before they are shown. A question whose values cannot be read cannot be
+// approved.
 func TestLongValues(t *testing.T) {
 	h := newHouse(t)
 	long := func(q *pb.Approval) {
@@ -400,7 +399,7 @@ func TestLongValues(t *testing.T) {
 	h.gate.mu.Lock()
 	h.gate.unread = client.ErrChanged
 	h.gate.mu.Unlock()
-	h.gate.set("A-1", func(q *pb.Approval) { q.Reason = "another reason" }) // what was read is good still
+	h.gate.set("A-1", func(q *pb.Approval) { q.Reason = "another reason" }) // the values read before are still valid
 	h.gate.set("A-2", long)
 	m = h.message("A-2", "they could not be read")
 	if m.Button("approve") != nil || m.Button("deny") == nil || strings.Contains(m.Shown(), `short"`) {

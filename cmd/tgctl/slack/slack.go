@@ -1,18 +1,18 @@
 // Package slack asks people on Slack and takes their answers.
 //
-// It is a surface like any other: a client of the daemon's Approvals. Each open
-// question of a workflow whose destination is Slack becomes one message in its
-// channel, with buttons, and the message says in the end what became of it.
-// Presses come back over Socket Mode, a connection that goes out from here, so
-// that nothing listens.
+// It is a surface like any other: a client of the daemon's Approvals service. Each open
+// question of a workflow whose destination is Slack becomes one message with buttons in its
+// channel. When the question ends, the message is updated to say how. Presses arrive over
+// Socket Mode, an outgoing connection, so nothing listens on a port.
 //
-// Three rules hold. What is asked and what is said of it is brought level, not
-// told once: a card holds a question as the daemon knows it and the message as
-// Slack shows it, and whatever differs is sent, again if need be. Who may answer
-// is checked by the daemon, against the configuration in force; here it is only
-// said who pressed. And text that somebody else chose stands in code spans with
-// what Slack would read in it written out, so that it formats, links and mentions
-// nothing.
+// Three rules hold:
+//
+//   - Messages are reconciled. A card holds a question as the daemon knows it and the
+//     message as Slack shows it. Whatever differs is sent, and retried if that fails.
+//   - The daemon checks who may answer, against the configuration in force. This package
+//     only reports who pressed.
+//   - Text from outside stands in code spans, with Slack's control characters escaped, so
+//     that it cannot format, link or mention anything.
 package slack
 
 import (
@@ -31,9 +31,9 @@ import (
 	pb "github.com/thoughtgate/thoughtgated/proto/thoughtgate/v1"
 )
 
-// Sheet is what a person judges a question by.
+// Sheet is what a person sees of a question in order to decide it.
 type Sheet struct {
-	Call   display.Safe // what is called
+	Call   display.Safe // the call
 	Rows   []Row
 	Values []byte // raw JSON; empty when the question has ended
 }
@@ -41,14 +41,14 @@ type Sheet struct {
 // Row is one line of a sheet.
 type Row struct{ Label, Text display.Safe }
 
-// Options say with what to work. All but Every are needed.
+// Options configures Run and Check. All fields except Every are required.
 type Options struct {
 	Gate   inbox.Daemon
 	Getenv func(string) string
-	State  string                        // absolute path of a folder of our own; made with mode 0700
+	State  string                        // absolute path of a private directory; created with mode 0700
 	Sheet  func(*pb.Approval) Sheet      // lays out a question; safe for concurrent use
-	Say    func(format string, a ...any) // says what happened in one line; safe for concurrent use
-	Every  time.Duration                 // least time between two messages to a channel; a second when 0
+	Say    func(format string, a ...any) // reports an event in one line; safe for concurrent use
+	Every  time.Duration                 // minimum interval between two messages to a channel; 0 means a second
 }
 
 // Problem is an error and what to do about it.
@@ -60,13 +60,12 @@ type Problem struct {
 func (p *Problem) Error() string { return p.Err.Error() }
 func (p *Problem) Unwrap() error { return p.Err }
 
-// surface is what answers from here are said to come from.
+// surface is the surface of the answers that are given here.
 const surface = "slack"
 
-// Run asks on Slack until ctx ends, which is no error. It returns when all that it
-// began has ended. An error is of what no waiting would put right: no workflow that
-// asks on Slack, a token that is missing or not accepted, a second process that asks
-// with the same one.
+// Run asks on Slack until ctx ends, and then returns nil. It returns after all its goroutines
+// have ended. Run returns an error for problems that waiting does not solve: no workflow asks
+// on Slack, a token is missing or not accepted, or another process asks with the same app.
 func Run(ctx context.Context, o Options) error {
 	o.Every = cmp.Or(o.Every, time.Second)
 	apps, err := signInAll(ctx, &o)
@@ -90,8 +89,8 @@ var errNoWorkflow = &Problem{
 	Hint: "Give one `destination: {type: slack, ...}` in thoughtgate.yaml, then: tgctl daemon reload",
 }
 
-// signInAll signs in to every Slack app that a workflow in force names. The caller
-// closes their memories, also beside an error.
+// signInAll signs in to every Slack app that a workflow in force names. The caller must close
+// the memories of apps, also if err is not nil.
 func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
 	flows, err := anyWorkflows(ctx, o.Gate)
 	if err != nil {
@@ -113,20 +112,20 @@ func signInAll(ctx context.Context, o *Options) (apps []*app, err error) {
 	return apps, nil
 }
 
-// names are those of the two tokens of a Slack app.
+// names holds the names of the two tokens of a Slack app.
 type names struct{ bot, app string }
 
-// tokensOf are the names that a workflow gives.
+// tokensOf returns the token names that a workflow gives.
 func tokensOf(w *pb.PolicyWorkflow) names {
 	return names{w.GetSlack().GetBotToken(), w.GetSlack().GetAppToken()}
 }
 
-// takesYes reports whether a workflow takes a yes from Slack.
+// takesYes reports whether a workflow accepts approvals from Slack.
 func takesYes(w *pb.PolicyWorkflow) bool {
 	return len(w.GetSurfaces()) == 0 || slices.Contains(w.GetSurfaces(), surface)
 }
 
-// workflows reads those of the configuration in force that ask on Slack, by name.
+// workflows returns the workflows in force that ask on Slack, by name.
 func workflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkflow, error) {
 	flows, err := inbox.Workflows(ctx, g)
 	if err != nil {
@@ -136,7 +135,7 @@ func workflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkfl
 	return flows, nil
 }
 
-// anyWorkflows is workflows, of which there must be one.
+// anyWorkflows is like workflows, but returns an error if there are none.
 func anyWorkflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWorkflow, error) {
 	flows, err := workflows(ctx, g)
 	if err == nil && len(flows) == 0 {
@@ -145,7 +144,7 @@ func anyWorkflows(ctx context.Context, g inbox.Daemon) (map[string]*pb.PolicyWor
 	return flows, err
 }
 
-// tokenNames lists the pairs of names in flows, each once, in a fixed order.
+// tokenNames returns the pairs of token names in flows, without duplicates and sorted.
 func tokenNames(flows map[string]*pb.PolicyWorkflow) []names {
 	var all []names
 	for _, w := range flows {

@@ -9,22 +9,22 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/display"
 )
 
-// Slack's limits, in characters. It does not say what it takes for one, so texts
-// are measured in UTF-16 code units, of which there are never fewer.
+// Slack's limits in characters. Slack does not define a character, so texts are measured in
+// UTF-16 code units, the largest possible count.
 const (
 	textMost    = 3000   // of a text object
-	messageMost = 12_000 // of all blocks of a message together; past about 13,000 it is refused
+	messageMost = 12_000 // of all blocks of a message together; Slack refuses more than about 13,000
 	headerMost  = 150
 	valueMost   = 2000 // of a button
 	confirmMost = 300
 	blocksMost  = 50
 )
 
-// ellipsis ends what was cut. Text from outside can't hold one: display writes it
-// out by number.
+// ellipsis ends text that was cut. Text from outside cannot contain one: package display
+// escapes it.
 const ellipsis = "…"
 
-// units is how long Slack takes s to be, at most.
+// units returns the length of s in UTF-16 code units.
 func units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -33,16 +33,14 @@ func units(s string) int {
 	return n
 }
 
-// escaped writes s so that Slack takes it for nothing but text. The three
-// characters that begin and end what it obeys are written as it wants them. A
-// backtick would end the code span in which all foreign text stands, and Slack
-// knows no escape for it: it is written out by number, as display writes what
-// can't be shown. What doesn't fit into most units is cut, and ends with an
-// ellipsis.
+// escaped returns s so that Slack shows it as plain text. Slack's three control characters are
+// written as entities. A backtick would end the code span around foreign text, and Slack has no
+// escape for it, so it is written as \u{60}, like display writes unprintable characters. Text
+// longer than most units is cut and ends with an ellipsis.
 func escaped(s display.Safe, most int) string {
 	var b strings.Builder
 	used, room := 0, most-units(ellipsis)
-	fits := -1 // length of what fits when something must go
+	fits := -1 // length of the text to keep if s is too long
 	for _, r := range string(s) {
 		piece := string(r)
 		switch r {
@@ -66,8 +64,8 @@ func escaped(s display.Safe, most int) string {
 	return b.String()
 }
 
-// code is s as a code span of at most most units, in which Slack formats, links and
-// mentions nothing; empty when s is.
+// code returns s as a code span of at most most units, in which Slack does not format, link or
+// mention anything. It returns "" if s is empty.
 func code(s display.Safe, most int) string {
 	if s == "" {
 		return ""
@@ -75,14 +73,14 @@ func code(s display.Safe, most int) string {
 	return "`" + escaped(s, most-2) + "`"
 }
 
-// moment is a time as the reader's own clock shows it.
+// moment returns markup that shows t in the reader's time zone.
 func moment(t time.Time) string {
 	t = t.UTC()
 	return "<!date^" + strconv.FormatInt(t.Unix(), 10) + "^{date_short_pretty}, {time}|" + t.Format("2006-01-02 15:04 UTC") + ">"
 }
 
-// mentions are ids of users and groups, checked by the configuration, as Slack wants
-// them written.
+// mentions returns the markup that mentions users and groups. The configuration has checked
+// their ids.
 func mentions(who []string) string {
 	var words []string
 	for _, id := range who {
@@ -98,15 +96,15 @@ func mentions(who []string) string {
 	return strings.Join(words, " ")
 }
 
-// isID reports whether id is made like an id of Slack's that begins with one of
+// isID reports whether id has the form of a Slack id that begins with one of the letters in
 // kinds.
 func isID(id, kinds string) bool {
 	return len(id) >= 3 && len(id) <= 32 && strings.IndexByte(kinds, id[0]) >= 0 &&
 		strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }
 
-// fences lays lines out in code blocks, one for each text object of at most most
-// units, and at most count of them. left is how many lines did not fit.
+// fences puts lines into at most count code blocks of at most most units each. left is the
+// number of lines that did not fit.
 func fences(lines []display.Safe, most, count int) (texts []string, left int) {
 	const open, end = "```\n", "```"
 	var b strings.Builder

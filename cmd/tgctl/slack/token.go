@@ -11,13 +11,13 @@ import (
 	"github.com/thoughtgate/thoughtgated/internal/secret"
 )
 
-// tokens of a Slack app, and where they came from.
+// tokens holds the tokens of a Slack app, and where they came from.
 type tokens struct {
 	bot, app         string
 	botFrom, appFrom string
 }
 
-// readTokens finds both tokens.
+// readTokens reads both tokens.
 func readTokens(getenv func(string) string, n names) (t tokens, err error) {
 	if t.bot, t.botFrom, err = readToken(getenv, n.bot, "xoxb-", "the bot token"); err != nil {
 		return tokens{}, err
@@ -26,9 +26,9 @@ func readTokens(getenv func(string) string, n names) (t tokens, err error) {
 	return t, err
 }
 
-// readToken finds the token of a name: in a credential of that name, which a
-// service manager provides, in the file that NAME_FILE names, or in the variable
-// itself. Two of these are ambiguous. No error holds any of the token.
+// readToken reads the token called name: from a credential of that name, which a service
+// manager provides, from the file that NAME_FILE names, or from the variable NAME. It is an
+// error if more than one is present. No error contains any part of the token.
 func readToken(getenv func(string) string, name, prefix, what string) (token, from string, err error) {
 	var paths []string
 	if dir := getenv("CREDENTIALS_DIRECTORY"); dir != "" {
@@ -68,7 +68,7 @@ func readToken(getenv func(string) string, name, prefix, what string) (token, fr
 	return token, from, nil
 }
 
-// readFile reads a file that holds a token, and says how to put its mode right.
+// readFile reads a file that holds a token. The error for a wrong mode says how to fix it.
 func readFile(path string) (string, error) {
 	text, err := secret.ReadFile(path)
 	if wide := new(secret.ModeError); errors.As(err, &wide) {

@@ -94,8 +94,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// A token goes neither over a plain connection to another machine nor along with a
-// redirection.
+// A token is sent neither unencrypted to another machine nor to the target of a redirect.
 func TestRequestsAreGuarded(t *testing.T) {
 	client := newHTTP()
 	resp, err := client.PostForm("http://192.0.2.1:1/api/auth.test", url.Values{"token": {"xoxb-secret"}})
@@ -110,8 +109,8 @@ func TestRequestsAreGuarded(t *testing.T) {
 	}
 }
 
-// Connections that end at once are opened more and more slowly; one that held is
-// opened again at once.
+// Connections that end at once are reopened with growing delays. A connection that lasted is
+// reopened at once.
 func TestPacer(t *testing.T) {
 	p := &pacer{}
 	now := time.Now()
@@ -129,7 +128,7 @@ func TestPacer(t *testing.T) {
 	}
 }
 
-// A memory that can't be read is said to be so, and not begun anew: everything
+// A memory file that cannot be read is an error. It is not replaced, since then everything
 // would be posted again.
 func TestMemoryThatCannotBeRead(t *testing.T) {
 	for _, text := range []string{"", "{", `{"v":2,"messages":[]}`} {
@@ -142,7 +141,7 @@ func TestMemoryThatCannotBeRead(t *testing.T) {
 		if m != nil || !errors.As(err, &p) {
 			t.Errorf("%q: got %v, %v", text, m, err)
 		}
-		m, err = remember(dir, "../another") // the lock was given back, and no path leaves the folder
+		m, err = remember(dir, "../another") // the lock was released, and no path leaves the directory
 		if err != nil || filepath.Dir(m.path) != dir {
 			t.Errorf("got %+v, %v", m, err)
 		}

@@ -8,16 +8,16 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Members lists the members of what [Marshal] writes of values like samples. The
-// first line names those of the object itself, and each further line those of an
-// object in it, behind the path that leads there:
+// Members lists the JSON members that [Marshal] writes for values like samples. The first line
+// has the members of the object itself. Each further line has those of a nested object, after
+// the path to it:
 //
 //	id, state, spec, tools
 //	spec: project, files
 //	spec.files[]: path
 //
-// [] stands for any element and {} for any member of a map; a ? follows what may be
-// left out. The line of each further sample begins with "or: ".
+// [] stands for any element of a list and {} for any member of a map. A ? marks a member
+// that may be absent. The line of each further sample begins with "or: ".
 func Members(samples ...any) []string {
 	l := &lister{at: map[any]string{}}
 	for i, sample := range samples {
@@ -28,18 +28,18 @@ func Members(samples ...any) []string {
 
 type lister struct {
 	lines []string
-	at    map[any]string // by type: where its members are listed
+	at    map[any]string // path of the first listing, by type
 }
 
-// member is a member of an object. Inner is what an object in it is like: a message
-// descriptor, an [Object] or a struct; nil where there is none.
+// member is one member of an object. If it is an object itself, inner is a sample of it: a
+// message descriptor, an [Object] or a struct. Otherwise inner has no members.
 type member struct {
 	name, suffix string
 	inner        any
 }
 
-// list adds the line for what is like sample, titled title, and then those of the
-// objects in it, whose paths begin with path.
+// list adds a line for sample, labelled title, and then the lines of its nested objects. path
+// is the prefix of their paths.
 func (l *lister) list(title, path string, sample any) {
 	all := membersOf(sample)
 	names := make([]string, len(all))
@@ -64,7 +64,7 @@ func (l *lister) list(title, path string, sample any) {
 	}
 }
 
-// keyOf tells types apart.
+// keyOf returns a key that identifies the type of sample.
 func keyOf(sample any) any {
 	switch sample := sample.(type) {
 	case Object:
@@ -92,7 +92,7 @@ func membersOf(sample any) []member {
 }
 
 func membersOfMessage(d protoreflect.MessageDescriptor) []member {
-	if d.ParentFile().Package() == "google.protobuf" { // is written as a number or a string
+	if d.ParentFile().Package() == "google.protobuf" { // written as a number or a string
 		return nil
 	}
 	var all []member
@@ -131,7 +131,7 @@ func membersOfStruct(v reflect.Value) []member {
 		switch value.Kind() {
 		case reflect.Slice:
 			m.suffix = "[]"
-			if value.Len() == 0 { // an Object says only with a value what it is like
+			if value.Len() == 0 { // only an Object in the slice shows which message it holds
 				value = reflect.MakeSlice(value.Type(), 1, 1)
 			}
 			value = value.Index(0)

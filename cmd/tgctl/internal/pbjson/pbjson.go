@@ -1,22 +1,19 @@
-// Package pbjson writes the messages of the daemon's API as the JSON that tgctl
-// prints with --json, and lists their members for --help. It has no knowledge of
-// a message but its descriptor, so whoever has read the .proto files knows the
-// output:
+// Package pbjson writes the messages of the daemon's API as the JSON that tgctl prints with
+// --json, and lists their members for --help. It uses only the message descriptors, so the
+// .proto files describe the output:
 //
-//   - A member has the name of its field, and is always there. A message, or a field
-//     of a oneof, that is not set is null; a list or a map without elements is [] or {}.
-//   - Integers are numbers, those of 64 bits too. A float that is no number, or
-//     infinite, is null.
-//   - An enum is the word that the command line shows and takes, see [Word].
-//   - A Timestamp is a string as RFC 3339 has it, in UTC. A Duration is a number: seconds.
-//   - Bytes are hex digits, but for the fields that [written] lists: JSON that an
-//     agent or a server has written stays as it was written.
+//   - A member has the name of its field and is always present. An unset message, or an
+//     unset field of a oneof, is null. An empty list is [] and an empty map is {}.
+//   - Integers are numbers, also those of 64 bits. NaN and infinite floats are null.
+//   - An enum is the word that the command line shows and accepts, see [Word].
+//   - A Timestamp is an RFC 3339 string in UTC. A Duration is a number of seconds.
+//   - Bytes are hex digits, except for the fields in [written]. JSON that an agent or a
+//     server wrote is not changed, only put on one line.
 //
-// protojson differs in most of that: it writes 64-bit integers as strings, enums as
-// the constants of the API and bytes in base64, and its spacing changes from build to
-// build.
+// protojson differs in most of that: it writes 64-bit integers as strings, enums as the
+// constants of the API and bytes in base64, and its spacing changes from build to build.
 //
-// What tgctl adds to a message is a struct beside it, see [Object].
+// tgctl adds members to a message with [Object].
 package pbjson
 
 import (
@@ -36,11 +33,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Object is a message with the members of More, a struct with json tags, behind its
-// own. It can be a member of a struct, where it is null without a message.
+// Object is a message followed by additional members. If Message is nil, Object is null as
+// JSON.
 type Object struct {
 	Message proto.Message
-	More    any // nil for none
+	More    any // a struct with json tags, or nil
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -59,12 +56,13 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return slices.Concat(line[:len(line)-1], []byte(","), more[1:]), nil
 }
 
-// Marshal returns v as one line: a message, an [Object], or a struct with json tags.
+// Marshal returns v as one line of JSON. v is a message, an [Object], or a struct with json
+// tags.
 func Marshal(v any) ([]byte, error) {
 	switch v := v.(type) {
 	case proto.Message:
 		return Object{Message: v}.MarshalJSON()
-	case Object: // as it is: the encoder refuses JSON that is nested too deeply, as an agent may have written it
+	case Object: // not through the encoder, which refuses deeply nested JSON; an agent may send such JSON
 		return v.MarshalJSON()
 	}
 	var b bytes.Buffer
@@ -74,7 +72,7 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// written says how bytes are written that are no digest.
+// written maps fields to the functions that write their bytes. Other fields are written in hex.
 var written = map[protoreflect.FullName]func(b, value []byte) []byte{
 	"thoughtgate.v1.Approval.arguments":         appendJSON,
 	"thoughtgate.v1.ExtensionTool.input_schema": appendJSON,
@@ -85,14 +83,13 @@ var written = map[protoreflect.FullName]func(b, value []byte) []byte{
 	"thoughtgate.v1.RunEnded.result":            appendJSON,
 	"thoughtgate.v1.RunUpdate.raw":              appendJSON,
 	"thoughtgate.v1.PolicyFile.loaded":          appendText[[]byte],
-	"thoughtgate.v1.ConfigFile.journal":         withhold, // has what the file has, keys and tokens too
+	"thoughtgate.v1.ConfigFile.journal":         withhold, // has the file's content, including keys and tokens
 	"thoughtgate.v1.Protection.text":            withhold, // likewise
 }
 
 func withhold(b, _ []byte) []byte { return append(b, "null"...) }
 
-// appendJSON appends JSON as it was written, on one line. None is null, and what is
-// no JSON is a string.
+// appendJSON appends raw on one line. Empty raw becomes null; invalid JSON becomes a string.
 func appendJSON(b, raw []byte) []byte {
 	if len(raw) == 0 {
 		return append(b, "null"...)
@@ -104,8 +101,8 @@ func appendJSON(b, raw []byte) []byte {
 	return line.Bytes()
 }
 
-// appendText appends a string. What is no UTF-8 in it becomes U+FFFD, which is all
-// that the error of AppendQuote would say.
+// appendText appends a JSON string. Invalid UTF-8 becomes U+FFFD. The error of AppendQuote
+// reports only that, so it is ignored.
 func appendText[T []byte | string](b []byte, text T) []byte {
 	b, _ = jsontext.AppendQuote(b, text)
 	return b
@@ -140,7 +137,7 @@ func appendMessage(b []byte, m protoreflect.Message) []byte {
 	return append(b, '}')
 }
 
-// comma appends what stands before element i.
+// comma appends a comma, except before element 0.
 func comma(b []byte, i int) []byte {
 	if i == 0 {
 		return b
@@ -148,7 +145,7 @@ func comma(b []byte, i int) []byte {
 	return append(b, ',')
 }
 
-// appendMap appends a map as an object whose members are sorted.
+// appendMap appends a map as an object with sorted members.
 func appendMap(b []byte, f protoreflect.FieldDescriptor, m protoreflect.Map) []byte {
 	values := map[string]protoreflect.Value{}
 	for k, v := range m.Range {
@@ -161,7 +158,7 @@ func appendMap(b []byte, f protoreflect.FieldDescriptor, m protoreflect.Map) []b
 	return append(b, '}')
 }
 
-// appendValue appends one value of a field.
+// appendValue appends one value of the field f.
 func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value) []byte {
 	switch v := v.Interface().(type) {
 	case bool:
@@ -189,18 +186,17 @@ func appendValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Value)
 
 func appendFloat(b []byte, f float64) []byte {
 	number, err := json.Marshal(f)
-	if err != nil { // not a number, or infinite
+	if err != nil { // NaN or infinite
 		return append(b, "null"...)
 	}
 	return append(b, number...)
 }
 
-// words are those of enum values that have another name in the API.
+// words maps enum values to words that differ from their names in the API.
 var words = map[protoreflect.FullName]string{"thoughtgate.v1.GRANT_MATCH_ARGUMENTS": "args"}
 
-// Word is the word for an enum value: its name in lower case, without that of the
-// enum. A value that is unspecified is "", and one that this program does not know
-// is its number.
+// Word returns the word for an enum value: its name in lower case, without the enum's prefix.
+// The unspecified value is "". A value that this program does not know is its number.
 func Word(e protoreflect.Enum) string { return word(e.Descriptor(), e.Number()) }
 
 func word(d protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {

@@ -29,8 +29,8 @@ import (
 
 const api = "thoughtgate.v1"
 
-// Every field of every message of the API, and of one with all kinds of fields, comes
-// out with its value, whatever that is.
+// TestMarshalWritesEveryField checks that each field of every message of the API, and of a
+// message with all kinds of fields, is written with its value.
 func TestMarshalWritesEveryField(t *testing.T) {
 	types := []protoreflect.MessageType{dynamicpb.NewMessageType(allKinds(t))}
 	for typ := range protoregistry.GlobalTypes.RangeMessages {
@@ -48,7 +48,7 @@ func TestMarshalWritesEveryField(t *testing.T) {
 	for _, typ := range types {
 		for round := range 20 {
 			m := typ.New()
-			if round > 0 { // an empty one first
+			if round > 0 { // the first is empty
 				fill(r, m, 0)
 			}
 			line, err := Marshal(m.Interface())
@@ -77,7 +77,7 @@ func parse(t *testing.T, line []byte) any {
 	return v
 }
 
-// check holds what was read to the message that was written.
+// check compares the parsed JSON with the message.
 func check(t *testing.T, path string, m protoreflect.Message, got any) {
 	t.Helper()
 	switch m := m.Interface().(type) {
@@ -175,7 +175,7 @@ func checkValue(t *testing.T, path string, f protoreflect.FieldDescriptor, v pro
 		} else if f, err := number.Float64(); ok && err == nil && f == x {
 			return
 		}
-	default: // an integer: it reads exactly so, and is no string
+	default: // an integer: exact, and not a string
 		want = json.Number(fmt.Sprint(v.Interface()))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -183,7 +183,7 @@ func checkValue(t *testing.T, path string, f protoreflect.FieldDescriptor, v pro
 	}
 }
 
-// fill gives most fields a value, some of them a hostile one.
+// fill sets most fields, some of them to hostile values.
 func fill(r *rand.Rand, m protoreflect.Message, depth int) {
 	switch m := m.Interface().(type) {
 	case *timestamppb.Timestamp:
@@ -205,7 +205,7 @@ func fill(r *rand.Rand, m protoreflect.Message, depth int) {
 			for range r.IntN(4) {
 				k := value(r, f.MapKey(), nil, depth)
 				if f.MapKey().Kind() == protoreflect.StringKind {
-					k = protoreflect.ValueOfString(strings.ToValidUTF8(k.String(), "")) // two names could become one
+					k = protoreflect.ValueOfString(strings.ToValidUTF8(k.String(), "")) // invalid names could become equal
 				}
 				m.Mutable(f).Map().Set(k.MapKey(), value(r, f.MapValue(), m.Mutable(f).Map().NewValue, depth))
 			}
@@ -252,8 +252,8 @@ func value(r *rand.Rand, f protoreflect.FieldDescriptor, fresh func() protorefle
 	panic(f.Kind())
 }
 
-// allKinds is a message that has each kind of field alone, optional, in a list, in a
-// oneof and in a map.
+// allKinds returns a message with fields of each kind: single, optional, in a list, in a oneof
+// and in a map.
 func allKinds(t *testing.T) protoreflect.MessageDescriptor {
 	t.Helper()
 	m := &descriptorpb.DescriptorProto{Name: proto.String("All"), OneofDecl: []*descriptorpb.OneofDescriptorProto{{Name: proto.String("one")}}}
@@ -300,7 +300,7 @@ func allKinds(t *testing.T) protoreflect.MessageDescriptor {
 			add(m, "one_"+strings.ToLower(strings.TrimPrefix(kind.String(), "TYPE_")), kind).OneofIndex = proto.Int32(0)
 		}
 	}
-	for _, f := range optional { // each has a oneof of its own, behind the others
+	for _, f := range optional { // each has a oneof of its own, after the others
 		f.OneofIndex = proto.Int32(int32(len(m.OneofDecl)))
 		m.OneofDecl = append(m.OneofDecl, &descriptorpb.OneofDescriptorProto{Name: proto.String("_" + f.GetName())})
 	}
@@ -320,7 +320,7 @@ func allKinds(t *testing.T) protoreflect.MessageDescriptor {
 	return file.Messages().ByName("All")
 }
 
-// What somebody else wrote as JSON stays as it was written, on one line.
+// JSON from outside is not changed, except that it is put on one line.
 func TestMarshalKeepsJSON(t *testing.T) {
 	for raw, want := range map[string]string{
 		"": "null", "{ \"a\": 1.50,\n \"\\u0061\": 18446744073709551616 }": `{"a":1.50,"\u0061":18446744073709551616}`,
@@ -333,8 +333,8 @@ func TestMarshalKeepsJSON(t *testing.T) {
 	}
 }
 
-// As deep as a decoder goes, and one deeper: no arguments keep a question from being
-// listed.
+// TestMarshalDeepJSON nests JSON as deeply as a decoder accepts, and one level deeper.
+// Arguments must never prevent a question from being listed.
 func TestMarshalDeepJSON(t *testing.T) {
 	for depth, want := range map[int]string{10_000: "[[", 10_001: `"[[`} {
 		raw := strings.Repeat("[", depth) + strings.Repeat("]", depth)
@@ -346,7 +346,7 @@ func TestMarshalDeepJSON(t *testing.T) {
 	}
 }
 
-// What undoes a rewrite has the file in it.
+// The data that undoes a rewrite contains the file.
 func TestMarshalWithholds(t *testing.T) {
 	for _, m := range []proto.Message{&pb.ConfigFile{Journal: []byte("s3cret")}, &pb.Protection{Text: []byte("s3cret")}} {
 		line, err := Marshal(m)
@@ -356,11 +356,11 @@ func TestMarshalWithholds(t *testing.T) {
 	}
 }
 
-// Whoever adds a field of bytes to what the daemon answers says how it is written:
-// here when it is a digest, and in written when it is not.
+// TestBytesAreDecidedOn fails if a new field of bytes is neither listed here as a digest nor in
+// written.
 func TestBytesAreDecidedOn(t *testing.T) {
 	digests := []protoreflect.FullName{"Approval.subject", "Pin.accepted", "Pin.waiting", "ServerStart.digest"}
-	notPrinted := []protoreflect.FullName{ // by this package
+	notPrinted := []protoreflect.FullName{ // not by this package
 		"AuditRecord.line", "AuditRecord.values", "MetricsResponse.text", "ProfileChunk.data",
 	}
 	found := map[protoreflect.FullName]bool{}
@@ -383,7 +383,7 @@ func TestBytesAreDecidedOn(t *testing.T) {
 	protoregistry.GlobalFiles.RangeFilesByPackage(api, func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
 			s := file.Services().Get(i)
-			if s.Name() == "Gate" { // which answers shims
+			if s.Name() == "Gate" { // talks only to shims
 				continue
 			}
 			for j := range s.Methods().Len() {
@@ -475,7 +475,7 @@ ungoverned[]: as spec.ungoverned[]`
 	}
 }
 
-// The members that are listed are those that are written, in their order.
+// Members lists the members that Marshal writes, in the same order.
 func TestMembersAreThoseWritten(t *testing.T) {
 	for typ := range protoregistry.GlobalTypes.RangeMessages {
 		if typ.Descriptor().ParentFile().Package() != api || typ.Descriptor().Fields().Len() == 0 {
@@ -486,7 +486,7 @@ func TestMembersAreThoseWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllSubmatch(line, -1) { // nothing in it has members
+		for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllSubmatch(line, -1) { // nothing in them has members
 			names = append(names, string(m[1]))
 		}
 		if got := Members(typ.New().Interface())[0]; got != strings.Join(names, ", ") {

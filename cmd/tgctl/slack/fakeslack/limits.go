@@ -5,7 +5,7 @@ import (
 	"unicode/utf16"
 )
 
-// block is what of a block has a limit.
+// block holds the parts of a block that have a limit.
 type block struct {
 	Type     string    `json:"type"`
 	Text     *text     `json:"text"`
@@ -32,8 +32,8 @@ type confirm struct {
 	Deny    *text `json:"deny"`
 }
 
-// check holds a message to the limits that Slack publishes, and to the one on all
-// blocks together that it doesn't. It returns the error that Slack would.
+// check tests a message against Slack's published limits, and against the unpublished limit on
+// all blocks together. It returns Slack's error code, or "".
 func check(fallback, blocks string) string {
 	if length(fallback) > 40_000 {
 		return "msg_too_long"

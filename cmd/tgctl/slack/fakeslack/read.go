@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Button is one below a message.
+// Button is a button below a message.
 type Button struct{ Action, Value, Confirm string }
 
-// Button is the one with this action, nil when the message has none.
+// Button returns the message's button with the given action, or nil.
 func (m *Message) Button(action string) *Button {
 	for _, b := range m.parsed() {
 		for _, e := range b.Elements {
@@ -28,12 +28,12 @@ func (m *Message) Button(action string) *Button {
 
 func (m *Message) parsed() []block {
 	var all []block
-	_ = json.Unmarshal(m.Blocks, &all) // it was taken, so it is right
+	_ = json.Unmarshal(m.Blocks, &all) // check accepted the message, so the blocks are valid
 	return all
 }
 
-// Shown is what stands in a message, each text on lines of its own, and its buttons
-// in brackets.
+// Shown returns the text of a message. Each text is on lines of its own; buttons are in
+// brackets.
 func (m *Message) Shown() string {
 	var b strings.Builder
 	for _, block := range m.parsed() {
@@ -47,7 +47,7 @@ func (m *Message) Shown() string {
 	return b.String()
 }
 
-// Messages are those that stand there now, oldest first.
+// Messages returns the messages that currently exist, oldest first.
 func (s *Server) Messages() []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,35 +58,35 @@ func (s *Server) Messages() []Message {
 	return all
 }
 
-// Ephemerals are those that users were shown, oldest first.
+// Ephemerals returns the messages that were shown to single users, oldest first.
 func (s *Server) Ephemerals() []Ephemeral {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.ephemerals)
 }
 
-// Views are the forms that were opened, oldest first.
+// Views returns the forms that were opened, oldest first.
 func (s *Server) Views() []View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.views)
 }
 
-// Calls is how often a method was called.
+// Calls returns how often a method was called.
 func (s *Server) Calls(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[method]
 }
 
-// Connections is how many there are now.
+// Connections returns the number of current Socket Mode connections.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sockets)
 }
 
-// Envelope is how one stands that was sent.
+// Envelope returns the state of a sent envelope, or the zero value if there is none.
 func (s *Server) Envelope(id string) Envelope {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Server) Envelope(id string) Envelope {
 	return Envelope{}
 }
 
-// Delete takes a message away, as a person can.
+// Delete deletes a message, like a user does.
 func (s *Server) Delete(m Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,6 @@
-// Package fakeslack is as much of Slack as asking questions takes, for tests: the
-// methods of its Web API that a bot calls, with their tokens, errors, limits and
-// rate limits, and Socket Mode. A test reads what was posted, presses buttons, and
-// has Slack fail.
+// Package fakeslack is a fake of Slack for tests. It has the methods of the Web API that the
+// bot calls, with their tokens, errors and limits, and Socket Mode. A test can read what was
+// posted, press buttons, and make Slack fail.
 package fakeslack
 
 import (
@@ -16,26 +15,26 @@ import (
 	"time"
 )
 
-// Tokens that the fake knows, and who it takes for whom.
+// Tokens that the fake accepts, and the ids that it uses.
 const (
 	BotToken = "xoxb-1111-2222-fake"
 	AppToken = "xapp-1-A0FAKE-fake"
 	Team     = "T0FAKE"
 	Bot      = "U0FAKEBOT"
-	Channel  = "C0FAKEOPS" // named ops; the bot is in it
-	Private  = "C0PRIVATE" // the bot is not in it
+	Channel  = "C0FAKEOPS" // named ops; the bot is a member
+	Private  = "C0PRIVATE" // the bot is not a member
 )
 
-// Message is one that was posted. Its members are as it is now.
+// Message is a posted message in its current state.
 type Message struct {
 	Channel, TS, Thread string
 	Text                string
 	Blocks              json.RawMessage
-	Versions            int // 1, and one more for each change
+	Versions            int // 1 plus the number of updates
 	Posted              time.Time
 }
 
-// Ephemeral is a message that one user was shown.
+// Ephemeral is a message that was shown to one user.
 type Ephemeral struct{ Channel, Thread, User, Text string }
 
 // View is a form that was opened.
@@ -46,10 +45,10 @@ type View struct {
 	Raw      json.RawMessage
 }
 
-// failure is how a method answers instead.
+// failure makes calls of a method fail.
 type failure struct {
 	method, code string
-	after        int // seconds; then the answer is 429
+	after        int // value of Retry-After in seconds; if set, the status is 429
 	dropped      bool
 	times        int
 }
@@ -58,7 +57,7 @@ type failure struct {
 type Server struct {
 	http *httptest.Server
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	messages   []*Message
 	ephemerals []Ephemeral
 	views      []View
@@ -67,11 +66,11 @@ type Server struct {
 	stamp      int
 	sockets    map[*socket]bool
 	opened     int
-	elsewhere  string // where connections are to be made instead
+	elsewhere  string // address for new connections; empty for this server
 	sent       map[string]*Envelope
 }
 
-// New starts a fake Slack on this machine. Close ends it.
+// New starts a fake Slack on this machine. Close stops it.
 func New() *Server {
 	s := &Server{calls: map[string]int{}, sockets: map[*socket]bool{}, sent: map[string]*Envelope{}}
 	mux := http.NewServeMux()
@@ -87,10 +86,10 @@ func New() *Server {
 	return s
 }
 
-// URL is the address of the API.
+// URL returns the base address of the API.
 func (s *Server) URL() string { return s.http.URL + "/api/" }
 
-// Close ends the server and every connection.
+// Close stops the server and closes every connection.
 func (s *Server) Close() {
 	s.Disconnect("")
 	s.http.Close()
@@ -103,13 +102,13 @@ type request struct {
 	body   []byte
 }
 
-// refusal is an answer that is not ok.
+// refusal returns a response that is not ok.
 func refusal(code string) any { return map[string]any{"ok": false, "error": code} }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, method string, answer func(*request) any) {
 	req := &request{token: strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
-		req.body, _ = io.ReadAll(r.Body) // what is missing is no JSON
+		req.body, _ = io.ReadAll(r.Body) // a truncated body is invalid JSON
 	} else if r.ParseForm() == nil {
 		req.fields = r.PostForm.Get
 		req.token = req.fields("token")
@@ -124,7 +123,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, method string, an
 	f := s.failing(method)
 	switch {
 	case f != nil && f.dropped:
-		answer(req) // it is done, and nobody hears of it
+		answer(req) // the call is done, but its response is lost
 		panic(http.ErrAbortHandler)
 	case f != nil && f.after > 0:
 		w.Header().Set("Retry-After", fmt.Sprint(f.after))
@@ -148,10 +147,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, method string, an
 	default:
 		body = answer(req)
 	}
-	_ = json.NewEncoder(w).Encode(body) // who asked may have gone
+	_ = json.NewEncoder(w).Encode(body) // the caller may have disconnected
 }
 
-// failing is how the next call of a method fails, nil when it does not.
+// failing returns how the next call of a method fails, or nil. s.mu must be held.
 func (s *Server) failing(method string) *failure {
 	for _, f := range s.failures {
 		if f.method == method && f.times > 0 {
@@ -162,17 +161,17 @@ func (s *Server) failing(method string) *failure {
 	return nil
 }
 
-// Fail has the next calls of a method answered with an error of Slack's.
+// Fail makes the next calls of a method return an error code.
 func (s *Server) Fail(method, code string, times int) {
 	s.fail(&failure{method: method, code: code, times: times})
 }
 
-// Limit has the next calls of a method answered with 429.
+// Limit makes the next calls of a method return status 429.
 func (s *Server) Limit(method string, seconds, times int) {
 	s.fail(&failure{method: method, after: seconds, times: times})
 }
 
-// Drop has the next calls of a method done, and their answers lost.
+// Drop makes the next calls of a method take effect but lose their responses.
 func (s *Server) Drop(method string, times int) {
 	s.fail(&failure{method: method, dropped: true, times: times})
 }
@@ -187,7 +186,7 @@ func (s *Server) authTest(*request) any {
 	return map[string]any{"ok": true, "url": "https://fake.slack.com/", "team": "Fake", "user": "thoughtgate", "team_id": Team, "user_id": Bot, "bot_id": "B0FAKE", "is_enterprise_install": false}
 }
 
-// channel is the id of the channel that a call names, or why it can't be used.
+// channel returns the id of the named channel, or the error code if it cannot be used.
 func channel(named string) (id, refused string) {
 	switch named {
 	case Channel, "ops", "#ops":
@@ -267,8 +266,7 @@ func (s *Server) openView(r *request) any {
 	return map[string]any{"ok": true, "view": map[string]any{"id": "V0FAKE", "type": "modal"}}
 }
 
-// message is the one that stands there, nil when none does. The caller holds the
-// mutex.
+// message returns the message at channel and ts, or nil. s.mu must be held.
 func (s *Server) message(channel, ts string) *Message {
 	for _, m := range s.messages {
 		if m.Channel == channel && m.TS == ts {

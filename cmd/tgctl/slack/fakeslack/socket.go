@@ -14,7 +14,7 @@ import (
 // socket is one Socket Mode connection.
 type socket struct {
 	conn    *websocket.Conn
-	leaving bool // it was asked to end, and nothing is sent over it; the server's mutex guards it
+	leaving bool // asked to end, so nothing more is sent to it; guarded by the server's mutex
 
 	write sync.Mutex
 }
@@ -25,11 +25,11 @@ func (c *socket) send(v any) error {
 	return c.conn.WriteJSON(v)
 }
 
-// Envelope is something that was sent over Socket Mode.
+// Envelope is an envelope that was sent over Socket Mode.
 type Envelope struct {
 	ID    string
 	Sent  time.Time
-	Acked time.Time // zero before it was
+	Acked time.Time // time of the first acknowledgement, or zero
 	Acks  int
 
 	content map[string]any
@@ -43,7 +43,7 @@ func (s *Server) open(*request) any {
 	return map[string]any{"ok": true, "url": strings.Replace(s.http.URL, "http", "ws", 1) + fmt.Sprintf("/socket?ticket=%d", s.opened)}
 }
 
-// socket serves a connection until it ends.
+// socket serves one connection until it ends.
 func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	upgrader := websocket.Upgrader{CheckOrigin: func(r *http.Request) bool { return r.Header.Get("Origin") == "https://api.slack.com" }}
 	conn, err := upgrader.Upgrade(w, r, nil)
@@ -53,12 +53,12 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	c := &socket{conn: conn}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = c.send(map[string]any{ // a reader that is gone shows below
+	_ = c.send(map[string]any{ // if the peer has disconnected, serve returns
 		"type": "hello", "num_connections": len(s.sockets) + 1, "connection_info": map[string]any{"app_id": "A0FAKE"},
 		"debug_info": map[string]any{"host": "fake", "build_number": 1, "approximate_connection_time": 18060},
 	})
 	s.sockets[c] = true
-	for _, e := range s.sent { // what was not acknowledged is sent again
+	for _, e := range s.sent { // unacknowledged envelopes are sent again
 		if e.Acks == 0 {
 			_ = c.send(e.content)
 		}
@@ -69,7 +69,7 @@ func (s *Server) socket(w http.ResponseWriter, r *http.Request) {
 	delete(s.sockets, c)
 }
 
-// serve pings, and takes acknowledgements, until the connection ends.
+// serve sends pings and handles acknowledgements until the connection ends.
 func (c *socket) serve(s *Server) {
 	conn := c.conn
 	stop := make(chan struct{})
@@ -106,8 +106,8 @@ func (c *socket) serve(s *Server) {
 	conn.Close()
 }
 
-// Disconnect has Slack ask every connection to end, for a reason as "warning" or
-// "refresh_requested"; with none they are cut.
+// Disconnect asks every connection to end, for a reason such as "warning" or
+// "refresh_requested". If reason is empty, it closes the connections.
 func (s *Server) Disconnect(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,15 +121,15 @@ func (s *Server) Disconnect(reason string) {
 	}
 }
 
-// Lead has connections made to another address.
+// Lead makes clients connect to another address.
 func (s *Server) Lead(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.elsewhere = address
 }
 
-// Send sends an envelope with this id, or one of its own when id is empty, over one
-// of the connections, and reports whether there was any.
+// Send sends an envelope over one of the connections, and reports whether there was one. If id
+// is empty, a new id is used.
 func (s *Server) Send(id, kind string, payload any) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,16 +148,16 @@ func (s *Server) Send(id, kind string, payload any) (string, bool) {
 	return id, false
 }
 
-// Press is a button that somebody presses.
+// Press describes the press of a button.
 type Press struct {
 	User, Action string
 	Message      Message
-	Value        string // empty: what stands in the button
-	Envelope     string // its id; empty for one of its own
+	Value        string // empty: the button's own value
+	Envelope     string // id of the envelope; empty for a new one
 }
 
-// Press sends the press of a button, as Slack does, and returns the envelope's id,
-// empty when there is no such button or no connection.
+// Press sends the press of a button like Slack does. It returns the envelope's id, or "" if
+// there is no such button or no connection.
 func (s *Server) Press(p Press) string {
 	if p.Value == "" {
 		b := p.Message.Button(p.Action)
@@ -186,7 +186,8 @@ func (s *Server) Press(p Press) string {
 	return id
 }
 
-// Submit sends a form back with a reason in it.
+// Submit submits a form with a reason. It returns the envelope's id, or "" if there is no
+// connection.
 func (s *Server) Submit(v View, who, reason string) string {
 	id, ok := s.Send("", "interactive", map[string]any{
 		"type": "view_submission", "user": user(who), "api_app_id": "A0FAKE", "token": "old", "trigger_id": "trigger." + who,
@@ -206,7 +207,7 @@ func user(id string) map[string]any {
 	return map[string]any{"id": id, "username": "somebody", "name": "somebody", "team_id": Team}
 }
 
-// payload is a message as Slack sends it along.
+// payload returns a message in the form in which Slack includes it in envelopes.
 func (s *Server) payload(m *Message) map[string]any {
 	blocks := m.Blocks
 	if len(blocks) == 0 {
